@@ -20,13 +20,13 @@ from msgspec import Meta
 
 from seatrial.study.cell import Cell
 from seatrial.study.problems import ConstraintError
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.values import ManyThreads, many
 from seatrial.topic import Command, Topic
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
-    from seatrial.measure.engine import Occasion
+    from seatrial.measure.engine import SampleContext
     from seatrial.measure.requests import Request
     from seatrial.report.part import Detail, PagePart
     from seatrial.results.model import Sample
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 5.0
 
 
-class Http(Sampled, frozen=True, kw_only=True, tag="http"):
+class Http(SampledWorkload, frozen=True, kw_only=True, tag="http"):
     """GET one address again and again.
 
     Attributes:
@@ -60,7 +60,7 @@ class HttpTopic(Topic):
         {"http": Command("Timed GETs of one address.", "seatrial_http_command:command")}
     )
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return ``http``."""
         return (Http,)
 
@@ -71,12 +71,12 @@ class HttpTopic(Topic):
                 expected = "Expected an address such as http://localhost:8080/"
                 yield ConstraintError(f"is {workload.url!r}", expected, "workload", index, "url")
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+    def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
         """Return why a target does not fit: nothing is stored, so only ``null`` fits."""
         return "" if target.kind == "null" else "its requests go to an address, not to storage"
 
     def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+        self, workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield a cell for each number of clients."""
         own = cast(Http, workload)
@@ -100,7 +100,7 @@ class HttpTopic(Topic):
                 },
             )
 
-    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Have each client send its next request when the one before has ended."""
         from seatrial.measure.requests import sample_of_requests
 
@@ -119,7 +119,7 @@ class HttpTopic(Topic):
             each.join()
         return sample_of_requests(
             cell,
-            occasion,
+            sample_context,
             ended,
             started_at=started_at,
             duration_s=(time.monotonic_ns() - began_ns) / 1e9,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from seatrial.cli.options import Measuring, measuring_options
+from seatrial.cli.options import MeasureOptions, measuring_options
 
 EPILOG = """\b
 Examples:
@@ -18,7 +18,7 @@ Examples:
 @click.option("--clients", type=int, default=1, show_default=True, help="Requests at once.")
 @click.option("--seconds", type=float, default=5.0, show_default=True, help="Length of a sample.")
 @measuring_options
-def command(*, url: str, clients: int, seconds: float, measuring: Measuring) -> int:
+def command(*, url: str, clients: int, seconds: float, measuring: MeasureOptions) -> int:
     """GET URL again and again, in three rounds."""
     from seatrial.cli.study_command import plan_for, show_or_measure
     from seatrial.study.load import study_from_options

@@ -1,7 +1,7 @@
-"""Where the program begins: the script ``seatrial`` and ``python -m seatrial``.
+"""The entry point: the script ``seatrial`` and ``python -m seatrial``.
 
-Importing the rest takes some 30 ms. There is nothing to undo then, and Python's own handler of
-SIGINT would print a traceback from the middle of an import.
+Importing the rest takes some 30 ms, in which Python's own handler of SIGINT would print a traceback
+from the middle of an import. There is nothing to undo then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 __all__ = ["main"]
 
-# Not where it is ignored: a shell that starts programs so means it.
+# Not if SIGINT is ignored, as it is for background programs of some shells.
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

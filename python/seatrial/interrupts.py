@@ -1,9 +1,10 @@
-"""Signals that ask for the end: which they are, and stretches that they must not cut in two.
+"""Signals that stop the program, and code that they must not interrupt.
 
-SIGINT, SIGTERM and SIGHUP all mean the same: end in order, keep what was measured, undo what was
-made. Each becomes a ``KeyboardInterrupt`` in the main thread, as soon as that may be interrupted.
-A thread of its own says at once that the signal came: Python's own handler writes to a pipe as the
-signal arrives, whatever the main thread is doing (``signal.set_wakeup_fd``).
+SIGINT, SIGTERM and SIGHUP have the same effect: the run stops, its samples are kept, and changes to
+the system are undone. Each becomes a ``KeyboardInterrupt`` in the main thread, as soon as that may
+be interrupted.
+A thread acknowledges the signal at once: Python's handler writes to a pipe when it arrives,
+whatever the main thread is doing (``signal.set_wakeup_fd``).
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _READ_BYTES: Final = 64
-"""At once, of the pipe of signals: each writes its number."""
+"""Read from the pipe of signals at once; each signal writes its number."""
 _AGAIN_S: Final = 0.02
-"""A signal that arrives while a module is imported comes once more after so long."""
+"""A signal that arrives while a module is imported is sent again after this time."""
 
 
 class _Acknowledgement:
-    """What is said when the first signal comes, once."""
+    """The acknowledgement of the first signal, printed once."""
 
     def __init__(self) -> None:
         self.sentence = "Stopping."
@@ -33,10 +34,10 @@ class _Acknowledgement:
         self._lock = threading.Lock()
 
     def give(self) -> None:
-        """Say it, unless that is done already; returns when it is said."""
+        """Print it, unless it was printed; returns when it is printed."""
         with self._lock:
             if not self.is_said:
-                # Nobody need be able to read it.
+                # Standard error may be closed.
                 with suppress(OSError, ValueError):
                     self.say(self.sentence)
                 self.is_said = True
@@ -46,13 +47,13 @@ _acknowledgement: Final = _Acknowledgement()
 
 
 def heed(on_hangup: Callable[[], None], say: Callable[[str], None]) -> None:
-    """Have each of the three raise ``KeyboardInterrupt``, unless it is ignored.
+    """Make each of the three raise ``KeyboardInterrupt``, unless it is ignored.
 
-    ``nohup`` and shells without job control have some of them ignored, and mean it.
+    ``nohup`` and shells without job control ignore some of them, which is respected.
 
     Args:
         on_hangup: Called when the terminal is gone, before the exception is raised.
-        say: Called with a sentence as the first of them arrives, from another thread.
+        say: Called with a sentence when the first of them arrives, from another thread.
     """
     _acknowledgement.say = say
     _listen()
@@ -73,8 +74,8 @@ def heed(on_hangup: Callable[[], None], say: Callable[[str], None]) -> None:
 def _is_importing(frame: FrameType | None) -> bool:
     """Return whether a module is being imported.
 
-    There ``KeyboardInterrupt`` may come out as another exception (``RuntimeError`` where a class is
-    made), and leaves half a module.
+    Then ``KeyboardInterrupt`` may become another exception (``RuntimeError`` in a class statement)
+    and leave a half-imported module.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
@@ -84,14 +85,14 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _send_again(number: int) -> None:
-    """Have a signal arrive once more, a little later."""
+    """Send a signal again, a little later."""
     timer = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
     timer.daemon = True
     timer.start()
 
 
 def _listen() -> None:
-    """Start the thread that says that a signal came."""
+    """Start the thread that acknowledges signals."""
     reading, writing = os.pipe()
     # Python's handler must never wait for the pipe.
     os.set_blocking(writing, False)
@@ -106,18 +107,18 @@ def _listen() -> None:
 
 
 def acknowledge() -> None:
-    """Say that a signal came, unless that was said: before what is said of how it ended."""
+    """Acknowledge a signal, unless that was done: before messages on how the run ended."""
     _acknowledgement.give()
 
 
 def is_stopping() -> bool:
-    """Return whether a signal has come."""
+    """Return whether a signal has arrived."""
     return _acknowledgement.is_said
 
 
 @contextmanager
 def stopping_with(sentence: str) -> Iterator[None]:
-    """Say this, within the block, when a signal comes: what becomes of what is going on."""
+    """Acknowledge signals within the block with this sentence."""
     former = _acknowledgement.sentence
     _acknowledgement.sentence = sentence
     try:
@@ -127,17 +128,16 @@ def stopping_with(sentence: str) -> Iterator[None]:
 
 
 def ignore() -> None:
-    """Let none of the three do anything from now on: the command has ended, and only says so."""
+    """Ignore all three from now on, as the command has ended and only prints its result."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let the block come to its end before a signal is heeded.
+    """Delay signals until the end of the block.
 
-    A signal that arrives meanwhile takes effect when the block is left. In a thread other than the
-    main one nothing is to be done: Python handles signals in the main thread.
+    A thread other than the main one needs no delay: Python handles signals in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

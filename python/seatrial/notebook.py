@@ -1,8 +1,8 @@
-"""A results file in a notebook: typed objects that draw themselves, and numpy arrays.
+"""A results file in a notebook: typed objects with an HTML representation, and numpy arrays.
 
-Everything is the model's own (results/model.py, findings/model.py) with a ``_repr_html_``; what is
-shown is escaped, plain tables. The file is opened for each question and closed again, so that a
-notebook never stands in the way of a run that is still measuring.
+The types are those of the model (results/model.py, findings/model.py) with a ``_repr_html_``, which
+returns plain, escaped tables. The file is opened and closed for each access, so that a notebook
+never blocks a run in progress.
 
     >>> results = seatrial.open("results.seatrial")      # doctest: +SKIP
     >>> run = results.run("last")                        # doctest: +SKIP
@@ -69,12 +69,12 @@ class Buckets(NamedTuple):
 
 
 class TimelineArrays(NamedTuple):
-    """A timeline as arrays of equal length: every slice, those without a completion too.
+    """A timeline as arrays of equal length: every slice, including those without completions.
 
     Attributes:
         t_s: Where each slice begins, from the sample's start.
-        completed: Requests that ended well in it.
-        transferred_bytes: What they moved.
+        completed: Requests that succeeded in it.
+        transferred_bytes: Bytes that they transferred.
         p50_ns: Median of their response times; NaN where nothing completed.
         p99_ns: 99th percentile; NaN where nothing completed.
     """
@@ -87,7 +87,7 @@ class TimelineArrays(NamedTuple):
 
 
 class SeriesArrays(NamedTuple):
-    """What was read over a sample of a database, as arrays of equal length.
+    """Readings over a sample of a database, as arrays of equal length.
 
     Attributes:
         t_s: Where each reading begins, from the sample's start.
@@ -98,8 +98,8 @@ class SeriesArrays(NamedTuple):
     columns: dict[str, NDArray[np.float64]]
 
 
-class Listing(list[T]):
-    """A list that a notebook shows as a table; made with the function that draws its rows."""
+class TableList(list[T]):
+    """A list that a notebook shows as a table, drawn by a function."""
 
     def __init__(self, items: Iterable[T], draw: Callable[[list[T]], Table]) -> None:
         super().__init__(items)
@@ -125,17 +125,17 @@ class Results:
             pass
 
     @property
-    def runs(self) -> Listing[Run]:
+    def runs(self) -> TableList[Run]:
         """All runs, the newest first; raises ResultsFileError when the file cannot be read."""
         with ResultsFile.open(self.path, read_only=True) as file:
             found = file.runs()
-        return Listing((_like(run, Run, path=self.path) for run in found), runs_table)
+        return TableList((_like(run, Run, path=self.path) for run in found), runs_table)
 
     def run(self, reference: str = "last") -> Run:
         """Return one run by id, beginning of an id, label, or ``last`` for the newest.
 
         Raises:
-            UsageError: No run fits, or several ids begin so.
+            UsageError: No run matches, or several ids have that beginning.
         """
         with ResultsFile.open(self.path, read_only=True) as file:
             return _like(file.run(reference), Run, path=self.path)
@@ -148,7 +148,7 @@ class Results:
 
 
 class Run(model.Run, frozen=True, kw_only=True, dict=True):
-    """A run with its samples and what the analysis makes of them; read when first requested.
+    """A run with its samples and their analysis; read when first requested.
 
     Attributes:
         path: The results file that holds it.
@@ -157,11 +157,11 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
     path: Path
 
     @cached_property
-    def samples(self) -> Listing[Sample]:
+    def samples(self) -> TableList[Sample]:
         """The samples in the order of measuring; raises ResultsFileError when unreadable."""
         with ResultsFile.open(self.path, read_only=True) as file:
             found = file.samples(self.id)
-        return Listing((_like(sample, Sample) for sample in found), _samples_table)
+        return TableList((_like(sample, Sample) for sample in found), _samples_table)
 
     @cached_property
     def summary(self) -> Summary:
@@ -172,14 +172,14 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
         return _like(
             found,
             Summary,
-            cells=Listing((_like(cell, CellSummary) for cell in found.cells), _cells_table),
-            findings=Listing((_like(each, Finding) for each in found.findings), _findings_table),
-            steady=Listing(found.steady, lambda states: steady_table(states, found.cells)),
+            cells=TableList((_like(cell, CellSummary) for cell in found.cells), _cells_table),
+            findings=TableList((_like(each, Finding) for each in found.findings), _findings_table),
+            steady=TableList(found.steady, lambda states: steady_table(states, found.cells)),
         )
 
     @property
     def findings(self) -> list[cells_model.Finding]:
-        """The findings, the gravest first; raises ResultsFileError when unreadable."""
+        """The findings, the most severe first; raises ResultsFileError when unreadable."""
         return self.summary.findings
 
     def _repr_html_(self) -> str:
@@ -232,7 +232,7 @@ class Sample(model.Sample, frozen=True, kw_only=True):
         return arrays
 
     def series_arrays(self) -> SeriesArrays:
-        """Return what was read of machine, device and server while the sample lasted.
+        """Return the readings of machine, device and server during the sample.
 
         Raises:
             KeyError: The sample has none: it is not one of a database.
@@ -292,28 +292,28 @@ class Summary(run_model.Summary, frozen=True, kw_only=True):
     """Everything about a run; a notebook shows verdict, thresholds, findings and tables."""
 
     @property
-    def audits(self) -> Listing[TableAudit]:
-        """What each table of block sizes and concurrency says."""
-        return Listing((_like(each, TableAudit) for each in audits_of(self)), audits_table)
+    def audits(self) -> TableList[TableAudit]:
+        """The audits of the tables of block sizes and concurrency."""
+        return TableList((_like(each, TableAudit) for each in audits_of(self)), audits_table)
 
     @property
-    def load_lines(self) -> Listing[LoadLine]:
+    def load_lines(self) -> TableList[LoadLine]:
         """The load lines of the run."""
-        return Listing((_like(each, LoadLine) for each in load_lines_of(self)), load_lines_table)
+        return TableList((_like(each, LoadLine) for each in load_lines_of(self)), load_lines_table)
 
     @property
     def database(self) -> DatabaseAnalysis | None:
-        """What is particular to the run's database cells."""
+        """The analysis of the run's database cells."""
         return database_of(self)
 
     @property
     def layouts(self) -> LayoutAnalysis | None:
-        """What is particular to the run's layouts."""
+        """The analysis of the run's layouts."""
         return layouts_of(self)
 
     @property
     def replays(self) -> list[ReplayCell]:
-        """What is known of each cell that plays a trace."""
+        """The analysis of each cell that replays a trace."""
         return replays_of(self)
 
     def _repr_html_(self) -> str:

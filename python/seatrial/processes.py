@@ -1,4 +1,4 @@
-"""Telling one process from another for good: by number and start, on one boot of one host."""
+"""Identity of processes that is never reused: number and start, on one boot of one host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INITIAL_NAMESPACE: Final = "pid:[4026531836]"
 include/linux/proc_ns.h)."""
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class OwnerProcess(msgspec.Struct, frozen=True, kw_only=True):
     """The process that made changes, so that its death can be detected from elsewhere.
 
     Attributes:
@@ -31,7 +31,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     pid_namespace: str
 
     @classmethod
-    def current(cls) -> Owner:
+    def current(cls) -> OwnerProcess:
         """Return this very process."""
         pid = os.getpid()
         return cls(
@@ -48,15 +48,15 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         A process of another namespace has ended where that namespace has none any more.
 
         Args:
-            is_below: Whether it is known that it ran on this machine, in this process namespace or
-                in one below it. Otherwise only the initial namespace sees all of them.
+            is_below: Whether it is known to have run on this machine, in this process namespace or
+                a descendant. Otherwise only the initial namespace sees all of them.
         """
         is_here = is_below or self.host == os.uname().nodename
         if self.boot_id != boot_id():
             return "dead" if is_here else "elsewhere"
         own = _pid_namespace()
         if self.pid_namespace == own:
-            # Copies of a virtual machine have one boot.
+            # Clones of a virtual machine have the same boot id.
             if not is_here:
                 return "elsewhere"
             return "alive" if start_ticks(self.pid) == self.start_ticks else "dead"
@@ -68,16 +68,16 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         return "alive" if any(self._is(pid) for pid in pids) else "dead"
 
     def _is(self, pid: int) -> bool:
-        """Return whether it is the process with this number here, in its namespace below ours."""
+        """Return whether it is the process with this number here, in its descendant namespace."""
         ticks = start_ticks(pid)
         if ticks is None or _number_inside(pid) != self.pid:
             return False
-        # Each reads its start by the clock of its own time namespace.
+        # Each process reads its start by the clock of its own time namespace.
         shift_s = _boot_shift_s(str(pid)) - _boot_shift_s("self")
         return abs(ticks + shift_s * os.sysconf("SC_CLK_TCK") - self.start_ticks) <= 1
 
-    def without_host(self) -> Owner:
-        """Return it for a file that may be handed on: the boot alone tells machines apart."""
+    def without_host(self) -> OwnerProcess:
+        """Return it without the host's name, for a file that may be passed on."""
         return msgspec.structs.replace(self, host="")
 
     def is_seen_running(self) -> bool:
@@ -147,7 +147,7 @@ def _boot_shift_s(pid: str) -> float:
 
 
 def boot_id() -> str:
-    """Return the kernel's name of this boot."""
+    """Return the kernel's identifier of this boot."""
     return _text("/proc/sys/kernel/random/boot_id")
 
 

@@ -1,7 +1,7 @@
-"""How this program is called from here: what messages that hold a command line begin with.
+"""How this program is called, for messages that contain a command line.
 
-In a virtual environment that is not active no shell finds it by its name, and ``sudo`` does not
-even where it is: it looks in the folders of its own ``secure_path``.
+No shell finds it by its name in a virtual environment that is not active, and ``sudo`` never does:
+it searches its own ``secure_path``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAME: Final = "seatrial"
 
 
 def called() -> str:
-    """Return the program's name, or its path as it was called where the name would not find it."""
+    """Return the program's name, or its path if a shell would not find it by name."""
     word = sys.argv[0]
     if Path(word).name != NAME or os.sep not in word:
         return NAME
@@ -34,7 +34,7 @@ def with_root() -> str:
 
 
 def path() -> str:
-    """Return the whole path of the program; its name where that is not known."""
+    """Return the absolute path of the program; its name if that is unknown."""
     word = sys.argv[0]
     if Path(word).name != NAME:
         return NAME

@@ -1,9 +1,8 @@
-"""How a structure is published in a document: what of it leaves the program, under which name.
+"""How a structure is published in a document: which of its fields, under which names.
 
-A document is one ``msgspec`` structure
-(:class:`seatrial.report.exports.json_document.Document`), and its
-schema is generated from it (tools/generate/schemas.py). What is analysed and what is published is
-the same structure. Where the two differ, its field says so by one of the marks below.
+A document is one ``msgspec`` structure (:class:`seatrial.report.exports.json_document.Document`),
+and its schema is generated from it (tools/generate/schemas.py). The same structure is analysed and
+published; a field that differs between the two has one of the marks below.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 HIDDEN: Final = msgspec.Meta(extra={"publish": "hidden"})
-"""``Annotated[Owner, HIDDEN]``: the field is of no use elsewhere, and in no document."""
+"""``Annotated[Owner, HIDDEN]``: the field is in no document."""
 
 FLATTENED: Final = msgspec.Meta(extra={"publish": "flattened"})
-"""``Annotated[dict[str, int], FLATTENED]``: its names stand among those of the structure itself."""
+"""``Annotated[dict[str, int], FLATTENED]``: its keys become keys of the structure itself."""
 
 AS_KEPT: Final = msgspec.Meta(extra={"publish": "as kept"})
 """``Annotated[Fingerprint, AS_KEPT]``: published whole; the schema says that it is an object."""
@@ -27,7 +26,7 @@ AS_KEPT: Final = msgspec.Meta(extra={"publish": "as kept"})
 Count = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})]
 Positive = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
 Amount = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0})]
-"""Numbers that are never below 0, or 1. Documents are checked for it; what is read is not."""
+"""Numbers of at least 0, or 1. Documents are checked for it when written, not when read."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -35,21 +34,21 @@ How = Literal["plain", "hidden", "flattened", "named", "as kept"]
 
 
 def named(name: str) -> msgspec.Meta:
-    """Mark a field that is published as one of its own fields, a text, under that field's name.
+    """Mark a field that is published as one field of its value, a text, under that field's name.
 
     ``cell: Annotated[Cell, named("key")]`` is ``"key": cell.key`` in a document.
 
     Args:
-        name: Of the field's field.
+        name: The field of the value.
     """
     return msgspec.Meta(extra={"publish": "named", "name": name})
 
 
 def one_of(*values: str) -> msgspec.Meta:
-    """Mark a text that is one of few.
+    """Mark a text that has one of a few values.
 
     ``Annotated[str, one_of("read", "write")]`` is an enumeration in the schema of a document.
-    Documents are checked for it; what is read is not, so that old files still open.
+    Documents are checked for it when written, not when read, so that old files still open.
     """
     return msgspec.Meta(extra_json_schema={"enum": list(values)})
 
@@ -61,7 +60,7 @@ class Field(msgspec.Struct, frozen=True):
         attribute: Its name in Python.
         name: As it is encoded.
         how: How it is published.
-        inner: Of one that is ``named``, the field of its own that is published in its place.
+        inner: For ``named``, the field of the value that is published instead.
     """
 
     attribute: str
@@ -72,7 +71,7 @@ class Field(msgspec.Struct, frozen=True):
 
 @functools.cache
 def fields(of: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """Return the fields of a structure in order, those that are hidden too."""
+    """Return the fields of a structure in order, including hidden ones."""
     hints = typing.get_type_hints(of, include_extras=True)
     names = zip(of.__struct_fields__, of.__struct_encode_fields__, strict=True)
     return tuple(_field(attribute, name, hints[attribute]) for attribute, name in names)
@@ -88,13 +87,13 @@ def _field(attribute: str, name: str, hint: object) -> Field:
 
 @functools.cache
 def properties(of: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Return the properties that documents have besides the fields: its ``PUBLISHED``."""
+    """Return the properties that documents have in addition to the fields: its ``PUBLISHED``."""
     found: tuple[str, ...] = getattr(of, "PUBLISHED", ())
     return found
 
 
 def publish(value: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Return what a document holds of a value, as builtins.
+    """Return a value as a document contains it, as builtins.
 
     A structure with a property ``shown`` is published as that returns.
     """

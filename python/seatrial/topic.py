@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from seatrial.errors import UsageError
     from seatrial.findings.model import Summary
     from seatrial.findings.tile import Tile
-    from seatrial.findings.verdict import Overview, Part
+    from seatrial.findings.verdict import Overview, VerdictPart
     from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.descriptors import DescriptorNeed
-    from seatrial.measure.engine import Driver, Occasion
+    from seatrial.measure.engine import Driver, SampleContext
     from seatrial.measure.recorder import Strategy
     from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.exports.csv_table import Field
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.results.model import Run, Sample
-    from seatrial.stats.compare.model import Entrant
-    from seatrial.stats.compare.pairing import Matched
+    from seatrial.stats.compare.model import SideSamples
+    from seatrial.stats.compare.pairing import MatchedCells
     from seatrial.stats.model import CellSummary, Estimate
     from seatrial.study.cell import Cell, FactorValue
-    from seatrial.study.files import Finder
+    from seatrial.study.files import FileLookup
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
     from seatrial.study.problems import ConstraintError
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
 
 TOPICS: Final = (
@@ -164,7 +164,7 @@ class Topic:
 
     # The study: its keys and its cells.
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return the kinds of ``[[workload]]``, each a structure with the kind as its tag."""
         return ()
 
@@ -172,13 +172,13 @@ class Topic:
         """Yield violated constraints between the keys of a study, with paths from its top."""
         yield from ()
 
-    def without_quantity(self, quantity: str, workload: Sampled) -> str:
-        """Return what a workload has instead of a threshold's quantity; empty where it has it."""
+    def without_quantity(self, quantity: str, workload: SampledWorkload) -> str:
+        """Return what a workload has instead of a threshold's quantity; empty if it has it."""
         del workload
         others = (each.own_quantities.get(quantity, "") for each in topics() if each is not self)
         return next(filter(None, others), "")
 
-    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+    def with_files(self, workload: SampledWorkload, files: FileLookup) -> SampledWorkload:
         """Return a workload with the files that it names as absolute paths.
 
         Raises:
@@ -187,13 +187,13 @@ class Topic:
         del files
         return workload
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
-        """Return why a workload cannot run on a target; empty where it can."""
+    def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
+        """Return why a workload cannot run on a target; empty if it can."""
         del workload, target
         return ""
 
     def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+        self, workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield the cells of a workload on a target, in study order.
 
@@ -206,7 +206,7 @@ class Topic:
         del workload, target, study, prefix
         yield from ()
 
-    def is_possible(self, cell: Cell, workload: Sampled, target: PlannedTarget) -> bool:
+    def is_possible(self, cell: Cell, workload: SampledWorkload, target: PlannedTarget) -> bool:
         """Return whether a target can run a cell; False where it may be left out, else raise."""
         del cell, workload, target
         return True
@@ -233,7 +233,7 @@ class Topic:
         info: TargetInfo,
         cells: Sequence[Cell],
         used_bytes: int,
-    ) -> Iterator[tuple[Sampled, str]]:
+    ) -> Iterator[tuple[SampledWorkload, str]]:
         """Yield optional workloads that a target cannot run, each with the reason.
 
         Args:
@@ -265,8 +265,8 @@ class Topic:
         del cell
         return False
 
-    def alone(self, workload: Sampled) -> str:
-        """Return why a workload cannot be measured by several hosts; empty where it can."""
+    def alone(self, workload: SampledWorkload) -> str:
+        """Return why a workload cannot be measured by several hosts; empty if it can."""
         del workload
         return "its load is made by one machine"
 
@@ -310,7 +310,7 @@ class Topic:
         return ""
 
     def plan_words(self, cell: Cell) -> list[str]:
-        """Return what a plan prints for a workload besides its factors, by its first cell."""
+        """Return what a plan prints for a workload after its factors, from its first cell."""
         del cell
         return []
 
@@ -327,7 +327,7 @@ class Topic:
     # Analysis and report of a run.
 
     def analyse(self, measured: AnalysisInput) -> object:
-        """Return the topic's analysis of its cells, as plain data; None where it has none.
+        """Return the topic's analysis of its cells, as plain data; None if it has none.
 
         It is stored in ``Summary.analyses`` by the topic's name, and printed by ``--json``.
         """
@@ -376,7 +376,7 @@ class Topic:
         cells: Sequence[CellSummary],
         everywhere: Sequence[CellSummary],
         analyses: Mapping[str, Any],
-    ) -> Part | None:
+    ) -> VerdictPart | None:
         """Return the beginning of the verdict on one target, where it has cells of the topic.
 
         Args:
@@ -408,7 +408,7 @@ class Topic:
         return ()
 
     def document_part(self) -> DocumentPart | None:
-        """Return the topic's part of the document of a run; None where it has no type for it."""
+        """Return the topic's part of the document of a run; None if it has no type for it."""
         return None
 
     def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
@@ -422,7 +422,7 @@ class Topic:
         return []
 
     def part(self, summary: Summary, detail: Detail) -> PagePart | None:
-        """Return the topic's section on the page; None where it has none."""
+        """Return the topic's section on the page; None if it has none."""
         del summary, detail
         return None
 
@@ -475,12 +475,12 @@ class Topic:
 
     # Comparison of two sides.
 
-    def unlike(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+    def unlike(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
         """Yield why two sides did not run the same load, which rules out a comparison."""
         del a, b, matched
         yield from ()
 
-    def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
+    def weakened(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
         """Yield what weakens a comparison of two sides, most serious first."""
         del a, b, matched
         yield from ()
@@ -503,13 +503,13 @@ class Topic:
         del plan, journal, side
         return None
 
-    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Measure one cell once; called for topics without a driver.
 
         Args:
             cell: The cell.
             spec: The cell's specification with paths, seed and duration.
-            occasion: Round, position, watcher and background activity.
+            sample_context: Round, position, watcher and background activity.
 
         Raises:
             TargetError: when the target goes away.
@@ -659,7 +659,7 @@ def titles() -> dict[str, str]:
     return {kind: title for each in topics() for kind, title in each.titles.items()}
 
 
-def topic_of(what: Cell | Sampled) -> Topic:
+def topic_of(what: Cell | SampledWorkload) -> Topic:
     """Return the topic of a cell or a workload, by its kind; the default topic if unknown.
 
     Imported cells may be of a kind that no study has.

@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.catalogue.facts import Fact, Instance, Volume, first_day
 from seatrial.catalogue.store import TABLES, Catalogue, read_own, write_own
-from seatrial.catalogue.units import GIB, Money, SizeBytes
+from seatrial.catalogue.units import Money, SizeBytes
 from seatrial.catalogue.volumes import (
     Bought,
     limits_of,
@@ -19,6 +19,7 @@ from seatrial.catalogue.volumes import (
     month_of_instance,
 )
 from seatrial.errors import UsageError
+from seatrial.units import GIB
 
 FOLDER = Path(__file__).parents[2] / "catalogue"
 TODAY = datetime.date(2026, 11, 27)

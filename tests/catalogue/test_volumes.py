@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.catalogue.store import Catalogue
-from seatrial.catalogue.units import GIB, MB, MIB, BytesPerS, Iops, SizeBytes
+from seatrial.catalogue.units import BytesPerS, Iops, SizeBytes
 from seatrial.catalogue.volumes import Bought, limits_of, month_of, parse_bought, total_of
 from seatrial.errors import UsageError
+from seatrial.units import GIB, MB, MIB
 
 FACTS = Catalogue({}, today=datetime.date(2026, 11, 27))
 

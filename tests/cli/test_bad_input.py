@@ -14,8 +14,8 @@ import pytest
 from cli.command import Ended, seatrial
 from report.json_schema import assert_published
 from seatrial.errors import EXIT_CODES
+from seatrial.units import MIB
 
-MIB = 1 << 20
 NOBODY = 65534
 WITHOUT_OVERRIDE = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 """Root that must keep to the rights of files, as everybody else must."""

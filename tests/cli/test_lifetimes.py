@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import ended, seatrial, start
 from seatrial.errors import RefusedError
-from seatrial.processes import Owner
+from seatrial.processes import OwnerProcess
 from seatrial.results.store import ResultsFile
 
 LONG = ("--seconds", "60", "--size", "8MiB")
@@ -82,7 +82,7 @@ def test_a_killed_run_is_not_called_running(tmp_path):
 def test_only_a_process_that_can_be_seen_makes_a_run_run(tmp_path, other):
     process = begun(tmp_path)
     try:
-        owner = msgspec.structs.asdict(Owner.current()) | {"host": ""}
+        owner = msgspec.structs.asdict(OwnerProcess.current()) | {"host": ""}
         stored = msgspec.json.encode(owner | other if other else None).decode()
         with sqlite3.connect(tmp_path / "results.seatrial") as connection:
             connection.execute("UPDATE run SET process_json = ?", (stored,))

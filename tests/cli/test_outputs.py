@@ -16,7 +16,7 @@ import pytest
 
 from cli.command import seatrial
 from seatrial import cli
-from seatrial.cli.files import SNAPSHOT, TRACE, Output, OutputPath, place_to_write
+from seatrial.cli.files import SNAPSHOT, TRACE, Output, OutputPath, writable_path
 from seatrial.cli.main import seatrial as group
 from seatrial.errors import RefusedError, SpaceError, UsageError
 from seatrial.report.exports import FORMATS
@@ -264,7 +264,7 @@ def test_standard_output_gets_the_file_and_nothing_else(measured, place):
 
 def page(place: Path, *, force: bool = False) -> None:
     text = "; The cells of run x (y), written by seatrial 1.\n" + "x" * 100_000
-    Output(place=place, force=force).write(text, otherwise="seatrial report")
+    Output(path=place, force=force).write(text, otherwise="seatrial report")
 
 
 def test_mode_and_owner_of_what_is_replaced_are_kept(tmp_path):
@@ -317,7 +317,7 @@ def test_without_space_what_was_there_stays_whole(tmp_path):
 
 def test_what_appears_while_a_run_is_measured_is_not_replaced(tmp_path):
     place = tmp_path / "page"
-    assert place_to_write(place) == place
+    assert writable_path(place) == place
     place.write_text(FOREIGN)
     with pytest.raises(RefusedError):
         page(place)
@@ -328,12 +328,12 @@ def test_what_cannot_be_made_again_is_replaced_only_if_that_is_meant(tmp_path):
     place = tmp_path / "a0.csv"
     place.write_text("queryid,calls,snapshot_at\n1,2,3\n")
     with pytest.raises(RefusedError, match="cannot be made again"):
-        place_to_write(place, kind=SNAPSHOT)
-    assert place_to_write(place, kind=SNAPSHOT, force=True) == place
+        writable_path(place, kind=SNAPSHOT)
+    assert writable_path(place, kind=SNAPSHOT, force=True) == place
     place.write_bytes(b"PAR1...")
     with pytest.raises(RefusedError, match="cannot be made again"):
-        place_to_write(place, kind=TRACE)
-    assert place_to_write(place, kind=TRACE, force=True) == place
+        writable_path(place, kind=TRACE)
+    assert writable_path(place, kind=TRACE, force=True) == place
 
 
 def test_a_trace_is_not_begun_over_a_foreign_part(tmp_path):

@@ -148,7 +148,7 @@ def test_what_is_not_from_the_page_changes_nothing(served):
     client, results = served
     before = runs(results)
     path = f"/runs/{before[0].id}/delete"
-    form = {"csrf": client.csrf(), "sure": "yes"}
+    form = {"csrf": client.csrf(), "confirmed": "yes"}
     assert client.ask(path, form | {"csrf": "guessed"})[0] == 403
     assert client.ask(path, form, origin="http://evil.example")[0] == 403
     assert client.ask(path, form, origin="")[0] == 403
@@ -162,7 +162,7 @@ def test_what_is_not_from_the_page_changes_nothing(served):
 
 def test_a_run_is_deleted(served):
     client, results = served
-    assert client.post("/runs/20261103-074500-0002/delete", sure="yes") == 303
+    assert client.post("/runs/20261103-074500-0002/delete", confirmed="yes") == 303
     assert len(runs(results)) == 2
     assert "2 runs" in client.ask("/")[2]
 

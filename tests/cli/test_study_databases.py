@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.command import seatrial
-from seatrial.cli.places import targets_info, with_absolute_paths
 from seatrial.cli.study_command import plan_of
+from seatrial.cli.targets import targets_info, with_absolute_paths
 from seatrial.errors import TargetError
 from seatrial.postgres.binaries import find_binaries
 from seatrial.study.load import study_from_options

@@ -13,7 +13,7 @@ from cli.command import SEATRIAL, seatrial
 from lab.unprivileged import folder_of_nobody, python_folders, unprivileged
 from report.json_schema import assert_published
 from seatrial.cli.files import Output
-from seatrial.cli.options import Measuring
+from seatrial.cli.options import MeasureOptions
 from seatrial.cli.study_command import plan_of, show_or_measure
 from seatrial.errors import StudyError, UsageError
 from seatrial.results.model import Run
@@ -128,7 +128,7 @@ def test_a_run_on_other_drives_is_not_resumed(tmp_path):
     )  # fmt: skip
     with ResultsFile.open(results, create=True) as store:
         store.start_run(run)
-    measuring = Measuring(
+    measuring = MeasureOptions(
         results=results, report=Output(), label="", destroy=None, as_json=False, plan_only=False
     )
     other = plan_of("raid-sweep", loop="2x1G", loop_dir=str(Path("/")))

@@ -18,7 +18,6 @@ import pytest
 from seatrial import _core
 
 HERE = Path(__file__).parent
-MIB = 1 << 20
 MS = 1_000_000
 S = 1_000_000_000
 

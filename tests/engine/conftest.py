@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cells import HERE, require
 
-from .cells import HERE, MIB, require
+from seatrial.units import MIB
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cells import access, cell, measure, measure_apart, require, require_uring
 
-from .cells import MIB, access, cell, measure, measure_apart, require, require_uring
+from seatrial.units import MIB, SECTOR_BYTES
 
 # What the process reads besides: its interpreter's files and the watchdog's few in /proc.
 OWN_READS = 2_000
 OWN_BYTES = 8 * MIB
-SECTOR_BYTES = 512
 
 
 @pytest.mark.parametrize("threads", [1, 10])

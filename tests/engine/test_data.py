@@ -10,8 +10,9 @@ import zlib
 from pathlib import Path
 
 import pytest
+from cells import access, cell, measure, outcome_of, require_uring, start_apart
 
-from .cells import MIB, access, cell, measure, outcome_of, require_uring, start_apart
+from seatrial.units import MIB
 
 BLOCK_BYTES = 8192
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cells import access, cell, measure, require_uring
 
-from .cells import MIB, access, cell, measure, require_uring
+from seatrial.units import MIB
 
 
 @pytest.mark.parametrize(

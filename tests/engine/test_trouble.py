@@ -11,11 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from seatrial import _core
-
-from .cells import (
-    MIB,
+from cells import (
     access,
     cell,
     histogram,
@@ -26,6 +22,9 @@ from .cells import (
     require_uring,
     start_apart,
 )
+
+from seatrial import _core
+from seatrial.units import MIB
 
 
 def await_start(process: subprocess.Popen[str]) -> None:

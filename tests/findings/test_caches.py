@@ -5,9 +5,8 @@ import pytest
 from seatrial.findings.context import Context
 from seatrial.trials.io.findings.device_cache_served import device_cache_served
 from seatrial.trials.io.findings.page_cache_served import page_cache_served
-from stats.builders import GIB, cell_of, rounds_of, run_of, sample_of, summary_of
-
-MIB = 1 << 20
+from seatrial.units import GIB, MIB
+from stats.builders import cell_of, rounds_of, run_of, sample_of, summary_of
 
 
 def context_of(*summaries, before=None):

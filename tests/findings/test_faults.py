@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.findings.context import Context
-from seatrial.findings.rules.errors import EXPLAINED, errors
+from seatrial.findings.rules.errors import ADVICE_BY_ERROR, errors
 from seatrial.findings.rules.kernel_errors import kernel_errors
 from seatrial.findings.rules.temperature import temperature
 from seatrial.results.model import Corruption, Verification
@@ -26,11 +26,11 @@ def test_no_error_no_finding():
     assert errors(context_of(failing())) == []
 
 
-@pytest.mark.parametrize("name", sorted(EXPLAINED))
+@pytest.mark.parametrize("name", sorted(ADVICE_BY_ERROR))
 def test_each_known_error_is_explained(name):
     (finding,) = errors(context_of(failing(error_of(name))))
-    assert finding.severity == EXPLAINED[name].severity
-    assert finding.cause == EXPLAINED[name].cause
+    assert finding.severity == ADVICE_BY_ERROR[name].severity
+    assert finding.cause == ADVICE_BY_ERROR[name].cause
     assert f"failed with {name}" in finding.sentence
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from seatrial.findings.context import Context
 from seatrial.findings.rules.foreign_traffic import foreign_traffic
+from seatrial.units import MIB
 from stats.builders import cell_of, rounds_of, run_of
 
-MIB = 1 << 20
 RUN = {"pid": 4711, "command": "seatrial io /mnt/ssd/other", "since_unix_s": 1.0}
 
 

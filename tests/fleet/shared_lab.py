@@ -20,7 +20,7 @@ from kernel.injections import Group, blkio, remove_group
 from seatrial.cli.study_command import plan_of
 from seatrial.fleet.lab import FleetLab, LabRequest
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Sample
@@ -97,7 +97,7 @@ def measured(folder: Path, study: str, address: str, *, resume=None):
         plan=plan_of(str(path)), command="seatrial study", ray=address, resume=resume
     )
     with ResultsFile.open(folder / "results.seatrial", create=True) as store:
-        run_, end = execute(request, store, watcher=Silent(), strategy=interleaved(settled))
+        run_, end = execute(request, store, watcher=SilentWatcher(), strategy=interleaved(settled))
         return run_, end, store.samples(run_.id)
 
 

@@ -12,10 +12,10 @@ from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.results.model import known_duration_s, origin_of
+from seatrial.units import MIB
 
 from .published import BLANKS, PRINTS, published
 
-MIB = 1 << 20
 ARTICLE = """Text before it.
 
 test:/benchmark# ./bm-flash /ssd/test.txt

@@ -313,7 +313,7 @@ def test_what_fio_cannot_do_stands_in_a_comment(tmp_path):
     text = crossed(tmp_path)
     assert "; copy/copy/131072B/1t/1d\n;   is left out: fio has no copy" in text
     assert "is left out: fio has no arrivals in bursts" in text
-    assert "; fio times the write and its fdatasync apart, not as one commit.\n[commit/" in text
+    assert "; fio times write and fdatasync separately, not as one commit.\n[commit/" in text
     assert "CAUTION" not in text
 
 

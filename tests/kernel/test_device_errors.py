@@ -14,10 +14,10 @@ from cli.command import ended, seatrial, start
 from kernel.conftest import run, unmount
 from measure.studies import wait_until
 from measure.test_errors import assert_accounted, is_measuring
+from seatrial.units import MIB
 
 pytestmark = pytest.mark.root
 
-MIB = 1 << 20
 SIZE_BYTES = 16 * MIB
 ENGINES = pytest.mark.parametrize("depth", [1, 32], ids=["psync", "io_uring"])
 

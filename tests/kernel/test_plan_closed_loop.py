@@ -10,7 +10,6 @@ import pytest
 
 from cli.command import seatrial
 from seatrial.catalogue.store import Catalogue
-from seatrial.catalogue.units import GIB
 from seatrial.catalogue.volumes import parse_bought
 from seatrial.results.store import ResultsFile
 from seatrial.trials.plan.analysis import caps
@@ -21,6 +20,7 @@ from seatrial.trials.plan.analysis.figure import exact
 from seatrial.trials.plan.analysis.need import Need
 from seatrial.trials.plan.analysis.worlds import Worlds
 from seatrial.trials.plan.commands.needing import demand_of_samples
+from seatrial.units import GIB
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 

@@ -64,7 +64,7 @@ def test_a_frozen_file_system_is_thawed_by_clean(file_system, tmp_path, monkeypa
     journal = UndoJournal("killed", tmp_path / "other")
     journal.record("frozen", point=str(file_system.point))
     power_cut.freeze(file_system.point)
-    monkeypatch.setattr("seatrial.processes.Owner.state", lambda _owner, **_: "dead")
+    monkeypatch.setattr("seatrial.processes.OwnerProcess.state", lambda _owner, **_: "dead")
     (undone,) = clean(folder=tmp_path / "other")
     assert (undone.outcome, undone.detail) == ("undone", "thawed")
     write(file_system.point / "goes-on", synced=True)

@@ -11,7 +11,7 @@ import pytest
 from postgres.programs import installed_programs
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal, clean
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.trials.database.measure.crash import CrashTrial
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
@@ -42,7 +42,7 @@ def crash_twice(tmp_path, monkeypatch):
             try:
                 crashes = []
                 for _ in range(2):
-                    crashes.append(trial.crash(SECONDS, Silent()))
+                    crashes.append(trial.crash(SECONDS, SilentWatcher()))
                     if not crashes[-1].came_back:
                         break
             finally:

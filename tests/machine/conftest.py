@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from machine.loops import loops_over
-
-MIB = 1024 * 1024
+from seatrial.units import MIB
 
 
 def need_command(name: str, package: str) -> None:

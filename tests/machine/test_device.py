@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machine.conftest import MIB, run
+from machine.conftest import run
 from seatrial.errors import AlignmentError, RefusedError, SeatrialError, TargetError, UsageError
 from seatrial.machine import guard, loop
 from seatrial.machine.device import Device, open_device
@@ -14,6 +14,7 @@ from seatrial.machine.guard import inspect
 from seatrial.machine.loop import attach, detach
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoers import loop_backing
+from seatrial.units import MIB
 
 
 @pytest.fixture

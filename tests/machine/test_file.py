@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machine.conftest import MIB, need_command, run
+from machine.conftest import need_command, run
 from seatrial.errors import AlignmentError, DirectError, SpaceError, TargetError
 from seatrial.machine import direct, file
 from seatrial.machine.direct import direct_alignment, kernel_alignment, require_multiple
 from seatrial.machine.file import TrialFolder, check_space
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undo import UndoJournal
-
-GIB = 1024 * MIB
+from seatrial.units import GIB, MIB
 
 
 @pytest.fixture

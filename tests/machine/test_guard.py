@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machine.conftest import MIB, need_command, put, run
+from machine.conftest import need_command, put, run
 from seatrial.errors import RefusedError, TargetError
 from seatrial.machine import guard
 from seatrial.machine.guard import inspect, permit_write, unreadable
 from seatrial.machine.marker import write_marker
+from seatrial.units import MIB
 
 
 def refusal(path, destroy=None, bytes_to_write=5 * MIB):

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from machine.conftest import MIB, need_command, run
+from machine.conftest import need_command, run
 from machine.zfs_daemon import answering_zfs
 from seatrial.errors import RefusedError
 from seatrial.machine.guard import inspect, permit_write
+from seatrial.units import MIB
 
 pytestmark = pytest.mark.root
 

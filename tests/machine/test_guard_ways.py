@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from machine.conftest import MIB, run
+from machine.conftest import run
 from machine.test_uses import FakeMachine
 from seatrial.errors import RefusedError
 from seatrial.machine import guard
@@ -20,6 +20,7 @@ from seatrial.machine.fingerprint.medium import lasting_name, number_text
 from seatrial.machine.fingerprint.tree import LIVE, CommandOutput, SystemTree
 from seatrial.machine.guard import permit_write
 from seatrial.machine.uses import Survey
+from seatrial.units import MIB
 
 IMAGE_BYTES = 64 * MIB
 OFFSET_BYTES = 8 * MIB

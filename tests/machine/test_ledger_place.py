@@ -11,9 +11,9 @@ from seatrial.measure.stage import Stage
 from seatrial.study.load import parse_study
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.plan import make_plan
+from seatrial.units import MIB
 
 RUN_ID = "20261121-074500-3fa2"
-MIB = 1 << 20
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from cli.command import ended, seatrial, start
-from machine.conftest import MIB, run
+from machine.conftest import run
+from seatrial.units import MIB
 
 pytestmark = pytest.mark.root
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from machine.conftest import MIB, need_command, put, run
+from machine.conftest import need_command, put, run
 from seatrial.machine import signatures
 from seatrial.machine.fingerprint.tree import CommandMissingError
 from seatrial.machine.signatures import Signature, probe_signatures, read_signatures
+from seatrial.units import KIB, MIB
 
-KIB = 1024
 SIZE_BYTES = 64 * MIB + 3 * 4096 + 1536  # not a multiple of any RAID's or ZFS' unit
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from machine.conftest import MIB
 from seatrial.errors import SeatrialError
 from seatrial.machine.direct import direct_alignment
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.marker import MARKER_NAME, write_marker
 from seatrial.machine.undo import UndoJournal, clean
+from seatrial.units import MIB
 
 PRECIOUS = b"payroll" * 1000
 

@@ -18,9 +18,9 @@ from seatrial.machine import undo, undoers
 from seatrial.machine.marker import MARKER_NAME, write_marker
 from seatrial.machine.undo import Kept, UndoJournal, clean, kept_journals, state_folder
 from seatrial.machine.undoers import UNDOERS, Outcome, Result, Undoer
-from seatrial.processes import Owner, start_ticks
+from seatrial.processes import OwnerProcess, start_ticks
 
-DEAD = Owner(**(msgspec.structs.asdict(Owner.current()) | {"start_ticks": 1}))
+DEAD = OwnerProcess(**(msgspec.structs.asdict(OwnerProcess.current()) | {"start_ticks": 1}))
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def test_what_is_kept_on_another_host_is_not_taken_over(switches):
     with UndoJournal("run1") as journal:
         switches(journal, "a")
         journal.keep(KEPT)
-    disown(journal, Owner(**(msgspec.structs.asdict(DEAD) | {"host": "elsewhere"})))
+    disown(journal, OwnerProcess(**(msgspec.structs.asdict(DEAD) | {"host": "elsewhere"})))
     with pytest.raises(RefusedError, match="elsewhere"):
         UndoJournal("run1", release=True)
 
@@ -359,7 +359,7 @@ def test_a_journal_of_another_host_or_container_is_left_alone(switches, change, 
     monkeypatch.setattr(processes, "INITIAL_NAMESPACE", "pid:[2]")
     journal = UndoJournal("run1")
     switches(journal, "a")
-    disown(journal, Owner(**(msgspec.structs.asdict(DEAD) | change)))
+    disown(journal, OwnerProcess(**(msgspec.structs.asdict(DEAD) | change)))
     found = clean()
     assert outcomes(found) == ["failed"]
     assert "another host or in another container" in found[0].detail
@@ -376,7 +376,7 @@ def test_after_a_reboot_only_files_are_left_to_undo(tmp_path, child):
     other = child("input()")
     ticks = start_ticks(other.pid)
     journal.record("process", pid=other.pid, start_ticks=ticks, grace_s=0.1)
-    disown(journal, Owner(**(msgspec.structs.asdict(DEAD) | {"boot_id": "another boot"})))
+    disown(journal, OwnerProcess(**(msgspec.structs.asdict(DEAD) | {"boot_id": "another boot"})))
     found = clean()
     assert [(item.kind, item.outcome) for item in found] == [
         ("process", "gone"),

@@ -17,7 +17,7 @@ from seatrial import processes
 from seatrial.fleet import undoing
 from seatrial.fleet.undoing import STATE
 from seatrial.machine.undo import UndoJournal, clean, state_folder
-from seatrial.processes import INITIAL_NAMESPACE, Owner
+from seatrial.processes import INITIAL_NAMESPACE, OwnerProcess
 
 pytestmark = pytest.mark.root
 
@@ -102,9 +102,9 @@ def test_inside_a_container_nothing_is_said_of_another(contained, tmp_path, monk
     assert (tmp_path / ".seatrial-run1").exists()
 
 
-def owner_of_journal() -> Owner:
+def owner_of_journal() -> OwnerProcess:
     (path,) = state_folder().glob("*.jsonl")
-    return msgspec.convert(json.loads(path.read_text().splitlines()[0])["owner"], Owner)
+    return msgspec.convert(json.loads(path.read_text().splitlines()[0])["owner"], OwnerProcess)
 
 
 def test_who_may_not_see_all_processes_says_nothing_of_another_container(contained, tmp_path):

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from machine.conftest import MIB, run
+from machine.conftest import run
 from seatrial.machine import undoers
 from seatrial.machine.loop import attach
 from seatrial.machine.undo import UndoJournal, clean
 from seatrial.machine.undoers import loop_backing
+from seatrial.units import MIB
 
 MAKE_FILES = """
     import sys, time

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from seatrial.cli.study_command import plan_of
-from seatrial.measure.progress import Silent
-from seatrial.measure.recorder import RoundsEnd, Strategy
+from seatrial.measure.progress import SilentWatcher
+from seatrial.measure.recorder import RoundsResult, Strategy
 from seatrial.measure.run import RunRequest, execute
 from seatrial.measure.stage import Stage
 from seatrial.results.model import Run, Sample
@@ -28,7 +28,7 @@ def run_study(
     resume: Run | None = None,
     model_changes: ModelChanges | None = None,
     monkeypatch: pytest.MonkeyPatch | None = None,
-) -> tuple[Run, RoundsEnd, list[Sample]]:
+) -> tuple[Run, RoundsResult, list[Sample]]:
     """Measure a study; ``model_changes`` has the changes of the device by key and round."""
     path = folder / "study.toml"
     path.write_text(study)
@@ -36,7 +36,7 @@ def run_study(
         _change_models(monkeypatch, model_changes)
     request = RunRequest(plan=plan_of(str(path)), command="seatrial study", resume=resume)
     with ResultsFile.open(folder / "results.seatrial", create=True) as store:
-        run, end = execute(request, store, watcher=Silent(), strategy=strategy)
+        run, end = execute(request, store, watcher=SilentWatcher(), strategy=strategy)
         return run, end, store.samples(run.id)
 
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.measure.progress import Silent
-from seatrial.measure.recorder import RoundsEnd
+from seatrial.measure.progress import SilentWatcher
+from seatrial.measure.recorder import RoundsResult
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
@@ -26,7 +26,7 @@ class Sought:
     """What was measured, and its report."""
 
     run: Run
-    end: RoundsEnd
+    end: RoundsResult
     samples: list[Sample]
     line: LoadLine
 
@@ -47,7 +47,7 @@ def sought(
     )
     with ResultsFile.open(folder / "results.seatrial", create=True) as store:
         request = RunRequest(plan=make_plan(checked), command="test")
-        run, end = execute(request, store, watcher=Silent(), strategy=seek(decider))
+        run, end = execute(request, store, watcher=SilentWatcher(), strategy=seek(decider))
         samples = store.samples(run.id)
     (line,) = load_lines(checked, samples)
     return Sought(run, end, samples, line)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.stage import Stage
 from seatrial.study.load import parse_study
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
+from seatrial.units import MIB
 
 RUN_ID = "20261121-074500-3fa2"
-MIB = 1 << 20
 PRECIOUS = b"payroll!" * (MIB // 8)
 
 
@@ -37,10 +37,10 @@ def measured(place, kind, exchange, state):
         Stage(plan, RUN_ID, journal, destroy=str(place)) as stage,
     ):
         exchange(stage)
-        stage.prepare(Silent())
+        stage.prepare(SilentWatcher())
         (cell,) = plan.cells
         spec = stage.spec(cell, 0)
-        return stage.measure(cell, spec, round_number=0, position=0, watcher=Silent())
+        return stage.measure(cell, spec, round_number=0, position=0, watcher=SilentWatcher())
 
 
 def by_a_link(path, precious):

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.progress import Silent
-from seatrial.measure.recorder import RoundsEnd
+from seatrial.measure.progress import SilentWatcher
+from seatrial.measure.recorder import RoundsResult
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Sample
 from seatrial.results.store import ResultsFile
 from seatrial.stats.steady.phases import snia
 from seatrial.trials.io.commands.precondition import planned
 from seatrial.trials.io.measure.precondition import Conditioning, guessed_over_provisioning
+from seatrial.units import MIB
 
-MIB = 1 << 20
 LONG = 40
 """Rounds of a tenth of the capacity after which nothing of the fill is left."""
 
@@ -26,7 +26,7 @@ LONG = 40
 class Measured(msgspec.Struct, frozen=True):
     """What conditioning gave."""
 
-    end: RoundsEnd
+    end: RoundsResult
     fills: list[Sample]
     proofs: list[Sample]
     is_steady: bool
@@ -90,7 +90,7 @@ def condition(
     conditioning = Conditioning(steady, discards=False)
     with ResultsFile.open(folder / f"{method}.seatrial", create=True) as store:
         request = RunRequest(plan=plan, command="test")
-        run, end = execute(request, store, watcher=Silent(), strategy=conditioning)
+        run, end = execute(request, store, watcher=SilentWatcher(), strategy=conditioning)
         samples = store.samples(run.id)
     return Measured(
         end,

@@ -14,8 +14,7 @@ from seatrial.errors import SpaceError, TargetError
 from seatrial.postgres import clone as room
 from seatrial.postgres.clone import clone_folder, folder_size_bytes
 from seatrial.postgres.page_cache import sync_file_system
-
-MIB = 1 << 20
+from seatrial.units import MIB
 
 
 @pytest.fixture

@@ -23,8 +23,7 @@ from seatrial.postgres.processes import server_processes
 from seatrial.postgres.server import died_at_start, died_in_mid_run, initdb_failed
 from seatrial.postgres.settings import check_settings, settings_text
 from seatrial.processes import start_ticks
-
-MIB = 1 << 20
+from seatrial.units import MIB
 
 
 def setting(server, name):

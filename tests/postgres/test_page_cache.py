@@ -9,8 +9,7 @@ import pytest
 
 from seatrial.postgres import page_cache as room
 from seatrial.postgres.page_cache import cached_bytes, drop_cached
-
-MIB = 1 << 20
+from seatrial.units import MIB
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from report.exports_hand import estimate, make_finding, make_run
-from seatrial.stats.compare.model import Comparand, Comparison, Difference, Overall, Side
+from seatrial.stats.compare.model import Comparison, Difference, FigureComparison, Overall, Side
 from seatrial.stats.model import Estimate
 from seatrial.study.cell import FactorValue
 
@@ -24,7 +24,7 @@ def make_comparand(
     factor: float = 1.25,
     spread: float = 0.04,
     **changes,
-) -> Comparand:
+) -> FigureComparison:
     """One figure of one cell: B is ``factor`` times A, within ``spread``."""
     identity: dict[str, FactorValue] = {
         "workload": "matrix",
@@ -50,10 +50,10 @@ def make_comparand(
         "p_adjusted": 0.02,
         "answer": answer,
     }
-    return Comparand(**values | changes)
+    return FigureComparison(**values | changes)
 
 
-def matrix_comparands() -> list[Comparand]:
+def matrix_comparands() -> list[FigureComparison]:
     """The article's matrix: B gains with small blocks, loses with large ones; every answer."""
     found = []
     for figure in ("iops", "bandwidth", "read p99", "write p99"):
@@ -105,7 +105,7 @@ def make_differences() -> list[Difference]:
     ]
 
 
-def make_comparison(comparands: list[Comparand] | None = None, **changes) -> Comparison:
+def make_comparison(comparands: list[FigureComparison] | None = None, **changes) -> Comparison:
     values = {
         "a": Side(name="before", run=make_run(label="before")),
         "b": Side(name="after", run=make_run(id="20261122-081500-77aa", label="after")),

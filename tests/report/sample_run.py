@@ -39,11 +39,9 @@ from seatrial.results.model import (
 )
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.units import GIB, KIB, MIB
 from stats.builders import finding_of
 
-KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
 SLICE_NS = 100_000_000
 STARTED_AT = 1_795_247_100.0  # 2026-11-21, a Saturday morning
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 & 'quoted' \"twice\""

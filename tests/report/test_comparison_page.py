@@ -55,7 +55,7 @@ def test_nothing_differs_is_said_and_so_is_what_is_not_known():
     known = make_run(fingerprint_before=Fingerprint(machine=Machine(kernel="6.12")))
     sides = {"a": Side(name="x", run=known), "b": Side(name="y", run=known)}
     page = render([make_comparison(differences=[], **sides)])
-    assert "Nothing that the two fingerprints tell differs." in page
+    assert "The two fingerprints do not differ." in page
 
 
 def test_sides_of_one_run_show_its_machine_once():

@@ -24,11 +24,10 @@ from seatrial.stats.fastest import settings_words
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import NO_BREAK_SPACE, format_estimate
 from seatrial.trials.io.report.figures import figures_of, figures_of_run
+from seatrial.units import KIB, MIB
 from stats.builders import finding_of
 
 PATTERNS = {"random", "sequential"}
-KIB = 1024
-MIB = 1024 * KIB
 
 
 class Headline(NamedTuple):

@@ -17,9 +17,9 @@ from seatrial.trials.audit.report.section import (
     parameters_table,
 )
 from seatrial.trials.io.report.figures import figures_of
+from seatrial.units import KIB
 from trials.audit.report.audit_hand import (
     COLLAPSED,
-    KIB,
     article_cells,
     article_summary,
     key_of,

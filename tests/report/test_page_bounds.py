@@ -8,10 +8,11 @@ import msgspec
 
 from findings.analyses import analyses_of
 from report.page_reader import embedded, read
-from report.sample_run import KIB, Maker, make_run, random_draft, sample_summary
+from report.sample_run import Maker, make_run, random_draft, sample_summary
 from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.trials.audit.analysis import audit_tables
+from seatrial.units import KIB
 
 RENDER_S_MAX = 3.0
 BYTES_MAX = 1_000_000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.sample_run import MIB, Draft, Maker, make_cell, random_draft, sample_summary
+from report.sample_run import Draft, Maker, make_cell, random_draft, sample_summary
 from seatrial.report.figures.axes import (
     bar_axis,
     block_size_axis,
@@ -24,6 +24,7 @@ from seatrial.results.model import Stall
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
 from seatrial.trials.io.report.figures import figures_of
+from seatrial.units import MIB
 
 CELLS = sample_summary().cells
 FIGURES = {figure.id: figure for figure in figures_of(CELLS)}

@@ -68,7 +68,7 @@ def stored_in(tmp_path_factory):
         patch.chdir(folder)
         patch.setattr(stored_runs, "stored_summary", functools.cache(stored_runs.stored_summary))
         patch.setattr(sources, "load_source", functools.cache(sources.load_source))
-        patch.setattr(compare_command, "entrants_of", functools.cache(compare_command.entrants_of))
+        patch.setattr(compare_command, "sides_of", functools.cache(compare_command.sides_of))
         patch.setattr(compare_command, "compared", _once(compare_command.compared, id))
         patch.setattr(summaries, "summarise", _once(summaries.summarise, lambda run: run.id))
         yield folder

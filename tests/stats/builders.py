@@ -19,10 +19,10 @@ from seatrial.results.model import (
     Stall,
     Timeline,
 )
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.study.cell import Cell
+from seatrial.units import GIB
 
-GIB = 1 << 30
 MS_NS = 1_000_000
 
 
@@ -33,7 +33,7 @@ class Stated(Figures, frozen=True, kw_only=True):
     given: Annotated[tuple[str, str, str], HIDDEN]
 
     def words(self):
-        return Words(*self.given)
+        return FindingText(*self.given)
 
 
 def finding_of(*, kind, severity, cells, evidence, sentence, **words):

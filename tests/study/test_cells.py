@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from seatrial.study.cell import Cell
 from seatrial.study.schema import CLASSIC
+from seatrial.units import MIB
 from study.builders import plan_of
-
-MIB = 1 << 20
 
 
 def cells(body: str, **info: object) -> list[Cell]:

@@ -21,6 +21,7 @@ from seatrial.study.load import load_study
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan, order
+from seatrial.units import GIB
 from study.builders import plan_of, study_of
 
 TWO_TARGETS = """
@@ -37,7 +38,6 @@ targets = ["b"]
 [[workload]]
 kind = "fill"
 """
-GIB = 1 << 30
 
 
 def two_targets(seed: int = 1) -> Plan:

@@ -23,9 +23,9 @@ from seatrial.study.render import render_plan
 from seatrial.study.units import format_size
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import spec_of
+from seatrial.units import GIB
 
 ROOT = Path(__file__).resolve().parents[2]
-GIB = 1 << 30
 
 
 def test_these_are_shipped() -> None:

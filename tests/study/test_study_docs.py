@@ -12,7 +12,7 @@ import pytest
 from seatrial.study.layouts.layout import Drives, Failure, Layout
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import (
     CLASSIC,
     AccessLine,
@@ -20,10 +20,10 @@ from seatrial.study.schema import (
     Budget,
     BurstCredit,
     DeviceModel,
-    Gap,
     Rounds,
     ServiceTime,
     SizeShare,
+    SlowBlockSizes,
     Span,
     Study,
     Target,
@@ -37,7 +37,7 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs/study-file.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 STRUCTS = [Study, Rounds, Budget, Target, AccessSpecification, AccessLine, SizeShare]
 LAYOUTS = [Layout, Drives, Failure]
-MODELS = [DeviceModel, ServiceTime, WriteCache, BurstCredit, Span, Gap]
+MODELS = [DeviceModel, ServiceTime, WriteCache, BurstCredit, Span, SlowBlockSizes]
 KINDS = [kind for topic in topics() for kind in topic.workloads()]
 
 
@@ -59,7 +59,7 @@ def test_every_key_is_explained(struct: type[msgspec.Struct]) -> None:
 
 @pytest.mark.parametrize("struct", [kind for kind in KINDS if issubclass(kind, OnDatabase)])
 def test_every_key_of_a_database_is_in_an_example(struct: type[msgspec.Struct]) -> None:
-    common = set(Sampled.__struct_encode_fields__)
+    common = set(SampledWorkload.__struct_encode_fields__)
     examples = "\n".join(EXAMPLES)
     for key in set(struct.__struct_encode_fields__) - common:
         assert re.search(rf"^(?:\[?\[workload\.{key}\]|{key} = )", examples, re.MULTILINE), key

@@ -69,7 +69,7 @@ CLI_KNOWS_TOPICS = {
     "check_command.py": "it says which layouts could be built here",
     "documents.py": "the document of a check holds the same",
     "import_command.py": "hardware that a user declares bounds block I/O",
-    "places.py": "a database needs more of a directory than block I/O does",
+    "targets.py": "a database needs more of a directory than block I/O does",
     "study_command.py": "a plan shows the commands that would build its layouts",
 }
 # The stage of a topic that parses, calls and prints, as the top room does: it may import whatever
@@ -389,7 +389,7 @@ def test_imported_command_is_seen() -> None:
 def test_topic_in_cli_is_seen() -> None:
     text = "def f():\n    from seatrial.trials.io import bounds"
     assert list(topics_in_cli([Source(PRODUCT + "cli/main.py", text)]))
-    assert not list(topics_in_cli([Source(PRODUCT + "cli/places.py", text)]))
+    assert not list(topics_in_cli([Source(PRODUCT + "cli/targets.py", text)]))
 
 
 def test_unwritten_topic_import_is_seen() -> None:

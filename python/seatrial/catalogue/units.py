@@ -11,6 +11,7 @@ from typing import Final, NewType
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.units import GIB, MB, MIB
 
 Iops = NewType("Iops", float)
 """Requests per second."""
@@ -19,12 +20,6 @@ SizeBytes = NewType("SizeBytes", int)
 BytesPerS = NewType("BytesPerS", float)
 """Bytes per second."""
 
-KIB: Final = 1 << 10
-MIB: Final = 1 << 20
-GIB: Final = 1 << 30
-TIB: Final = 1 << 40
-MB: Final = 1_000_000
-GB: Final = 1_000_000_000
 HOURS_PER_MONTH: Final = 730
 """As AWS and Azure bill a month."""
 

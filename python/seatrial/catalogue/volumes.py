@@ -14,19 +14,10 @@ import msgspec
 
 from seatrial.catalogue.facts import Instance, Price, Volume
 from seatrial.catalogue.store import Catalogue
-from seatrial.catalogue.units import (
-    GIB,
-    KIB,
-    TIB,
-    BytesPerS,
-    Iops,
-    Money,
-    SizeBytes,
-    gib,
-    throughput,
-)
+from seatrial.catalogue.units import BytesPerS, Iops, Money, SizeBytes, gib, throughput
 from seatrial.errors import UsageError
 from seatrial.study.units import parse_size_bytes
+from seatrial.units import GIB, KIB, TIB
 
 IO1_STEP_IOPS: Final = 32_000
 IO1_LOW_MIB_S: Final = 500

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from seatrial.cli.compare_command import entrant_differences
+from seatrial.cli.compare_command import side_differences
 from seatrial.cli.sources import is_results_file, load_source
 from seatrial.errors import UsageError
 from seatrial.report.by_fact import common_rows, fact_document, fact_sentences, fact_table
@@ -16,7 +16,7 @@ from seatrial.report.terminal import table_text, wrapped
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.stats.compare.by_fact import Grouping
-from seatrial.stats.compare.model import Entrant, Side
+from seatrial.stats.compare.model import Side, SideSamples
 from seatrial.stats.compare.pairing import match, require_suited
 from seatrial.stats.timeline import SLICES_MIN
 from seatrial.stats.wording import format_plural
@@ -49,13 +49,13 @@ def compare_by_fact(
             compared.
     """
     grouping = Grouping(fact, figures or None)
-    firsts: list[Entrant] = []  # one of each set of tests
+    firsts: list[SideSamples] = []  # one of each set of tests
     warnings: dict[str, None] = {}
     count = 0
     for run, samples in _measured(references, results):
-        for entrant in _entrants(run, samples):
-            warnings |= dict.fromkeys(_warnings(firsts, entrant, anyway=anyway))
-            grouping.add(entrant, entrant_differences(firsts[0], entrant))
+        for one_side in _sides(run, samples):
+            warnings |= dict.fromkeys(_warnings(firsts, one_side, anyway=anyway))
+            grouping.add(one_side, side_differences(firsts[0], one_side))
             count += 1
     found = grouping.result()
     if not found.rows:
@@ -77,23 +77,23 @@ def compare_by_fact(
     return 0
 
 
-def _warnings(firsts: list[Entrant], entrant: Entrant, *, anyway: bool) -> list[str]:
-    """Return why an entrant should not be compared with an earlier one of the same tests.
+def _warnings(firsts: list[SideSamples], one_side: SideSamples, *, anyway: bool) -> list[str]:
+    """Return why a side should not be compared with an earlier one of the same tests.
 
-    If there is none, the entrant is the first one.
+    If there is none, this side is the first of its tests.
     """
     for first in firsts:
         try:
-            matched = match(first, entrant)
+            matched = match(first, one_side)
         except UsageError:
             continue
-        return require_suited(first, entrant, matched, anyway=anyway)
-    firsts.append(entrant)
+        return require_suited(first, one_side, matched, anyway=anyway)
+    firsts.append(one_side)
     return []
 
 
 def _measured(references: Sequence[str], results: Path) -> Iterator[tuple[Run, list[Sample]]]:
-    """Yield each run that is meant once, with its samples."""
+    """Yield each requested run once, with its samples."""
     known: set[str] = set()
     for reference in references or [str(results)]:
         if not references or is_results_file(Path(reference)):
@@ -115,11 +115,11 @@ def _complete(path: Path) -> Iterator[tuple[Run, list[Sample]]]:
                 yield run, store.samples(run_id, slices_min=SLICES_MIN)
 
 
-def _entrants(run: Run, samples: Sequence[Sample]) -> Iterator[Entrant]:
+def _sides(run: Run, samples: Sequence[Sample]) -> Iterator[SideSamples]:
     for label in dict.fromkeys(sample.cell.target for sample in samples):
         side = Side(name=run.label or run.id, run=run, target=label)
         own = [sample for sample in samples if sample.cell.target == label]
-        yield Entrant(side=side, samples=own)
+        yield SideSamples(side=side, samples=own)
 
 
 def _nothing(count: int, figures: Sequence[str]) -> UsageError:

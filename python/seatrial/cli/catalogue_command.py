@@ -33,11 +33,11 @@ Examples:
 
 \b
 Your own figures are in catalogue.toml in the folder seatrial of $XDG_CONFIG_HOME (~/.config), or in
-the file that $SEATRIAL_CATALOGUE names; they replace what is shipped, field by field.
+the file that $SEATRIAL_CATALOGUE names; they replace the shipped ones, field by field.
 """
 
 FACTS_MAX = 40
-"""Rows that are shown as text: more are not read."""
+"""The most rows that are shown as text."""
 _FIELD = re.compile(r"([a-z_0-9]+)=(.*)", re.DOTALL)
 _HIDDEN = {"source", "as_of", "dated", "confidence", "contradicted", "note", "typed"}
 
@@ -48,7 +48,7 @@ class FactRow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         table: Its table.
         key: Its name there.
-        origin: Where it is from, in a few words.
+        origin: Its source, in a few words.
         is_old: Whether it may be older than a year.
         fields: Its figures, source and date.
     """
@@ -99,7 +99,7 @@ class CatalogueDocument(Document, frozen=True, kw_only=True):
 
 @click.group("catalogue", epilog=EPILOG)
 def command() -> None:
-    """Limits, prices and failure rates: how old they are, where they are from, and your own."""
+    """Limits, prices and failure rates: their age and sources, and your own figures."""
 
 
 @command.command("check", epilog=EPILOG)
@@ -140,7 +140,7 @@ def check(as_json: bool) -> int:
 @click.argument("what", default="", metavar="[TABLE|KEY|WORD]")
 @json_option
 def show(what: str, as_json: bool) -> int:
-    """Show rows with all their figures: of a table, of one key, or with a word in their key.
+    """Show rows with all their figures: a table, one key, or every row with a word in its key.
 
     Raises:
         UsageError: when there is no such row.
@@ -177,9 +177,9 @@ def show(what: str, as_json: bool) -> int:
 @click.option("--remove", is_flag=True, help="Remove your figures of this row.")
 @json_option
 def set_own(key: str, fields: tuple[str, ...], remove: bool, as_json: bool) -> int:
-    """Put your own figures above those of a row, or add a row.
+    """Override figures of a row with your own, or add a row.
 
-    What is not given remains as shipped; the date is today unless as_of is given.
+    Other figures remain as shipped; the date is today unless as_of is given.
 
     Raises:
         UsageError: when the row would be broken; nothing is written then.
@@ -203,7 +203,7 @@ def set_own(key: str, fields: tuple[str, ...], remove: bool, as_json: bool) -> i
     if remove:
         if own.pop(key, None) is None:
             raise UsageError(
-                seen=f"No figure of {key} is yours",
+                seen=f"{key} has no figure of your own",
                 cause=f"{path} has no such row",
                 next_step="See which rows it has: `seatrial catalogue check`",
             )
@@ -211,7 +211,7 @@ def set_own(key: str, fields: tuple[str, ...], remove: bool, as_json: bool) -> i
         own[key] = {**own.get(key, {}), "as_of": str(today), **given}
     else:
         raise UsageError(
-            seen=f"Nothing to set of {key}",
+            seen=f"No figure of {key} was given",
             cause="No FIELD=VALUE was given",
             next_step=f"See its fields: `seatrial catalogue show {key}`",
         )
@@ -227,7 +227,7 @@ def set_own(key: str, fields: tuple[str, ...], remove: bool, as_json: bool) -> i
 
 
 def _full_key(shipped: Catalogue, table: str, name: str) -> str:
-    """Return a key as the table has it, if it has the row by the end of its key; else as it is."""
+    """Return the full key of the row whose key ends so; the key itself if there is none."""
     if name in shipped.table(table):
         return name
     ends = [each for each in shipped.table(table) if each.endswith(f"/{name}")]
@@ -238,7 +238,7 @@ def _field(text: str) -> tuple[str, str | float]:
     found = _FIELD.fullmatch(text)
     if not found:
         raise UsageError(
-            seen=f"{text!r} is no figure",
+            seen=f"{text!r} is not a figure",
             cause="A figure is written FIELD=VALUE, without blanks around the sign",
             next_step="Such as mid=0.07 or 'source=our contract'",
         )
@@ -252,7 +252,7 @@ def _field(text: str) -> tuple[str, str | float]:
 
 
 def _found(facts: Catalogue, what: str) -> list[tuple[str, Fact]]:
-    """Return the rows of a table, of a key, or with a word in their key."""
+    """Return the rows of a table, one row by its key, or those with a word in their key."""
     from seatrial.catalogue.store import TABLES  # noqa: PLC0415 - not for --help
 
     table, slash, key = what.partition("/")
@@ -271,7 +271,7 @@ def _found(facts: Catalogue, what: str) -> list[tuple[str, Fact]]:
         raise UsageError(
             seen=f"No row of the catalogue has {what!r} in its key",
             cause="It may be new, or spelled otherwise",
-            next_step="See what there is: `seatrial catalogue check`",
+            next_step="List the tables: `seatrial catalogue check`",
         )
     return found
 

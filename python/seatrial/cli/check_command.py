@@ -1,4 +1,4 @@
-"""Whether a PostgreSQL of our own could be run in a directory, and as whom: for ``check``."""
+"""``seatrial check``: what could distort a measurement, which servers and layouts are possible."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Final
 import click
 import msgspec
 
+from seatrial.cli.display_options import answer_options, display_options
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option
-from seatrial.cli.showing import answer_options, showing
 from seatrial.errors import TargetError
 from seatrial.program import with_root
 from seatrial.published import one_of
@@ -29,7 +29,7 @@ Examples:
 
 @click.command("check", epilog=EPILOG)
 @click.argument("target", default=".")
-@output_option("-o", "--output", about="Also write what was found as an HTML page.")
+@output_option("-o", "--output", about="Also write the findings as an HTML page.")
 @answer_options
 @json_option
 def command(*, target: str, output: Output, as_json: bool) -> int:
@@ -42,18 +42,18 @@ def command(*, target: str, output: Output, as_json: bool) -> int:
     """
     from seatrial.cli.documents import check_document, stack_text  # noqa: PLC0415
     from seatrial.cli.outcome import first_text  # noqa: PLC0415
-    from seatrial.cli.places import existing  # noqa: PLC0415
+    from seatrial.cli.targets import existing  # noqa: PLC0415
     from seatrial.findings.registry import preflight  # noqa: PLC0415
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for --help
     from seatrial.report.check_page import check_answer  # noqa: PLC0415
     from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
 
-    place = existing(target).path or Path.cwd()
-    server = check_server(place) if place.is_dir() else None
-    fingerprint = context.fingerprint(place)
+    path = existing(target).path or Path.cwd()
+    server = check_server(path) if path.is_dir() else None
+    fingerprint = context.fingerprint(path)
     findings = preflight(fingerprint)
     layouts = check_layouts()
-    if output.place is not None:
+    if output.path is not None:
         from seatrial.report.check_page import render  # noqa: PLC0415 - its parts are large
 
         abilities = {
@@ -69,8 +69,8 @@ def command(*, target: str, output: Output, as_json: bool) -> int:
     rest += [server_text(server)] if server else []
     rest += [layouts_text(layouts), *(f"\n{finding_text(finding)}" for finding in findings)]
     if not findings:
-        rest.append("\nNothing here stands in the way of a measurement.")
-    text = "\n".join(rest) + "\n" if showing().tables else ""
+        rest.append("\nNothing here would distort a measurement.")
+    text = "\n".join(rest) + "\n" if display_options().tables else ""
     click.echo(first_text(check_answer(target, findings), text), nl=False)
     return 0
 
@@ -92,7 +92,7 @@ def _lines(check: LayoutCheck) -> Iterator[str]:
     if able:
         rights = "" if check.is_root else f" {with_root()}"
         yield f"{', '.join(able)} can be built here{rights}"
-    # What several lack for one and the same reason is said once.
+    # A reason that several share is printed once.
     by_reason: dict[str, list[str]] = {}
     for each in check.backends:
         if each.lacks:
@@ -124,7 +124,7 @@ class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         programs: What was found; the first would be used.
-        obstacle: Why no server can be run there, as a sentence; empty where one can.
+        obstacle: Why no server can be run there, as a sentence; empty if one can.
         uid: Whom it would run as; None where it cannot.
         is_dropped: Whether root would step down to that number.
         memory_obstacle: Why its memory could not be limited, as a sentence; empty where it could.
@@ -137,8 +137,8 @@ class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
     memory_obstacle: str
 
 
-def check_server(place: Path) -> ServerCheck:
-    """Return what a trial of databases would find at a place; nothing is started or written."""
+def check_server(path: Path) -> ServerCheck:
+    """Return what a trial of databases would find at a path; nothing is started or written."""
     from seatrial.postgres.account import account_for  # noqa: PLC0415 - not for --help
     from seatrial.postgres.binaries import find_binaries, wheel_binaries  # noqa: PLC0415
     from seatrial.postgres.memory import limit_obstacle  # noqa: PLC0415
@@ -148,7 +148,7 @@ def check_server(place: Path) -> ServerCheck:
     try:
         first = find_binaries()
         found.append(first)
-        account = account_for(place / "data", first)
+        account = account_for(path / "data", first)
         uid, is_dropped = account.uid, account.is_dropped
     except TargetError as error:
         obstacle = error.seen

@@ -1,4 +1,4 @@
-"""``seatrial clean``: undo whatever a killed run left behind."""
+"""``seatrial clean``: undo what killed runs left behind."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Examples:
 
 
 @click.command("clean", epilog=EPILOG)
-@click.option("--dry-run", is_flag=True, help="Only tell what would be undone.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
 @json_option
 def command(dry_run: bool, as_json: bool) -> int:
     """Undo what killed runs left behind: files, devices, mounts, settings, servers, databases.
 
-    Runs that are still going are left alone, and so are layouts that `layout build` left standing.
+    Runs in progress and layouts of `layout build` are left alone.
     """
     from seatrial.machine.undo import clean  # noqa: PLC0415 - not for --help
 
@@ -33,7 +33,7 @@ def command(dry_run: bool, as_json: bool) -> int:
 
 
 def report_undone(undone: Sequence[Undone], *, as_json: bool) -> int:
-    """Print what became of changes; return 1 where one could not be undone, else 0."""
+    """Print the changes with their outcome; return 1 if one could not be undone, else 0."""
     from seatrial.cli.documents import clean_document  # noqa: PLC0415 - not for --help
     from seatrial.machine.undoers import Outcome  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""From what a user names to comparisons, and how a terminal shows them."""
+"""``seatrial compare``: the results that a user names, compared, and shown on a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 import click
 import msgspec
 
+from seatrial.cli.display_options import answer_options, display_options
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import complete_runs, json_option, results_option, this_command
-from seatrial.cli.showing import answer_options, showing
-from seatrial.cli.sources import Source, load_source
+from seatrial.cli.sources import NamedResult, load_source
 from seatrial.errors import EXIT_THRESHOLD, UsageError
 from seatrial.findings.registry import find_in_comparison
 from seatrial.machine.fingerprint.whole import differences
@@ -27,7 +27,7 @@ from seatrial.report.terminal import finding_text, table_text, wrapped
 from seatrial.results.model import Run, Sample, origin_of
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT, compare
 from seatrial.stats.compare.fingerprints import facts_of, in_words, named_alike, with_defaults
-from seatrial.stats.compare.model import Comparison, Difference, Entrant, Side
+from seatrial.stats.compare.model import Comparison, Difference, Side, SideSamples
 from seatrial.stats.compare.noise import control_label
 from seatrial.stats.compare.verdict import judged, ratio_words
 from seatrial.stats.set_up import FACTS
@@ -45,8 +45,8 @@ Examples:
   seatrial compare --by kernel a.seatrial b.seatrial --figure iops
 
 \b
-Rounds are compared one by one where both sides were measured interleaved: in one study with both
-as targets. Interval, answer and adjustment for many tests: docs/method.md, "Comparison".
+Rounds are compared in pairs if both sides were measured interleaved, as targets of one study.
+Interval, answer and adjustment for many tests: docs/method.md, "Comparison".
 """
 
 
@@ -78,13 +78,13 @@ def _percent(low: float, high: float) -> click.FloatRange:
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="What significantly differs by less is called the same.",
+    help="A difference that is significantly smaller than this is called none.",
 )
 @click.option(
     "--aa",
     "control",
     metavar="RESULT",
-    help="Another measurement of what A is: smaller differences than theirs are not called real.",
+    help="A/A control, a second measurement of A: differences smaller than theirs are not real.",
 )
 @click.option(
     "--fail-if-slower",
@@ -111,7 +111,7 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Compare B, C ... with A: what differs in the set-up, by how much they differ, is it real.
+    """Compare B, C ... with A: how the set-ups differ, how the figures differ, and is it real.
 
     A result is a run (last, an id or its beginning, a label), RUN:TARGET, or a file: a results
     file, a fio JSON, a bm-flash table, a CSV. An existing file takes precedence
@@ -121,8 +121,8 @@ def command(
     from seatrial.findings.comparison_answer import comparison_answer  # noqa: PLC0415
     from seatrial.report.comparison_page import comparison_document  # noqa: PLC0415
 
-    # Millions of small objects that live to the end, none in a circle: to look for circles among
-    # them, again and again as they grow, would be a quarter of all the time.
+    # Millions of small objects live to the end, none of them in a reference cycle: the collector's
+    # search for cycles would take a quarter of the time.
     gc.disable()
     if fact is not None:
         from seatrial.cli.by_fact import compare_by_fact  # noqa: PLC0415
@@ -133,7 +133,7 @@ def command(
         )
     _require_sides(sides)
     found = compared(
-        entrants_of(sides, results, control),
+        sides_of(sides, results, control),
         margin_share=margin_percent / 100,
         figures=figures or None,
         anyway=anyway,
@@ -148,12 +148,14 @@ def command(
     if as_json:
         click.echo(comparison_document(found), nl=False)
     else:
-        rest = "\n".join(comparison_text(each) for each in found) if showing().tables else ""
+        rest = (
+            "\n".join(comparison_text(each) for each in found) if display_options().tables else ""
+        )
         click.echo(first_text(comparison_answer(found), rest), nl=False)
-        for reported in slow if not showing().quiet else []:
+        for reported in slow if not display_options().quiet else []:
             click.echo(f"Slower by more than {slower_percent:g} %: {reported}.")
-        if report.place and not showing().quiet:
-            click.echo(f"Report: {click.format_filename(report.place)}")
+        if report.path and not display_options().quiet:
+            click.echo(f"Report: {click.format_filename(report.path)}")
     return EXIT_THRESHOLD if slow else 0
 
 
@@ -165,7 +167,7 @@ def _require_sides(sides: Sequence[str]) -> None:
 
 def _require_only_by(*, control: str | None, slower_percent: float | None, report: Output) -> None:
     """Raise UsageError where an option was given that --by does not support."""
-    given = {"--aa": control, "--fail-if-slower": slower_percent, "--report": report.place}
+    given = {"--aa": control, "--fail-if-slower": slower_percent, "--report": report.path}
     named = [name for name, value in given.items() if value is not None]
     if named:
         raise UsageError(
@@ -185,27 +187,27 @@ def _write_report(found: list[Comparison], report: Output) -> None:
 ROWS_SHOWN_MAX: Final = 120
 
 
-class Entrants(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedSides(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be compared.
 
     Attributes:
-        first: The measure.
-        others: What is judged, at least one.
+        first: The reference side.
+        others: What is compared with it, at least one.
         control: The first one measured once more; None if absent.
     """
 
-    first: Entrant
-    others: list[Entrant]
-    control: Entrant | None = None
+    first: SideSamples
+    others: list[SideSamples]
+    control: SideSamples | None = None
 
 
-def entrants_of(references: Sequence[str], results: Path, control: str | None = None) -> Entrants:
-    """Return what a user names as sides.
+def sides_of(references: Sequence[str], results: Path, control: str | None = None) -> ComparedSides:
+    """Return the sides that a user names.
 
     Args:
         references: One run with several targets, or at least two results.
         results: The results file that runs are sought in.
-        control: A/A control, another measurement of what the first reference is.
+        control: A/A control, a second measurement of the first reference.
 
     Raises:
         ResultsFileError: When a results file cannot be read.
@@ -219,21 +221,21 @@ def entrants_of(references: Sequence[str], results: Path, control: str | None = 
             raise _nothing_to_compare_with(sources[0])
     else:
         _require_distinct(sources)
-        first, *others = map(_entrant, sources, _names(sources))
-        found = Entrants(first=first, others=others)
+        first, *others = map(_side, sources, _names(sources))
+        found = ComparedSides(first=first, others=others)
     if control is None:
         return found
     again = load_source(control, results, slices_min=SLICES_MIN)
     (name,) = _names([again])
-    return msgspec.structs.replace(found, control=_entrant(again, name))
+    return msgspec.structs.replace(found, control=_side(again, name))
 
 
-def _entrant(source: Source, name: str) -> Entrant:
+def _side(source: NamedResult, name: str) -> SideSamples:
     side = Side(name=name, run=source.run, target=source.target)
-    return Entrant(side=side, samples=source.samples)
+    return SideSamples(side=side, samples=source.samples)
 
 
-def _names(sources: Sequence[Source]) -> list[str]:
+def _names(sources: Sequence[NamedResult]) -> list[str]:
     """Return what to call each side: short, unless several would be called the same."""
     short = [_short_name(source) for source in sources]
     return [
@@ -242,7 +244,7 @@ def _names(sources: Sequence[Source]) -> list[str]:
     ]
 
 
-def _short_name(source: Source) -> str:
+def _short_name(source: NamedResult) -> str:
     """Return a foreign file's name without folder and ending, and what else the user named."""
     if source.name == "last":
         return source.run.label or source.run.id
@@ -253,8 +255,8 @@ def _short_name(source: Source) -> str:
     return f"{stem}:{source.target}" if source.target else stem
 
 
-def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
-    """Return the targets of a run as sides, the first being the measure; None if it has one.
+def of_targets(run: Run, samples: Sequence[Sample]) -> ComparedSides | None:
+    """Return the targets of a run as sides, the first being the reference; None if it has one.
 
     A target with the path of the first one, or its label with ``-aa``, is the A/A control.
     """
@@ -264,7 +266,7 @@ def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
     paths = {target.get("label"): target.get("path", "") for target in run.study.get("target", [])}
     control = control_label(labels, [paths.get(label, "") for label in labels]) if labels else ""
     sides = {
-        label: Entrant(
+        label: SideSamples(
             side=Side(name=label, run=run, target=label),
             samples=[sample for sample in samples if sample.cell.target == label],
         )
@@ -272,26 +274,26 @@ def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
     }
     others = [sides[label] for label in labels[1:] if label != control]
     if not others and control:
-        return Entrants(first=sides[labels[0]], others=[sides[control]])
+        return ComparedSides(first=sides[labels[0]], others=[sides[control]])
     if not others:
         return None
-    return Entrants(first=sides[labels[0]], others=others, control=sides.get(control))
+    return ComparedSides(first=sides[labels[0]], others=others, control=sides.get(control))
 
 
-def _require_distinct(sources: Sequence[Source]) -> None:
+def _require_distinct(sources: Sequence[NamedResult]) -> None:
     seen: dict[tuple[str, str], str] = {}
     for source in sources:
-        place = (source.run.id, source.target)
-        if place in seen:
+        key = (source.run.id, source.target)
+        if key in seen:
             raise UsageError(
-                seen=f"{seen[place]} and {source.name} are the same result",
+                seen=f"{seen[key]} and {source.name} are the same result",
                 cause="A result does not differ from itself",
                 next_step="Name two results; `seatrial list` shows the runs",
             )
-        seen[place] = source.name
+        seen[key] = source.name
 
 
-def _nothing_to_compare_with(source: Source) -> UsageError:
+def _nothing_to_compare_with(source: NamedResult) -> UsageError:
     return UsageError(
         seen=f"{source.name} has one target, and nothing else is named to compare it with",
         cause="A comparison needs two results, or a run of several targets",
@@ -300,7 +302,7 @@ def _nothing_to_compare_with(source: Source) -> UsageError:
 
 
 def compared(
-    entrants: Entrants,
+    sides: ComparedSides,
     *,
     margin_share: float = MARGIN_SHARE_DEFAULT,
     figures: Collection[str] | None = None,
@@ -312,12 +314,12 @@ def compared(
         UsageError: When two sides must not be compared, or no figure of these names is known.
     """
     found = compare(
-        entrants.first,
-        entrants.others,
+        sides.first,
+        sides.others,
         margin_share=margin_share,
         figures=figures,
-        control=entrants.control,
-        differences=[entrant_differences(entrants.first, other) for other in entrants.others],
+        control=sides.control,
+        differences=[side_differences(sides.first, other) for other in sides.others],
         anyway=anyway,
     )
     if figures and not any(each.comparands for each in found):
@@ -330,7 +332,7 @@ def compared(
     return [msgspec.structs.replace(each, findings=find_in_comparison(each)) for each in found]
 
 
-def entrant_differences(a: Entrant, b: Entrant) -> list[Difference]:
+def side_differences(a: SideSamples, b: SideSamples) -> list[Difference]:
     """Return what differs in two fingerprints; nothing where one side has none."""
     facts_a, facts_b = facts_of(a), facts_of(b)
     if not facts_a or not facts_b:
@@ -340,21 +342,21 @@ def entrant_differences(a: Entrant, b: Entrant) -> list[Difference]:
 
 
 def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
-    """Return each target of a run against its first; empty where they have no common cell."""
-    entrants = of_targets(run, samples)
-    if entrants is None:
+    """Return each target of a run against its first; empty if they have no common cell."""
+    sides = of_targets(run, samples)
+    if sides is None:
         return ""
     try:
-        found = compared(entrants, anyway=True)
+        found = compared(sides, anyway=True)
     except UsageError:
         return ""
     return "\n".join(comparison_text(each) for each in found)
 
 
 def slower_than(comparison: Comparison, share: float) -> str:
-    """Return what is significantly slower by more than a share, in words; empty where nothing is.
+    """Return what is significantly slower by more than a share, in words; empty if nothing is.
 
-    Of all common cells together, else of the worst cell.
+    The ratio of all common cells if that is slower, else that of the worst cell.
     """
     slower = judged(comparison, is_worse=True).beyond(share)
     for figure, ratio in slower.overall.items():
@@ -389,7 +391,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def _noise_text(comparison: Comparison) -> str:
-    """Return what two measurements of the same thing differ by, where it is known."""
+    """Return by how much two measurements of the same thing differ, where it is known."""
     noise, share = comparison.noise, comparison.noise_share
     if noise is None or share is None:
         return ""

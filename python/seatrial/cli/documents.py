@@ -33,7 +33,7 @@ class PlanTarget(msgspec.Struct, frozen=True, kw_only=True):
         url: Address of an existing server, without a password; else empty.
         size_bytes: Length of the trial file, or of the part of the device or file that is used.
         layout: The array that is built for it, with one value for every key of a study's
-            ``[[layout]]``; None where none is.
+            ``[[layout]]``; None if none is.
         leg: Which leg of the layout it is, from 1; 0 for the whole.
     """
 
@@ -51,7 +51,7 @@ class PlanCell(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: Unique within a plan and stable between runs.
-        factors: What tells it from others.
+        factors: What distinguishes it from others.
         time_s: What one sample of it is expected to take.
         write_bytes_max: The most that one sample of it writes to storage; of a database, assumed.
     """
@@ -66,18 +66,17 @@ class PlanDocument(Document, frozen=True, kw_only=True):
     """A plan.
 
     ``seatrial run``, ``study``, ``io`` and ``db`` with ``--plan``: what would be done. Nothing was
-    touched.
+    changed.
 
     Attributes:
         study_name: Short name of the study.
         seed: Of the order and of the addresses.
         plan_hash: Identifies the cells; equal for a run and its resume.
         targets: In the order of the study.
-        drives: What layouts are built of; named ``DRIVE1`` and so on where nobody has named them
-            yet.
+        drives: What layouts are built of; ``DRIVE1`` and so on if no drives are named yet.
         commands: What builds each layout, by its label: commands as a shell would take them.
             ``RUN`` stands for the run.
-        cells: In the order of the study; each round draws its own.
+        cells: In the order of the study; each round has a random order of its own.
         files: What the cells need on the targets.
         notes: What is left out or worth knowing, as sentences.
         estimate: What it will take.
@@ -103,7 +102,7 @@ class CheckDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         fingerprint: Machine and target, as a run keeps them.
-        findings: The gravest first; ``cells`` is empty, as nothing was measured.
+        findings: The most severe first; ``cells`` is empty, as nothing was measured.
         server: Whether a PostgreSQL of our own could be run there; None where the target is no
             directory.
         layouts: Which layouts could be built on this machine.
@@ -135,7 +134,7 @@ class ReportDocument(Document, frozen=True, kw_only=True):
     ``seatrial report``.
 
     Attributes:
-        run_id: The run that it is of.
+        run_id: The run.
         path: The HTML file.
     """
 
@@ -187,8 +186,8 @@ class EditDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         action: What was done.
-        run_ids: The runs that it was done to.
-        left_out_ids: Of a ``merge`` the runs that were there already.
+        run_ids: The runs that were changed.
+        left_out_ids: Runs that a ``merge`` left out because they were there already.
     """
 
     kind: Literal["edit"] = "edit"
@@ -266,9 +265,9 @@ def clean_document(undone: Sequence[Undone]) -> str:
     return as_text(CleanDocument(undone=list(undone)))
 
 
-def report_document(run_id: str, place: Path) -> str:
+def report_document(run_id: str, path: Path) -> str:
     """Return where the report of a run was written."""
-    return as_text(ReportDocument(run_id=run_id, path=str(place)))
+    return as_text(ReportDocument(run_id=run_id, path=str(path)))
 
 
 def reports_document(index: Path, pages: Mapping[str, Path], comparisons: Sequence[Path]) -> str:
@@ -276,24 +275,24 @@ def reports_document(index: Path, pages: Mapping[str, Path], comparisons: Sequen
     return as_text(
         ReportsDocument(
             path=str(index),
-            pages={run_id: str(place) for run_id, place in pages.items()},
-            comparisons=[str(place) for place in comparisons],
+            pages={run_id: str(path) for run_id, path in pages.items()},
+            comparisons=[str(path) for path in comparisons],
         )
     )
 
 
 def tables_document(
-    folder: Path, run_ids: Sequence[str], places: Mapping[str, Path], rows: Mapping[str, int]
+    folder: Path, run_ids: Sequence[str], paths: Mapping[str, Path], rows: Mapping[str, int]
 ) -> str:
     """Return where the tables of runs were written.
 
     Args:
         folder: The directory.
         run_ids: The runs.
-        places: The file of each table.
+        paths: The file of each table.
         rows: Its number of rows.
     """
-    files = {name: str(place) for name, place in places.items()}
+    files = {name: str(path) for name, path in paths.items()}
     return as_text(
         TablesDocument(path=str(folder), run_ids=list(run_ids), files=files, rows=dict(rows))
     )

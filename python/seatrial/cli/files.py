@@ -1,7 +1,7 @@
 """Files that a command writes for its user: what may be replaced, and how it is replaced.
 
 Every option that names such a file is made by :func:`output_option` or judged by
-:func:`place_to_write`; ``tests/cli/test_outputs.py`` lists them all.
+:func:`writable_path`; ``tests/cli/test_outputs.py`` lists them all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: What it is called in messages.
-        is_own: Tells by the content whether a file is of this kind; raises OSError.
+        is_own: Detects from the content whether a file is of this kind; raises OSError.
         can_be_remade: Whether its own may be replaced unasked, as it can be made again.
         needs_own: Whether even ``--force`` replaces its own only.
         is_private: Whether a new one is for its owner alone.
@@ -101,13 +101,13 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     """Where a user wants a file.
 
     Attributes:
-        place: The file; None where none was named.
+        path: The file; None where none was named.
         force: Whether any ordinary file is replaced.
         stream: Standard output, where that was named.
         kind: What is written.
     """
 
-    place: Path | None = None
+    path: Path | None = None
     force: bool = False
     stream: TextIO | None = None
     kind: Kind = REMADE
@@ -115,11 +115,11 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_named(self) -> bool:
         """Whether the user named a file, or standard output."""
-        return self.place is not None
+        return self.path is not None
 
     def or_at(self, default: Path) -> Output:
-        """Return this, or where none was named the same at a default place."""
-        return self if self.is_named else msgspec.structs.replace(self, place=default)
+        """Return this, or where none was named the same at a default path."""
+        return self if self.is_named else msgspec.structs.replace(self, path=default)
 
     def write(self, content: str | bytes, *, otherwise: str) -> None:
         """Write a file as a whole or not at all; ``otherwise`` is the command for elsewhere.
@@ -132,13 +132,13 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         if self.stream is not None:
             click.echo(content, file=self.stream, nl=False)
             return
-        assert self.place is not None  # noqa: S101 - a defect of ours, not of a user
-        place = place_to_write(self.place, force=self.force, kind=self.kind)
+        assert self.path is not None  # noqa: S101 - a defect of ours, not of a user
+        path = writable_path(self.path, force=self.force, kind=self.kind)
         try:
             data = content.encode() if isinstance(content, str) else content
-            _replace(place, data, mode=0o600 if self.kind.is_private else 0o666)
+            _replace(path, data, mode=0o600 if self.kind.is_private else 0o666)
         except OSError as error:
-            raise failed(self.place, error, otherwise) from None
+            raise failed(self.path, error, otherwise) from None
 
 
 FolderIf = Callable[[Mapping[str, object]], bool]
@@ -167,13 +167,13 @@ def output_option(
     """Return a decorator that adds an option for a file to write, and ``--force``.
 
     The command gets an :class:`Output`, judged before anything else is done. Where standard output
-    is named, all that the command prints besides goes to standard error.
+    is named, everything else that the command prints goes to standard error.
 
     Args:
         names: Of the option.
         about: Its help.
         kind: What is written.
-        is_all: Whether the command prints nothing besides.
+        is_all: Whether the command prints nothing else.
         folder_if: Says by the values of eager options whether this one names a directory for
             several files, each of which the command judges as it writes it; None for never.
     """
@@ -194,16 +194,16 @@ def output_option(
     return decorate
 
 
-def _judged(context: click.Context, option: click.Parameter, place: Path | None) -> Output:
+def _judged(context: click.Context, option: click.Parameter, path: Path | None) -> Output:
     assert isinstance(option.type, OutputPath)  # noqa: S101 - a defect of ours, not of a user
-    output = Output(place=place, force=bool(context.meta.get(FORCE)), kind=option.type.kind)
+    output = Output(path=path, force=bool(context.meta.get(FORCE)), kind=option.type.kind)
     folder_if = option.type.folder_if
-    if place is None or (folder_if and folder_if(context.params)):
+    if path is None or (folder_if and folder_if(context.params)):
         return output
-    if str(place) in STANDARD_OUTPUT:
+    if str(path) in STANDARD_OUTPUT:
         return _to_standard_output(context, output, is_all=option.type.is_all)
-    _require_not_results(place, context.params.get("results"))
-    place_to_write(place, force=output.force, kind=output.kind)
+    _require_not_results(path, context.params.get("results"))
+    writable_path(path, force=output.force, kind=output.kind)
     return output
 
 
@@ -234,33 +234,33 @@ def _to_standard_output(context: click.Context, output: Output, *, is_all: bool)
     return msgspec.structs.replace(output, stream=stream)
 
 
-def _require_not_results(place: Path, results: Path | None) -> None:
+def _require_not_results(path: Path, results: Path | None) -> None:
     """Raise RefusedError when an output would replace the results file, by force or not."""
-    if results is not None and place.resolve() == results.resolve():
+    if results is not None and path.resolve() == results.resolve():
         raise RefusedError(
-            seen=f"{place} is the results file",
+            seen=f"{path} is the results file",
             cause="The output would replace what was measured",
             next_step="Name another file",
         )
 
 
-def require_writable(place: Path) -> None:
+def require_writable(path: Path) -> None:
     """Check that a file can be written later, so that nobody waits an hour to hear that it cannot.
 
     Raises:
         UsageError: when its folder is missing or closed to this user, or it is a folder itself.
     """
-    folder = place.parent
-    if place.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(
-            seen=f"{place} cannot be written",
+            seen=f"{path} cannot be written",
             cause="It is a folder, or its own folder is missing or read-only",
             next_step=f"Name another file, or see `ls -ld {folder}`",
         )
 
 
-def place_to_write(place: Path, *, force: bool = False, kind: Kind = REMADE) -> Path:
-    """Return the path under which a file is written: the place itself, or where its link leads.
+def writable_path(path: Path, *, force: bool = False, kind: Kind = REMADE) -> Path:
+    """Return the path under which a file is written: the path itself, or where its link leads.
 
     Raises:
         RefusedError: when what is there must not be replaced: another's file, a device, a FIFO, or
@@ -268,21 +268,21 @@ def place_to_write(place: Path, *, force: bool = False, kind: Kind = REMADE) -> 
         UsageError: when it cannot be written there.
     """
     try:
-        is_link = place.is_symlink()
-        leads_nowhere = is_link and not place.exists()
+        is_link = path.is_symlink()
+        leads_nowhere = is_link and not path.exists()
     except OSError as error:
         raise UsageError(
-            seen=f"{place} cannot be written: {error.strerror}",
+            seen=f"{path} cannot be written: {error.strerror}",
             cause="Its folder is closed to this user, or it is no name of a file",
             next_step="Name another file",
         ) from None
     if leads_nowhere:
         raise RefusedError(
-            seen=f"{place} is a symbolic link that leads nowhere",
-            cause="What is written through a link appears at a place that was not named",
-            next_step=f"Name the file itself, or remove the link with `rm {place}`",
+            seen=f"{path} is a symbolic link that leads nowhere",
+            cause="What is written through a link appears under a name that was not given",
+            next_step=f"Name the file itself, or remove the link with `rm {path}`",
         )
-    real = place.resolve() if is_link else place
+    real = path.resolve() if is_link else path
     require_writable(real)
     try:
         mode = real.stat(follow_symlinks=False).st_mode
@@ -290,29 +290,28 @@ def place_to_write(place: Path, *, force: bool = False, kind: Kind = REMADE) -> 
         return real
     if not stat.S_ISREG(mode):
         raise RefusedError(
-            seen=f"{place} is no ordinary file but {_what(mode)}",
-            cause=f"A {kind.name} is written under another name first, and "
-            "takes the place of what is there",
+            seen=f"{path} is no ordinary file but {_file_type(mode)}",
+            cause=f"A {kind.name} is written under another name first, and replaces what is there",
             next_step="Name a file",
         )
     if not os.access(real, os.W_OK):
         raise UsageError(
-            seen=f"{place} cannot be written: it is read-only",
+            seen=f"{path} cannot be written: it is read-only",
             cause="Its mode or its owner keeps this user from writing to it",
             next_step=f"Name another file, or see `ls -l {real}`",
         )
-    _require_replaceable(place, real, kind, force=force)
+    _require_replaceable(path, real, kind, force=force)
     return real
 
 
-def trace_to_write(place: Path, *, force: bool, kind: Kind = TRACE) -> Path:
+def writable_trace_path(path: Path, *, force: bool, kind: Kind = TRACE) -> Path:
     """Return the path under which a trace is written; it has the ending ``.part`` meanwhile.
 
     Raises:
         RefusedError: when what is there, under either name, must not be replaced.
         UsageError: when it cannot be written there.
     """
-    real = place_to_write(place, force=force, kind=kind)
+    real = writable_path(path, force=force, kind=kind)
     part = Path(f"{real}.part")
     if part.is_symlink():
         raise RefusedError(
@@ -320,27 +319,27 @@ def trace_to_write(place: Path, *, force: bool, kind: Kind = TRACE) -> Path:
             cause=f"A {kind.name} is written under that name until it is whole",
             next_step=f"Name another file, or remove the link with `rm {part}`",
         )
-    place_to_write(part, force=True, kind=kind)
+    writable_path(part, force=True, kind=kind)
     return real
 
 
 @contextlib.contextmanager
-def keeping_owner(place: Path) -> Iterator[None]:
+def keeping_owner(path: Path) -> Iterator[None]:
     """Give a file that is replaced inside to the owner of the one before, as far as allowed."""
-    before = place.stat() if place.exists() else None
+    before = path.stat() if path.exists() else None
     yield
     if before is not None:
         with contextlib.suppress(PermissionError):
-            os.chown(place, before.st_uid, before.st_gid)
+            os.chown(path, before.st_uid, before.st_gid)
 
 
-def _require_replaceable(place: Path, real: Path, kind: Kind, *, force: bool) -> None:
+def _require_replaceable(path: Path, real: Path, kind: Kind, *, force: bool) -> None:
     """Raise RefusedError when an ordinary file must not be replaced."""
     try:
         is_own = kind.is_own(real)
     except OSError:
         is_own = False
-    via_link = place.is_symlink()
+    via_link = path.is_symlink()
     is_empty = real.stat().st_size == 0
     if is_own and (force or kind.can_be_remade or is_empty):
         return
@@ -348,7 +347,7 @@ def _require_replaceable(place: Path, real: Path, kind: Kind, *, force: bool) ->
         return
     if is_own:
         raise RefusedError(
-            seen=f"{place} exists",
+            seen=f"{path} exists",
             cause=f"It is a {kind.name}, which cannot be made again, or the name was mistyped",
             next_step="Name another file, or replace it with --force",
         )
@@ -360,13 +359,13 @@ def _require_replaceable(place: Path, real: Path, kind: Kind, *, force: bool) ->
     else:
         way_out = "Name another file, or replace it with --force"
     raise RefusedError(
-        seen=f"{place}{through} exists and is no {kind.name}",
+        seen=f"{path}{through} exists and is no {kind.name}",
         cause="What it holds would be lost; the name may be mistyped",
         next_step=way_out,
     )
 
 
-def _what(mode: int) -> str:
+def _file_type(mode: int) -> str:
     names = {
         stat.S_IFBLK: "a block device",
         stat.S_IFCHR: "a character device",
@@ -376,11 +375,11 @@ def _what(mode: int) -> str:
     return names.get(stat.S_IFMT(mode), "something else")
 
 
-def _replace(place: Path, content: bytes, *, mode: int) -> None:
-    """Put a file in its place as a whole, with the mode and the owner of one that was there.
+def _replace(path: Path, content: bytes, *, mode: int) -> None:
+    """Replace a file as a whole, with the mode and the owner of one that was there.
 
     Args:
-        place: Of the file.
+        path: Of the file.
         content: Of the file.
         mode: Of one where none was, less what the user's mask takes off.
 
@@ -388,10 +387,10 @@ def _replace(place: Path, content: bytes, *, mode: int) -> None:
         OSError: when it cannot be written, or its owner not be kept.
     """
     try:
-        kept = place.stat()
+        kept = path.stat()
     except FileNotFoundError:
         kept = None
-    part = place.with_name(f".seatrial-{os.urandom(8).hex()}.part")
+    part = path.with_name(f".seatrial-{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(part, flags, mode if kept is None else 0o600)
     try:
@@ -404,11 +403,11 @@ def _replace(place: Path, content: bytes, *, mode: int) -> None:
                 os.fchmod(descriptor, stat.S_IMODE(kept.st_mode))
             file.flush()
             os.fsync(descriptor)
-        part.replace(place)
+        part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    _secure_name(place.parent)
+    _secure_name(path.parent)
 
 
 def _secure_name(folder: Path) -> None:
@@ -421,11 +420,11 @@ def _secure_name(folder: Path) -> None:
             os.close(descriptor)
 
 
-def failed(place: Path, error: OSError, otherwise: str) -> SeatrialError:
+def failed(path: Path, error: OSError, otherwise: str) -> SeatrialError:
     """Return the error for a file that cannot be written; ``otherwise`` is another command."""
     kind = SpaceError if error.errno in _FULL else UsageError
     return kind(
-        seen=f"{place} cannot be written: {error.strerror}",
+        seen=f"{path} cannot be written: {error.strerror}",
         cause="The folder is missing, read-only or full, or the file belongs to another user; the "
         "run itself is stored",
         next_step=f"Write it elsewhere with `{otherwise}`",

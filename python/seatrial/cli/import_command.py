@@ -1,8 +1,7 @@
-"""What a terminal says of where an imported run comes from."""
+"""``seatrial import``: results of other tools, and the hardware that their user declares."""
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,13 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from seatrial.cli.options import json_option, label_option, next_command, results_option
+from seatrial.cli.options import (
+    json_option,
+    label_option,
+    next_command,
+    one_argument,
+    results_option,
+)
 from seatrial.cli.sources import is_results_file
 from seatrial.errors import UsageError
 from seatrial.report.terminal import wrapped
 from seatrial.results.model import Run, origin_of
 from seatrial.results.store import ResultsFile
 from seatrial.study.units import SIZE_EXPECTED, parse_size_bytes
+from seatrial.units import MB
 
 if TYPE_CHECKING:
     from seatrial.fingerprint import Device, PcieLink
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
 
 DRIVES_MAX: Final = 4096
 LANES_MAX: Final = 32
-BYTES_PER_MB: Final = 1_000_000
 
 SATA_GB_S: Final = {"sata1": 1.5, "sata2": 3.0, "sata3": 6.0}
 SAS_GB_S: Final = {"sas-3g": 3.0, "sas-6": 6.0, "sas-12": 12.0, "sas-24": 22.5}
@@ -61,7 +66,7 @@ def parse_link(written: str) -> Device | None:
         return Device(transport=words, link_bytes_per_s=bus.bandwidth_now_bytes_per_s)
     plain = _PLAIN.fullmatch(text)
     if plain and float(plain[1]) > 0:
-        scale = BYTES_PER_MB * (1000 if plain[2] == "GB" else 1)
+        scale = MB * (1000 if plain[2] == "GB" else 1)
         return Device(transport=text, link_bytes_per_s=float(plain[1]) * scale)
     return None
 
@@ -85,7 +90,7 @@ def parse_bus(written: str) -> PcieLink | None:
 def _parsed(
     parse: Callable[[str], Any], expected: str
 ) -> Callable[[click.Context, click.Parameter, Any], object]:
-    """Return what reads an option, given once or several times, and refuses an invalid value."""
+    """Return a callback that parses an option, given once or several times."""
 
     def read_one(written: str) -> object:
         try:
@@ -139,43 +144,28 @@ _OPTIONS: Final = (
 )
 
 
-def declaring_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that tell of hardware; they arrive as one ``declared``.
+def _declared(
+    *,
+    drives: int | None,
+    link: Device | None,
+    **more: Any,  # noqa: ANN401 - as click takes them
+) -> Declared:
+    """Return the hardware; raises UsageError for drives without a link, or the reverse."""
+    from seatrial.fingerprint import Device  # noqa: PLC0415 - not for --help
+    from seatrial.trials.io.bounds import Declared  # noqa: PLC0415
 
-    Raises:
-        UsageError: when drives are given without their link, or a link without drives.
-    """
+    if (drives is None) != (link is None):
+        raise _incomplete(drives)
+    return Declared(drives=drives, link=link or Device(), **more)
 
-    @functools.wraps(function)
-    def bundled(
-        *,
-        drives: int | None,
-        link: Device | None,
-        buses: tuple[PcieLink, ...],
-        controller_cache_bytes: int | None,
-        memory_bytes: int | None,
-        file_bytes: int | None,
-        **own: object,
-    ) -> int:
-        from seatrial.fingerprint import Device  # noqa: PLC0415 - not for --help
-        from seatrial.trials.io.bounds import Declared  # noqa: PLC0415
 
-        if (drives is None) != (link is None):
-            raise _incomplete(drives)
-        declared: Declared = Declared(
-            drives=drives,
-            link=link or Device(),
-            buses=buses,
-            controller_cache_bytes=controller_cache_bytes,
-            memory_bytes=memory_bytes,
-            file_bytes=file_bytes,
-        )
-        return function(declared=declared, **own)
-
-    command = bundled
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+declaring_options = one_argument(
+    "declared",
+    ("drives", "link", "buses", "controller_cache_bytes", "memory_bytes", "file_bytes"),
+    _declared,
+    *reversed(_OPTIONS),
+)
+"""Adds the options that describe the hardware; they arrive as one ``declared``."""
 
 
 def _incomplete(drives: int | None) -> UsageError:
@@ -183,7 +173,7 @@ def _incomplete(drives: int | None) -> UsageError:
     given, missing = ("--drives", "--link") if drives else ("--link", "--drives")
     return UsageError(
         seen=f"{given} is given without {missing}",
-        cause="What the drives' links carry together takes their number and the link of each",
+        cause="The bandwidth of all links follows from the number of drives and the link of each",
         next_step="Give both, such as --drives 4 --link sata2",
     )
 
@@ -200,7 +190,7 @@ Examples:
   seatrial audit fio.json                        look at a file without storing it
 
 \b
-The format is recognised by the content. docs/importers.md says what is taken over of each.
+The format is recognised by the content. docs/importers.md says what is read from each.
 """
 
 
@@ -219,11 +209,11 @@ def command(
 
     FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, CSV, or a log of
     pgbench; of these, several may be named. Of results files of Seatrial, one or several, all runs
-    are copied that are not there yet. What it does not say of the hardware may be given with
-    --drives, --link, --bus and the like. Of a job file of fio, which holds no result, the study is
-    printed that measures the same.
+    are copied that are not there yet. Hardware that FILE does not describe can be given with
+    --drives, --link, --bus and the like. A job file of fio holds no result: the equivalent study
+    is printed.
     """
-    from seatrial.cli.outcome import answered_text, echo_places  # noqa: PLC0415
+    from seatrial.cli.outcome import answered_text, echo_paths  # noqa: PLC0415
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - loads the analysis
     from seatrial.importers import read_jobs, read_results  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
@@ -247,7 +237,7 @@ def command(
         return 0
     click.echo(f"{answered_text(summary)}\n{origin_text(imported.run)}", nl=False)
     click.echo(f"Stored as run {imported.run.id}")
-    echo_places(imported.run, results, None)
+    echo_paths(imported.run, results, None)
     return 0
 
 
@@ -269,7 +259,7 @@ def _require_results_files(files: Sequence[Path], *, is_described: bool) -> None
 
 
 def _study_text(jobs: JobStudy) -> str:
-    """Return the study of a job file as TOML, what is done otherwise as comments above it."""
+    """Return the study of a job file as TOML, with its differences as comments above it."""
     from seatrial.importers.toml_text import toml_text  # noqa: PLC0415 - only here
     from seatrial.study.load import study_from_mapping  # noqa: PLC0415
 

@@ -31,7 +31,7 @@ class IndexFiles(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         index: The index itself.
         pages: Of each run, by id.
-        comparisons: Of neighbouring runs of one study, target and host.
+        comparisons: Of consecutive runs of one study, target and host.
         written: How many of pages and comparisons were written now; the others were up to date.
     """
 
@@ -53,7 +53,7 @@ def write_index(
         force: Whether all pages are written again.
 
     Raises:
-        RefusedError: when a file is in the way that is no report of Seatrial.
+        RefusedError: when a file would be overwritten that is no report of Seatrial.
         ResultsFileError: when the results file cannot be read.
         UsageError: when the files cannot be written.
     """
@@ -64,19 +64,19 @@ def write_index(
         render_index,
     )
 
-    place = folder or results.parent / REPORTS
+    output_folder = folder or results.parent / REPORTS
     pages: dict[str, Path] = {}
     written = 0
     with ResultsFile.open(results, read_only=True) as store:
-        make_folder(place)
+        make_folder(output_folder)
         entries: list[IndexEntry] = []
         runs_stored = store.runs()
-        # Neighbours are ranked among nearly the same runs.
+        # Consecutive runs are ranked among nearly the same runs.
         samples_of = lru_cache(RUNS_MAX + 1)(partial(store.samples, slices_min=SLICES_MIN))
         for run in runs_stored:
             samples = store.samples(run.id)
             entries.append(entry_of(run, samples, profile))
-            pages[run.id] = page = place / f"{run.id}.html"
+            pages[run.id] = page = output_folder / f"{run.id}.html"
             is_kept = not force and _is_graded(page, run, profile)
             earlier = partial(earlier_in, runs_stored, run, samples_of)
             made = partial(page_of, run, samples, profile, earlier)
@@ -85,13 +85,13 @@ def write_index(
         comparisons = []
         for later, before in neighbours(entries).items():
             pair = (before.run, runs[later])
-            comparisons.append(place / comparison_name(before.run.id, later))
+            comparisons.append(output_folder / comparison_name(before.run.id, later))
             made = partial(comparison_of, store, *pair)
             written += _write(comparisons[-1], made, *pair, force=force)
     links = Links(page=lambda run_id: f"{run_id}.html", comparison=comparison_name)
-    index = place / INDEX
+    index = output_folder / INDEX
     text = render_index(entries, results.name, links)
-    Output(place=index).write(text, otherwise="seatrial report --all --output DIR")
+    Output(path=index).write(text, otherwise="seatrial report --all --output DIR")
     return IndexFiles(index=index, pages=pages, comparisons=comparisons, written=written)
 
 
@@ -101,30 +101,30 @@ def comparison_name(earlier: str, later: str) -> str:
 
 
 def comparison_of(store: ResultsFile, earlier: Run, later: Run) -> str:
-    """Return the page that compares two runs, the earlier one being the measure.
+    """Return the page that compares two runs, the earlier one being the reference.
 
-    What should not be compared is compared all the same: the page carries the warnings.
+    Runs that should not be compared are compared with warnings.
 
     Raises:
         ResultsFileError: when the file cannot be read.
         UsageError: when the runs have no test in common.
     """
-    from seatrial.cli.compare_command import Entrants, compared  # noqa: PLC0415 - heavy
+    from seatrial.cli.compare_command import ComparedSides, compared  # noqa: PLC0415 - heavy
     from seatrial.report.comparison_page import render  # noqa: PLC0415
-    from seatrial.stats.compare.model import Entrant, Side  # noqa: PLC0415
+    from seatrial.stats.compare.model import Side, SideSamples  # noqa: PLC0415
     from seatrial.stats.timeline import SLICES_MIN  # noqa: PLC0415
 
     names = [run.label or run.id for run in (earlier, later)]
     if names[0] == names[1]:
         names = [earlier.id, later.id]
     first, other = (
-        Entrant(
+        SideSamples(
             side=Side(name=name, run=run, target=""),
             samples=store.samples(run.id, slices_min=SLICES_MIN),
         )
         for name, run in zip(names, (earlier, later), strict=True)
     )
-    return render(compared(Entrants(first=first, others=[other]), anyway=True))
+    return render(compared(ComparedSides(first=first, others=[other]), anyway=True))
 
 
 def page_of(
@@ -154,7 +154,7 @@ def _write(path: Path, content: Callable[[], str], *runs: Run, force: bool) -> b
     """Write a page unless it is newer than its runs; return whether it was written."""
     if not force and _is_current(path, runs):
         return False
-    Output(place=path).write(content(), otherwise="seatrial report --all --output DIR")
+    Output(path=path).write(content(), otherwise="seatrial report --all --output DIR")
     return True
 
 
@@ -170,7 +170,7 @@ def _is_current(path: Path, runs: tuple[Run, ...]) -> bool:
 
 
 def _is_graded(page: Path, run: Run, profile: str) -> bool:
-    """Return whether a page is graded by a profile as it is now; of no profile any page is."""
+    """Return whether a page is graded by a profile as it is now; always true without a profile."""
     if not profile:
         return True
     from markupsafe import escape  # noqa: PLC0415 - only for pages that exist

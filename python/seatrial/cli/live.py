@@ -1,9 +1,9 @@
-"""``--live``: a run on a page while it is measured, and its report there when it has ended.
+"""``--live``: a page that shows a run while it is measured, and its report afterwards.
 
 A topic names the program that shows runs (``Topic.observer``). It is a process of its own, so that
-it shares neither the interpreter nor the processor time of the measurement. It gets what the run is
-on the first line of its standard input, then every event of the progress (docs/json.md), then how
-the run ended; it answers on its standard output. Nothing is shared through files.
+it shares neither the interpreter nor the processor time of the measurement. The first line of its
+standard input describes the run; every event of the progress (docs/json.md) and the end of the run
+follow. It answers on its standard output. Nothing is shared through files.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import click
 import msgspec
 
 from seatrial import interrupts
+from seatrial.cli.display_options import display_options
 from seatrial.cli.progress_lines import JsonWatcher, ProgressDocument, as_line
-from seatrial.cli.showing import showing
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.measure.progress import LiveReading, TimeLeft, Watcher
 from seatrial.measure.run import RunRequest, storage_paths
@@ -35,7 +35,7 @@ from seatrial.topic import topics
 IDLE_S: Final = 600.0
 """The report is served until nobody has requested it for so long."""
 PENDING_BYTES_MAX: Final = 1 << 20
-"""What waits for a page that does not read; further events are dropped and counted."""
+"""Buffer for a page that does not read; further events are dropped and counted."""
 _ANSWER_S: Final = 30.0
 _END_S: Final = 5.0
 
@@ -63,13 +63,13 @@ class ObservedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page answers: once it is served, and once the run has ended.
+    """The answer of a page: one when it is served, and one when the run has ended.
 
     Attributes:
         address: Where it is served; empty at the end.
-        level: What it shows at which cost, as sentences; empty at the end.
+        level: What it shows, and at which cost, as sentences; empty at the end.
         stays: At the end: whether somebody has opened it, so that the report is served.
-        error: Why it cannot be served: seen, cause and next step; None where it can.
+        error: Why it cannot be served: seen, cause and next step; None if it can.
     """
 
     address: str = ""
@@ -78,13 +78,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     error: tuple[str, str, str] | None = None
 
 
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The last line that a page gets.
 
     Attributes:
-        kind: Tells it from the events before it.
+        kind: Distinguishes it from the events before it.
         sentence: How the run ended.
-        report: Its report, one HTML page; empty where there is none.
+        report: Its report, one HTML page; empty if there is none.
         dropped: Events of the progress that the page did not get.
     """
 
@@ -108,7 +108,7 @@ def observing(request: RunRequest, results: Path) -> Iterator[Observation]:
     Raises:
         UsageError: when no page can be served.
     """
-    shown = showing()
+    shown = display_options()
     if not shown.live:
         if shown.port is not None:
             raise UsageError(
@@ -138,7 +138,7 @@ def refuse_live(seen: str, cause: str) -> None:
     Raises:
         UsageError: when it is given.
     """
-    if showing().live:
+    if display_options().live:
         raise UsageError(seen=seen, cause=cause, next_step="Leave --live out")
 
 
@@ -160,18 +160,18 @@ class Observation:
 
     def with_page(self, watcher: Watcher) -> Watcher:
         """Return a watcher that shows the progress on the page and passes it on to another."""
-        return watcher if self._page is None else _Both(watcher, JsonWatcher(self._send))
+        return watcher if self._page is None else _WatcherPair(watcher, JsonWatcher(self._send))
 
     def take_report(self, page: str) -> None:
-        """Take the report of the run, an HTML page."""
+        """Store the report of the run, an HTML page."""
         self._report = page
 
     def finish(self, sentence: str = "") -> None:
-        """Tell the page how the run ended; by default it has its report, or none was wanted."""
+        """Show on the page how the run ended; by default, that it has a report or none."""
         if self._page is None:
             return
         usual = "The run has ended." if self._report else "The run has ended, without a report."
-        end = Finished(
+        end = FinishedEvent(
             sentence=sentence or usual,
             report="" if sentence else self._report,
             dropped=self.dropped,
@@ -208,7 +208,7 @@ class Observation:
         self._write()
 
     def _write(self) -> None:
-        """Write what the pipe takes; a page that has gone gets nothing more."""
+        """Write what fits into the pipe; nothing more once the page has ended."""
         assert self._page  # noqa: S101 - only then
         assert self._page.stdin  # noqa: S101 - a pipe
         try:
@@ -222,7 +222,7 @@ class Observation:
             self._page, self._pending = None, b""
 
 
-class _Both:
+class _WatcherPair:
     """Passes every event on to two watchers."""
 
     def __init__(self, first: Watcher, second: Watcher) -> None:
@@ -266,13 +266,13 @@ def _observed(plan: Plan, results: Path, port: int) -> ObservedRun:
 
 @contextmanager
 def _page(run: ObservedRun) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the page, print where it is, and end it behind the block.
+    """Start the page, print its address, and end it after the block.
 
     Raises:
         UsageError: when it cannot be served.
     """
     program = next(filter(None, (topic.observer for topic in topics())))
-    # Ctrl-C is the run's: the page learns of it from the run.
+    # Ctrl-C is for the run, which reports it to the page.
     with subprocess.Popen(
         [sys.executable, "-P", "-m", program],
         stdin=subprocess.PIPE,
@@ -302,7 +302,7 @@ def _page(run: ObservedRun) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _answer(page: subprocess.Popen[bytes]) -> Answer:
-    """Return the next answer of a page; of one that has ended or hangs, that it is not served."""
+    """Return the next answer of a page; an error if it has ended or hangs."""
     assert page.stdout  # noqa: S101 - a pipe
     line = b""
     if select.select([page.stdout], [], [], _ANSWER_S)[0]:

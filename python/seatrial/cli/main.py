@@ -1,4 +1,4 @@
-"""``seatrial``: the group of all commands, loaded one by one, and the one place that exits."""
+"""``seatrial``: the group of all commands, each loaded when it is called, and the exit code."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ COMMANDS: Final = {
         section="Results",
     ),
     "import": Command(
-        "A result of fio, pgbench, bm-flash or a CSV table into the results file.",
+        "Store a result of fio, pgbench, bm-flash or a CSV table in the results file.",
         f"{_CLI}.import_command:command",
         section="Results",
     ),
     "export": Command(
-        "A run in another format: json, csv, markdown, bm-flash, fio-json, fio-job.",
+        "Export a run: json, csv, markdown, bm-flash, fio-json, fio-job, parquet.",
         f"{_CLI}.stored_runs:export_command",
         section="Results",
     ),
@@ -79,12 +79,12 @@ COMMANDS: Final = {
         section="Results",
     ),
     "catalogue": Command(
-        "Dated facts of volumes, instances and drives, and your own above them.",
+        "Dated facts of volumes, instances and drives, and your own figures.",
         f"{_CLI}.catalogue_command:command",
         section="Plan",
     ),
     "clean": Command(
-        "Undo whatever a killed run left behind.",
+        "Undo what killed runs left behind.",
         f"{_CLI}.clean_command:command",
         section="Housekeeping",
     ),
@@ -98,11 +98,11 @@ COMMANDS: Final = {
 
 
 def commands() -> dict[str, Command]:
-    """Return every command in the order in which a user meets them, without importing one.
+    """Return every command in the order of the help, without importing one.
 
-    A command of a topic comes after the one that it names in ``after``. Of several after the same
-    one, topics and their commands keep their own order; one after an unknown name is the last. Of
-    two with the same name the first counts.
+    A command of a topic comes after the one that it names in ``after``; several after the same one
+    keep the order of the topics, and one after an unknown name is the last. If two have the same
+    name, the first counts.
     """
     found = dict(COMMANDS)
     following: defaultdict[str, list[str]] = defaultdict(list)
@@ -120,7 +120,7 @@ def commands() -> dict[str, Command]:
 
 
 def sections() -> dict[str, dict[str, Command]]:
-    """Return every command under its heading, in the order in which a user meets them."""
+    """Return every command under its heading, in the order of the help."""
     found = commands()
     by_heading: defaultdict[str, dict[str, Command]] = defaultdict(dict)
     for name, command in found.items():
@@ -140,7 +140,7 @@ def find_command(name: str) -> Command | None:
 
 
 def leave_out_errors(command: click.Command) -> None:
-    """Drop what a docstring tells developers from the help of a command, and of those below it."""
+    """Drop the part for developers from the help of a command and of its subcommands."""
     if command.help:
         command.help = _ERRORS.split(command.help, maxsplit=1)[0]
     for each in command.commands.values() if isinstance(command, click.Group) else ():
@@ -151,11 +151,11 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a user meets them."""
+        """Return the names in the order of the help."""
         return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command; None if absent of that name."""
+        """Import and return one command; None if there is none of that name."""
         found = find_command(cmd_name)
         if found is None:
             return None
@@ -205,10 +205,10 @@ Examples:
 
 \b
 Environment:
-  SEATRIAL_RESULTS     the results file, in place of ./results.seatrial
-  SEATRIAL_STATE_DIR   where the undo journal lies, in place of ~/.local/state/seatrial/undo
-  SEATRIAL_CATALOGUE   your own facts, in place of ~/.config/seatrial/catalogue.toml
-  SEATRIAL_DEBUG=1     shows where in the program an internal error arose
+  SEATRIAL_RESULTS     the results file; by default ./results.seatrial
+  SEATRIAL_STATE_DIR   folder of the undo journal; by default ~/.local/state/seatrial/undo
+  SEATRIAL_CATALOGUE   your own facts; by default ~/.config/seatrial/catalogue.toml
+  SEATRIAL_DEBUG=1     prints the traceback of an internal error
 
 \b
 Exit codes: 0 done, 1 internal, 2 usage, 3 threshold breached, 4 partial result, 5 refused for
@@ -247,7 +247,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
-    """Return what went wrong, as its kind deserves."""
+    """Report an error in the way of its kind, and return its exit code."""
     match error:
         case SeatrialError():
             return _report(error, arguments)
@@ -260,8 +260,8 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
             return 2
         case click.ClickException():
             return _report(_usage(error), arguments)
-        case output.ReaderGone():
-            # As `head` does; nothing is wrong.
+        case output.OutputClosed():
+            # `head` does that; it is no error.
             return 0
         case Exception() if not os.environ.get("SEATRIAL_DEBUG"):
             return _report(_internal(error), arguments)
@@ -272,7 +272,7 @@ def _report(error: SeatrialError, arguments: list[str]) -> int:
     if "--json" in arguments and not isinstance(error, output.OutputError):
         from seatrial.report.exports.json_document import as_text, error_document  # noqa: PLC0415
 
-        with suppress(output.OutputError, output.ReaderGone):
+        with suppress(output.OutputError, output.OutputClosed):
             click.echo(as_text(error_document(error)), nl=False)
             sys.stdout.flush()
             return error.exit_code
@@ -285,7 +285,7 @@ def _report(error: SeatrialError, arguments: list[str]) -> int:
 def _usage(error: click.ClickException) -> UsageError:
     return UsageError(
         seen=error.format_message(),
-        cause="The command line is not as the command takes it",
+        cause="The command line is invalid",
         next_step="See `seatrial --help`, or --help after the command",
     )
 

@@ -17,24 +17,24 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from seatrial import program
-from seatrial.cli.files import TRACE, Output, OutputPath, output_option
-from seatrial.cli.showing import (
+from seatrial.cli.display_options import (
     live_options,
     no_report_option,
     progress_option,
-    showing_options,
+    run_display_options,
 )
+from seatrial.cli.files import TRACE, Output, OutputPath, output_option
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.study.server_address import SCHEMES, holds_password
 
 RUNS_MAX: Final = 50
-"""The newest ones: a longer list helps nobody to choose."""
+"""The most runs that are completed, the newest ones."""
 
 
 def complete_runs(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return ``last``, labels and identifiers of the newest runs that begin so; else files."""
+    """Return ``last``, labels and ids of the newest runs with that beginning; else files."""
     from seatrial.results.store import ResultsFile  # noqa: PLC0415 - not for --help
 
     results = context.params.get("results") or os.environ.get("SEATRIAL_RESULTS")
@@ -55,7 +55,7 @@ def complete_runs(
 def complete_studies(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the shipped studies that begin so; else files."""
+    """Return the shipped studies with that beginning; else files."""
     from seatrial.study.load import shipped_studies  # noqa: PLC0415 - not for --help
 
     return _beginning(((name, "shipped study") for name in shipped_studies()), incomplete)
@@ -75,7 +75,7 @@ RESULTS_NAME: Final = "results.seatrial"
 
 
 def default_results() -> Path:
-    """Return the results file that is meant where none is named."""
+    """Return the results file that is used if none is named."""
     return Path(os.environ.get("SEATRIAL_RESULTS") or RESULTS_NAME)
 
 
@@ -124,7 +124,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return seconds; raises click.BadParameter of what is no time, or out of range."""
+        """Return seconds; raises click.BadParameter for an invalid time, or one out of range."""
         found = _DURATION.fullmatch(str(value).strip())
         if found is None:
             self.fail(f"{value!r} is not a duration such as 90s, 10m or 1h", param, ctx)
@@ -175,7 +175,7 @@ def checked_text(text: str, what: str, letters_max: int, *, lines: bool = False)
         lines: Whether it may have several lines.
 
     Raises:
-        UsageError: when it is too long, or no plain text.
+        UsageError: when it is too long, or not plain text.
     """
     text = text.replace("\r\n", "\n").strip()
     plain = text.replace("\n", "") if lines else text
@@ -219,7 +219,7 @@ model_option = click.option(
 
 
 def echo_former(former: str, now: str) -> None:
-    """Print on standard error that an option has another name now."""
+    """Print on standard error that an option was renamed."""
     click.echo(f"Note: {former} is now {now}.", err=True)
 
 
@@ -228,14 +228,14 @@ def former_option(
     now: str,
     **given: Any,  # noqa: ANN401 - as click takes them
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a hidden option with a former name, which prints what it is called now.
+    """Return a hidden option with a former name, which prints its present name.
 
     Its value arrives as ``former_`` and the name; None where it was not given.
 
     Args:
         former: The former name, such as ``--file-size``.
-        now: The present one, with what differs in its value.
-        given: What else click's option takes.
+        now: The present one, with the difference in its value.
+        given: Other arguments of click's option.
     """
 
     def reported(_context: click.Context, _parameter: click.Parameter, value: object) -> object:
@@ -279,7 +279,7 @@ _CHANGES: Final = (
 
 
 def changing_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add what ``run`` and ``study`` can change of a study; all but ``resume`` are override's."""
+    """Add what ``run`` and ``study`` can change of a study, and ``resume``."""
     for option in reversed(_CHANGES):
         function = option(function)
     return function
@@ -302,20 +302,20 @@ _DRIVES: Final = (
         "--loop-dir",
         metavar="DIR",
         default="",
-        help="Where the files of loop devices lie; by default here.",
+        help="Directory for the files of loop devices; by default the current one.",
     ),
 )
 
 
 def drives_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add what layouts can be built of: ``devices``, ``loop`` and ``loop_dir``, all override's."""
+    """Add the drives of layouts: ``devices``, ``loop`` and ``loop_dir``, arguments of override."""
     for option in reversed(_DRIVES):
         function = option(function)
     return function
 
 
-class Measuring(msgspec.Struct, frozen=True, kw_only=True):
-    """What all measuring commands have in common.
+class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that all measuring commands have.
 
     Attributes:
         results: The results file.
@@ -336,49 +336,43 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
 
 
-def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add what ``run``, ``study`` and ``io`` have in common; it arrives as one ``measuring``."""
+def one_argument(
+    name: str,
+    fields: Sequence[str],
+    make: Callable[..., object],
+    *options: Callable[[Callable[..., int]], Callable[..., int]],
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that adds options to a command, which gets them as one argument.
 
-    @functools.wraps(function)
-    def bundled(
-        *,
-        results: Path,
-        report: Output,
-        label: str,
-        destroy: str | None,
-        as_json: bool,
-        plan_only: bool,
-        waits: bool,
-        **own: object,
-    ) -> int:
-        measuring = Measuring(
-            results=results,
-            report=report,
-            label=label,
-            destroy=destroy,
-            as_json=as_json,
-            plan_only=plan_only,
-            waits=waits,
-        )
-        return function(measuring=measuring, **own)
+    Args:
+        name: Of the argument.
+        fields: Of the options that it holds, as click names them; others stay apart.
+        make: Makes the argument of these options, given by keyword.
+        options: Decorators that add the options.
+    """
 
-    command: Callable[..., int] = bundled
-    for option in (
-        report_option,
-        no_report_option,
-        showing_options,
-        progress_option,
-        live_options,
-        label_option,
-        destroy_option,
-        json_option,
-        results_option,
-        plan_option,
-        wait_option,
-    ):
-        command = option(command)
-    return command
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(function)
+        def bundled(**given: object) -> int:
+            argument = make(**{field: given.pop(field) for field in fields})
+            return function(**{name: argument}, **given)
 
+        command: Callable[..., int] = bundled
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorate
+
+
+measuring_options = one_argument(
+    "measuring",
+    MeasureOptions.__struct_fields__,
+    MeasureOptions,
+    *(report_option, no_report_option, run_display_options, progress_option, live_options),
+    *(label_option, destroy_option, json_option, results_option, plan_option, wait_option),
+)
+"""Adds what ``run``, ``study`` and ``io`` have in common; it arrives as one ``measuring``."""
 
 PASSWORD_VARIABLE: Final = "PGPASSWORD"  # noqa: S105 - its name, not its value
 
@@ -388,10 +382,10 @@ _HIDDEN: Final = "***"
 
 
 def without_password(word: str) -> str:
-    """Return a word of the command line with no password in it.
+    """Return a word of the command line without a password.
 
-    Of a server's address that holds one, the user's name and what follows the last ``@`` are
-    left; a password that is written wrongly is taken out just the same.
+    An address with a password is cut to the user's name and what follows the last ``@``, so that
+    a malformed password is removed, too.
     """
     begins = _BEGINNING.search(word)
     if begins is None or not holds_password(word[begins.start() :]):
@@ -403,9 +397,9 @@ def without_password(word: str) -> str:
 
 
 def servers_of(urls: Sequence[str]) -> list[str]:
-    """Return addresses without a password; one that was there is in our environment from now on.
+    """Return addresses without their password, which is put into the environment.
 
-    So libpq finds it, in this process and in its children, and nobody else sees it.
+    There libpq finds it, in this process and its children, and nobody else sees it.
 
     Raises:
         UsageError: when an address cannot be read, or two have different passwords.
@@ -422,7 +416,7 @@ def servers_of(urls: Sequence[str]) -> list[str]:
     if len(passwords) > 1:
         raise UsageError(
             seen="Two addresses have different passwords",
-            cause="One process hands one password on, in the variable PGPASSWORD",
+            cause="A process passes one password on, in the variable PGPASSWORD",
             next_step="Leave them out of the addresses, and write both into ~/.pgpass",
         )
     for password in passwords:
@@ -440,7 +434,7 @@ def next_command(*words: str | Path, results: Path) -> str:
 
     Args:
         words: Of the command, without the program.
-        results: The results file; named where it is not the one that is used unless named.
+        results: The results file; named in the command unless it is the default one.
     """
     reported = [program.called(), *words]
     if results.absolute() != default_results().absolute():
@@ -449,36 +443,36 @@ def next_command(*words: str | Path, results: Path) -> str:
 
 
 def this_command(*more: str, without: Sequence[str] = ()) -> str:
-    """Return the command that runs, with the options that are to be given in place of others.
+    """Return the current command, with some options replaced by others.
 
     Args:
-        more: Words behind it.
-        without: Options, each with a value, that are left out.
+        more: Words to append.
+        without: Options, each with a value, to leave out.
     """
     return _shell_words([program.called(), *_without(sys.argv[1:], without), *more])
 
 
 def command_line() -> str:
-    """Return the command that runs, as it is kept with its run: wherever the program lies."""
+    """Return the current command as it is stored with its run, without the program's path."""
     return _shell_words([program.NAME, *sys.argv[1:]])
 
 
 def repeated(command: str) -> str:
-    """Return a command line that was kept with a run, with the program as it is called here."""
+    """Return a stored command line, with the program as it is called here."""
     return _shell_words([program.called(), *shlex.split(command)[1:]])
 
 
 def _shell_words(words: Iterable[str | Path]) -> str:
-    """Return words as a shell would take them, without the passwords of addresses.
+    """Return words quoted for a shell, without the passwords of addresses.
 
-    Bytes that are no text are shown as their codes.
+    Invalid bytes are shown as escape sequences.
     """
     texts = (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words)
     return shlex.join(map(without_password, texts))
 
 
 def _without(words: Iterable[str], options: Sequence[str]) -> Iterator[str]:
-    """Yield the words that are neither one of the options nor its value."""
+    """Yield the words without some options and their values."""
     is_value = False
     for word in words:
         if is_value or any(word.startswith(f"{option}=") for option in options):
@@ -490,7 +484,7 @@ def _without(words: Iterable[str], options: Sequence[str]) -> Iterator[str]:
 
 
 def target_mapping(target: str, model: Path | None, size: object) -> Mapped:
-    """Return the study's target of what a user names: a path, ``null`` or ``simulated``."""
+    """Return the target of a study that a user names: a path, ``null`` or ``simulated``."""
     if target == "null":
         return without_none({"kind": "null", "size": size})
     if target == "simulated":
@@ -502,5 +496,5 @@ def target_mapping(target: str, model: Path | None, size: object) -> Mapped:
 
 
 def without_none(mapping: Mapped) -> Mapped:
-    """Return a mapping without the keys that were not given."""
+    """Return a mapping without the keys whose value is None."""
     return {key: value for key, value in mapping.items() if value is not None}

@@ -13,10 +13,10 @@ from typing import Final
 import click
 
 from seatrial.cli import terminal
+from seatrial.cli.display_options import display_options, width
 from seatrial.cli.files import Output
 from seatrial.cli.live import Observation, observing
 from seatrial.cli.options import next_command, repeated
-from seatrial.cli.showing import showing, width
 from seatrial.errors import EXIT_PARTIAL, EXIT_THRESHOLD, SeatrialError
 from seatrial.findings.answer import RunAnswer, answer
 from seatrial.findings.model import Summary, ThresholdResult
@@ -41,7 +41,7 @@ from seatrial.study.wrapping import wrap
 from seatrial.topic import topics
 
 TARGETS_COMPARED_MAX: Final = 2
-"""Of targets that an analysis compares, so many are compared cell by cell on the terminal, too."""
+"""The most targets that are compared cell by cell on the terminal if an analysis compares them."""
 
 
 def measure_and_report(
@@ -53,7 +53,7 @@ def measure_and_report(
     strategy: Strategy | None = None,
     with_published: bool = False,
 ) -> int:
-    """Measure a plan, print what came of it, write the report; return the exit code.
+    """Measure a plan, print its results, write the report; return the exit code.
 
     Args:
         request: What to measure.
@@ -76,7 +76,7 @@ def measure_and_report(
             chosen = strategy or strategy_of(request.plan)
             both = observation.with_page(watcher)
             run, end = execute(request, store, watcher=both, strategy=chosen)
-        return tell(
+        return print_outcome(
             run,
             store.samples(run.id),
             end.reason,
@@ -92,18 +92,18 @@ def measure_and_report(
 def reported_if_it_fails(
     request: RunRequest, store: ResultsFile, *, as_json: bool
 ) -> Iterator[None]:
-    """Print what a run had measured when an error ended it, and how to go on; pass the error on.
+    """Print the results of a run that an error ended, and how to resume it; re-raise the error.
 
     Args:
         request: What is measured within the block.
         store: The results file that it goes to.
-        as_json: Standard output is to hold one document, that of the error: print nothing.
+        as_json: Whether nothing is printed, as standard output is to hold the error's document.
     """
     earlier = {run.id for run in store.runs()} - {request.resume.id if request.resume else ""}
     try:
         yield
     except SeatrialError:
-        # What cannot be read or written now must not hide the first error.
+        # An error in reporting must not hide the first one.
         with suppress(SeatrialError):
             for run in store.runs():
                 if run.id not in earlier and not as_json:
@@ -124,7 +124,7 @@ def _report_failed(run: Run, store: ResultsFile) -> None:
     click.echo(f"More:   {next_command('show', run.id, '--tables', results=store.path)}")
 
 
-def tell(
+def print_outcome(
     run: Run,
     samples: Sequence[Sample],
     reason: str,
@@ -135,7 +135,7 @@ def tell(
     with_published: bool = False,
     observation: Observation | None = None,
 ) -> int:
-    """Print what came of a run that has just ended, write its report; return the exit code.
+    """Print the results of a run that has just ended, write its report; return the exit code.
 
     Args:
         run: The run as stored.
@@ -145,7 +145,7 @@ def tell(
         report: Where the report goes; next to the results file unless a file is named.
         as_json: One JSON document instead of text.
         with_published: Whether the report begins with published figures of databases.
-        observation: What shows the run on a page, which gets its report.
+        observation: The live page of the run, which gets the report; None without one.
 
     Raises:
         UsageError: when the report could not be written.
@@ -155,24 +155,24 @@ def tell(
     if not as_json:
         text = answered_text(summary, targets_text(summary, results), reason, earlier=earlier)
         click.echo(text, nl=False)
-    place = None
-    if showing().report:
-        place = write_report(
+    path = None
+    if display_options().report:
+        path = write_report(
             summary, report, results, with_published=with_published, observation=observation
         )
     if as_json:
-        click.echo(json_document.render(summary, showing().profile, earlier), nl=False)
+        click.echo(json_document.render(summary, display_options().profile, earlier), nl=False)
     else:
-        echo_places(run, results, place)
+        echo_paths(run, results, path)
     return exit_code(summary)
 
 
 def earlier_samples(run: Run, results: Path) -> list[list[Sample]]:
     """Return the samples of earlier runs that a run's figures can be ranked among.
 
-    None are read where a profile grades the figures, or only the verdict is wanted.
+    None are read if a profile grades the figures, or if only the verdict is printed.
     """
-    if showing().profile or showing().quiet:
+    if display_options().profile or display_options().quiet:
         return []
     with suppress(SeatrialError), ResultsFile.open(results, read_only=True) as store:
         return earlier_in(store.runs(), run, partial(store.samples, slices_min=SLICES_MIN))
@@ -182,7 +182,7 @@ def earlier_samples(run: Run, results: Path) -> list[list[Sample]]:
 def earlier_in(
     runs: Iterable[Run], run: Run, samples_of: Callable[[str], list[Sample]]
 ) -> list[list[Sample]]:
-    """Return the samples of the runs that a run's figures can be ranked among; none of too few.
+    """Return the samples of the runs that a run can be ranked among; none if they are too few.
 
     Args:
         runs: Those of the results file.
@@ -208,9 +208,9 @@ def answered_text(
         ending: Why the rounds ended, as a sentence; empty for a stored run.
         earlier: Samples of earlier runs that figures are ranked among.
     """
-    found = ranked(answer(summary, showing().profile), summary.cells, earlier)
+    found = ranked(answer(summary, display_options().profile), summary.cells, earlier)
     notice = lab_notice(summary.run) or ""
-    rest = f"{run_text(summary)}{further}" if showing().tables else ""
+    rest = f"{run_text(summary)}{further}" if display_options().tables else ""
     return first_text(found, rest, notice=notice, ending=ending)
 
 
@@ -220,10 +220,10 @@ def first_text(found: RunAnswer, rest: str, *, notice: str = "", ending: str = "
     Args:
         found: The answer.
         rest: All the rest.
-        notice: What holds for all figures; empty where nothing does.
+        notice: A remark on all figures; empty for none.
         ending: Why the rounds ended, as a sentence; empty where nothing was measured.
     """
-    shown = showing()
+    shown = display_options()
     if shown.quiet:
         return f"{found.verdict}\n"
     can_colour = is_coloured()
@@ -241,19 +241,19 @@ def _paragraph(text: str) -> str:
     return "".join(f"{line}\n" for line in wrap(text, width()))
 
 
-def echo_places(run: Run, results: Path, report: Path | None) -> None:
+def echo_paths(run: Run, results: Path, report: Path | None) -> None:
     """Print where the report of a run is, and how to see more of it."""
-    if showing().quiet:
+    if display_options().quiet:
         return
     if report is not None:
         click.echo(f"Report: {click.format_filename(report)}")
-    more = () if showing().tables else ("--tables",)
-    label = "Again: " if showing().tables else "More:  "
+    more = () if display_options().tables else ("--tables",)
+    label = "Again: " if display_options().tables else "More:  "
     click.echo(f"{label} {next_command('show', run.id, *more, results=results)}")
 
 
 def strategy_of(plan: Plan) -> Strategy:
-    """Return how a plan is measured: interleaved rounds, and what topics make of them."""
+    """Return how a plan is measured: in interleaved rounds, as modified by topics."""
     strategy = interleaved(settled)
     for topic in sorted(topics(), key=lambda each: not each.in_rounds):
         strategy = topic.strategy(plan, strategy)
@@ -263,7 +263,7 @@ def strategy_of(plan: Plan) -> Strategy:
 def exit_code(summary: Summary) -> int:
     """Return 12 for lost transactions, 4 for a partial result, 3 for a breached threshold, or 0.
 
-    Topics say what else is a partial result of theirs, and the highest code counts.
+    Topics may return other codes; the highest one counts.
     """
     own = 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD
     if summary.run.status != "complete":
@@ -276,7 +276,7 @@ REPORTS: Final = "seatrial-reports"
 
 
 def default_report(results: Path, name: str) -> Path:
-    """Return where a report goes that no option names: one folder next to the results file."""
+    """Return the default path of a report: in one folder next to the results file."""
     return results.parent / REPORTS / f"{name}.html"
 
 
@@ -288,17 +288,17 @@ def write_report(
     with_published: bool = False,
     observation: Observation | None = None,
 ) -> Path:
-    """Write the HTML page of a run; return where it is.
+    """Write the HTML page of a run; return its path.
 
     Args:
         summary: The run.
         report: Where the page goes; next to the results file unless a file is named.
         results: The results file.
         with_published: Whether it begins with published figures of databases.
-        observation: What shows the run on a page, which gets the report, too.
+        observation: The live page of the run, which gets the report, too; None without one.
 
     Raises:
-        RefusedError: when something is there that must not be replaced.
+        RefusedError: when an existing file must not be replaced.
         UsageError: when the file cannot be written.
     """
     from seatrial.report.page import render  # noqa: PLC0415 - the page's parts are large
@@ -307,25 +307,25 @@ def write_report(
         summary,
         tables=tables(summary),
         with_published=with_published,
-        profile=showing().profile,
+        profile=display_options().profile,
         earlier=earlier_samples(summary.run, results),
     )
     if observation is not None:
         observation.take_report(page)
     default = default_report(results, summary.run.id)
     if not report.is_named:
-        with suppress(OSError):  # writing says what is wrong
+        with suppress(OSError):  # writing reports the error
             default.parent.mkdir(exist_ok=True)
     settled_output = report.or_at(default)
     again = next_command("report", summary.run.id, "--output", "FILE", results=results)
     settled_output.write(page, otherwise=again)
-    return settled_output.place or default
+    return settled_output.path or default
 
 
 def run_text(summary: Summary) -> str:
     """Return tables, findings, thresholds and verdict for a terminal; notes without reasons.
 
-    Of a run of the lab what holds of its figures stands first.
+    The remark on figures of the lab comes first.
     """
     notice = lab_notice(summary.run)
     blocks = [wrapped(notice)] if notice else []
@@ -343,9 +343,9 @@ def run_text(summary: Summary) -> str:
 
 
 def targets_text(summary: Summary, results: Path) -> str:
-    """Return how the targets of a run compare with its first; empty where it has but one.
+    """Return how the targets of a run compare with its first; empty for one target.
 
-    Of more than two a topic's own analysis may say which differ, and in what.
+    If there are more than two, a topic's analysis may compare them instead.
     """
     targets = dict.fromkeys(part.cell.target for part in summary.cells)
     if len(targets) < 2:
@@ -368,7 +368,7 @@ def _threshold_text(result: ThresholdResult) -> str:
 
 
 def _verification_text(summary: Summary) -> str:
-    """Return how many blocks were checked against what was written; empty where none was."""
+    """Return how many blocks were checked against what was written; empty if none were."""
     checks = [
         sample.verification
         for cell in summary.cells

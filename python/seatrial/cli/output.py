@@ -1,8 +1,8 @@
-"""The way out for text: what happens when standard output or standard error cannot be written.
+"""Standard output and standard error, and what happens when they cannot be written.
 
 Standard output holds the result: where it cannot be written, the command says so and fails. A
-reader that has gone, as ``head`` does, is no failure. Standard error holds progress and remarks:
-where nobody can read them, the command goes on without.
+reader that closes it, as ``head`` does, is no failure. Standard error holds progress and remarks:
+if it cannot be written, the command continues.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class OutputError(UsageError):
     """Standard output cannot be written."""
 
 
-class ReaderGone(Exception):  # noqa: N818 - the reader's wish, not an error
-    """Whoever read standard output has closed it."""
+class OutputClosed(Exception):  # noqa: N818 - the reader's wish, not an error
+    """The reader of standard output has closed it."""
 
 
 class _Stream(io.FileIO):
-    """A file number to write to; after its first failure it takes everything and drops it."""
+    """A file descriptor to write to; after its first failure it drops everything."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "wb", closefd=False)
@@ -46,13 +46,13 @@ class _Stream(io.FileIO):
         return memoryview(data).nbytes
 
     def _report(self, error: OSError) -> None:
-        """Say nothing: it is standard error that cannot be written."""
+        """Do nothing: standard error itself cannot be written."""
 
 
 class _Result(_Stream):
     def _report(self, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
-            raise ReaderGone from None
+            raise OutputClosed from None
         raise OutputError(
             seen=f"Standard output cannot be written: {error.strerror}",
             cause="The disk that it goes to is full, or it was closed",
@@ -65,10 +65,10 @@ _terminals: set[int] = set()
 
 
 def install() -> None:
-    """Have standard output and standard error go through here.
+    """Replace standard output and standard error by streams of this module.
 
-    A number that was closed is given to the null device, so that no file that is opened later gets
-    it, and is written to by who means standard output.
+    A closed descriptor is opened on the null device, so that no file that is opened later gets its
+    number and is written to as standard output.
     """
     for number in range(_STDERR + 1):
         try:
@@ -82,7 +82,7 @@ def install() -> None:
 
 
 def leave_terminal() -> None:
-    """Write to the null device in place of a terminal that was hung up."""
+    """Replace a terminal that was hung up by the null device."""
     for number in _terminals:
         if not os.isatty(number):
             null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from seatrial.cli.files import PARQUET, STANDARD_OUTPUT, Output, failed, place_to_write
+from seatrial.cli.files import PARQUET, STANDARD_OUTPUT, Output, failed, writable_path
 from seatrial.cli.index_files import make_folder, refuse_run
 from seatrial.cli.options import this_command
 from seatrial.errors import UsageError
@@ -38,43 +38,43 @@ def export_parquet(
         names: Tables to be written; all if empty.
         output: The directory.
         results: The results file.
-        every: Whether all runs are meant.
+        every: Whether all runs are exported.
         as_json: Whether a JSON document is printed.
 
     Raises:
-        RefusedError: A file is in the way that is no table of Seatrial.
+        RefusedError: A file would be overwritten that is no table of Seatrial.
         ResultsFileError: The results file cannot be read.
         SpaceError: There is no space for the tables.
-        UsageError: pyarrow is absent, no run is of that name, there is none at all, or the
-            directory cannot be written.
+        UsageError: pyarrow is absent, there is no such run or none at all, or the directory cannot
+            be written.
     """
     from seatrial.cli.documents import tables_document  # noqa: PLC0415 - not for --help
 
     require_pyarrow()
     if every:
         refuse_run(references, "export --format parquet")
-    if str(output.place) in STANDARD_OUTPUT:
+    if str(output.path) in STANDARD_OUTPUT:
         raise _no_stream()
-    folder = output.place or results.parent / FOLDER
+    folder = output.path or results.parent / FOLDER
     with ResultsFile.open(results, read_only=True) as store:
         run_ids = _ids(store, references, every=every)
         make_folder(folder)
-        places = {
-            name: place_to_write(folder / f"{name}.parquet", force=output.force, kind=PARQUET)
+        paths = {
+            name: writable_path(folder / f"{name}.parquet", force=output.force, kind=PARQUET)
             for name in TABLES
             if not names or name in names
         }
         try:
-            rows = write_tables(_measured(store, run_ids), places)
+            rows = write_tables(_measured(store, run_ids), paths)
         except OSError as error:
             again = this_command("--output", "DIR", without=["--output", "-o"])
             raise failed(folder, error, again) from None
     if as_json:
-        click.echo(tables_document(folder, run_ids, places, rows), nl=False)
+        click.echo(tables_document(folder, run_ids, paths, rows), nl=False)
     else:
-        for name, place in places.items():
+        for name, path in paths.items():
             words = format_plural(rows[name], "row")
-            click.echo(f"{click.format_filename(place)}: {words}")
+            click.echo(f"{click.format_filename(path)}: {words}")
         click.echo(
             f"{format_plural(len(run_ids), 'run')} exported; docs/parquet.md has the columns"
         )
@@ -101,7 +101,7 @@ def _measured(store: ResultsFile, run_ids: Sequence[str]) -> Iterator[tuple[Run,
 
 def _no_stream() -> UsageError:
     return UsageError(
-        seen="Several files are to go to standard output",
+        seen="Several files cannot be written to standard output",
         cause="Parquet is one file per table, and cannot be read from a pipe",
         next_step="Name a directory with --output",
     )

@@ -21,7 +21,7 @@ READING_EVERY_S = 1.0
 
 
 class ProgressDocument(Document, frozen=True, kw_only=True):
-    """What a measurement does, one line per event on standard error.
+    """Progress of a measurement, one line per event on standard error.
 
     ``--progress json`` of every measuring command.
 
@@ -67,7 +67,7 @@ class JsonWatcher:
     """A line of JSON per event; a reading once a second."""
 
     def __init__(self, send: Callable[[ProgressDocument], None] = _print) -> None:
-        """Take where events go; it must return quickly."""
+        """Store the receiver of events; it must return quickly."""
         self._send = send
         self._cell = self._test = ""
         self._round = 0

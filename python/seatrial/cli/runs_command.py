@@ -57,7 +57,7 @@ def rename(run: str, label: str, results: Path, as_json: bool) -> int:
 @results_option
 @json_option
 def annotate(run: str, text: str, results: Path, as_json: bool) -> int:
-    """Store a note about RUN in place of the one before; an empty TEXT removes it."""
+    """Store a note about RUN, which replaces an earlier one; an empty TEXT removes it."""
     checked = checked_text(text, "note", NOTE_CHARACTERS_MAX, lines=True)
     return _edited("annotate", run, results, as_json=as_json, note=checked)
 

@@ -1,8 +1,8 @@
-"""The server behind ``seatrial serve``: who may ask, what is answered, what may be changed.
+"""The server of ``seatrial serve``: access control, pages, changes of runs.
 
 Every request must name this server in its ``Host`` header (against DNS rebinding) and carry the
-session's cookie, which the first request with the printed token gets, once. Changes are made by
-``POST`` with a token of the form (against cross-site requests).
+session's cookie, which is set once, for the first request with the printed token. Changes are made
+by ``POST`` with a token of the form (against cross-site requests).
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Session:
     """The secrets of one server, and the browser that it belongs to.
 
     Attributes:
-        token: Of the printed address; it works once.
-        cookie: What the browser then sends.
-        csrf: What every form sends.
+        token: In the printed address; it works once.
+        cookie: Sent by the browser from then on.
+        csrf: Sent with every form.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Session:
         self._lock = threading.Lock()
 
     def take(self, token: str) -> bool:
-        """Return whether a token is the printed one and was not used before; use it up."""
+        """Return whether a token is the printed one and unused; it is used up by that."""
         with self._lock:
             fits = not self._is_used and hmac.compare_digest(token.encode(), self.token.encode())
             self._is_used = self._is_used or fits
@@ -92,7 +92,7 @@ class Session:
 
 
 class Site:
-    """The pages of a results file, computed when they are requested and kept while it is the same.
+    """The pages of a results file, computed when requested and cached until it changes.
 
     Attributes:
         results: The results file.
@@ -127,7 +127,7 @@ class Site:
             return page_of(run, store.samples(run.id), self.profile, earlier)
 
     def comparison(self, run_ids: list[str]) -> str:
-        """Return the comparison of two runs, the older one being the measure.
+        """Return the comparison of two runs, the older one being the reference.
 
         Raises:
             UsageError: when there are not two of them, or they have no test in common.
@@ -144,7 +144,7 @@ class Site:
             return comparison_of(store, earlier, later)
 
     def change(self, action: str, run_id: str, form: dict[str, str]) -> str:
-        """Do what a form asks for; return a sentence that says so.
+        """Make the change that a form requests; return a sentence that confirms it.
 
         Raises:
             SeatrialError: when it cannot be done.
@@ -160,7 +160,7 @@ class Site:
                 note = checked_text(note, "note", NOTE_CHARACTERS_MAX, lines=True)
                 store.edit_run(run.id, note=note)
                 return f"Stored the note about {run.id}."
-            if form.get("sure") != "yes":
+            if form.get("confirmed") != "yes":
                 raise UsageError(
                     seen=f"The run {run.id} was not deleted",
                     cause="The box that confirms it was not ticked",
@@ -181,22 +181,22 @@ def _refuse(status: int, title: str, text: str, link: str = "All runs") -> Respo
 
 
 def _shown(make: Callable[[], str]) -> Response:
-    """Return a page, or the error that it was not made for."""
+    """Return a page, or the error that occurred instead."""
     try:
         return _answer(make())
     except SeatrialError as error:
         return _refuse(404 if isinstance(error, UsageError) else 500, "Not shown", str(error))
 
 
-class Gate:
-    """Who is answered.
+class AccessControl:
+    """Decides which requests are answered.
 
     Attributes:
         session: The secrets.
-        hosts: Names of this server that a request may have in its ``Host`` header.
-        command: What printed the address.
+        hosts: Accepted values of the ``Host`` header.
+        command: The command that printed the address.
         cookie: Name of the cookie; browsers do not keep the ports of a host apart.
-        lasts_s: How long a browser keeps the cookie; None for until it is closed.
+        lasts_s: How long a browser keeps the cookie; None until it is closed.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class Gate:
         self.lasts_s = lasts_s
 
     def refused(self, request: Request) -> Response | None:
-        """Return why a request is not answered; None if it is."""
+        """Return the refusal of a request; None if it is answered."""
         host = request.headers.get("host", "")
         if host not in self.hosts:
             return _refuse(421, "Wrong host", "This server answers to 127.0.0.1 only.", "")
@@ -231,7 +231,7 @@ class Gate:
         token = request.query_params.get("token", "")
         if request.headers.get("host", "") not in self.hosts or not self.session.take(token):
             return None
-        # No redirection: a strict cookie is not sent along one that begins at another site.
+        # No redirection: a strict cookie is not sent with one that comes from another site.
         response = _answer(
             message_page("Opening", "The page is being made.", refresh="/", link="Open it")
         )
@@ -250,16 +250,16 @@ def application(site: Site, session: Session, port: int) -> Starlette:
     """Return the ASGI application.
 
     Args:
-        site: What is shown.
-        session: Who may see it.
-        port: That the server listens on.
+        site: The pages.
+        session: The secrets of the server.
+        port: The port on which the server listens.
     """
     from starlette.applications import Starlette  # noqa: PLC0415 - an optional extra
     from starlette.concurrency import run_in_threadpool  # noqa: PLC0415
     from starlette.responses import RedirectResponse  # noqa: PLC0415
     from starlette.routing import Route  # noqa: PLC0415
 
-    gate = Gate(session, port)
+    gate = AccessControl(session, port)
     notices: list[str] = []
 
     def index(request: Request) -> Response:
@@ -280,7 +280,7 @@ def application(site: Site, session: Session, port: int) -> Starlette:
             return refused
         form = await _form(request)
         if form is None or not session.is_own_form(form.get("csrf", "")):
-            return _refuse(403, "Refused", "The form is not of this page. Reload it and retry.")
+            return _refuse(403, "Refused", "The form is not from this page. Reload it and retry.")
         run, action = request.path_params["run"], request.url.path.rpartition("/")[2]
         try:
             notices[:] = [await run_in_threadpool(site.change, action, run, form)]
@@ -297,7 +297,7 @@ def application(site: Site, session: Session, port: int) -> Starlette:
 
 
 async def _form(request: Request) -> dict[str, str] | None:
-    """Return the fields of a form, by name; None where it is too large or no form."""
+    """Return the fields of a form, by name; None if it is too large or not a form."""
     body = b""
     async for part in request.stream():
         body += part
@@ -346,7 +346,7 @@ def serve(results: Path, port: int, *, profile: str = "") -> None:
     import uvicorn  # noqa: PLC0415 - an optional extra
 
     class Server(uvicorn.Server):
-        """Ends in order at the first signal, and does not raise it again."""
+        """Shuts down at the first signal, and does not raise it again."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -361,8 +361,8 @@ def serve(results: Path, port: int, *, profile: str = "") -> None:
     with ResultsFile.open(results, read_only=True):
         pass
     session = Session()
-    with listening(port) as place:
-        taken = int(place.getsockname()[1])
+    with listening(port) as listener:
+        taken = int(listener.getsockname()[1])
         app = application(Site(results, profile), session, taken)
         config = uvicorn.Config(
             app,
@@ -376,4 +376,4 @@ def serve(results: Path, port: int, *, profile: str = "") -> None:
             f"Serving {click.format_filename(results)} on this machine only; Ctrl-C ends it."
         )
         click.echo(f"http://{LOOPBACK}:{taken}/?token={session.token}")
-        Server(config).run(sockets=[place])
+        Server(config).run(sockets=[listener])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from seatrial.cli.display_options import PORT_MAX, profile_option
 from seatrial.cli.options import results_option
-from seatrial.cli.showing import PORT_MAX, profile_option
 from seatrial.errors import UsageError
 
 EPILOG = """\b
@@ -36,10 +36,10 @@ first browser. Do not browse while a run is measuring: pages are computed on thi
 def command(port: int, results: Path) -> int:
     """Browse, compare, rename, annotate and delete runs in a browser; Ctrl-C ends it."""
     _require_packages()
+    from seatrial.cli.display_options import display_options  # noqa: PLC0415 - not for --help
     from seatrial.cli.serve_app import serve  # noqa: PLC0415 - needs the packages
-    from seatrial.cli.showing import showing  # noqa: PLC0415 - not for --help
 
-    serve(results, port, profile=showing().profile)
+    serve(results, port, profile=display_options().profile)
     return 0
 
 

@@ -14,14 +14,14 @@ from seatrial.results.store import ResultsFile
 SQLITE_HEAD: Final = b"SQLite format 3\0"
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class NamedResult(msgspec.Struct, frozen=True, kw_only=True):
     """A result that was named.
 
     Attributes:
         name: As the user named it.
         run: The run.
         samples: In the order in which they were measured; of the named target only, if one was.
-        target: The target that was named with the run; else empty.
+        target: The target that was named with the run; empty without one.
     """
 
     name: str
@@ -30,20 +30,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""
 
 
-def load_source(reference: str, results: Path, *, slices_min: int = 0) -> Source:
+def load_source(reference: str, results: Path, *, slices_min: int = 0) -> NamedResult:
     """Return what a user names.
 
     Args:
         reference: A path (of a results file, or of a foreign result), a results file and a run of
             it (``lab.seatrial:last``), or a run of ``results`` (``last``, id, beginning of an id,
-            label); any of these with a target behind it (``last:ssd``). A path that exists goes
-            before a run of the same name, and the whole reference before its parts.
-        results: The results file that runs are sought in.
-        slices_min: Timelines of fewer slices are left unread, for those whom they tell nothing.
+            label); any of these may be followed by a target (``last:ssd``). An existing path takes
+            precedence over a run of that name, and the whole reference over its parts.
+        results: The results file that is searched for runs.
+        slices_min: Timelines of fewer slices are not read, for callers that do not need them.
 
     Raises:
         ResultsFileError: when a results file cannot be read.
-        UsageError: when nothing, or more than one thing, fits the reference, or when a foreign
+        UsageError: when nothing, or more than one thing, matches the reference, or when a foreign
             file cannot be read.
     """
     whole = _found(reference, results, slices_min)
@@ -56,8 +56,8 @@ def load_source(reference: str, results: Path, *, slices_min: int = 0) -> Source
     raise _nothing_fits(reference, results)
 
 
-def _found(reference: str, results: Path, slices_min: int) -> Source | None:
-    """Return what a reference without a target means; None when nothing fits it."""
+def _found(reference: str, results: Path, slices_min: int) -> NamedResult | None:
+    """Return the result of a reference without a target; None when nothing matches it."""
     path = Path(reference)
     if reference and _is_file(path):
         if is_results_file(path):
@@ -65,7 +65,7 @@ def _found(reference: str, results: Path, slices_min: int) -> Source | None:
         from seatrial.importers import read_results  # noqa: PLC0415 - only for foreign files
 
         foreign = read_results(path)
-        return Source(name=reference, run=foreign.run, samples=foreign.samples)
+        return NamedResult(name=reference, run=foreign.run, samples=foreign.samples)
     file, _, run = reference.rpartition(":")
     if file and _is_file(Path(file)) and is_results_file(Path(file)):
         return _run_of(Path(file), run, reference, slices_min, optional=True)
@@ -92,7 +92,7 @@ def is_results_file(path: Path) -> bool:
 
 def _run_of(
     file: Path, run: str, name: str, slices_min: int, *, optional: bool = False
-) -> Source | None:
+) -> NamedResult | None:
     """Return a run of a results file; None where ``optional`` and none fits."""
     with ResultsFile.open(file, read_only=True) as store:
         fitting = [
@@ -101,10 +101,12 @@ def _run_of(
         if optional and not fitting and run != "last":
             return None
         found = store.run(run)
-        return Source(name=name, run=found, samples=store.samples(found.id, slices_min=slices_min))
+        return NamedResult(
+            name=name, run=found, samples=store.samples(found.id, slices_min=slices_min)
+        )
 
 
-def _of_target(source: Source, target: str, name: str) -> Source:
+def _of_target(source: NamedResult, target: str, name: str) -> NamedResult:
     """Return one target of a run.
 
     Raises:
@@ -112,21 +114,21 @@ def _of_target(source: Source, target: str, name: str) -> Source:
     """
     samples = [sample for sample in source.samples if sample.cell.target == target]
     if samples:
-        return Source(name=name, run=source.run, samples=samples, target=target)
+        return NamedResult(name=name, run=source.run, samples=samples, target=target)
     targets = list(dict.fromkeys(sample.cell.target for sample in source.samples))
     raise UsageError(
         seen=f"No run is named {name!r}, and {source.name} has no target {target!r}",
         cause=f"Its targets are {', '.join(map(repr, targets))}"
         if targets
         else "It holds no samples",
-        next_step="Name one of them behind the colon, or none to take them all",
+        next_step="Name one of them after the colon, or none for all of them",
     )
 
 
 def _nothing_fits(reference: str, results: Path) -> SeatrialError:
     """Return the error for a reference that is neither a file nor a run."""
     if not results.exists():
-        seen = f"There is no file {reference!r}, and no results file {results} to seek a run in"
+        seen = f"There is no file {reference!r}, and no results file {results} to search for a run"
     else:
         seen = f"There is no file {reference!r}, and {results} holds no run of that name"
     return UsageError(

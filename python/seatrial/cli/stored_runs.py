@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from seatrial.cli.display_options import display_options, profile_option, run_display_options
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import (
     complete_runs,
@@ -15,7 +16,6 @@ from seatrial.cli.options import (
     run_argument,
     this_command,
 )
-from seatrial.cli.showing import profile_option, showing, showing_options
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
@@ -30,7 +30,7 @@ def stored_summary(results: Path, reference: str) -> Summary:
 
     Raises:
         ResultsFileError: when the file cannot be read.
-        UsageError: when no run, or more than one, fits the reference.
+        UsageError: when no run, or more than one, matches the reference.
     """
     with ResultsFile.open(results, read_only=True) as store:
         run = store.run(reference)
@@ -77,27 +77,27 @@ Examples:
 
 @click.command("show", epilog=SHOW_EPILOG)
 @run_argument
-@showing_options
+@run_display_options
 @results_option
 @json_option
 def show_command(run: str, results: Path, as_json: bool) -> int:
-    """Show RUN again, from the results file: the same analysis, made anew."""
+    """Show RUN again: the same analysis, computed from the results file."""
     from seatrial.cli.import_command import origin_text  # noqa: PLC0415 - not for --help
-    from seatrial.cli.outcome import answered_text, earlier_samples, echo_places  # noqa: PLC0415
+    from seatrial.cli.outcome import answered_text, earlier_samples, echo_paths  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
 
     summary = stored_summary(results, run)
     earlier = earlier_samples(summary.run, results)
     if as_json:
-        click.echo(json_document.render(summary, showing().profile, earlier), nl=False)
+        click.echo(json_document.render(summary, display_options().profile, earlier), nl=False)
         return 0
     click.echo(answered_text(summary, earlier=earlier), nl=False)
-    if (origin := origin_text(summary.run)) and not showing().quiet:
+    if (origin := origin_text(summary.run)) and not display_options().quiet:
         click.echo(f"\n{origin}", nl=False)
-    if summary.run.note and not showing().quiet:
+    if summary.run.note and not display_options().quiet:
         click.echo(f"Note:   {summary.run.note}")
-    if not showing().tables:
-        echo_places(summary.run, results, None)
+    if not display_options().tables:
+        echo_paths(summary.run, results, None)
     return 0
 
 
@@ -146,7 +146,7 @@ def report_command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Make the report of RUN again; it needs nothing but the results file."""
+    """Write the report of RUN again, from the results file alone."""
     if every:
         from seatrial.cli.index_files import refuse_run  # noqa: PLC0415 - only with --all
 
@@ -157,11 +157,11 @@ def report_command(
     from seatrial.cli.outcome import write_report  # noqa: PLC0415
 
     summary = stored_summary(results, run)
-    place = write_report(summary, output, results, with_published=reference)
+    path = write_report(summary, output, results, with_published=reference)
     if as_json:
-        click.echo(report_document(summary.run.id, place), nl=False)
+        click.echo(report_document(summary.run.id, path), nl=False)
     else:
-        click.echo(f"Report: {click.format_filename(place)}")
+        click.echo(f"Report: {click.format_filename(path)}")
     return 0
 
 
@@ -169,8 +169,8 @@ def _report_all(output: Output, results: Path, *, as_json: bool) -> int:
     from seatrial.cli.documents import reports_document  # noqa: PLC0415 - not for --help
     from seatrial.cli.index_files import write_index  # noqa: PLC0415
 
-    profile = showing().profile
-    made = write_index(results, output.place, profile=profile, force=output.force)
+    profile = display_options().profile
+    made = write_index(results, output.path, profile=profile, force=output.force)
     if as_json:
         click.echo(reports_document(made.index, made.pages, made.comparisons), nl=False)
     else:
@@ -252,7 +252,7 @@ def export_command(
     _refuse("More than one run", runs[1:], "add --format parquet, or export one after the other")
     summary = stored_summary(results, runs[0] if runs else "last")
     if cell is not None:
-        summary = _only(summary, cell)
+        summary = _with_one_cell(summary, cell)
     text = export(summary, "json" if as_json else name)
     if not output.is_named:
         click.echo(text, nl=False)
@@ -263,7 +263,7 @@ def export_command(
 
 
 def _refuse(what: str, given: object, otherwise: str) -> None:
-    """Raise UsageError when something was given that the format has no use for."""
+    """Raise UsageError when an option was given that the format does not support."""
     if given:
         raise UsageError(
             seen=f"{what} was given, which this format does not support",
@@ -272,8 +272,8 @@ def _refuse(what: str, given: object, otherwise: str) -> None:
         )
 
 
-def _only(summary: Summary, key: str) -> Summary:
-    """Return a summary with one of its cells; raises UsageError where there is none such."""
+def _with_one_cell(summary: Summary, key: str) -> Summary:
+    """Return a summary with one of its cells; raises UsageError if there is no such cell."""
     import msgspec  # noqa: PLC0415 - not for --help
 
     chosen = [part for part in summary.cells if part.cell.key == key]

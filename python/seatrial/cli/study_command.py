@@ -1,4 +1,4 @@
-"""``seatrial study FILE``: any study, its plan, or the rest of it after a kill."""
+"""``seatrial study FILE``: any study, its plan, or its resumption after a kill."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seatrial.cli.options import (
-    Measuring,
+    MeasureOptions,
     changing_options,
     command_line,
     complete_studies,
@@ -35,13 +35,13 @@ Examples:
   seatrial study filebench --personality varmail --target /mnt/ssd
   seatrial study mine.toml
   seatrial study mine.toml --resume   go on after a kill or an interrupt
-  seatrial study jobs.fio --plan      a job file of fio; what is done otherwise is named
+  seatrial study jobs.fio --plan      a job file of fio; differences from fio are listed
   seatrial study lab.icf --target /mnt/ssd   access specifications of IOmeter
   seatrial study mine.toml --target /mnt/ssd --fio-job > tests.fio
 
 \b
 FILE is a path or the name of a shipped study. docs/study-file.md explains every key,
-docs/importers.md what is taken over of a job file of fio or of IOmeter's .icf.
+docs/importers.md what is read from a job file of fio or from IOmeter's .icf.
 """
 
 
@@ -52,7 +52,7 @@ docs/importers.md what is taken over of a job file of fio or of IOmeter's .icf.
     "target_paths",
     metavar="[LABEL=]PLACE",
     multiple=True,
-    help="Where a target of the study lies; may be given for each of several.",
+    help="Path of a target of the study; may be repeated, once for each target.",
 )
 @click.option(
     "--fio-job", "as_fio_job", is_flag=True, help="Only print the tests as a job file of fio."
@@ -78,7 +78,7 @@ def command(
     resume: bool,
     as_fio_job: bool,
     ray: str,
-    measuring: Measuring,
+    measuring: MeasureOptions,
     **changes: object,
 ) -> int:
     """Measure the study FILE: its targets, factors, workloads, rounds and thresholds.
@@ -95,9 +95,9 @@ def command(
 
 
 def plan_of(name: str, **changes: Any) -> Plan:  # noqa: ANN401 - as override takes them
-    """Return the plan of a study with options of the command line put in place.
+    """Return the plan of a study, changed by options of the command line.
 
-    What is done otherwise than by fio, where the study is a job file of it, is among the notes.
+    The notes of a plan from a job file of fio list the differences from fio.
 
     Raises:
         StudyError: when the study or an option is malformed.
@@ -117,7 +117,7 @@ def plan_of(name: str, **changes: Any) -> Plan:  # noqa: ANN401 - as override ta
 
 
 def _jobs_of(name: str) -> JobStudy | None:
-    """Return what a job file of fio asks for; None where the name means anything else."""
+    """Return the study of a job file of fio; None if the name is anything else."""
     path = Path(name)
     if path.suffix == ".toml" or not path.is_file():
         return None
@@ -130,10 +130,10 @@ def plan_for(study: Study) -> Plan:
     """Return the plan of a study on targets and drives as they are.
 
     Raises:
-        SpaceError: when it would write more than it may, and more than there is room for.
-        StudyError: when it would write more than it may.
+        SpaceError: when it would write more than its budget, and more than fits.
+        StudyError: when it would write more than its budget.
     """
-    from seatrial.cli.places import (  # noqa: PLC0415
+    from seatrial.cli.targets import (  # noqa: PLC0415
         drives_info,
         require_room,
         targets_info,
@@ -147,7 +147,7 @@ def plan_for(study: Study) -> Plan:
     try:
         require_write_budget(plan)
     except StudyError:
-        # An option mends the budget; where there is no room either, none does.
+        # An option can raise the budget, but not the free space.
         require_room(plan)
         raise
     if study.layouts:
@@ -159,20 +159,20 @@ def plan_for(study: Study) -> Plan:
 
 def show_or_measure(
     plan: Plan,
-    measuring: Measuring,
+    measuring: MeasureOptions,
     *,
     resume: bool = False,
     with_published: bool = False,
     ray: str = "",
 ) -> int:
-    """Print the plan, or measure it and print what came of it; return the exit code.
+    """Print the plan, or measure it and print the results; return the exit code.
 
     Args:
         plan: What to measure.
         measuring: What all measuring commands have in common.
-        resume: Whether to go on with the newest unfinished run of this plan.
+        resume: Whether to continue the newest unfinished run of this plan.
         with_published: Whether the report begins with published figures of databases.
-        ray: Where the head of a cluster answers; empty for this machine alone.
+        ray: Address of the head of a cluster; empty for this machine alone.
     """
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)
@@ -213,7 +213,7 @@ def _show(plan: Plan, *, as_json: bool) -> int:
 
 
 def _commands(plan: Plan) -> dict[str, list[str]]:
-    """Return what builds each layout of a plan, by label."""
+    """Return the commands that build each layout of a plan, by label."""
     if not plan.study.layouts:
         return {}
     from seatrial.trials.layouts.build.plan import building_commands  # noqa: PLC0415
@@ -231,15 +231,15 @@ def _require_paths(plan: Plan) -> None:
         where = f"{target.label}=" if several else ""
         if target.is_storage and not target.path and not target.layout:
             raise UsageError(
-                seen=f"The study names no place for its target {target.label!r}",
-                cause="A shipped study leaves it open where it is measured",
-                next_step=f"Say where with --target {where}DIR",
+                seen=f"The study names no path for its target {target.label!r}",
+                cause="A shipped study names no paths",
+                next_step=f"Name it with --target {where}DIR",
             )
         if target.kind == "database" and not target.url:
             raise UsageError(
                 seen=f"The study names no address for its target {target.label!r}",
                 cause="A target of kind 'database' is a server that is there already",
-                next_step=f"Say which with --target {where}postgresql://USER@HOST/DATABASE",
+                next_step=f"Name it with --target {where}postgresql://USER@HOST/DATABASE",
             )
 
 
@@ -248,13 +248,13 @@ def _require_cluster(plan: Plan, ray: str) -> None:
         raise UsageError(
             seen=f"The study {plan.study.name!r} has [hosts], and no cluster was given",
             cause="Several hosts measure it together, which Ray places and starts",
-            next_step="Say where with --ray HOST:6379, or try it on one machine with `seatrial "
+            next_step="Name it with --ray HOST:6379, or try it on one machine with `seatrial "
             "fleet lab`",
         )
     if ray and not plan.study.hosts:
         raise UsageError(
             seen=f"--ray was given, and the study {plan.study.name!r} has no [hosts]",
-            cause="A study says how many hosts measure together, and of which files",
+            cause="A study specifies how many hosts measure together",
             next_step="Add to it: [hosts] with counts = [1, 2, 4] (docs/fleet.md)",
         )
 
@@ -264,7 +264,7 @@ def _unfinished(plan: Plan, results: Path) -> Run:
     from seatrial.study.load import study_to_mapping  # noqa: PLC0415
 
     with ResultsFile.open(results) as store:
-        run = store.find_resumable(plan.plan_hash, [each.place for each in plan.study.targets])
+        run = store.find_resumable(plan.plan_hash, [each.location for each in plan.study.targets])
     drives = study_to_mapping(plan.study)["drives"]
     if run is None or (plan.study.layouts and run.study.get("drives") != drives):
         raise UsageError(
@@ -288,8 +288,10 @@ Examples:
 @click.argument("directory", type=click.Path(path_type=Path))
 @changing_options
 @measuring_options
-def run_command(*, directory: Path, resume: bool, measuring: Measuring, **changes: object) -> int:
-    """Give the storage under DIRECTORY its quick trial: about two minutes, no root.
+def run_command(
+    *, directory: Path, resume: bool, measuring: MeasureOptions, **changes: object
+) -> int:
+    """Measure the storage under DIRECTORY in a quick trial: about two minutes, no root.
 
     Trial files are made in a folder of their own and removed at the end. Random and sequential
     reads and writes, commits, a copy and an address map are measured in interleaved rounds, each of
@@ -299,6 +301,6 @@ def run_command(*, directory: Path, resume: bool, measuring: Measuring, **change
     from seatrial.cli.study_command import plan_of, show_or_measure  # noqa: PLC0415
     from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
 
-    place = resolve_directory(str(directory))
-    plan = plan_of("quick", target_path=str(place), **changes)
+    path = resolve_directory(str(directory))
+    plan = plan_of("quick", target_path=str(path), **changes)
     return show_or_measure(plan, measuring, resume=resume)

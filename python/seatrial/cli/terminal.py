@@ -1,4 +1,4 @@
-"""What a watcher shows while cells are measured: a progress bar on a terminal, else plain lines.
+"""Progress while cells are measured: a progress bar on a terminal, else plain lines.
 
 All of it goes to standard error, so that standard output holds the result and nothing else.
 """
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from seatrial import interrupts
-from seatrial.cli.showing import showing
-from seatrial.measure.progress import LiveReading, Silent, TimeLeft, Watcher
+from seatrial.cli.display_options import display_options
+from seatrial.measure.progress import LiveReading, SilentWatcher, TimeLeft, Watcher
 from seatrial.report.terminal import bars
 from seatrial.results.model import Sample
 from seatrial.stats.wording import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S: Final = 10.0
 HANG_NS: Final = 500_000_000
 FIRST_READING_S: Final = 1.0
-"""Until then the engine may have no whole slice to read a rate from."""
+"""Before that the engine may have no complete slice to compute a rate from."""
 SPARKS_MAX: Final = 24
 SPARK_EVERY_S: Final = 0.25
 STALLS_SHOWN_MAX: Final = 3
@@ -50,14 +50,14 @@ STOPPING: Final = "Stopping: what was measured is kept, and what was made is und
 @contextmanager
 def watcher(*, quiet: bool) -> Iterator[Watcher]:
     """Yield the watcher that suits standard error and ``--progress``; a silent one on request."""
-    wanted = showing().progress
+    wanted = display_options().progress
     with interrupts.stopping_with(STOPPING):
         if wanted == "json":
             from seatrial.cli.progress_lines import JsonWatcher  # noqa: PLC0415 - rarely asked for
 
             yield JsonWatcher()
         elif quiet or wanted == "none":
-            yield Silent()
+            yield SilentWatcher()
         elif wanted == "auto" and sys.stderr.isatty():
             countdown = Countdown()
             with _bar(countdown) as progress:
@@ -67,7 +67,7 @@ def watcher(*, quiet: bool) -> Iterator[Watcher]:
 
 
 class Countdown:
-    """The time that a run will still take, as it passes."""
+    """The remaining time of a run, updated as it passes."""
 
     def __init__(self) -> None:
         self._left: TimeLeft | None = None
@@ -79,19 +79,19 @@ class Countdown:
 
     @property
     def left_s(self) -> float:
-        """What is left now (s); 0 where it is not known yet."""
+        """The time left now (s); 0 while it is unknown."""
         elapsed_s = time.monotonic() - self._since_s
         return self._left.after_s(elapsed_s) if self._left else 0.0
 
     def text(self) -> str:
-        """Return what is left now, as words; empty where it is not known yet."""
+        """Return the time left now in words; empty while it is unknown."""
         if interrupts.is_stopping():
             return "stopping"
         return f"{left_text(self._left, self.left_s)} left" if self._left else ""
 
 
 def left_text(left: TimeLeft, left_s: float) -> str:
-    """Return how long a run will still take: at most, where it may be over before."""
+    """Return the remaining time of a run in words; a maximum if it may end sooner."""
     reported = format_seconds(math.ceil(left_s))
     return f"at most {reported}" if left.may_end_sooner else f"about {reported}"
 
@@ -102,7 +102,7 @@ def _bar(countdown: Countdown) -> Progress:
     from rich.text import Text  # noqa: PLC0415
 
     class TimeLeftColumn(ProgressColumn):
-        """Shows the time as it passes, whatever is done meanwhile."""
+        """Shows the remaining time, also between tests."""
 
         def render(self, task: Task) -> Text:
             """Return the words of the moment."""
@@ -118,23 +118,23 @@ def _bar(countdown: Countdown) -> Progress:
 
 
 def is_hanging(reading: LiveReading) -> bool:
-    """Return whether nothing came for a second while something was outstanding."""
+    """Return whether nothing completed for a second while requests were in flight."""
     return reading.iops == 0 and reading.oldest_in_flight_ns > HANG_NS
 
 
 def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = False) -> str:
-    """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came.
+    """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing completed.
 
-    Transactions of a database have no bandwidth, and of pgbench's only the mean is known so early.
+    Transactions of a database have no bandwidth; pgbench reports only their mean while it runs.
     """
     if is_hanging(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
     if reading.planned:
         return _replay_text(reading)
     stalls = format_plural(stalls_before + reading.stalls, "stall")
-    # pgbench says nothing in the first second after all of its clients are connected.
-    is_unheard = on_database and not reading.oldest_in_flight_ns
-    if reading.iops == 0 and (reading.elapsed_s < FIRST_READING_S or is_unheard):
+    # pgbench reports nothing in the first second after all of its clients are connected.
+    is_unreported = on_database and not reading.oldest_in_flight_ns
+    if reading.iops == 0 and (reading.elapsed_s < FIRST_READING_S or is_unreported):
         return f"just begun, {stalls}"
     rate = format_iops(reading.iops)
     time = f"p99 {format_duration_ns(reading.p99_ns)}"
@@ -146,7 +146,7 @@ def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = F
 
 
 def _replay_text(reading: LiveReading) -> str:
-    """Return how far a replay is, how fast, and how late where its statements are due at a time."""
+    """Return the progress of a replay, its rate, and its lag if statements have a due time."""
     done = f"{100 * reading.done / reading.planned:.0f} % of {reading.planned:,} statements"
     late = f", {format_duration_ns(reading.lag_ns)} late" if reading.lag_ns else ""
     return f"{done}, {format_iops(reading.iops)} statements/s{late}"
@@ -201,23 +201,23 @@ class BarWatcher:
 
 
 class PlainWatcher:
-    """A line a round and, every ten seconds, a line on what runs; a hang is said at once."""
+    """Prints a line per round, one on the current test every ten seconds, and hangs at once."""
 
     def __init__(self) -> None:
         self._round = -1
-        self._said_s = time.monotonic()
+        self._printed_s = time.monotonic()
         self._cell = ""
         self._stalls = 0
         self._was_hanging = False
         self._on_database = False
 
     def stage(self, sentence: str) -> None:
-        """Say the step."""
+        """Print the step."""
         self._cell = sentence
         click.echo(sentence, err=True)
 
     def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
-        """Say that a round begins."""
+        """Print that a round begins."""
         self._cell = format_cell(cell)
         self._on_database = is_on_database(cell.identity())
         if round_number != self._round:
@@ -226,17 +226,17 @@ class PlainWatcher:
             click.echo(f"Round {round_number + 1}; {left} left", err=True)
 
     def live(self, reading: LiveReading) -> None:
-        """Say the last second: at once when a hang begins, else not too often."""
+        """Print the last second: at once when a hang begins, else every ten seconds."""
         now_s = time.monotonic()
         hangs_now = is_hanging(reading) and not self._was_hanging
         self._was_hanging = is_hanging(reading)
-        if hangs_now or now_s - self._said_s >= PLAIN_EVERY_S:
-            self._said_s = now_s
+        if hangs_now or now_s - self._printed_s >= PLAIN_EVERY_S:
+            self._printed_s = now_s
             line = live_text(reading, self._stalls, on_database=self._on_database)
             click.echo(f"  {self._cell}: {line}", err=True)
 
     def cell_ended(self, sample: Sample) -> None:
-        """Say a stall at once."""
+        """Print its stalls."""
         self._stalls += len(sample.stalls)
         longest = sorted(sample.stalls, key=lambda stall: -stall.length_s)[:STALLS_SHOWN_MAX]
         for stall in longest:

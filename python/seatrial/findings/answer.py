@@ -1,4 +1,4 @@
-"""The answer of a run: what terminal and page show first, and what stands in for the rest.
+"""The answer of a run, which terminal and page show first.
 
 It answers four questions: is the storage all right, what is its worst problem, how reliable are the
 figures, and what to do next.
@@ -43,24 +43,24 @@ VERDICT_LETTERS_MAX: Final = 100
 TILES_MAX: Final = 6
 WORST_MAX: Final = 3
 STEADY_S_MIN: Final = 60.0
-"""Shorter samples say nothing of garbage collection, full write caches or burst credit."""
+"""Shorter samples do not show garbage collection, full write caches or burst credit."""
 _FIT_WORDS: Final = {"good": "fit for", "marginal": "marginal for", "poor": "not fit for"}
 
 
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown first.
+    """The answer of a run.
 
     Attributes:
         verdict: One line of at most 100 characters.
-        grade: Of the chosen profile and of the study's thresholds, the worse; ``unknown`` where
-            neither was requested.
+        grade: The worse of the grade by the chosen profile and by the study's thresholds;
+            ``unknown`` without either.
         tiles: At most six figures.
-        worst: The gravest findings that are not notes, at most three.
+        worst: The most severe findings that are not notes, at most three.
         worst_lines: The same, each in one line.
-        notes_count: How many findings are not among them.
+        notes_count: Number of other findings.
         confidence: How reliable the figures are, in one sentence.
         next_step: What to do next.
-        assessments: What the profiles say: the chosen one, else all that ship, of each target.
+        assessments: Assessments of each target by the chosen profile, else by all shipped ones.
         profile: Name of the chosen profile; empty for none.
     """
 
@@ -183,7 +183,7 @@ def _verdict(
     chosen: Profile | None,
     tiles: Sequence[Tile],
 ) -> str:
-    """Return what is most important in one line of at most 100 characters."""
+    """Return the most important result in one line of at most 100 characters."""
     if not summary.cells:
         return "Nothing was measured."
     parts: list[str] = []
@@ -199,13 +199,13 @@ def _verdict(
     if not parts:
         parts += [_tile_words(tile) for tile in tiles]
     line = _joined(parts or [_without_figures(summary.cells)], counts)
-    # The name of a target is spelt as the user spells it.
+    # The name of a target keeps the user's spelling.
     is_named = any(line.startswith(f"{name}: ") for name in _targets(summary.cells))
     return line if is_named else capitalized(line)
 
 
 def _without_figures(cells: Sequence[CellSummary]) -> str:
-    """Return what a verdict says where no figure stands for the whole."""
+    """Return the verdict on tests none of whose figures is representative."""
     completed = sum(any(sample.outcome.completed for sample in each.samples) for each in cells)
     if completed:
         return f"{format_plural(completed, 'test')} measured; --tables shows the figures"
@@ -213,7 +213,7 @@ def _without_figures(cells: Sequence[CellSummary]) -> str:
 
 
 def _joined(parts: Sequence[str], ending: str) -> str:
-    """Return the first part, and as many others as there is room for, with the ending."""
+    """Return the first part, as many others as fit, and the ending."""
     room = VERDICT_LETTERS_MAX - len(ending) - 1
     line = first_clauses(parts[0], room)
     for part in parts[1:]:
@@ -226,11 +226,11 @@ def _joined(parts: Sequence[str], ending: str) -> str:
 
 _CLAUSE_ENDS: Final = re.compile(r"; |: | \(")
 _CLAUSE_SHARE_MIN: Final = 0.5
-"""A shorter clause says too little of its sentence."""
+"""The shortest clause that may represent its sentence."""
 
 
 def first_clauses(text: str, letters_max: int) -> str:
-    """Return as many whole clauses of a sentence as there is room for, else a clipped text."""
+    """Return as many whole clauses of a sentence as fit, else a clipped text."""
     if len(text) <= letters_max:
         return text
     ends = [
@@ -244,7 +244,7 @@ def first_clauses(text: str, letters_max: int) -> str:
 
 
 def clipped(text: str, letters_max: int) -> str:
-    """Return a text of at most so many characters, cut between words where it is longer."""
+    """Return a text, cut between words if it is longer than the maximum."""
     if len(text) <= letters_max:
         return text
     return f"{text[: letters_max - 1].rsplit(' ', 1)[0].rstrip(' ,;:(')}…"
@@ -259,9 +259,9 @@ def _counts(summary: Summary) -> str:
 
 
 def _fit(assessments: Sequence[Assessment], chosen: Profile | None, room: int) -> str:
-    """Return which uses a single target is fit for; of a chosen profile also why not.
+    """Return the uses that a single target is fit for; for a chosen profile also why it is not.
 
-    What a target is not fit for is not cut off: the highest rate goes first.
+    If there is no room, the highest rate is omitted, never an unfit use.
     """
     if len({each.target for each in assessments}) != 1:
         return _fit_of_targets(assessments) if chosen else ""
@@ -274,7 +274,7 @@ def _fit(assessments: Sequence[Assessment], chosen: Profile | None, room: int) -
 
 
 def _fit_by_grade(assessments: Sequence[Assessment], rate: str) -> str:
-    """Return the uses by grade, with the highest rate of the first that it is fit for."""
+    """Return the uses by grade, with the highest rate of the first fit one."""
     by_grade: dict[Grade, list[str]] = {}
     for each in assessments:
         is_first = not by_grade.get("good") and each.grade == "good"
@@ -336,7 +336,7 @@ def _grade(summary: Summary, assessments: Sequence[Assessment]) -> Grade:
 
 
 def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
-    """Return how often was measured, how wide the intervals of the tiles are, and what varied."""
+    """Return the number of rounds, the width of the tiles' intervals, and what varied."""
     rounds = max((len(each.samples) for each in summary.cells), default=0)
     said = ["measured once" if rounds <= 1 else f"{rounds} rounds"]
     widths = [w for each in tiles if (w := each.estimate.shown.half_width_share) is not None]
@@ -373,13 +373,13 @@ _FIRST_SENTENCE: Final = re.compile(r"(.+?[.;])(?:\s|$)", re.DOTALL)
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence or clause of a text, without what ends it."""
+    """Return the first sentence or clause of a text, without its full stop."""
     found = _FIRST_SENTENCE.match(text)
     return (found[1] if found else text).rstrip(".;")
 
 
 def in_one_line(finding: Finding) -> str:
-    """Return a finding in a few words: its short form, or the first sentence of it."""
+    """Return a finding in a few words: its short form, or its first sentence."""
     words = finding.figures.in_short(len(finding.cells)) or _without_tests(finding)
     return capitalized(words) if words else finding.kind
 

@@ -1,4 +1,4 @@
-"""Shared by the findings of a comparison: what changed significantly, and the likely reasons."""
+"""Figures and sentences that the findings of a comparison share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from seatrial.published import HIDDEN
 from seatrial.stats.compare.fingerprints import summary_words
-from seatrial.stats.compare.model import Comparand, Comparison, Difference
+from seatrial.stats.compare.model import Comparison, Difference, FigureComparison
 from seatrial.stats.compare.verdict import figure_words, judged, ratio_words
 from seatrial.stats.model import Estimate, Figures, Finding
 from seatrial.stats.wording import format_count, format_identity, format_plural
@@ -35,7 +35,7 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
     overall: Annotated[dict[str, Estimate], HIDDEN]
     overall_cells_count: Annotated[int, HIDDEN]
     all_cells_count: Annotated[int, HIDDEN]
-    worst: Annotated[Comparand | None, HIDDEN]
+    worst: Annotated[FigureComparison | None, HIDDEN]
     differences: Annotated[list[Difference], HIDDEN]
 
     def sentence(self) -> str:

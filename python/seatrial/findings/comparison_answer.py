@@ -1,4 +1,4 @@
-"""The answer of a comparison: what its page shows first, as the answer of a run does."""
+"""The answer of a comparison, which its page shows first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME_MAX: Final = 28
 
 
 def comparison_answer(comparisons: Sequence[Comparison]) -> RunAnswer:
-    """Return the answer of one or more comparisons with one and the same A."""
+    """Return the answer of one or more comparisons with the same A."""
     findings = [finding for each in comparisons for finding in each.findings]
     worst = [each for each in findings if each.severity != "note"][:WORST_MAX]
     return RunAnswer(
@@ -56,7 +56,7 @@ def _verdict(comparisons: Sequence[Comparison]) -> str:
 
 
 def _lead_figure(comparison: Comparison) -> str:
-    """Return the figure that stands for a comparison: a rate where there is one."""
+    """Return the main figure of a comparison: a rate if there is one."""
     rates = [figure for figure in COMPLETED if figure in comparison.overall]
     return next(iter([*rates, *comparison.overall]), "")
 
@@ -77,7 +77,7 @@ def _words(comparison: Comparison) -> str:
 
 
 def _counts(comparison: Comparison) -> str:
-    """Return in how many tests the lead figure is higher or lower; empty where in none."""
+    """Return in how many tests the lead figure is higher or lower; empty if in none."""
     figure = _lead_figure(comparison)
     cells = [each for each in comparison.comparands if each.figure == figure]
     words = ("faster", "slower") if is_rate(figure) else ("longer", "shorter")
@@ -107,7 +107,7 @@ def _tile(comparison: Comparison, figure: str, *, label: str) -> Tile:
     count = len({each.key for each in comparison.comparands if each.figure == figure})
     names = f"{comparison.b.name} / {comparison.a.name}"
     return Tile(
-        # Names as long as the identifiers of runs are in the verdict, in the same order.
+        # Longer names, such as identifiers of runs, are in the verdict, in the same order.
         label=f"{label}, {names if len(names) <= _NAME_MAX else 'B / A'}",
         estimate=comparison.overall[figure],
         detail=total.answer if total else "",

@@ -6,14 +6,14 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from seatrial._core import Histogram
 from seatrial.fingerprint import Device, Fingerprint, FingerprintAfter, Smart
-from seatrial.results.model import Run, Sample
+from seatrial.results.model import Run, Sample, merged_histogram
 from seatrial.stats.model import CellSummary, is_broken
 from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.steady.states import steady_states
@@ -22,10 +22,9 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
-NS_PER_S = 1e9
 
 
-class Concerned(msgspec.Struct, frozen=True):
+class AffectedCells(msgspec.Struct, frozen=True):
     """The cells of a run that a finding concerns; as text ``14 of 30 tests``, or their names.
 
     Attributes:
@@ -54,7 +53,7 @@ class Context:
     analyses: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def sound(self) -> Context:
+    def without_faults(self) -> Context:
         """The run without the cells with injected faults."""
         broken = {c.cell.key for c in self.cells if any(is_broken(s) for s in c.samples)}
         if not broken:
@@ -62,7 +61,7 @@ class Context:
         return self._without(broken)
 
     @cached_property
-    def unplayed(self) -> Context:
+    def without_replays(self) -> Context:
         """The run without the cells whose pace is that of a capture or of others."""
         played = {c.cell.key for c in self.cells if topic_of(c.cell).plays_trace(c.cell)}
         if not played:
@@ -104,10 +103,10 @@ class Context:
         own = self.before.other_targets.get(summary.cell.target)
         return self.before.seen_by(own) if own else self.before
 
-    def concerned(self, cells: Sequence[CellSummary]) -> Concerned:
+    def affected_cells(self, cells: Sequence[CellSummary]) -> AffectedCells:
         """Return these cells as the cells that a finding concerns."""
         named = cells if len(cells) <= CELLS_NAMED_MAX else ()
-        return Concerned([summary.cell for summary in named], len(cells), len(self.cells))
+        return AffectedCells([summary.cell for summary in named], len(cells), len(self.cells))
 
 
 def identities(concerned: Iterable[CellSummary]) -> list[dict[str, FactorValue]]:
@@ -126,7 +125,7 @@ def lookup(facts: object, *path: str) -> object:
 
 
 def number(facts: object, *path: str) -> float | None:
-    """Return the finite number under a path; None where it is absent or something else."""
+    """Return the finite number under a path; None if it is absent or something else."""
     value = lookup(facts, *path)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -149,22 +148,12 @@ def median_over_samples(
 
 def service_times(samples: Iterable[Sample]) -> Histogram:
     """Return the service times (ns) of all operations of all samples, merged exactly."""
-    parts = (
-        operation.service_histogram()
-        for sample in samples
-        for operation in sample.operations.values()
-    )
-    return reduce(lambda merged, part: merged.merged(part), parts, Histogram.of([]))
+    return merged_histogram(o.service_histogram() for s in samples for o in s.operations.values())
 
 
 def response_times(samples: Iterable[Sample]) -> Histogram:
     """Return the response times (ns) of all operations of all samples, merged exactly."""
-    parts = (
-        operation.response_histogram()
-        for sample in samples
-        for operation in sample.operations.values()
-    )
-    return reduce(lambda merged, part: merged.merged(part), parts, Histogram.of([]))
+    return merged_histogram(o.response_histogram() for s in samples for o in s.operations.values())
 
 
 def is_of_a_device(summary: CellSummary) -> bool:

@@ -13,7 +13,7 @@ from seatrial.stats.steady.phases import SteadyState
 from seatrial.study.thresholds import Threshold
 
 Analyses = dict[str, Any]
-"""What the topics made of a run, by the topic's name; ``Topic.analyse`` says what it is."""
+"""The topics' analyses of a run, by the topic's name; see ``Topic.analyse``."""
 
 
 class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):

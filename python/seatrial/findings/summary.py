@@ -1,4 +1,4 @@
-"""From a run and its samples to everything that a report or a terminal prints of it."""
+"""The summary of a run: everything that a report or a terminal prints of it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from seatrial.topic import AnalysisInput, topics
 
 
 def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
-    """Return cells in plan order, findings, the verdict, and what became of the thresholds."""
+    """Return cells in plan order, findings, verdict and thresholds with their results."""
     by_cell: dict[str, list[Sample]] = {}
     for sample in samples:
         by_cell.setdefault(sample.cell.key, []).append(sample)
     study = _study(run)
-    places = _places(study) if study else {}
+    positions = _positions(study) if study else {}
     cells = sorted(
         (summarise_cell(group) for group in by_cell.values()),
         key=lambda summary: (
-            places.get(summary.cell.key, len(places)),
+            positions.get(summary.cell.key, len(positions)),
             natural_order(summary.cell),
         ),
     )
@@ -59,7 +59,7 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
         cells=cells,
         findings=findings,
         verdict=verdict(cells, findings, analyses),
-        steady=context.sound.unplayed.steady,
+        steady=context.without_faults.without_replays.steady,
         analyses=analyses,
     )
     judged = evaluate(study.thresholds, summary) if study else []
@@ -89,7 +89,7 @@ def summarise_cell(samples: Sequence[Sample]) -> CellSummary:
 
 
 def _blank(samples: Sequence[Sample]) -> str:
-    """Return what stands in place of a figure: ``0 completed, oldest in flight 4.2 s``."""
+    """Return the replacement of a missing figure: ``0 completed, oldest in flight 4.2 s``."""
     failed = sum(sample.outcome.failed for sample in samples)
     late = sum(sample.outcome.late_skipped for sample in samples)
     oldest_ns = max(sample.oldest_in_flight_ns for sample in samples)
@@ -115,10 +115,10 @@ def _study(run: Run) -> Study | None:
         return None
 
 
-def _places(study: Study) -> dict[str, int]:
-    """Return the place of each cell's key in the plan of a study; none if it makes no plan here."""
+def _positions(study: Study) -> dict[str, int]:
+    """Return each cell's position in the plan of a study; none if no plan can be made here."""
     try:
         plan = make_plan(study)
     except SeatrialError:
         return {}
-    return {cell.key: place for place, cell in enumerate(plan.cells)}
+    return {cell.key: position for position, cell in enumerate(plan.cells)}

@@ -21,7 +21,7 @@ class Tile(msgspec.Struct, frozen=True, kw_only=True):
         better: Whether a higher or a lower figure is better.
         grade: By the chosen profile or a threshold; empty where neither judges it.
         limit: What it was graded by, in words.
-        rank: Where it lies among one's own earlier runs, in words; empty where there are none.
+        rank: Its rank among the user's earlier runs, in words; empty without any.
     """
 
     label: str

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seatrial.findings.model import Summary
 
 BLOCK_SIZES_BYTES = (8192, 4096, 16384)
-"""What a database asks for: pages of 8 KiB, else the nearest that was measured."""
+"""Page size of databases; the nearest measured size is reported."""
 SEQUENTIAL_BYTES_MIN = 64 * 1024
 """Smaller requests, one at a time, do not show what a device transfers."""
 LATENCIES_OF_COMMITS = ("p99", "p90", "p50")
@@ -35,8 +35,8 @@ LATENCIES_OF_COMMITS = ("p99", "p90", "p50")
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of the verdict and the cells whose figures it tells."""
+class VerdictPart:
+    """A part of the verdict and the cells whose figures it states."""
 
     words: str
     cells: tuple[CellSummary, ...]
@@ -44,14 +44,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Overview:
-    """What a topic says of its cells on all targets together.
+    """A topic's verdict on its cells on all targets together.
 
     Attributes:
-        parts: A part of the verdict each.
-        is_whole: Whether nothing else need be said of how fast the targets are.
+        parts: Parts of the verdict.
+        is_whole: Whether they cover the speed of the targets completely.
     """
 
-    parts: list[Part]
+    parts: list[VerdictPart]
     is_whole: bool
 
 
@@ -60,16 +60,16 @@ def verdict(
     findings: Sequence[Finding],
     analyses: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """Return how fast the target is in a database's units, and the worst that was found.
+    """Return how fast the target is in a database's units, and the worst finding.
 
-    Where a critical finding puts the reported figures in doubt, that comes first. Of several
-    targets each has its own figures, and only the first of them: the tables compare the rest. What
-    a topic answers comes before all else, and what it says of all targets together after that.
+    A critical finding that puts the reported figures in doubt comes first. Several targets have one
+    figure each: the tables compare the rest. The answers of topics come before everything else,
+    followed by their overviews of all targets.
 
     Args:
         cells: Of the run.
-        findings: Of the run, the gravest first.
-        analyses: What the topics make of the run, by name.
+        findings: Of the run, the most severe first.
+        analyses: The topics' analyses of the run, by name.
     """
     if not cells:
         return "Nothing was measured."
@@ -104,7 +104,7 @@ def verdict(
 
 
 def _sound(cells: Sequence[CellSummary], shown_keys: Container[str]) -> list[CellSummary]:
-    """Return the cells in which nothing was broken, and that are not reported otherwise."""
+    """Return the cells without injected faults that are not reported elsewhere."""
     return [
         each
         for each in cells
@@ -130,7 +130,7 @@ def doubts_of(summary: Summary) -> list[str]:
 def _doubts(findings: Sequence[Finding], shown: Sequence[dict[str, FactorValue]]) -> list[Finding]:
     """Return the findings that put the figures of the shown cells in doubt.
 
-    What follows from another of them is left out: on a wrong database much fails.
+    Findings that another of them implies are left out: on a wrong database much fails.
     """
     by_kind = _rules_of_doubt()
     doubts = [
@@ -152,7 +152,7 @@ def _speed_by_target(
     cells: Sequence[CellSummary],
     served: Served,
     analyses: Mapping[str, Any],
-) -> list[Part]:
+) -> list[VerdictPart]:
     """Return the parts of the first sentence; of several targets one each, with its name."""
     reported = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
@@ -162,19 +162,22 @@ def _speed_by_target(
     if len(reported) == 1:
         return next(iter(reported.values()))
     return [
-        Part(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in reported.items()
+        VerdictPart(f"on {label}, {parts[0].words}", parts[0].cells)
+        for label, parts in reported.items()
     ]
 
 
 def _headlines(
     cells: Sequence[CellSummary], everywhere: Sequence[CellSummary], analyses: Mapping[str, Any]
-) -> list[Part]:
-    """Return what the topics say of one target before all else."""
+) -> list[VerdictPart]:
+    """Return the headlines of the topics on one target."""
     return [part for each in topics() if (part := each.headline(cells, everywhere, analyses))]
 
 
-def _speed(cells: Sequence[CellSummary], served: Served, *, has_headline: bool) -> list[Part]:
-    """Return the parts of the first sentence that tell of I/O; at least one if there is any."""
+def _speed(
+    cells: Sequence[CellSummary], served: Served, *, has_headline: bool
+) -> list[VerdictPart]:
+    """Return the parts of the first sentence about I/O; at least one if there is any."""
     usual = (
         _random(cells, served),
         _sequential(cells, served, has_headline),
@@ -189,13 +192,13 @@ def _speed(cells: Sequence[CellSummary], served: Served, *, has_headline: bool) 
 def _addresses(summary: CellSummary) -> set[object]:
     """Return the kinds of address of a cell: ``random``, ``sequential`` ...
 
-    What an imported cell says of them is its pattern: it had no specification.
+    Imported cells have a pattern but no specification.
     """
     return {*summary.cell.parsed.address_kinds} or {summary.cell.factors.get("pattern")}
 
 
-def _random(cells: Sequence[CellSummary], served: Served) -> Part | None:
-    """Tell ``reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 40k IOPS (± 5 %) ...``."""
+def _random(cells: Sequence[CellSummary], served: Served) -> VerdictPart | None:
+    """Return ``reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 40k IOPS (± 5 %) ...``."""
     for size_bytes in BLOCK_SIZES_BYTES:
         fitting = [
             c
@@ -209,7 +212,7 @@ def _random(cells: Sequence[CellSummary], served: Served) -> Part | None:
             words = [f"{c.cell.operation}s at {format_estimate(c.iops)}" for c in found]
             words[0] = words[0].replace(" at ", f" {format_size(size_bytes)} at random at ", 1)
             where = [_where(c, cells, reported=("block_size_bytes",)) for c in found]
-            return Part(_joined(words, where), tuple(found))
+            return VerdictPart(_joined(words, where), tuple(found))
     return None
 
 
@@ -232,17 +235,17 @@ def _of(cells: Iterable[CellSummary], operation: str) -> Iterable[CellSummary]:
 def _fastest_of_both(
     cells: Sequence[CellSummary], figure: Figure, served: Served
 ) -> list[CellSummary]:
-    """Return the fastest of the reads and the fastest of the writes, of those that there are."""
+    """Return the fastest of the reads and the fastest of the writes, if there are any."""
     best = [fastest(_of(cells, operation), figure, served) for operation in _BOTH]
     return [cell for cell in best if cell]
 
 
 def io_tiles(cells: Sequence[CellSummary], served: Served) -> list[Tile]:
-    """Return the figures of block I/O on one target: random, sequential, commits, else the most.
+    """Return the figures of block I/O on one target: random, sequential, commits, else the highest.
 
     Args:
         cells: Of the target.
-        served: What a cache served, by identity.
+        served: Cells that a cache served, by identity.
     """
     known = [each for each in cells if not each.blank and topic_of(each.cell).shows_io]
     tiles = []
@@ -283,7 +286,7 @@ def _where(
     Args:
         summary: The cell.
         among: The cells of its target.
-        reported: Factors that were reported already.
+        reported: Factors that were already reported.
     """
     several = len({each.cell.workload for each in among}) > 1
     name = f" (workload {summary.cell.workload})" if several else ""
@@ -292,7 +295,7 @@ def _where(
 
 
 def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str:
-    """Return one or two figures with their cells, which stand once where they are the same."""
+    """Return one or two figures with their cells, which are named once if they are the same."""
     if len(words) > 1 and len(set(where)) == 1:
         return f"{' and '.join(words)}{ending}, both {where[0]}"
     first, *others = zip(words, where, strict=True)
@@ -300,29 +303,33 @@ def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str
 
 
 def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """Return the cells that tell what goes in sequence: those made for it, where there are any."""
+    """Return the cells of sequential I/O, those of sequential workloads if there are any."""
     fitting = [c for c in cells if _addresses(c) == {"sequential"} and c.cell.kind != _MAP]
     return [c for c in fitting if c.cell.kind == _SEQUENTIAL] or fitting
 
 
-def _sequential(cells: Sequence[CellSummary], served: Served, has_headline: bool) -> Part | None:
-    """Tell ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence, both with ...``."""
+def _sequential(
+    cells: Sequence[CellSummary], served: Served, has_headline: bool
+) -> VerdictPart | None:
+    """Return ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence ...``."""
     found = _fastest_of_both(sequential_cells(cells), _bandwidth, served)
-    # One small request at a time tells of latency: with a database it is there for its commits.
+    # One small request at a time measures latency: with a database it is there for its commits.
     if not found or (has_headline and all(_is_small(c.cell) for c in found)):
         return None
     words = [f"{c.cell.operation}s {format_estimate(c.bandwidth)}" for c in found]
-    return Part(_joined(words, [_where(c, cells) for c in found], " in sequence"), tuple(found))
+    return VerdictPart(
+        _joined(words, [_where(c, cells) for c in found], " in sequence"), tuple(found)
+    )
 
 
 def _is_small(cell: Cell) -> bool:
     return cell.block_size_bytes < SEQUENTIAL_BYTES_MIN and cell.threads * cell.depth == 1
 
 
-def _commits(cells: Sequence[CellSummary], served: Served) -> Part | None:
-    """Tell ``commits 1,240/s (± 4 %) with p99 2.1 ms (± 9 %) at 1 committer``.
+def _commits(cells: Sequence[CellSummary], served: Served) -> VerdictPart | None:
+    """Return ``commits 1,240/s (± 4 %) with p99 2.1 ms (± 9 %) at 1 committer``.
 
-    The fewest committers that were measured: a single session waits for each of its commits.
+    The fewest committers measured: a single session waits for each of its commits.
     """
     commits = list(_of(cells, "commit"))
     fewest = min((c.cell.threads for c in commits), default=0)
@@ -335,7 +342,7 @@ def _commits(cells: Sequence[CellSummary], served: Served) -> Part | None:
     method = settings_words(best, leave_out=names)
     at += f", {method}" if method else ""
     words = f"{rate} ({format_interval(best.iops)}){_tail_of_commits(best)} at {at}"
-    return Part(words, (best,))
+    return VerdictPart(words, (best,))
 
 
 def _tail_of_commits(best: CellSummary) -> str:
@@ -344,18 +351,18 @@ def _tail_of_commits(best: CellSummary) -> str:
     return f" with {name} {format_estimate(known[name])}" if name else ""
 
 
-def _any(cells: Sequence[CellSummary], served: Served) -> Part:
-    """Return the cell that moves most of a run that has none of the usual ones."""
+def _any(cells: Sequence[CellSummary], served: Served) -> VerdictPart:
+    """Return the cell with the highest bandwidth of a run without any of the usual cells."""
     best = fastest(cells, _bandwidth, served)
     if best is None:
-        return Part("nothing completed in any test", ())
+        return VerdictPart("nothing completed in any test", ())
     most = "" if len(cells) == 1 else f", the highest bandwidth of {len(cells)} tests"
     figures = f"{format_estimate(best.iops)}, {format_value(best.bandwidth)}"
-    return Part(f"{figures} in {format_cell(best.cell)}{most}", (best,))
+    return VerdictPart(f"{figures} in {format_cell(best.cell)}{most}", (best,))
 
 
 def _worst(findings: Sequence[Finding], already_reported: Sequence[Finding]) -> str:
-    """Return the worst finding in a few words, or as its own sentence; empty when there is none."""
+    """Return the worst finding in a few words, or as a sentence of its own; empty without one."""
     for finding in findings:
         if finding.severity != "note" and finding not in already_reported:
             words = finding.figures.in_short(len(finding.cells))

@@ -22,9 +22,9 @@ from seatrial.errors import native_errors
 from seatrial.fingerprint import Fingerprint
 from seatrial.fleet.link import LinkServer, throughput
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.stage import Stage, TargetState
-from seatrial.results.fleet import Reach, Throughput
+from seatrial.results.fleet import Reachability, Throughput
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
 
@@ -81,7 +81,7 @@ class HostPart:
         running = float(Path("/proc/loadavg").read_text(encoding="utf-8").split()[0])
         return running / (os.cpu_count() or 1)
 
-    def reach(self, places: list[str]) -> list[Reach]:
+    def reach(self, places: list[str]) -> list[Reachability]:
         """Return what the host sees at each path or address."""
         return [_reach(place) for place in places]
 
@@ -118,7 +118,7 @@ class HostPart:
         stage = Stage(plan, run_id, journal, target_state=target_state)
         stage.__enter__()
         self._own = journal, stage
-        stage.prepare(Silent())
+        stage.prepare(SilentWatcher())
 
     def close_own(self) -> None:
         """Remove this host's own files."""
@@ -253,17 +253,17 @@ def _network_bytes() -> tuple[int, int]:
     return received_bytes, sent_bytes
 
 
-def _reach(place: str) -> Reach:
+def _reach(place: str) -> Reachability:
     if "://" in place or not place.startswith("/"):
         return _reach_address(place)
     path = Path(place)
     if not path.exists():
-        return Reach(place=place, obstacle="it does not exist")
+        return Reachability(place=place, obstacle="it does not exist")
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for an address
 
     found = context.target_fingerprint(path)
     system = found.filesystem if found else None
-    return Reach(
+    return Reachability(
         place=place,
         source=(system.source if system else None) or "",
         filesystem=(system.type if system else None) or "",
@@ -272,16 +272,16 @@ def _reach(place: str) -> Reach:
     )
 
 
-def _reach_address(place: str) -> Reach:
+def _reach_address(place: str) -> Reachability:
     parts = urlsplit(place if "://" in place else f"tcp://{place}")
     port = parts.port or {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432}.get(
         parts.scheme, 0
     )
     if not parts.hostname or not port:
-        return Reach(place=place, obstacle="it is neither a path nor HOST:PORT")
+        return Reachability(place=place, obstacle="it is neither a path nor HOST:PORT")
     began_ns = time.monotonic_ns()
     try:
         socket.create_connection((parts.hostname, port), timeout=REACH_S).close()
     except OSError as error:
-        return Reach(place=place, obstacle=(error.strerror or str(error)).lower())
-    return Reach(place=place, connect_ns=time.monotonic_ns() - began_ns)
+        return Reachability(place=place, obstacle=(error.strerror or str(error)).lower())
+    return Reachability(place=place, connect_ns=time.monotonic_ns() - began_ns)

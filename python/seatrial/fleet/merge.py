@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
 from seatrial import _core
 from seatrial.results.model import OperationResult, Slice, Timeline
-
-NS_PER_S: Final = 1_000_000_000
 
 
 class HostSample(msgspec.Struct, frozen=True, kw_only=True):

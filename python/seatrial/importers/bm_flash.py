@@ -32,9 +32,9 @@ from seatrial.importers.document import (
     whole_requests,
 )
 from seatrial.results.model import BlankCell, Origin
+from seatrial.units import MIB
 
 WORKLOAD: Final = "matrix"
-MIB: Final = 1 << 20
 IOPS_COARSE: Final = 100
 BLOCK_BYTES_MAX: Final = 1 << 30
 _UNITS_BYTES: Final = {"B": 1, "K": 1 << 10, "M": MIB, "G": 1 << 30, "": 1}
@@ -99,7 +99,7 @@ def read(document: Document) -> Imported:
     printouts = _printouts(document)
     single = len(printouts) == 1
     stem = document.path.stem
-    labels = [stem if single else f"{stem}-{place}" for place in range(1, len(printouts) + 1)]
+    labels = [stem if single else f"{stem}-{number}" for number in range(1, len(printouts) + 1)]
     drafts, blanks = [], []
     for label, printout in zip(labels, printouts, strict=True):
         drafts += list(_drafts(label, printout))

@@ -117,11 +117,11 @@ class Reading(msgspec.Struct):
             raise no_number(self.document, line, column, written, "a number")
         return value
 
-    def count(self, line: Line, place: tuple[Column, str] | None) -> int:
+    def count(self, line: Line, cell: tuple[Column, str] | None) -> int:
         """Return threads or depth, 1 without such a column; raises UsageError for text."""
-        if place is None:
+        if cell is None:
             return 1
-        column, written = place
+        column, written = cell
         if not _is_count(written):
             raise no_number(self.document, line.number, column.heading, written, "a whole number")
         return int(written)
@@ -283,14 +283,14 @@ def _note_missing(reading: Reading, series: Iterable[Sequence[_Cell]]) -> None:
     """Record missing rows of a grid of sizes and threads as blank cells."""
     missing = 0
     for cells in series:
-        places = {(cell.size_bytes, cell.threads, cell.depth) for cell in cells}
-        axes = [list(dict.fromkeys(values)) for values in zip(*sorted(places), strict=True)]
+        combinations = {(cell.size_bytes, cell.threads, cell.depth) for cell in cells}
+        axes = [list(dict.fromkeys(values)) for values in zip(*sorted(combinations), strict=True)]
         grid = list(product(*axes))
         is_grid = sum(len(axis) > 1 for axis in axes) > 1
-        if not is_grid or len(places) < GRID_SHARE_MIN * len(grid):
+        if not is_grid or len(combinations) < GRID_SHARE_MIN * len(grid):
             continue
         for size_bytes, threads, depth in grid:
-            if (size_bytes, threads, depth) not in places:
+            if (size_bytes, threads, depth) not in combinations:
                 reading.blank(_Cell(cells[0].operation, size_bytes, threads, depth))
                 missing += 1
     if missing:
@@ -332,16 +332,16 @@ def _columns(table: Table) -> list[Column]:
         found.append(column)
     if any(column.role == "operation" for column in found):
         return found
-    for place, column in enumerate(found):
-        names = _column_texts(table, place)
+    for index, column in enumerate(found):
+        names = _column_texts(table, index)
         if names_test(column.heading) and names and all(map(_operation_in, names)):
-            found[place] = Column(column.heading, "operation")
+            found[index] = Column(column.heading, "operation")
             break
     return found
 
 
-def _column_texts(table: Table, place: int) -> list[str]:
-    return [line.fields[place] for line in table.lines if place < len(line.fields)]
+def _column_texts(table: Table, index: int) -> list[str]:
+    return [line.fields[index] for line in table.lines if index < len(line.fields)]
 
 
 def _operation_in(name: str) -> str:
@@ -361,15 +361,15 @@ def _plain_operation(word: str) -> str:
 def _factor_columns(reading: Reading, columns: Sequence[Column], table: Table) -> list[Column]:
     """Return unknown columns that distinguish tests; the others are noted."""
     factors, figures = [], []
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         if column.role == "bandwidth" and not column.has_unit:
             reading.notes.append(f"Column {column.heading!r} has no unit and is ignored.")
-        if column.role == "operation" and _has_names(table, place):
+        if column.role == "operation" and _has_names(table, index):
             factors.append(Column(column.heading))
             continue
         if column.role or not column.heading:
             continue
-        is_text = any(text and not _is_number(text) for text in _column_texts(table, place))
+        is_text = any(text and not _is_number(text) for text in _column_texts(table, index))
         if names_rounds(column.heading):
             reading.notes.append(f"Column {column.heading!r} numbers the rounds; it is ignored.")
         elif is_text:
@@ -384,9 +384,9 @@ def _factor_columns(reading: Reading, columns: Sequence[Column], table: Table) -
     return factors
 
 
-def _has_names(table: Table, place: int) -> bool:
+def _has_names(table: Table, index: int) -> bool:
     """Return whether a column of operations contains test names, which are more specific."""
-    return any(_plain_operation(t.lower()) not in OPERATIONS for t in _column_texts(table, place))
+    return any(_plain_operation(t.lower()) not in OPERATIONS for t in _column_texts(table, index))
 
 
 def _differs_within(

@@ -19,6 +19,7 @@ from seatrial.errors import UsageError
 from seatrial.importers.document import Document
 from seatrial.importers.fio.jobs import JobStudy
 from seatrial.study.load import Table
+from seatrial.units import SECTOR_BYTES
 
 SPECIFICATIONS: Final = "'access specifications"
 NAME_LINE: Final = "'access specification name"
@@ -26,7 +27,6 @@ FIELDS: Final = ("size", "% of size", "% reads", "% random", "delay", "burst", "
 RUN_S_USUAL: Final = 10.0
 _OUTSTANDING: Final = "'# of outstanding io"
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
-_SECTOR_BYTES: Final = 512
 
 
 def is_configuration(text: str) -> bool:
@@ -147,8 +147,8 @@ def _row(document: Document, number: int, text: str, name: str, notes: list[str]
             **{"arrival": "think", "pause": delay / 1000, "even_pauses": True},
             "burst": max(1, int(burst)),
         }
-    # 0 stands for sectors: any place that a disk can address.
-    alignment = int(align) or _SECTOR_BYTES
+    # 0 stands for sectors: any offset that a disk can address.
+    alignment = int(align) or SECTOR_BYTES
     if int(size) % alignment == 0:
         row["align"] = alignment
     else:
@@ -194,7 +194,7 @@ def _values_below(lines: Sequence[tuple[int, str]], heading: str) -> str:
 
 
 def _run_s(lines: Sequence[tuple[int, str]]) -> float:
-    """Return the run time in s; 0 where there is none."""
+    """Return the run time in s; 0 if there is none."""
     parts = _values_below(lines, "'run time").split()
     try:
         hours, minutes, seconds = (float(part) for part in parts)
@@ -204,7 +204,7 @@ def _run_s(lines: Sequence[tuple[int, str]]) -> float:
 
 
 def _first(lines: Sequence[tuple[int, str]], heading: str) -> int:
-    """Return the first number below a heading; 0 where there is none."""
+    """Return the first number below a heading; 0 if there is none."""
     value = _values_below(lines, heading).partition(",")[0].strip()
     return int(value) if value.isdigit() else 0
 

@@ -89,7 +89,7 @@ def read(paths: Sequence[Path]) -> Imported:
         format="pgbench-log",
         file=document.name,
         tool="pgbench --log",
-        notes=[*_notes(form), *_oddities(parts)],
+        notes=[*_notes(form), *_remarks(parts)],
     )
     return imported(document, origin, drafts, started_at=drafts[0].started_at)
 
@@ -329,7 +329,7 @@ def _notes(form: Form) -> Iterator[str]:
         yield f"The seventh column is interpreted as {taken}, based on its values."
 
 
-def _oddities(parts: Iterable[_Parts]) -> Iterator[str]:
+def _remarks(parts: Iterable[_Parts]) -> Iterator[str]:
     parts = list(parts)
     truncated = sum(each.truncated_lines for each in parts)
     disordered = sum(each.disordered_lines for each in parts)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, run_command
+from seatrial.units import KIB
 
-KIB: Final = 1024
 _BLKID_TIMEOUT_S: Final = 10.0
 _BLKID_AMBIVALENT: Final = 8  # blkid(8), exit status
 

@@ -25,7 +25,7 @@ from seatrial.errors import RefusedError, SeatrialError, UsageError
 from seatrial.interrupts import uninterrupted
 from seatrial.machine.marker import folder_name
 from seatrial.machine.undoers import UNDOERS, Outcome, Result
-from seatrial.processes import Owner
+from seatrial.processes import OwnerProcess
 
 _SUFFIX: Final = ".undo.jsonl"
 _LOCK_NAME: Final = "undo.lock"
@@ -92,7 +92,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 class _Line(msgspec.Struct, omit_defaults=True):
     """One line of a journal: an owner, a record, the end of a record, or whether it is kept."""
 
-    owner: Owner | None = None
+    owner: OwnerProcess | None = None
     id: int = 0
     kind: str = ""
     details: Details = {}
@@ -111,7 +111,7 @@ class _Content:
     outlive their owner.
     """
 
-    owner: Owner | None = None
+    owner: OwnerProcess | None = None
     pending: dict[int, _Line] = field(default_factory=dict)
     id_last: int = 0
     whole_bytes: int = 0
@@ -299,7 +299,7 @@ class UndoJournal:
     def _take_over(self, release: bool) -> _Content:
         """Take over the journal of an ended process, or of one that kept it; under the lock."""
         content = _read(self.path)
-        current, owner = Owner.current(), content.owner
+        current, owner = OwnerProcess.current(), content.owner
         takeable = {"dead", "alive"} if release and content.kept is not None else {"dead"}
         is_below = self._container is not None
         if owner not in {None, current} and owner.state(is_below=is_below) not in takeable:
@@ -327,7 +327,7 @@ class UndoJournal:
                 )
                 self.ended_by_reboot.append(ended)
 
-    def _give_back(self, owner: Owner | None) -> None:
+    def _give_back(self, owner: OwnerProcess | None) -> None:
         """Return what could not be undone to its dead owner, for the next clean."""
         if owner is not None and self.path.exists():
             self._settle(_Line(owner=owner))
@@ -345,7 +345,7 @@ class UndoJournal:
         lines, is_new = [line], not self.path.exists()
         if is_new:
             # If the file was removed, earlier records still have to be undone.
-            lines = [_Line(owner=Owner.current()), *self._content.pending.values(), line]
+            lines = [_Line(owner=OwnerProcess.current()), *self._content.pending.values(), line]
         data = b"".join(msgspec.json.encode(each) + b"\n" for each in lines)
         if is_new:
             _create(self.path)
@@ -571,7 +571,7 @@ def _explained(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _still_running(run_id: str, owner: Owner) -> RefusedError:
+def _still_running(run_id: str, owner: OwnerProcess) -> RefusedError:
     return RefusedError(
         seen=f"Process {owner.pid} on {owner.host} is measuring the run {run_id}",
         cause="Two processes with the same run would undo each other's changes",

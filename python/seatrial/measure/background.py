@@ -20,7 +20,7 @@ class Background(Protocol):
         """Wait, after the load, until the target has recovered from the disturbance, if it can."""
 
 
-class Nothing:
+class NoBackground:
     """No background activity."""
 
     def __enter__(self) -> Self:

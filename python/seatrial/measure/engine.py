@@ -135,7 +135,7 @@ def _start(spec: Mapping[str, Any], opened: Mapping[str, str]) -> _core.Running:
 
 
 @dataclass(frozen=True)
-class Occasion:
+class SampleContext:
     """Circumstances of a sample.
 
     Attributes:
@@ -177,5 +177,5 @@ class Driver(Protocol):
     def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
         """Load the initial data of the samples; return non-fatal errors by target."""
 
-    def measure(self, cell: Cell, occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Measure one cell once."""

@@ -18,6 +18,7 @@ from seatrial.measure.budget import RunBudget
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.plan import writes
+from seatrial.units import NS_PER_S
 
 GUARD_NS: Final = "guard_ns"
 """Counter: time spent by the guard before the sample, in pauses and probes."""
@@ -39,7 +40,6 @@ PROBE_SHARE: Final = 0.1
 PROBE_S_MIN: Final = 0.02
 PROBE_S_MAX: Final = 0.2
 PROBE_WRITES_BYTES_MAX: Final = 4 << 20
-NS_PER_S: Final = 1e9
 
 Probed = tuple[str, str]
 """Target and operation, each with its own probe."""
@@ -117,14 +117,14 @@ class Guard:
 
     def _judge(self, probe: Cell, rate_per_s: float) -> None:
         """Count an unsuccessful wait; after several in a row take the new level as the level."""
-        place = _probed(probe)
+        probed = _probed(probe)
         if self._is_at_level(probe, rate_per_s):
-            self._misses[place] = 0
+            self._misses[probed] = 0
             return
-        self._misses[place] = self._misses.get(place, 0) + 1
-        if self._misses[place] >= MISSES_MAX:
-            self._level_per_s[place] = rate_per_s
-            self._misses[place] = 0
+        self._misses[probed] = self._misses.get(probed, 0) + 1
+        if self._misses[probed] >= MISSES_MAX:
+            self._level_per_s[probed] = rate_per_s
+            self._misses[probed] = 0
 
     def _measure(self, probe: Cell) -> float:
         """Return the requests per second of a probe."""

@@ -78,7 +78,7 @@ class Watcher(Protocol):
         """A sample is stored."""
 
 
-class Silent:
+class SilentWatcher:
     """A watcher that does nothing."""
 
     def stage(self, sentence: str) -> None:

@@ -26,7 +26,7 @@ from seatrial.machine.fingerprint.processes import (
 )
 from seatrial.machine.run_lock import Holder, RunLock
 from seatrial.measure.engine import measure_spec
-from seatrial.measure.progress import Silent, TimeLeft, Watcher
+from seatrial.measure.progress import SilentWatcher, TimeLeft, Watcher
 from seatrial.measure.stage import AnyStage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
@@ -39,7 +39,7 @@ BLOCK_BYTES: Final = 4096
 RANGE_BYTES: Final = 1 << 30
 
 
-class OwnLimits:
+class NullLimits:
     """Requests per second of the engine without a target, measured once for each configuration."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ def _calibrate(engine: str, threads: int, depth: int) -> float:
         "engine": engine,
         "limit": {"duration_s": CALIBRATION_S},
     }
-    measured = measure_spec(spec, Silent())
+    measured = measure_spec(spec, SilentWatcher())
     if measured.interrupted:
         raise KeyboardInterrupt
     parts = measured.parts
@@ -97,7 +97,7 @@ def rest(path: Path | None, least_s: float) -> None:
     A drive's or array's work behind its own cache is not visible; the minimum time is for that.
 
     Args:
-        path: A path on the target; None where there is none.
+        path: A path on the target; None if there is none.
         least_s: The minimum time; 0 does not wait at all.
 
     Raises:
@@ -127,17 +127,17 @@ def _busy_share(path: Path) -> float:
 SURROUNDINGS_NS = "surroundings_ns"
 
 
-class Surroundings:
+class SystemCounters:
     """Counters of device and machine since this was created.
 
     Args:
-        place: A path on the target; None where it is not on storage of this machine.
+        path: A path on the target; None where it is not on storage of this machine.
     """
 
-    def __init__(self, place: Path | None) -> None:
-        self._place = place
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
         self._began_ns = time.monotonic_ns()
-        self._before = context.counters(place)
+        self._before = context.counters(path)
 
     def grown(self) -> dict[str, float]:
         """Return the increases of counters and the current values of gauges.
@@ -145,7 +145,7 @@ class Surroundings:
         ``surroundings_ns`` is the elapsed time: longer than the sample, as it includes starting
         threads and filling buffers.
         """
-        after = context.counters(self._place)
+        after = context.counters(self._path)
         grown = _grown(self._before, after)
         grown[SURROUNDINGS_NS] = float(time.monotonic_ns() - self._began_ns)
         return grown
@@ -163,7 +163,7 @@ NAMED_MAX: Final = 8
 _WORTH_NAMING_BYTES: Final = 1 << 20
 
 
-class Neighbours:
+class OtherProcessIo:
     """Reads the I/O of other processes before and after each sample, so as not to disturb it.
 
     Args:
@@ -243,7 +243,7 @@ FILL: Final = "fill"
 """The kind of cell that writes its target's whole file."""
 
 
-class RoundsEnd(msgspec.Struct, frozen=True, kw_only=True):
+class RoundsResult(msgspec.Struct, frozen=True, kw_only=True):
     """How the rounds ended.
 
     Attributes:
@@ -278,7 +278,7 @@ class Recorder:
         store: ResultsFile,
         run: Run,
         watcher: Watcher,
-        neighbours: Neighbours | None = None,
+        neighbours: OtherProcessIo | None = None,
     ) -> None:
         self.plan = plan
         self.run = run
@@ -286,7 +286,7 @@ class Recorder:
         self._stage = stage
         self._store = store
         self._neighbours = neighbours
-        self._limits = OwnLimits()
+        self._limits = NullLimits()
         self._rested_s: dict[str, float] = {}
 
     def earlier(self) -> list[Sample]:
@@ -417,7 +417,7 @@ class Recorder:
         """
         self._stage.bring_up(cell.target, self.watcher)
         sample = self._stage.measure(
-            cell, self._spec(cell, number), round_number=number, position=0, watcher=Silent()
+            cell, self._spec(cell, number), round_number=number, position=0, watcher=SilentWatcher()
         )
         if sample.status == INTERRUPTED:
             raise Interrupted
@@ -497,7 +497,7 @@ def _write_back(path: Path) -> None:
         os.close(handle)
 
 
-Strategy = Callable[[Recorder], RoundsEnd]
+Strategy = Callable[[Recorder], RoundsResult]
 """A strategy to measure a plan: which cell is measured next, and when to stop.
 
 It does not catch ``Interrupted``: run.py ends the run in order.

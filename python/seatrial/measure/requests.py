@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from seatrial import _core
-from seatrial.measure.engine import Occasion
+from seatrial.measure.engine import SampleContext
 from seatrial.results.model import (
     ErrorSample,
     OperationResult,
@@ -20,9 +20,8 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.study.cell import Cell
+from seatrial.units import NS_PER_MS, NS_PER_S
 
-NS_PER_MS: Final = 1_000_000
-NS_PER_S: Final = 1e9
 ERRORS_KEPT_MAX: Final = 32
 
 
@@ -47,7 +46,7 @@ class Request:
 
 def sample_of_requests(
     cell: Cell,
-    occasion: Occasion,
+    sample_context: SampleContext,
     requests: Sequence[Request],
     *,
     started_at: float,
@@ -59,7 +58,7 @@ def sample_of_requests(
 
     Args:
         cell: The measured cell; uses ``slice_ms`` and ``stall_threshold_ms`` of its specification.
-        occasion: Round and position.
+        sample_context: Round and position.
         requests: All ended requests.
         started_at: Unix time in s.
         duration_s: Duration of the sample.
@@ -70,8 +69,8 @@ def sample_of_requests(
     failed = [each for each in requests if each.error]
     return Sample(
         cell=cell,
-        round=occasion.round_number,
-        position=occasion.position,
+        round=sample_context.round_number,
+        position=sample_context.position,
         started_at=started_at,
         duration_s=duration_s,
         engine=engine,

@@ -13,7 +13,7 @@ from typing import Final
 
 from seatrial.measure.budget import RunBudget
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Recorder, RoundsEnd, Strategy
+from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Recorder, RoundsResult, Strategy
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.plan import is_due, order
@@ -26,21 +26,16 @@ Outlier = Callable[[Run, Sequence[Sample]], Sequence[str]]
 """Returns the keys of outliers: cells far from what the rest of their table predicts."""
 
 
-def remeasuring(outlier: Outlier, rounds: int = ROUNDS) -> Strategy:
-    """Return the strategy that measures only the outliers of a stored run again.
+def remeasuring(outlier: Outlier) -> Strategy:
+    """Return the strategy that measures only the outliers of a stored run again."""
 
-    Args:
-        outlier: Identifies outliers.
-        rounds: How often each is measured again.
-    """
-
-    def conduct(recorder: Recorder) -> RoundsEnd:
+    def conduct(recorder: Recorder) -> RoundsResult:
         budget = RunBudget(recorder)
         # A run that was incomplete remains so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
-        reported = measure_again(budget, outlier(recorder.run, budget.all()), rounds)
-        return RoundsEnd(
-            status=status, reason=reported or ("There are no outliers; nothing was measured.")
+        reported = measure_again(budget, outlier(recorder.run, budget.all()), ROUNDS)
+        return RoundsResult(
+            status=status, reason=reported or "There are no outliers; nothing was measured."
         )
 
     return conduct
@@ -117,7 +112,7 @@ class Rounds:
         self._outlier = outlier
         self._budget = RunBudget(recorder)
 
-    def measure(self) -> RoundsEnd:
+    def measure(self) -> RoundsResult:
         """Measure until done.
 
         Raises:
@@ -126,7 +121,7 @@ class Rounds:
         """
         reason = self._rounds()
         again = self._again()
-        return RoundsEnd(status=COMPLETE, reason=f"{reason} {again}".rstrip())
+        return RoundsResult(status=COMPLETE, reason=f"{reason} {again}".rstrip())
 
     def _rounds(self) -> str:
         """Measure the rounds; return why they ended."""

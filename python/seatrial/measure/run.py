@@ -24,9 +24,9 @@ from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import (
     INTERRUPTED,
     Interrupted,
-    Neighbours,
+    OtherProcessIo,
     Recorder,
-    RoundsEnd,
+    RoundsResult,
     Strategy,
 )
 from seatrial.measure.stage import AnyStage, Stage, StageRequest, TargetState
@@ -81,7 +81,7 @@ def _differ(then: Target, now: Target) -> bool:
     if (
         system_then
         and system_now
-        and _filesystem_place(system_then) != _filesystem_place(system_now)
+        and _filesystem_identity(system_then) != _filesystem_identity(system_now)
     ):
         return True
     devices_then, devices_now = _devices(then), _devices(now)
@@ -91,7 +91,7 @@ def _differ(then: Target, now: Target) -> bool:
     return devices_then != devices_now or (all(media) and media[0] != media[1])
 
 
-def _filesystem_place(system: Filesystem) -> tuple[str | None, str | None]:
+def _filesystem_identity(system: Filesystem) -> tuple[str | None, str | None]:
     return system.type, system.mount_point
 
 
@@ -150,7 +150,7 @@ class _StartTime(msgspec.Struct, frozen=True, kw_only=True):
 
 def execute(
     request: RunRequest, store: ResultsFile, *, watcher: Watcher, strategy: Strategy
-) -> tuple[Run, RoundsEnd]:
+) -> tuple[Run, RoundsResult]:
     """Measure a plan and store it; every change to the system is undone or in the journal.
 
     Args:
@@ -166,13 +166,13 @@ def execute(
         SeatrialError: when the target is refused, cannot be used or fails: samples measured before
             are stored, and the run is marked as failed, or removed where the request itself made
             measuring impossible. When a target differs from that of the resumed run, or another run
-            measures it: nothing is touched.
+            measures it: nothing is changed.
     """
     require_descriptors(request.plan)
-    places = list(storage_paths(request.plan).values())
+    paths = list(storage_paths(request.plan).values())
     servers = [target.url for target in request.plan.targets if target.url]
-    with RunLock(places, servers=servers, waits=request.waits, report=watcher.stage) as lock:
-        return _executed(request, store, watcher, strategy, Neighbours(lock))
+    with RunLock(paths, servers=servers, waits=request.waits, report=watcher.stage) as lock:
+        return _executed(request, store, watcher, strategy, OtherProcessIo(lock))
 
 
 def _executed(
@@ -180,14 +180,14 @@ def _executed(
     store: ResultsFile,
     watcher: Watcher,
     strategy: Strategy,
-    neighbours: Neighbours,
-) -> tuple[Run, RoundsEnd]:
+    neighbours: OtherProcessIo,
+) -> tuple[Run, RoundsResult]:
     """Measure a plan while holding the lock; arguments are those of ``execute``."""
     if request.resume is not None:
         require_same_targets(request.resume, request.plan)
     began = _StartTime(unix_s=time.time(), monotonic_s=time.monotonic())
     run = request.resume or _new_run(request, began.unix_s)
-    place = _place(request.plan)
+    path = _path(request.plan)
     with UndoJournal(run.id) as journal:
         stage = _stage(request, run, journal, store)
         # Problems with the target are reported before a run is stored.
@@ -201,7 +201,7 @@ def _executed(
             with suppress(KeyboardInterrupt):
                 # What cannot be taken down now is in the journal, which is undone below.
                 stage.take_down()
-            after = neighbours.noted(context.after(run.fingerprint_before, place))
+            after = neighbours.noted(context.after(run.fingerprint_before, path))
             # Before anything is cleaned up, which may fail where the target did.
             store.finish_run(run.id, end.status, began.now_unix_s(), after)
     return store.run(run.id), end
@@ -232,13 +232,13 @@ def _measured(
     recorder: Recorder,
     strategy: Strategy,
     began: _StartTime,
-) -> RoundsEnd:
+) -> RoundsResult:
     try:
         stage.prepare(recorder.watcher)
         recorder.plan = stage.plan
         end = strategy(recorder)
     except (KeyboardInterrupt, Interrupted):
-        return RoundsEnd(status=INTERRUPTED, reason="The run was interrupted.")
+        return RoundsResult(status=INTERRUPTED, reason="The run was interrupted.")
     except SeatrialError as error:
         # If the results file itself failed, report the first error.
         with suppress(ResultsFileError):
@@ -249,7 +249,7 @@ def _measured(
                 store.finish_run(recorder.run.id, "failed", began.now_unix_s(), FingerprintAfter())
         raise
     reported = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
-    return RoundsEnd(status=end.status, reason=" ".join(reported))
+    return RoundsResult(status=end.status, reason=" ".join(reported))
 
 
 def _new_run(request: RunRequest, now_s: float) -> Run:
@@ -275,12 +275,12 @@ def _fingerprint(plan: Plan) -> Fingerprint:
 
     Layouts do not exist yet: their drives are used, or the folder of the loop devices' files.
     """
-    found = context.fingerprint(_place(plan))
+    found = context.fingerprint(_path(plan))
     others = list(storage_paths(plan).items())[1:]
     targets = {label: context.target_fingerprint(path) for label, path in others}
     return msgspec.structs.replace(found, other_targets=targets)
 
 
-def _place(plan: Plan) -> Path | None:
+def _path(plan: Plan) -> Path | None:
     """Return the path of the first target on storage, which the fingerprint describes."""
     return next(iter(storage_paths(plan).values()), None)

@@ -23,7 +23,7 @@ from seatrial.machine.file import FULL_ERRNOS, FULL_NAMES, RESERVE_BYTES, TrialF
 from seatrial.machine.guard import Permit, inspect, permit_write
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Background
-from seatrial.measure.engine import Driver, Occasion, SampleParts, measure_spec
+from seatrial.measure.engine import Driver, SampleContext, SampleParts, measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
@@ -453,10 +453,10 @@ class Stage:
             EngineError: when the engine refuses or fails.
         """
         topic = topic_of(cell)
-        occasion = Occasion(round_number, position, watcher, background, self._opened)
+        sample_context = SampleContext(round_number, position, watcher, background, self._opened)
         if driver := self._drivers.get(topic.name):
-            return driver.measure(cell, occasion)
-        return topic.measure(cell, spec, occasion)
+            return driver.measure(cell, sample_context)
+        return topic.measure(cell, spec, sample_context)
 
     def _with_ledger(self, spec: SpecDocument, label: str, name: str) -> SpecDocument:
         """Keep a ledger of a file that some cell verifies: all its writers must keep it."""

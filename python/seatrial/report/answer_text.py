@@ -21,11 +21,11 @@ _LABEL_MAX: Final = 36
 
 
 def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
-    """Return the first lines of a run: what most readers want to know, and nothing else.
+    """Return the answer of a run in a few lines.
 
     Args:
         answer: The answer.
-        width: Columns; no line is longer, unless a single word is.
+        width: Maximum length of a line; only a single word may be longer.
         colour: Whether grades and severities are coloured; all of them are also words or signs.
     """
     verdict_colour = COLOURS.get(answer.grade) if answer.profile or answer.grade == "poor" else None
@@ -48,13 +48,13 @@ def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
 
 
 def tile_value(tile: Tile) -> str:
-    """Return a tile's figure with its unit; ``none`` where nothing was counted, as of stalls."""
+    """Return a tile's figure with its unit; ``none`` for a count of 0, such as of stalls."""
     is_none = tile.estimate.unit in ("ns", "count") and tile.estimate.value == 0
     return "none" if is_none else format_value(tile.estimate)
 
 
 def _tile_lines(tiles: Sequence[Tile], width: int) -> list[str]:
-    """Return a line for each figure; words that have no room as a whole are left out."""
+    """Return a line for each figure; details that do not fit are left out."""
     labels = [clipped(each.label, _LABEL_MAX) for each in tiles]
     values = [tile_value(each) for each in tiles]
     doubts = [format_interval(each.estimate) for each in tiles]

@@ -22,8 +22,8 @@ class FactDocument(Document, frozen=True, kw_only=True):
     ``seatrial compare --by FACT``.
 
     Attributes:
-        by_fact: Groups, tests and what else differs between the groups.
-        warnings: What should not be compared, if it was compared anyway.
+        by_fact: Groups, tests and other differences between the groups.
+        warnings: Why some runs should not be compared, if they were compared anyway.
     """
 
     kind: Literal["by_fact"] = "by_fact"
@@ -47,7 +47,7 @@ def fact_table(found: ByFact, rows_max: int) -> Table:
 
     Args:
         found: The groups.
-        rows_max: So many rows at most.
+        rows_max: The most rows.
     """
     headers = [
         f"{group.value} ({format_plural(len(group.run_ids), 'run')})" for group in found.groups
@@ -70,7 +70,7 @@ def _row(row: FactRow) -> list[str]:
 
 
 def fact_sentences(found: ByFact) -> list[str]:
-    """Return how to read the table: what is significant, and what else may be the cause."""
+    """Return how to read the table: what is significant, and other possible causes."""
     judged = [each for row in found.rows for each in row.differs if each is not None]
     first = found.groups[0].value
     if len(found.groups) == 1:
@@ -96,7 +96,7 @@ def fact_sentences(found: ByFact) -> list[str]:
         left_out = len(found.others) - len(named)
         more = f", and {left_out} more" if left_out > 0 else ""
         sentences.append(
-            f"Besides the {found.fact}, these differ between the columns, and each may be the "
+            f"Apart from the {found.fact}, these differ between the columns, and each may be the "
             f"cause of a difference: {', '.join(named)}{more}."
         )
     else:

@@ -1,4 +1,4 @@
-"""The HTML page of a look at a machine before anything is measured."""
+"""The HTML page of ``seatrial check``: the machine before anything is measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seatrial.stats.wording import format_plural
 
 
 def check_answer(target: str, findings: Sequence[Finding]) -> RunAnswer:
-    """Return what the page shows first: what could distort a measurement on a target."""
+    """Return the answer of a check: what could distort a measurement on a target."""
     worst = [each for each in findings if each.severity != "note"][:WORST_MAX]
     grave = sum(each.severity != "note" for each in findings)
     verdict = "Nothing here distorts a measurement."
@@ -47,9 +47,9 @@ def render(
     Args:
         target: As the user named it.
         fingerprint: Of machine and target.
-        findings: In it, the gravest first.
-        abilities: What else can be tried here, such as a database server, by its name: lines of
-            text; empty ones are left out.
+        findings: Of the fingerprint, the most severe first.
+        abilities: What can be built or run here, such as a database server: lines of text by name;
+            empty ones are left out.
 
     Raises:
         AssetError: When the installation's ECharts is not the one that was pinned.

@@ -1,7 +1,7 @@
-"""The HTML page of a comparison: which differs, why probably, by how much, cell by cell.
+"""The HTML page of a comparison: differences of set-up and figures, cell by cell.
 
-Like the report of a run it is one file that asks no network for anything and says all it knows
-with scripts off. Several things are each compared with the first.
+Like the report of a run it is one file that makes no network requests and is complete with scripts
+off. Several sides are each compared with the first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from seatrial.report.sections import finding_list, machines_section, studies_sec
 from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
 from seatrial.results.model import Run
 from seatrial.stats.compare.fingerprints import value_words
-from seatrial.stats.compare.model import Comparand, Comparison, Overall, Side
+from seatrial.stats.compare.model import Comparison, FigureComparison, Overall, Side
 from seatrial.stats.compare.verdict import figure_words
 from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import (
@@ -57,9 +57,9 @@ class ComparisonDocument(Document, frozen=True, kw_only=True):
     ``seatrial compare``: one or more results, each against A.
 
     Attributes:
-        a: What all of them are compared to.
-        comparisons: Each of the others against A, in the order in which they were named; judged
-            together, so that everything that is compared counts in the adjustment.
+        a: The side that all others are compared with.
+        comparisons: Each of the others against A, in the order in which they were named; all
+            of them count in the adjustment for multiple comparisons.
     """
 
     kind: Literal["comparison"] = "comparison"
@@ -68,12 +68,12 @@ class ComparisonDocument(Document, frozen=True, kw_only=True):
 
 
 def comparison_document(comparisons: Sequence[Comparison]) -> str:
-    """Return comparisons with one and the same A."""
+    """Return comparisons with the same A as JSON."""
     return as_text(ComparisonDocument(a=comparisons[0].a, comparisons=list(comparisons)))
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
-    """Return the tables of a comparison in the order in which they are read; none is empty."""
+    """Return the tables of a comparison in reading order; none is empty."""
     found = [
         differences_table(comparison),
         overall_table(comparison),
@@ -115,7 +115,7 @@ def overall_table(comparison: Comparison) -> Table:
 
 
 def differences_table(comparison: Comparison) -> Table:
-    """Return what differs in the two fingerprints, the likeliest reasons first."""
+    """Return the differences of the two fingerprints, the likeliest reasons first."""
     return Table(
         id="differences",
         title="What differs in machine and target",
@@ -134,7 +134,7 @@ def differences_table(comparison: Comparison) -> Table:
 
 
 def ratio_text(ratio: Estimate) -> str:
-    """Return a ratio such as ``1.8x``; of what was measured once, two digits."""
+    """Return a ratio such as ``1.8x``; two digits if it was measured once."""
     return format_value(ratio)
 
 
@@ -145,7 +145,7 @@ def ratio_doubt(ratio: Estimate) -> str:
     return doubt_text(ratio)
 
 
-def answer_text(answered: Comparand | Overall) -> str:
+def answer_text(answered: FigureComparison | Overall) -> str:
     """Return what is certain of one figure, such as ``same within 3 %``."""
     if answered.answer == "same" and answered.within_share is not None:
         whole_percents = math.ceil(answered.within_share * 100 - 1e-9)  # never stated narrower
@@ -163,7 +163,7 @@ def overall_answer(comparison: Comparison, figure: str) -> str:
     return NO_FIGURE if known is None else answer_text(known)
 
 
-def _comparand_row(comparand: Comparand) -> list[str]:
+def _comparand_row(comparand: FigureComparison) -> list[str]:
     return [
         cell_name(comparand.identity),
         figure_words(comparand.figure),
@@ -178,7 +178,7 @@ def _comparand_row(comparand: Comparand) -> list[str]:
 
 
 def differences_section(comparison: Comparison, identifier: str) -> Markup:
-    """Return what differs between the two machines and targets, the likeliest reasons first."""
+    """Return the differences of machines and targets, the likeliest reasons first."""
     a, b = comparison.a, comparison.b
     unknown = [side.name for side in (a, b) if not side.run.fingerprint_before.is_taken]
     return fill(
@@ -191,17 +191,17 @@ def differences_section(comparison: Comparison, identifier: str) -> Markup:
 
 
 def warnings_section(comparison: Comparison, identifier: str) -> Markup:
-    """Return what weakens the comparison; nothing where nothing does."""
+    """Return what weakens the comparison; empty without warnings."""
     return warnings_part(comparison.warnings, f"{identifier}-warnings")
 
 
 def warnings_part(sentences: Sequence[str], identifier: str) -> Markup:
-    """Return what weakens a comparison; nothing where nothing does."""
+    """Return what weakens a comparison; empty without warnings."""
     return fill("report/templates/warnings.html", sentences=sentences, id=identifier)
 
 
 def comparison_findings(comparison: Comparison, identifier: str) -> Markup:
-    """Return the findings of the comparison; nothing where there is none."""
+    """Return the findings of the comparison; empty without any."""
     heading = f"Findings: {comparison.b.name} against {comparison.a.name}"
     return findings_part(
         comparison.findings, f"{identifier}-findings", heading, prefix=f"{identifier}-finding"
@@ -211,13 +211,13 @@ def comparison_findings(comparison: Comparison, identifier: str) -> Markup:
 def findings_part(
     findings: Sequence[Finding], identifier: str, heading: str, prefix: str = "finding"
 ) -> Markup:
-    """Return findings under a heading; nothing where there is none.
+    """Return findings under a heading; empty without any.
 
     Args:
         findings: The findings.
-        identifier: Of the part of the page.
-        heading: Above them.
-        prefix: Begins the identifiers of the findings.
+        identifier: Identifier of the part of the page.
+        heading: Their heading.
+        prefix: Prefix of the identifiers of the findings.
     """
     listed = finding_list(findings, prefix) if findings else ""
     return fill(
@@ -229,7 +229,7 @@ def findings_part(
 
 
 def comparison_numbers(comparison: Comparison, identifier: str, rows_max: int) -> Markup:
-    """Return the tables of a comparison, at most so many figures of cells, and what is left out."""
+    """Return the tables of a comparison with limited rows of cells, and what is left out."""
     a, b = comparison.a.name, comparison.b.name
     tables = [overall_table(comparison), comparison_table(shortened(comparison, rows_max))]
     rest = len(comparison.comparands) - rows_max
@@ -249,7 +249,7 @@ def comparison_numbers(comparison: Comparison, identifier: str, rows_max: int) -
 
 
 def shortened(comparison: Comparison, rows_max: int) -> Comparison:
-    """Return the comparison with its first figures of cells only."""
+    """Return the comparison with its first rows of cells only."""
     kept = comparison.comparands[:rows_max]
     return msgspec.structs.replace(comparison, comparands=kept)
 
@@ -269,11 +269,11 @@ _AXIS_NAMES: Final = {"iops": "Requests per second (IOPS)", "bandwidth": "Bandwi
 
 
 def comparison_figures(comparison: Comparison, identifier: str) -> list[Figure]:
-    """Return the charts of one comparison; none where the sides have nothing in common.
+    """Return the charts of one comparison; none if the sides have nothing in common.
 
     Args:
         comparison: The comparison.
-        identifier: Begins the names of its charts and of its table in the page.
+        identifier: Prefix of the names of its charts and its table in the page.
     """
     return [*_ratio_list(comparison, identifier), *_pairs(comparison, identifier)]
 
@@ -303,7 +303,7 @@ def _margin_note(comparison: Comparison) -> str:
     )
 
 
-def _list_view(comparison: Comparison, figure: str, group: Sequence[Comparand]) -> View:
+def _list_view(comparison: Comparison, figure: str, group: Sequence[FigureComparison]) -> View:
     """Return the cells of one figure from the highest ratio to the lowest, as many as fit."""
     ordered = sorted(group, key=_by_weight)
     shown = sorted(ordered[:_CHART_ROWS_MAX], key=lambda each: -each.ratio.value)
@@ -331,13 +331,13 @@ def _list_view(comparison: Comparison, figure: str, group: Sequence[Comparand]) 
     )
 
 
-def _by_weight(comparand: Comparand) -> tuple[int, float]:
-    """Return a key that sorts what differs significantly first, then by how far from 1."""
+def _by_weight(comparand: FigureComparison) -> tuple[int, float]:
+    """Return a sort key: significant differences first, then by distance from 1."""
     ratio = max(comparand.ratio.value, 1e-12)
     return (_RANKS[comparand.answer], -max(ratio, 1 / ratio))
 
 
-def _cell_row(comparand: Comparand, factors: Sequence[str]) -> Row:
+def _cell_row(comparand: FigureComparison, factors: Sequence[str]) -> Row:
     name = identity_by(comparand.identity, factors) or str(comparand.identity.get("workload", ""))
     doubt = format_interval(comparand.ratio)
     reported = f"{ratio_text(comparand.ratio)} ({doubt})"
@@ -364,7 +364,7 @@ def _ratio_point(ratio: Estimate, text: str) -> Point:
     return Point(0, ratio.value, ratio.low, ratio.high, text)
 
 
-def _counts_text(comparison: Comparison, figure: str, group: Sequence[Comparand]) -> str:
+def _counts_text(comparison: Comparison, figure: str, group: Sequence[FigureComparison]) -> str:
     """Return how many cells are higher, lower, the same or undecided."""
     counts = {answer: sum(each.answer == answer for each in group) for answer in ANSWERS}
     reported = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
@@ -372,7 +372,7 @@ def _counts_text(comparison: Comparison, figure: str, group: Sequence[Comparand]
 
 
 def _guides(comparison: Comparison, axis: str) -> list[Guide]:
-    """Return the line of no difference, and the band of what counts as none."""
+    """Return the line of no difference, and the band of the margin."""
     margin = comparison.margin_share
     upright = axis == "x"
     return [
@@ -416,7 +416,7 @@ def _pairs(comparison: Comparison, identifier: str) -> list[Figure]:
 
 
 def _pair_view(
-    comparison: Comparison, figure: str, where: str, group: Sequence[Comparand]
+    comparison: Comparison, figure: str, where: str, group: Sequence[FigureComparison]
 ) -> View | None:
     """Return a curve for each side, the ratio below; None where block sizes were not varied."""
     sized = [each for each in group if each.identity.get("block_size_bytes")]
@@ -456,12 +456,12 @@ def _pair_view(
     )
 
 
-def _size_bytes(comparand: Comparand) -> int:
+def _size_bytes(comparand: FigureComparison) -> int:
     return int(comparand.identity["block_size_bytes"])
 
 
 def _curves(
-    comparison: Comparison, ordered: Sequence[Comparand], title: str, axes: tuple[Axis, Axis]
+    comparison: Comparison, ordered: Sequence[FigureComparison], title: str, axes: tuple[Axis, Axis]
 ) -> Panel:
     sides = (
         (comparison.a.name, _A_STYLE, [each.a for each in ordered]),
@@ -482,7 +482,9 @@ def _curves(
     return Panel(title=title, x=axes[0], y=axes[1], lines=lines)
 
 
-def _ratios(comparison: Comparison, ordered: Sequence[Comparand], axes: tuple[Axis, Axis]) -> Panel:
+def _ratios(
+    comparison: Comparison, ordered: Sequence[FigureComparison], axes: tuple[Axis, Axis]
+) -> Panel:
     lines = []
     for answer, (style, marker) in _ANSWER_STYLES.items():
         points = [
@@ -509,7 +511,7 @@ def _ratios(comparison: Comparison, ordered: Sequence[Comparand], axes: tuple[Ax
 
 
 _ROWS_MAX = (5_000, 1_000, 200)
-"""How many figures of cells a page shows; the first that keeps it within its bound is taken."""
+"""Rows of cells that a page may show; the first number that keeps it within its bound is used."""
 
 
 def render(comparisons: Sequence[Comparison]) -> str:
@@ -563,29 +565,29 @@ def _rendered(comparisons: Sequence[Comparison], rows_max: int) -> str:
 
 
 def _head(name: str, comparisons: Sequence[Comparison]) -> Markup:
-    """Return the first screen, its worst findings linked to where they stand in full."""
+    """Return the first screen, whose worst findings link to their full text."""
     first = comparison_answer(comparisons)
-    places = [
-        (finding, f"pair-{pair}", f"finding-{place}")
+    positions = [
+        (finding, f"pair-{pair}", f"finding-{position}")
         for pair, each in enumerate(comparisons, start=1)
-        for place, finding in enumerate(each.findings, start=1)
+        for position, finding in enumerate(each.findings, start=1)
     ]
     return first_screen(
         name,
         first,
         _particulars(comparisons),
         anchors=[
-            next(f"{pair}-{place}" for each, pair, place in places if each is finding)
+            next(f"{pair}-{position}" for each, pair, position in positions if each is finding)
             for finding in first.worst
         ],
-        all_findings=next((f"{pair}-findings" for _, pair, _ in places), ""),
+        all_findings=next((f"{pair}-findings" for _, pair, _ in positions), ""),
         warnings=_weakened(comparisons),
         words=" ".join(each.verdict for each in comparisons),
     )
 
 
 def _weakened(comparisons: Sequence[Comparison]) -> tuple[str, str] | None:
-    """Return how many things weaken the comparisons, and where the first of them are listed."""
+    """Return how many warnings there are, and where the first of them are listed."""
     weak = [pair for pair, each in enumerate(comparisons, start=1) if each.warnings]
     if not weak:
         return None
@@ -619,22 +621,22 @@ def _chapters(comparisons: Sequence[Comparison], figures: Sequence[Figure]) -> d
 
 
 def _particulars(comparisons: Sequence[Comparison]) -> dict[str, str]:
-    """Return what the sides are, how many cells they share, and how sure a ratio can be."""
+    """Return the sides, how many cells they share, and how certain a ratio can be."""
     sides = [comparisons[0].a, *(each.b for each in comparisons)]
     reported = {
         f"{letter}: {side.name}": _side_text(side)
         for letter, side in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", sides, strict=False)
     }
-    reported["Compared"] = "; ".join(_manner(each) for each in comparisons)
+    reported["Compared"] = "; ".join(_method_words(each) for each in comparisons)
     if noise := comparisons[0].noise_share:
         reported["Noise floor"] = f"an A/A pair differed by up to {format_share(noise)}"
     return reported
 
 
-def _manner(comparison: Comparison) -> str:
+def _method_words(comparison: Comparison) -> str:
     cells = len({part.key for part in comparison.comparands})
-    manner = "round by round" if comparison.paired else "not paired by round"
-    return f"{format_plural(cells, 'common test')}, {manner}"
+    method = "round by round" if comparison.paired else "not paired by round"
+    return f"{format_plural(cells, 'common test')}, {method}"
 
 
 def _side_text(side: Side) -> str:

@@ -1,8 +1,8 @@
-"""The frame of every page: its policy, its style, its data and its script, around any content.
+"""The frame of every page: content security policy, style, data and script.
 
-A page bears a ``generator``, a JSON document a key, a table a comment or its columns. A table as
-bm-flash prints it has no place for a mark, so one of ours is not distinguished from one of
-bm-flash.
+Our files are recognised by a mark: a ``generator`` in a page, a key in a JSON document, a comment
+or the columns of a table. A table as bm-flash prints it has none, so one of ours is not
+distinguished from one of bm-flash.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SCRIPTS = (
     "figure.js",
     "page.js",
 )
-"""The page's own script in the order in which its files stand; they share one module's scope."""
+"""The files of the page's own script in order; they share one module's scope."""
 
 LOADER = "loader.js"
 """The script that unpacks the others."""
@@ -51,14 +51,14 @@ STYLES = ("page.css", "print.css")
 
 
 class AssetError(SeatrialError):
-    """A file that the page is made of is not the one that was pinned, or would break the page."""
+    """A file of the page is not the pinned one, or would break the page."""
 
 
 class Inline:
-    """One script or style that stands inside the page, with the hash that admits it.
+    """An inline script or style, with the hash that admits it.
 
     Attributes:
-        text: What stands inside its element.
+        text: The content of its element.
         source: The hash as a source of the policy.
 
     Raises:
@@ -86,7 +86,7 @@ def echarts_script() -> str:
     """Return the vendored ECharts.
 
     Raises:
-        AssetError: When its SHA-256 is not the one pinned with it.
+        AssetError: When its SHA-256 is not the pinned one.
     """
     script = read_asset("vendor/echarts.min.js")
     pinned = read_asset("vendor/echarts.sha256").split()[0]

@@ -21,7 +21,7 @@ from seatrial.stats.model import Finding
 from seatrial.stats.wording import capitalized, format_interval
 
 TARGETS_SHOWN_MAX: Final = 1
-"""Of more targets than that each has its profiles collapsed."""
+"""With more targets than this, the profiles of each are collapsed."""
 GRADE_WORDS: Final[dict[Grade, str]] = {
     "good": "✓ good",
     "marginal": "▲ marginal",
@@ -52,15 +52,15 @@ def first_screen(
     """Return the top of a page.
 
     Args:
-        name: What the page is of.
-        answer: What it shows first.
-        particulars: What it is about, by term, such as ``Started``.
-        anchors: For each of the worst findings the identifier of the finding in full.
+        name: The subject of the page.
+        answer: The answer.
+        particulars: Facts about the subject, by term, such as ``Started``.
+        anchors: For each of the worst findings, the identifier of its full text.
         all_findings: Identifier of the part with all findings.
-        warnings: What weakens a comparison, counted in words, and the identifier of that part.
+        warnings: The number of warnings in words, and the identifier of their part of the page.
         words: The whole answer as a sentence, collapsed; empty for none.
-        status: What must be known before the verdict is believed; empty where nothing must.
-        notice: What holds for all figures of the page; empty where nothing does.
+        status: A remark that qualifies the verdict; empty for none.
+        notice: A remark on all figures of the page; empty for none.
     """
     is_graded = bool(answer.profile) or answer.grade == "poor"
     return fill(
@@ -84,15 +84,12 @@ def first_screen(
     )
 
 
-def worst_anchors(
-    answer: RunAnswer, findings: Sequence[Finding], prefix: str = "finding"
-) -> list[str]:
+def worst_anchors(answer: RunAnswer, findings: Sequence[Finding]) -> list[str]:
     """Return the identifiers of the worst findings in the list of all of them."""
-    places = [
-        next(place for place, each in enumerate(findings, start=1) if each is finding)
+    return [
+        next(f"finding-{number}" for number, each in enumerate(findings, 1) if each is finding)
         for finding in answer.worst
     ]
-    return [f"{prefix}-{place}" for place in places]
 
 
 def _tile(tile: Tile) -> dict[str, object]:
@@ -100,7 +97,7 @@ def _tile(tile: Tile) -> dict[str, object]:
     if unit.endswith("/s") and unit.removesuffix("/s") in tile.label.lower():
         unit = "/s"  # the label names what is counted
     return {
-        # The name of a target is spelt as the user spells it.
+        # The name of a target keeps the user's spelling.
         "label": tile.label if ": " in tile.label else capitalized(tile.label),
         "value": value or unit,
         "unit": unit if value else "",
@@ -112,7 +109,7 @@ def _tile(tile: Tile) -> dict[str, object]:
 
 
 def _profiles(assessments: Sequence[Assessment]) -> list[dict[str, object]]:
-    """Return what the profiles say, target by target; of several targets collapsed."""
+    """Return the assessments by target; collapsed if there are several targets."""
     by_target = grouped(assessments, lambda each: each.target)
     if len(by_target) > 1 and _unknown(assessments):
         by_target = {"": list(assessments)}
@@ -127,7 +124,7 @@ def _profiles(assessments: Sequence[Assessment]) -> list[dict[str, object]]:
 
 
 def _unknown(assessments: Sequence[Assessment]) -> str:
-    """Return that too little was measured for all of them; empty where one has a grade."""
+    """Return that too little was measured for all of them; empty if one has a grade."""
     if any(each.grade != "unknown" for each in assessments):
         return ""
     titles = list(dict.fromkeys(each.profile.title for each in assessments))

@@ -1,7 +1,7 @@
 """The index of a results file: all its runs, and their key figures over time.
 
-The page is complete without scripts and asks no network for anything. The same page is written as
-a file (links lead to files next to it) and served on loopback (then runs can be edited).
+The page is complete without scripts and makes no network requests. The same page is written as a
+file (with links to files next to it) and served on loopback (then runs can be edited).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from seatrial.stats.set_up import host_of
 from seatrial.stats.wording import format_plural, moment
 
 TRENDS_MAX: Final = 6
-"""Figures of a group that are drawn at once; the others are folded away."""
+"""Figures of a group that are shown; the others are collapsed."""
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What the index shows of one run.
+    """The entry of one run.
 
     Attributes:
         run: The run.
@@ -56,7 +56,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> str:
-        """What was measured: paths and addresses; of an imported run the name of its file."""
+        """The paths and addresses that were measured; for an imported run, its file's name."""
         if (origin := origin_of(self.run)) is not None:
             return origin.file
         named = (
@@ -67,13 +67,13 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host(self) -> str:
-        """The machine, by its make: no host names are stored."""
+        """The make of the machine; host names are not stored."""
         parts = [host_of(self.run), "lab" if lab_notice(self.run) else ""]
         return ", ".join(filter(None, parts)) or "unknown host"
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        """What runs must have in common to be repetitions: study, target and host."""
+    def series_key(self) -> tuple[str, str, str]:
+        """The key that repetitions of a run share: study, target and host."""
         return self.run.study_name, self.target, self.host
 
 
@@ -85,8 +85,8 @@ class TrendGroup(msgspec.Struct, frozen=True, kw_only=True):
         target: What was measured.
         host: The machine.
         runs_count: How many runs.
-        trends: Figures that are shown at once.
-        more: Further figures.
+        trends: Figures that are shown.
+        more: Collapsed figures.
     """
 
     study: str
@@ -98,11 +98,11 @@ class TrendGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the links of the index lead.
+    """Targets of the links of the index.
 
     Attributes:
         page: Returns the address of a run's page by the run's id.
-        comparison: Returns that of the comparison of two runs, the older first.
+        comparison: Returns the address of the comparison of two runs, the older first.
     """
 
     page: Callable[[str], str]
@@ -110,11 +110,11 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Editing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page needs to change runs.
+    """State of a page on which runs can be changed.
 
     Attributes:
-        token: Proves that a form is of this page (against cross-site requests).
-        notice: What the last change did, or why it failed; empty for none.
+        token: Proves that a form comes from this page (against cross-site requests).
+        notice: The result of the last change; empty for none.
     """
 
     token: str
@@ -122,7 +122,7 @@ class Editing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entry_of(run: Run, samples: Sequence[Sample], profile: str = "") -> IndexEntry:
-    """Return what the index shows of a run.
+    """Return the entry of a run.
 
     Args:
         run: The run.
@@ -142,20 +142,20 @@ def neighbours(entries_: Iterable[IndexEntry]) -> dict[str, IndexEntry]:
     found = {}
     for entry in sorted(entries_, key=lambda each: each.run.started_at):
         if entry.tiles:
-            if (previous := last.get(entry.place)) is not None:
+            if (previous := last.get(entry.series_key)) is not None:
                 found[entry.run.id] = previous
-            last[entry.place] = entry
+            last[entry.series_key] = entry
     return found
 
 
 def trend_groups(entries_: Sequence[IndexEntry]) -> list[TrendGroup]:
     """Return groups of repeated runs with their figures over time, the newest group first."""
-    by_place: dict[tuple[str, str, str], list[IndexEntry]] = {}
+    by_series_key: dict[tuple[str, str, str], list[IndexEntry]] = {}
     for entry in sorted(entries_, key=lambda each: each.run.started_at, reverse=True):
         if entry.tiles and entry.run.status == "complete":
-            by_place.setdefault(entry.place, []).append(entry)
+            by_series_key.setdefault(entry.series_key, []).append(entry)
     found = []
-    for (study, target, host), group in by_place.items():
+    for (study, target, host), group in by_series_key.items():
         drawn = trends([(each.run, each.tiles) for each in reversed(group)])
         if drawn:
             found.append(
@@ -173,7 +173,7 @@ def trend_groups(entries_: Sequence[IndexEntry]) -> list[TrendGroup]:
 
 @cache
 def index_style() -> Inline:
-    """Return the style of the index: that of every page, and its own."""
+    """Return the style of the index: the common one and its own."""
     names = [name for name in STYLES if name != "print.css"]
     return Inline(
         "style", "\n".join(read_asset(f"assets/{name}") for name in [*names, "index.css"])
@@ -181,7 +181,7 @@ def index_style() -> Inline:
 
 
 def index_policy(*, editable: bool) -> str:
-    """Return the page's policy: its own style, no script, no request, forms only where served."""
+    """Return the page's policy: its own style, no scripts or requests; forms only if served."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -200,8 +200,8 @@ def render_index(
     Args:
         entries_: The newest run first.
         source: Name of the results file.
-        links: Where its links lead.
-        editing: What is needed to change runs; None for a page that only shows them.
+        links: Targets of its links.
+        editing: State for changing runs; None for a page that only shows them.
     """
     body = fill(
         "report/templates/index.html",
@@ -231,9 +231,9 @@ def message_page(title: str, text: str, refresh: str = "", link: str = "All runs
 
     Args:
         title: Its heading.
-        text: What it says.
-        refresh: Address that the browser goes on to at once; empty for none.
-        link: Text of the link to that address, else to the first page; empty for none.
+        text: The message.
+        refresh: Address that the browser loads next; empty for none.
+        link: Text of the link to that address or the first page; empty for none.
     """
     body = fill(
         "report/templates/index_message.html", title=title, text=text, refresh=refresh, link=link

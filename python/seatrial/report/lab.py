@@ -1,4 +1,4 @@
-"""What must be said of every run that was measured inside the lab."""
+"""The notice on every run that was measured inside the lab."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from seatrial.findings.context import is_of_lab
 from seatrial.results.model import Run
 
 LAB_NOTICE: Final = "lab: ratios and counts hold, absolute speed does not"
-"""The same words wherever a figure of the lab is shown."""
+"""Shown with every figure of the lab."""
 
 
 def lab_notice(run: Run) -> str:
-    """Return the notice where a run was measured inside the lab's kernel; else nothing."""
+    """Return the notice if a run was measured inside the lab's kernel; else None."""
     return LAB_NOTICE if is_of_lab(run) else ""
 
 

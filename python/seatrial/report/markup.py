@@ -1,7 +1,7 @@
-"""HTML from templates, which escape every text: no caller can forget it.
+"""HTML from templates that escape every text.
 
-Those of a topic stand with the module that fills them. A template's line breaks and indentation
-are the source's alone: next to a tag they are nothing, between words a space.
+Templates of a topic are next to the module that fills them. Line breaks and indentation of a
+template are dropped next to a tag, and become a space between words.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BREAK = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])")
 
 
 def coded(text: str) -> Markup:
-    """Return a sentence whose numbers stay with their units; what is in backquotes is code."""
+    """Return a sentence without breaks between numbers and units; backquoted text becomes code."""
     parts = unbroken(text).split("`")
     if len(parts) % 2 == 0:
         return Markup(escape(unbroken(text)))  # noqa: S704 - escaped
@@ -46,7 +46,7 @@ def fill(template: str, **values: object) -> Markup:
 
 
 def template_at(path: str) -> Template:
-    """Return a template, compiled; the next time, the same.
+    """Return a compiled template, cached.
 
     Args:
         path: Its path inside the product, such as ``report/templates/machine.html``.
@@ -55,13 +55,13 @@ def template_at(path: str) -> Template:
 
 
 def macro(template: str, name: str, *values: object) -> Markup:
-    """Return what one macro of a template makes of values; text among them is escaped."""
+    """Return the result of a template's macro for values; text among them is escaped."""
     made: Markup = getattr(_module(template), name)(*values)
     return made
 
 
 def joined(source: str) -> str:
-    """Return a template without the line breaks that are there for its reader."""
+    """Return a template without the line breaks of its source."""
     source = _IN_TAG.sub(lambda tag: " ".join(tag[0].split("\n")), source)
     return re.sub(r"\s*\n\s*", " ", _BREAK.sub("", source)).strip()
 

@@ -1,9 +1,8 @@
-"""The HTML report: one file that needs nothing else, readable with scripts off.
+"""The HTML report: one self-contained file, readable with scripts off.
 
-The first screen answers what most readers want to know; then come the three charts that matter,
-thresholds and findings, and collapsed to one line each the topics, all other charts, tables, the
-machine, and the exact study.
-The page asks no network for anything, and its policy (report/document.py) forbids it to.
+The first screen has the answer. Then come the three most important charts, thresholds and findings;
+the topics, all other charts, tables, machine and study are collapsed to one line each. The page
+makes no network requests, which its policy (report/document.py) forbids.
 """
 
 from __future__ import annotations
@@ -61,13 +60,13 @@ from seatrial.topic import topic_of, topics
 
 
 def charted_part(summary: Summary, cells_max: int) -> Summary:
-    """Return a run with so many of its targets as have charts: all, if its cells are that few.
+    """Return a run with the targets that get charts: all of them if its cells are few enough.
 
-    Those that are fastest at something come first, then the others in their order.
+    Targets that are fastest at something take precedence, then the others in their order.
 
     Args:
         summary: The run.
-        cells_max: How many cells may be drawn; one target is, however many it has.
+        cells_max: The most cells in charts; one target gets charts whatever its number of cells.
     """
     if len(summary.cells) <= cells_max:
         return summary
@@ -86,7 +85,7 @@ def charted_part(summary: Summary, cells_max: int) -> Summary:
 
 
 def left_out(summary: Summary, charted: Summary) -> str:
-    """Return which targets of a run have charts, as a sentence; empty where all have."""
+    """Return which targets of a run have charts, as a sentence; empty if all have."""
     targets = dict.fromkeys(part.cell.target for part in summary.cells)
     drawn = dict.fromkeys(part.cell.target for part in charted.cells)
     if len(drawn) == len(targets):
@@ -102,7 +101,7 @@ _READING = 0.0  # counted once from full histograms: three digits, no interval
 
 
 def event_sections(cells: Sequence[CellSummary], figures: Sequence[Figure]) -> list[Markup]:
-    """Return the tables of stalls, errors and corrupt blocks where there are any, and of time."""
+    """Return the tables of stalls, errors and corrupt blocks, if there are any, and of time."""
     found = [
         _events("Stalls", ["Start", "Length", "Cause", "Waiting", "Seen"], _stalls(cells)),
         _events("Errors", ["At", "Request", "Offset", "Length", "Error"], _errors(cells)),
@@ -159,7 +158,7 @@ def _corruptions(cells: Iterable[CellSummary]) -> Iterator[list[str]]:
 
 
 def _events(title: str, headers: Sequence[str], rows: Iterable[list[str]]) -> Markup:
-    """Return one table of events; nothing when there are none."""
+    """Return one table of events; empty without events."""
     listed = list(rows)
     if not listed:
         return Markup("")
@@ -177,7 +176,7 @@ def _events(title: str, headers: Sequence[str], rows: Iterable[list[str]]) -> Ma
 def _timeline(figure: Figure) -> Markup:
     """Return the timeline of the cell that the heat map shows first.
 
-    Where scripts run, the table follows the cell that is picked there (assets/page.js).
+    With scripts, the table follows the cell that is selected there (assets/page.js).
     """
     view = figure.views[figure.chosen]
     if view.heat is None:
@@ -214,10 +213,10 @@ _DETAILS = (
     Detail(12, every_figure=False, rounds_max=1, timelines_max=6, charted_cells_max=1000),
     Detail(6, every_figure=False, rounds_max=1, timelines_max=3, charted_cells_max=300),
 )
-"""From the whole to the least; the first that keeps the page within its bound is taken."""
+"""From most to least; the first one that keeps the page within its bound is used."""
 
 _CELLS_IN_FULL_MAX = 1000
-"""Of more cells than that not even every figure has room, so that the first ones are not tried."""
+"""With more cells, not even all figures fit, so the first ones are not tried."""
 _FIRST_OF_MANY = 3
 
 
@@ -235,9 +234,9 @@ def render(
 
     Args:
         summary: The run with its cells and findings.
-        tables: Tables to show in place of those of report/tables.py.
-        with_published: Whether figures stand next to those published in 2008 and 2010 from the
-            start; the reader can switch these on and off.
+        tables: Tables to show instead of those of report/tables.py.
+        with_published: Whether figures published in 2008 and 2010 are shown at first; the reader
+            can switch them on and off.
         profile: Name or file of the profile that figures are graded by; empty for none.
         earlier: Samples of earlier runs that figures are ranked among.
 
@@ -330,10 +329,9 @@ def _head(summary: Summary, first: RunAnswer) -> Markup:
 
 
 def key_figures(summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-    """Return the few charts that matter most for what was run, at most three.
+    """Return the most important charts of a run, at most three.
 
-    Those of a topic that a run was made for come first, then those of the topic that was measured
-    for longest.
+    Those of the run's main topic come first, then those of the topic that was measured for longest.
     """
     length_s: defaultdict[str, float] = defaultdict(float)
     for part in summary.cells:
@@ -344,12 +342,12 @@ def key_figures(summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
 
 
 def _has_machine(run: Run) -> bool:
-    """Return whether there is a machine to show, or one to miss."""
+    """Return whether the page has a section on the machine."""
     return origin_of(run) is None or run.fingerprint_before.is_taken
 
 
 def provenance(run: Run) -> Iterator[Markup]:
-    """Yield machine and study; of an imported run where it comes from."""
+    """Yield machine and study; for an imported run its source."""
     origin = origin_of(run)
     if origin is not None:
         yield origin_section(origin)

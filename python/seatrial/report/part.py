@@ -1,4 +1,4 @@
-"""What a topic adds to the page of a run, and how much of it there is room for."""
+"""A topic's section on the page of a run, and how much detail fits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from seatrial.topic import titles
 
 
 class Detail(NamedTuple):
-    """How much of a run the page shows; its tables, findings and charts of rates always.
+    """How much detail of a run the page shows, apart from tables, findings and charts of rates.
 
     Attributes:
-        heat_views_max: How many cells may have their latency over time drawn.
-        every_figure: Whether every figure of every cell has room.
-        rounds_max: How many rounds of a cell may be drawn over time.
-        timelines_max: How many cells may be drawn over time.
-        charted_cells_max: How many cells may have charts at all.
+        heat_views_max: The most cells with latency over time.
+        every_figure: Whether every figure of every cell is shown.
+        rounds_max: The most rounds of a cell in charts over time.
+        timelines_max: The most cells in charts over time.
+        charted_cells_max: The most cells with charts.
         with_published: Whether figures published in 2008 and 2010 are shown from the start.
     """
 
@@ -43,9 +43,9 @@ class PagePart(NamedTuple):
     """The section of a topic on the page of a run.
 
     Attributes:
-        key: The section's ``id``, by which the page leads to it.
-        heading: What the page calls it.
-        section: What it shows; empty where the run has nothing of it.
+        key: The section's ``id``, the target of links.
+        heading: Its heading.
+        section: Its content; empty if the run has nothing of the topic.
         figures: Its charts, which the page's script draws.
     """
 
@@ -60,7 +60,7 @@ _PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 
 def tables_section(numbers: Sequence[Markup]) -> Markup:
-    """Return the part of a page that holds all its tables; nothing where there is none."""
+    """Return the part of a page with all its tables; empty without tables."""
     headings = [re.search(r"<h3>(.*?)</h3>", each) for each in numbers]
     names = [Markup(found[1]).unescape() for found in headings if found]  # noqa: S704 - escaped
     return fill("report/templates/tables.html", numbers=numbers, line=", ".join(names))
@@ -71,7 +71,7 @@ def table_sections(
 ) -> list[Markup]:
     """Return a section for each kind of workload: its plain tables, then all of its figures.
 
-    Without ``every_figure`` a sentence says where those are.
+    Without ``every_figure``, a sentence says where to find all of them.
     """
     by_kind = grouped(cells, lambda s: s.cell.kind)
     plain_by_kind = grouped(plain, lambda table: table.id.partition("-")[0])
@@ -91,17 +91,17 @@ def table_sections(
 
 
 def plain_table(table: Table, *, captioned: bool = True) -> Markup:
-    """Return one of the tables that the terminal shows, with its title above by default."""
+    """Return one of the terminal's tables, with its title by default."""
     return macro("report/templates/parts.html", "plain_table", table, captioned)
 
 
 class CellFigure(NamedTuple):
-    """One figure of a cell as a table has it.
+    """One figure of a cell in a table.
 
     Attributes:
-        text: For people.
-        doubt: Its interval.
-        value: Exactly; None if absent.
+        text: Formatted.
+        doubt: Its interval, formatted.
+        value: Exact; None if absent.
     """
 
     text: str
@@ -111,12 +111,12 @@ class CellFigure(NamedTuple):
 
 def _rows(cells: Sequence[CellSummary]) -> list[dict[str, object]]:
     """Return every figure of the cells: rates, all percentiles, counts."""
-    factors = varying(cells, leave_out=("zone",))  # a zone is named by where it begins
+    factors = varying(cells, leave_out=("zone",))  # a zone is named by its start
     return [row for summary in cells for row in _cell_rows(summary, factors)]
 
 
 def _cell_rows(summary: CellSummary, factors: Sequence[str]) -> Iterator[dict[str, object]]:
-    """Yield a row for each operation kind of a cell; rates and counts stand in the first."""
+    """Yield a row for each operation kind of a cell; the first has rates and counts."""
     name = _cell_label(summary, factors)
     counts = [
         CellFigure(format_count(count), value=count)
@@ -156,7 +156,7 @@ def _percentile(
 
 
 def _largest(latency: dict[str, Estimate]) -> CellFigure:
-    """Return the slowest request; it was seen, so it has no interval."""
+    """Return the slowest request, an observation without an interval."""
     if "max" not in latency:
         return _percentile(latency, "max")
     largest = _figure(latency["max"])
@@ -170,14 +170,14 @@ def _figure(estimate: Estimate) -> CellFigure:
 
 
 def key_section(figures: Sequence[Figure]) -> Markup:
-    """Return the few charts that matter most, each also as a picture that needs no script."""
+    """Return the key charts, each also as a picture that needs no script."""
     return fill(
         "report/templates/key.html", figures=[(each, static_picture(each)) for each in figures]
     )
 
 
-def picked(figures: Sequence[Figure], *beginnings: str) -> list[Figure]:
-    """Return for each beginning of an identifier the first figure that has it."""
+def first_with_prefixes(figures: Sequence[Figure], *beginnings: str) -> list[Figure]:
+    """Return for each prefix the first figure whose identifier has it."""
     found = (
         next((each for each in figures if each.id.startswith(beginning)), None)
         for beginning in beginnings
@@ -192,7 +192,7 @@ def without_frames(
 
     Args:
         section: The section.
-        above: Charts that the page shows above: a link stands in their place.
+        above: Charts that the page shows above: linked instead of shown again.
         too_short: Charts of too few readings over time: left out, as the tables have these.
     """
     for figure in too_short:
@@ -207,12 +207,12 @@ def without_frames(
 def charts_section(
     figures: Sequence[Figure], left_out: str = "", heading: str = "Charts"
 ) -> Markup:
-    """Return a frame for each chart; nothing at all when there is none.
+    """Return a frame for each chart; empty without charts.
 
     Args:
         figures: The charts.
-        left_out: What has none, as a sentence; empty where all is drawn.
-        heading: Of the part of the page.
+        left_out: What has no chart, as a sentence; empty if everything has.
+        heading: Heading of the part of the page.
     """
     return fill(
         "report/templates/charts.html",

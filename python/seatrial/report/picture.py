@@ -1,8 +1,8 @@
 """A chart as a static picture (SVG), for readers without scripts and for mail.
 
-It is drawn from the same data as the chart that the page's script draws in its place. Colours are
-attributes, which hold where styles are stripped, and classes, by which the page's style sets them
-for light and dark (assets/page.css).
+It has the same data as the chart with which the page's script replaces it. Colours are attributes,
+which remain if styles are stripped, and classes, for the light and dark styles of the page
+(assets/page.css).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BELOW_HEIGHT: Final = 80
 _TITLE_HEIGHT: Final = 22
 _FOOT: Final = 40
 _LETTER: Final = 6.6
-"""Width of a letter of 12 px, about."""
+"""Approximate width of a letter of 12 px."""
 _HEAT_COLUMNS_MAX: Final = 90
 _HEAT_ROWS_MAX: Final = 34
 _HEAT_LEVELS: Final = 8
@@ -172,7 +172,7 @@ def _colour(style: int) -> str:
 
 
 def _share(axis: Axis, value: float) -> float:
-    """Return where a value is on an axis, from 0 to 1; what is beyond is at its end."""
+    """Return the position of a value on an axis, limited to 0 to 1."""
     low, high = axis.low, axis.high
     if axis.scale == "log":
         low, high = math.log10(low), math.log10(high)
@@ -215,7 +215,7 @@ def _x_axis(canvas: Canvas, box: Box, axis: Axis, *, name: bool = True) -> None:
 
 
 def _panels(canvas: Canvas, panels: Sequence[Panel]) -> float:
-    """Draw panels of lines, two next to each other; what is below another shares its place."""
+    """Draw panels of lines, two next to each other; what is below another shares its column."""
     stacks: list[list[Panel]] = []
     for panel in panels:
         if panel.below and stacks:
@@ -283,7 +283,7 @@ def _guide(canvas: Canvas, guide: Guide, panel: Panel, box: Box) -> None:
 def _line(canvas: Canvas, line: Line, panel: Panel, box: Box) -> None:
     if not line.points:
         return
-    places = [(_x(box, panel.x, each.x), _y(box, panel.y, each.y)) for each in line.points]
+    points = [(_x(box, panel.x, each.x), _y(box, panel.y, each.y)) for each in line.points]
     ranged = [each for each in line.points if each.low is not None and each.high is not None]
     if len(ranged) > 1 and line.look not in ("dots", "foreseen"):
         upper = [(_x(box, panel.x, p.x), _y(box, panel.y, p.high or p.y)) for p in ranged]
@@ -292,10 +292,10 @@ def _line(canvas: Canvas, line: Line, panel: Panel, box: Box) -> None:
     if line.look not in ("dots", "foreseen"):
         width = 2 if line.look == "measured" else 1.4
         dash = "" if line.look == "model" else _DASHES[line.style % len(_DASHES)]
-        canvas.line(places, line.style, width, dash)
+        canvas.line(points, line.style, width, dash)
     if line.look not in ("plain", "model"):
-        for x, y in places:
-            canvas.dot(x, y, line.style, 3 if len(places) <= ROWS_MAX else 1.8)
+        for x, y in points:
+            canvas.dot(x, y, line.style, 3 if len(points) <= ROWS_MAX else 1.8)
 
 
 # Rows: ladders and bars
@@ -405,7 +405,7 @@ def _heat(canvas: Canvas, heat: Heat) -> float:
 
 
 def _heat_columns(heat: Heat) -> list[tuple[dict[int, int], int, int]]:
-    """Return rows with counts, the largest median and p99, of so many columns as have room."""
+    """Return the columns that fit: counts by row, the largest median and the largest p99."""
     fine = [column for sample in heat.samples for column in sample.columns]
     stride = max(1, math.ceil(len(fine) / _HEAT_COLUMNS_MAX))
     found = []
@@ -413,9 +413,9 @@ def _heat_columns(heat: Heat) -> list[tuple[dict[int, int], int, int]]:
         group = fine[first : first + stride]
         cells: dict[int, int] = {}
         for column in group:
-            for place, count in enumerate(column.counts):
+            for position, count in enumerate(column.counts):
                 if count:
-                    row = column.first_row + place
+                    row = column.first_row + position
                     cells[row] = cells.get(row, 0) + count
         if cells:
             found.append((cells, max(c.p50_ns for c in group), max(c.p99_ns for c in group)))
@@ -425,8 +425,8 @@ def _heat_columns(heat: Heat) -> list[tuple[dict[int, int], int, int]]:
 def _merged_rows(cells: dict[int, int], low: int, stride: int) -> dict[int, int]:
     merged: dict[int, int] = {}
     for row, count in cells.items():
-        place = (row - low) // stride
-        merged[place] = merged.get(place, 0) + count
+        position = (row - low) // stride
+        merged[position] = merged.get(position, 0) + count
     return merged
 
 
@@ -458,9 +458,9 @@ def _timeline(canvas: Canvas, chart: TimelineChart) -> float:
 
 
 def _timeline_panel(
-    canvas: Canvas, chart: TimelineChart, panel: TimelinePanel, place: tuple[float, float, float]
+    canvas: Canvas, chart: TimelineChart, panel: TimelinePanel, frame: tuple[float, float, float]
 ) -> float:
-    left, top, width = place
+    left, top, width = frame
     canvas.text(left + _LEFT, top + 14, panel.title, tone="ink")
     top += _TITLE_HEIGHT
     if len(panel.columns) > 1:
@@ -495,7 +495,7 @@ def _timeline_panel(
 
 
 def _scatter(canvas: Canvas, scatter: Scatter) -> float:
-    """Draw things by their times before and after, with the diagonal of no change."""
+    """Draw bubbles by their times before and after, with the diagonal of no change."""
     side = 360.0
     box = (_LEFT + 30.0, 24.0, side, side)
     canvas.text(box[0], 14, scatter.y.name, tone="ink")
@@ -520,9 +520,9 @@ def _scatter(canvas: Canvas, scatter: Scatter) -> float:
             f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" fill="{_colour(style)}" '
             f'fill-opacity="0.45" class="f{style % 7}"/>'
         )
-    for place, (name, style) in enumerate(styles.items()):
-        canvas.dot(box[0] + side + 40, 40 + 20 * place, style, 5)
-        canvas.text(box[0] + side + 52, 44 + 20 * place, name)
+    for row, (name, style) in enumerate(styles.items()):
+        canvas.dot(box[0] + side + 40, 40 + 20 * row, style, 5)
+        canvas.text(box[0] + side + 52, 44 + 20 * row, name)
     return box[1] + side + _FOOT + 6
 
 

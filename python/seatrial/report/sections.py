@@ -30,24 +30,24 @@ from seatrial.stats.wording import (
 )
 from seatrial.topic import topic_of
 
-# A quoted part of a sentence: an apostrophe inside a word opens and closes nothing.
+# A quoted part of a sentence; an apostrophe inside a word is not a quote.
 _QUOTED = re.compile(r"(?<!\w)['`]([^'`\n]+)['`](?!\w)")
 
 
 def findings_section(findings: Sequence[Finding]) -> Markup:
-    """Return the list of findings, in the order given, or the sentence that there are none."""
+    """Return the list of findings in the given order, or a sentence that there are none."""
     listed = finding_list(findings) if findings else ""
     return fill("report/templates/findings_section.html", heading=_heading(findings), listed=listed)
 
 
 def finding_list(findings: Sequence[Finding], prefix: str = "finding") -> Markup:
-    """Return findings in the order given, each with its cause, next step and evidence.
+    """Return findings in the given order, each with its cause, next step and evidence.
 
     Notes are collapsed to one line each.
 
     Args:
         findings: The findings.
-        prefix: Begins their identifiers, which end with their number from 1.
+        prefix: Prefix of their identifiers; their number from 1 follows.
     """
     return fill(
         "report/templates/findings.html",
@@ -75,32 +75,32 @@ def _heading(findings: Sequence[Finding]) -> str:
 
 
 def instruction(text: str) -> Markup:
-    """Return what to do next, its quoted commands set as code that can be copied.
+    """Return a next step, with its quoted commands as code that can be copied.
 
-    What has several words is a command; a single word is a name, set as code without a button.
+    A quotation of several words is a command; a single word is a name, code without a button.
     """
     return fill("report/templates/instruction.html", parts=_QUOTED.split(text))
 
 
 def _evidence(finding: Finding) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the figures behind a finding: what reads well on a line, and the others."""
+    """Return the evidence of a finding: figures that fit on a line, and the others."""
     known = {name: value for name, value in finding.evidence.items() if value is not None}
     short = {name: value for name, value in known.items() if is_short(value)}
     return short, {name: value for name, value in known.items() if name not in short}
 
 
 def machine_section(run: Run) -> Markup:
-    """Return the fingerprint taken before the run, and what had changed or aged after it."""
+    """Return the fingerprint before the run, and what had changed or aged after it."""
     return fill("report/templates/machine.html", run=run, line=machine_words(run))
 
 
 def machine_words(run: Run) -> str:
-    """Return what the machine and the devices under its first target are, in one line."""
+    """Return the machine and the devices of the first target in one line."""
     return fingerprint_words(run.fingerprint_before)
 
 
 def fingerprint_words(fingerprint: Fingerprint) -> str:
-    """Return machine and devices of a fingerprint in one line; empty where none was taken."""
+    """Return machine and devices of a fingerprint in one line; empty if none was taken."""
     machine = fingerprint.machine
     memory = f"{format_size(machine.memory_bytes)} memory" if machine.memory_bytes else ""
     kernel = f"Linux {machine.kernel}" if machine.kernel else ""
@@ -109,20 +109,20 @@ def fingerprint_words(fingerprint: Fingerprint) -> str:
 
 
 def machines_section(runs: Sequence[tuple[str, Run]]) -> Markup:
-    """Return the fingerprints of runs by their names, folded; nothing where there is none."""
+    """Return the fingerprints of runs by their names, collapsed; empty without any."""
     line = "; ".join(dict.fromkeys(filter(None, (machine_words(run) for _, run in runs))))
     return fill("report/templates/machines.html", runs=runs, line=line)
 
 
 def is_blank(value: object) -> bool:
-    """Return whether a fact could not be read or is not there."""
+    """Return whether a fact is unknown or absent."""
     if isinstance(value, Mapping):
         return all(is_blank(item) for item in value.values())
     return value is None or value in ("", [], ())
 
 
 def blank_names(facts: Mapping[str, object]) -> list[str]:
-    """Return the names of the facts that are not there."""
+    """Return the names of the absent facts."""
     return [fact_name(name) for name, value in facts.items() if is_blank(value)]
 
 
@@ -136,14 +136,14 @@ def study_section(run: Run) -> Markup:
 
 
 def studies_section(runs: Sequence[tuple[str, Run]]) -> Markup:
-    """Return the studies of runs by their names, folded."""
+    """Return the studies of runs by their names, collapsed."""
     studies = [(name, study_parts(run)) for name, run in runs]
     names = dict.fromkeys(run.study_name for _, run in runs)
     return fill("report/templates/studies.html", studies=studies, line=", ".join(names))
 
 
 def study_parts(run: Run) -> Markup:
-    """Return how a run was started, and its study as a file; a long one is folded."""
+    """Return how a run was started, and its study as a file; a long one is collapsed."""
     text = to_toml(run.study)
     lines = text.count("\n")
     is_long = lines > _LINES_SHOWN_MAX
@@ -189,7 +189,7 @@ def _key(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a basic string: TOML's escapes are those of JSON, and it wants DEL escaped too."""
+    """Return a basic string: TOML has the escapes of JSON, and requires one for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -218,7 +218,7 @@ _FORMATS: Final = {
 
 
 def origin_section(origin: Origin) -> Markup:
-    """Return the source, its format, and what of it could not be taken over."""
+    """Return the source, its format, and what could not be imported."""
     facts = {
         "File": origin.file,
         "Written by": origin.tool,
@@ -243,7 +243,7 @@ _STATUS = {
 
 
 def status_words(run: Run) -> str:
-    """Return that a run is not complete; empty where it is."""
+    """Return the status of an incomplete run as a sentence; empty for a complete one."""
     return _STATUS.get(run.status, "")
 
 
@@ -269,7 +269,7 @@ def particulars(summary: Summary) -> dict[str, str]:
 
 
 def _extent(summary: Summary) -> str:
-    """Return how much was measured; of an imported run as much as its source tells."""
+    """Return how much was measured, for an imported run as far as its source states it."""
     samples = [sample for part in summary.cells for sample in part.samples]
     rounds = max((len(part.samples) for part in summary.cells), default=0)
     reported = [format_plural(len(summary.cells), "test")]
@@ -285,7 +285,7 @@ def _extent(summary: Summary) -> str:
 
 
 def _target(run: Run, label: str) -> str:
-    """Return a target's label and what it is: path, file system and the devices at the bottom."""
+    """Return a target's label, path, file system and physical devices."""
     targets = entries(run.study, "target")
     placed = {each.get("label"): str(each.get("path") or "") for each in targets}
     found = run.fingerprint_before.target_of(label)
@@ -302,10 +302,9 @@ _RULES_SHOWN_MAX = 60
 
 
 def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> list[Markup]:
-    """Return the part of the tables on steady state; nothing where no state was reported.
+    """Return the tables on steady state; empty without any states.
 
-    What every rule says is shown of the timelines that change; of all others only how many there
-    are, as nothing happens in them.
+    Timelines with changes are shown with the results of every rule, the others are only counted.
     """
     if not states:
         return []
@@ -322,7 +321,7 @@ def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) 
 
 
 def thresholds_section(results: Sequence[ThresholdResult]) -> Markup:
-    """Return one line for each threshold, in the study's order; nothing where it has none."""
+    """Return one line for each threshold, in the study's order; empty without thresholds."""
     return fill(
         "report/templates/thresholds.html", results=results, heading=_thresholds_heading(results)
     )

@@ -1,7 +1,4 @@
-"""The plain table: data first (headings and rows of text), drawn last.
-
-Terminal, Markdown export, notebook and page all show these.
-"""
+"""Plain tables of text, as terminal, Markdown export, notebook and page show them."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ HARDLY_KNOWN = "over ± 100 %"
 
 INTERVALS: Final = frozenset({"±", "95 %"})
 ANSWERS: Final = frozenset({"Answer", "Ratio", "Change", "Limit"})
-"""Columns that a table is read for: they are left out last."""
+"""The most important columns, which are left out last."""
 LESS_INFORMATIVE: Final = ("p99.9", "Skipped", "Blocks", "max", "MB/s", "mean", "p90", "p50")
 """Columns that a narrow terminal leaves out first, in this order."""
 _LABEL_MIN: Final = 20
-"""Labels are clipped to no less."""
+"""The least length to which labels are clipped."""
 _INDENT: Final = "  "
-"""Of rows below the line that holds their first label."""
+"""Indentation of rows below the line with their first label."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -44,11 +41,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """One table.
 
     Attributes:
-        id: Unique within a summary, made of kind, target and what else tells it apart.
-        title: What it shows.
-        labels: How many columns, from the left, name the row; the others hold figures.
+        id: Unique within a summary.
+        title: Its heading.
+        labels: Number of columns, from the left, that name the row; the others contain figures.
         headers: One for each column.
-        groups: Headings above the headers, which cover all columns; empty where there are none.
+        groups: Headings above the headers, which cover all columns; empty for none.
         rows: As many texts as headers, none of them empty.
     """
 
@@ -61,21 +58,21 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_empty(table: Table) -> Table:
-    """Return a table without those columns of figures that hold none in any row."""
+    """Return a table without the columns of figures that are empty in all rows."""
     kept = [
-        place
-        for place in range(len(table.headers))
-        if place < table.labels or any(row[place] != NO_FIGURE for row in table.rows)
+        index
+        for index in range(len(table.headers))
+        if index < table.labels or any(row[index] != NO_FIGURE for row in table.rows)
     ]
     return msgspec.structs.replace(
         table,
-        headers=[table.headers[place] for place in kept],
-        rows=[[row[place] for place in kept] for row in table.rows],
+        headers=[table.headers[index] for index in kept],
+        rows=[[row[index] for index in kept] for row in table.rows],
     )
 
 
 def first_rows(table: Table, rows_max: int) -> Table:
-    """Return a table with at most so many of its rows."""
+    """Return a table with its first rows only."""
     return msgspec.structs.replace(table, rows=table.rows[:rows_max])
 
 
@@ -84,10 +81,10 @@ def as_text(table: Table, width: int | None = None) -> str:
 
     Args:
         table: The table.
-        width: Columns that it may take; None for as many as it needs. Of a table that is wider,
-            figures are left out, the least informative first and each with its interval, and a
-            note names them. Labels are never left out; long ones are clipped. Where that is not
-            enough, the first label is a line above its rows, or each text has a line.
+        width: Maximum width in characters; None for no limit. Figures of a wider table are left
+            out, the least informative first and each with its interval, and a note names them.
+            Labels are never left out; long ones are clipped. If that is not enough, the first
+            label is a line above its rows, or each text has a line.
     """
     if width is None:
         return _drawn(table)
@@ -99,7 +96,7 @@ def as_text(table: Table, width: int | None = None) -> str:
 
 
 def _note(left_out: Sequence[str], width: int) -> str:
-    """Return which columns are not shown; empty where all are."""
+    """Return which columns are not shown; empty if all are."""
     if not left_out:
         return ""
     noun = "it" if len(left_out) == 1 else "them"
@@ -108,27 +105,27 @@ def _note(left_out: Sequence[str], width: int) -> str:
 
 
 def table_width(table: Table) -> int:
-    """Return how many columns the rows of a table take."""
+    """Return the width of a table's rows in characters."""
     widths = _widths(table)
     return max(len(_line(table, widths, table.headers)), sum(widths))
 
 
 def fitted(table: Table, width: int) -> tuple[Table, list[str]]:
-    """Return a table that is no wider than that, as far as possible, and what was left out."""
+    """Return a table that fits a width, as far as possible, and what was left out."""
     left_out: list[_Part] = []
-    narrow, places_left = table, list(range(len(table.headers)))
+    narrow, indexes_left = table, list(range(len(table.headers)))
     while not _fits(narrow, width):
         parts = _parts(narrow)
         if len(parts) < 2:  # the last figure stays
             break
-        name, places = min(parts, key=lambda part: _importance(part, narrow.headers))
-        left_out.append((name, [places_left[place] for place in places]))
-        places_left = [each for at, each in enumerate(places_left) if at not in places]
-        narrow = _without(narrow, places)
-    for part in reversed(left_out[:-1]):  # there may be room for a narrow one again
+        name, indexes = min(parts, key=lambda part: _importance(part, narrow.headers))
+        left_out.append((name, [indexes_left[index] for index in indexes]))
+        indexes_left = [each for at, each in enumerate(indexes_left) if at not in indexes]
+        narrow = _without(narrow, indexes)
+    for part in reversed(left_out[:-1]):  # a narrow one may fit again
         others = [each for each in left_out if each is not part]
-        gone = {place for _, places in others for place in places}
-        if any(_column_of_doubt(table, place) in gone - {*part[1]} for place in part[1]):
+        gone = {index for _, indexes in others for index in indexes}
+        if any(_uncertainty_column(table, index) in gone - {*part[1]} for index in part[1]):
             continue
         wider = _without(table, [*gone])
         if _fits(wider, width):
@@ -136,10 +133,10 @@ def fitted(table: Table, width: int) -> tuple[Table, list[str]]:
     return _clipped(narrow, width), [name for name, _ in left_out]
 
 
-def _column_of_doubt(table: Table, place: int) -> int:
-    """Return the column of the interval of a figure; that of the figure where it has none."""
-    has_one = table.headers[place + 1 : place + 2] and table.headers[place + 1] in INTERVALS
-    return place + 1 if has_one else place
+def _uncertainty_column(table: Table, index: int) -> int:
+    """Return the column of a figure's interval; the figure's own column if it has none."""
+    has_one = table.headers[index + 1 : index + 2] and table.headers[index + 1] in INTERVALS
+    return index + 1 if has_one else index
 
 
 def _fits(table: Table, width: int) -> bool:
@@ -147,7 +144,7 @@ def _fits(table: Table, width: int) -> bool:
 
 
 def _clippable(table: Table) -> int:
-    """Return how many columns clipped labels would save."""
+    """Return how many characters clipped labels would save."""
     return sum(max(0, each - _LABEL_MIN) for each in _widths(table)[: table.labels])
 
 
@@ -167,52 +164,52 @@ def _clip(text: str, letters_max: int) -> str:
 
 
 _Part = tuple[str, list[int]]
-"""What is left out together: its name, and its columns."""
+"""Columns that are left out together: their name, and their indexes."""
 
 
 def _parts(table: Table) -> list[_Part]:
-    """Return what can be left out of a table: figures with their intervals, and groups of them."""
+    """Return the parts of a table that can be left out: figures with intervals, and groups."""
     found: dict[str, list[int]] = {}
     for first, group in _group_starts(table):
-        places = range(max(first, table.labels), first + group.columns)
-        figures_count = sum(table.headers[place] not in INTERVALS for place in places)
+        indexes = range(max(first, table.labels), first + group.columns)
+        figures_count = sum(table.headers[index] not in INTERVALS for index in indexes)
         if group.title:
-            found[group.title] = list(places)
-        for place in places:
-            header = table.headers[place]
+            found[group.title] = list(indexes)
+        for index in indexes:
+            header = table.headers[index]
             is_own = not group.title or (header in LESS_INFORMATIVE and figures_count > 1)
             if is_own and header not in INTERVALS:
-                found.setdefault(header, []).extend(_figure_places(table, place))
-    return [(name, places) for name, places in found.items() if places]
+                found.setdefault(header, []).extend(_figure_columns(table, index))
+    return [(name, indexes) for name, indexes in found.items() if indexes]
 
 
-def _figure_places(table: Table, place: int) -> list[int]:
+def _figure_columns(table: Table, index: int) -> list[int]:
     """Return a figure's column, with that of its interval unless another figure shares it."""
-    is_alone = place == table.labels or table.headers[place - 1] in INTERVALS
-    after = table.headers[place + 1 : place + 2]
-    return [place, place + 1] if is_alone and after and after[0] in INTERVALS else [place]
+    is_alone = index == table.labels or table.headers[index - 1] in INTERVALS
+    after = table.headers[index + 1 : index + 2]
+    return [index, index + 1] if is_alone and after and after[0] in INTERVALS else [index]
 
 
 def _importance(part: _Part, headers: Sequence[str]) -> tuple[int, int]:
-    """Return what is left out first as the smallest: known names in order, then from the right."""
-    name, places = part
+    """Return the sort key of leaving out: known names in order, then from the right."""
+    name, indexes = part
     if name in LESS_INFORMATIVE:
         return 0, LESS_INFORMATIVE.index(name)
-    is_answer = any(headers[place] in ANSWERS for place in places)
-    return (2 if is_answer else 1), -places[0]
+    is_answer = any(headers[index] in ANSWERS for index in indexes)
+    return (2 if is_answer else 1), -indexes[0]
 
 
-def _without(table: Table, places: Sequence[int]) -> Table:
-    kept = [place for place in range(len(table.headers)) if place not in places]
+def _without(table: Table, indexes: Sequence[int]) -> Table:
+    kept = [index for index in range(len(table.headers)) if index not in indexes]
     groups = [
-        Group(group.title, sum(first <= place < first + group.columns for place in kept))
+        Group(group.title, sum(first <= index < first + group.columns for index in kept))
         for first, group in _group_starts(table)
     ]
     return msgspec.structs.replace(
         table,
-        headers=[table.headers[place] for place in kept],
+        headers=[table.headers[index] for index in kept],
         groups=[group for group in groups if group.columns] if table.groups else [],
-        rows=[[row[place] for place in kept] for row in table.rows],
+        rows=[[row[index] for index in kept] for row in table.rows],
     )
 
 
@@ -262,9 +259,9 @@ def _stacked_lines(name: str, text: str, width: int, indent: int) -> list[str]:
 def _full_headers(table: Table) -> list[str]:
     """Return the headers, each with the title of its group."""
     return [
-        f"{group.title}, {table.headers[place]}" if group.title else table.headers[place]
+        f"{group.title}, {table.headers[index]}" if group.title else table.headers[index]
         for first, group in _group_starts(table)
-        for place in range(first, first + group.columns)
+        for index in range(first, first + group.columns)
     ]
 
 
@@ -290,7 +287,7 @@ def _widths(table: Table) -> list[int]:
 
 def _group_starts(table: Table) -> list[tuple[int, Group]]:
     groups = table.groups or [Group("", len(table.headers))]
-    starts = [sum(group.columns for group in groups[:place]) for place in range(len(groups))]
+    starts = [sum(group.columns for group in groups[:index]) for index in range(len(groups))]
     return list(zip(starts, groups, strict=True))
 
 
@@ -323,7 +320,7 @@ def rate_text(estimate: Estimate) -> str:
 
 
 def doubt_text(estimate: Estimate) -> str:
-    """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``.
+    """Return how certain a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``.
 
     What one round knows of itself alone says so: ``± 3 %, 1 round``; what another tool computed,
     that it is as reported; a median of rounds that scatter, their range.
@@ -341,7 +338,7 @@ def doubt_text(estimate: Estimate) -> str:
 
 
 def absent_text(latency: dict[str, Estimate]) -> str:
-    """Return what stands for a percentile that is not known: why, where it was measured here."""
+    """Return the text for an unknown percentile: the reason, if it was measured here."""
     is_reported = any(estimate.over == "reported" for estimate in latency.values())
     return NO_FIGURE if is_reported else TOO_FEW
 
@@ -349,7 +346,7 @@ def absent_text(latency: dict[str, Estimate]) -> str:
 def latency_text(
     latency: dict[str, Estimate], name: str, bounds: Mapping[str, AtLeast] | None = None
 ) -> str:
-    """Return a percentile with its doubt, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 4 ms)``.
+    """Return a percentile with its interval, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 4 ms)``.
 
     Where it is not known but has a lower bound, that stands in its place: ``at least 1.2 s``.
 

@@ -1,8 +1,8 @@
-"""The tables of a run: what the terminal shows and the Markdown export holds.
+"""The tables of a run, for terminal and Markdown.
 
-The matrix is laid out as bm-flash prints it: a row for each block size, a group of columns for
-each number of threads. Its third column says how sure the other two are, because in one cell
-bandwidth is IOPS times the block size and both are in the same doubt.
+The matrix has the layout of bm-flash: a row for each block size, a group of columns for each number
+of threads. The third column of a group is the uncertainty of the other two: within a cell,
+bandwidth is IOPS times the block size.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _START: Final = "0 s"
 
 
 def informative(states: Sequence[SteadyState]) -> list[SteadyState]:
-    """Return the states of which there is more to tell than that they are steady throughout."""
+    """Return the states other than a cell that is steady throughout."""
     return [
         state
         for state in states
@@ -57,7 +57,7 @@ def steady_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) ->
 
     Args:
         states: At least one.
-        cells: The cells that the states are of, and others.
+        cells: The cells of the states, and others.
     """
     names = {summary.cell.key: format_cell(summary.cell) for summary in cells}
     return Table(
@@ -82,7 +82,7 @@ def steady_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) ->
 
 
 def rules_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> Table:
-    """Return what each rule says of each state, with its sentence."""
+    """Return the result of each rule for each state."""
     names = {summary.cell.key: format_cell(summary.cell) for summary in cells}
     return Table(
         id="steady-rules",
@@ -104,13 +104,13 @@ def rules_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> 
 
 
 def _rate_unit(states: Sequence[SteadyState]) -> str:
-    """Return the unit that the rates of all phases have; a neutral word where they differ."""
+    """Return the unit of all rates; a neutral word if they differ."""
     units = {phase.rate.unit for state in states for phase in state.phases}
     return units.pop() if len(units) == 1 else "Per second"
 
 
 def _round_text(state: SteadyState) -> str:
-    """Return which round it is; nothing where time runs over rounds."""
+    """Return the number of the round as text; empty if time runs over rounds."""
     return "" if state.round is None else f", round {state.round + 1}"
 
 
@@ -128,18 +128,18 @@ __all__ = [
 PERCENTILES = ("p50", "p99", "p99.9")
 PERCENTILES_FEW = ("p50", "p99")
 LAYOUTS = "layouts"
-"""Stands for the target of a table that several layouts share, one below another."""
+"""Target of a table that several layouts share."""
 
 
 class _Figures(msgspec.Struct, frozen=True):
-    """Columns that every cell of a table fills, or says why it cannot."""
+    """Headers of a table's figures, and the function that returns a cell's texts for them."""
 
     headers: list[str]
     texts: Callable[[CellSummary], list[str]]
 
 
 def tables(summary: Summary) -> list[Table]:
-    """Return the tables of a run: for each kind of workload, one or more a target."""
+    """Return the tables of a run: one or more per kind of workload and target."""
     found: list[Table] = []
     for topic in topics():
         for kind, heading in topic.titles.items():
@@ -170,21 +170,21 @@ def _tabled(cells: Sequence[CellSummary]) -> dict[tuple[str, str], list[CellSumm
         for part in same
     }
 
-    def place(part: CellSummary) -> tuple[str, str]:
+    def target_and_workload(part: CellSummary) -> tuple[str, str]:
         target = LAYOUTS if part.cell.key in shared else part.cell.target
         return (target, part.cell.workload)
 
-    return grouped(cells, place)
+    return grouped(cells, target_and_workload)
 
 
 def _as_imported(table: Table) -> Table:
-    """Return a table of a foreign result, which nobody here can complete: cells are absent."""
+    """Return a table of an imported result, whose missing cells are absent, not unmeasured."""
     rows = [[ABSENT if text == NOT_MEASURED else text for text in row] for row in table.rows]
     return msgspec.structs.replace(table, rows=rows)
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """Return the runs of a results file, in the order given; those of the lab are marked."""
+    """Return the runs of a results file in the given order; those of the lab are marked."""
     from_lab = notices_of(runs)
     has_notes = any(run.note for run in runs)
     return Table(
@@ -219,7 +219,7 @@ def _note_text(note: str) -> str:
 def _rates(summary: CellSummary) -> list[str]:
     if summary.blank:
         return ["0", "0", summary.blank]
-    # Where all requests are of one size the two are equal but for rounding; IOPS then speak.
+    # If all requests have one size, the two intervals differ by rounding only; use that of IOPS.
     wider = max(
         summary.iops, summary.bandwidth, key=lambda part: round(part.half_width_share or 0.0, 3)
     )
@@ -244,9 +244,9 @@ _COMMIT_RATE = _Figures(["Commits/s", "±"], _commit_rate)
 
 
 def _with_latency(rates: _Figures, cells: Sequence[CellSummary]) -> _Figures:
-    """Return ``rates`` and the percentiles and maximum of what the cells' requests took.
+    """Return ``rates`` with percentiles and maximum of the cells' response times.
 
-    Where a cell has requests of several kinds, each kind has columns of its own, and fewer.
+    If a cell has requests of several kinds, each kind has fewer columns of its own.
     """
     if all(len(part.latency) <= 1 for part in cells):
         names = (*PERCENTILES, "max")
@@ -262,7 +262,7 @@ def _with_latency(rates: _Figures, cells: Sequence[CellSummary]) -> _Figures:
 
 
 def _latency_texts(summary: CellSummary, kinds: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return each percentile of each kind; of a cell without the kind, that there is none."""
+    """Return each percentile of each kind; a dash for a kind that the cell lacks."""
     if not kinds:
         return [NO_FIGURE] * len(names)
     return [
@@ -291,7 +291,7 @@ def _factor_texts(names: Sequence[str], values: Sequence[FactorValue | None]) ->
 
 
 def _factor_header(name: str, like: CellSummary) -> str:
-    """Return the heading of a factor's column, in a table of cells like this one."""
+    """Return the heading of a factor's column, in a table of cells such as this one."""
     if name == "threads" and like.cell.kind == "commit":
         return "Committers"
     if name == "target" and (noun := _target_noun(like)):
@@ -300,7 +300,7 @@ def _factor_header(name: str, like: CellSummary) -> str:
 
 
 def _target_noun(summary: CellSummary) -> str:
-    """Return what the target of a cell is called where it is no plain target."""
+    """Return the noun for the target of a cell if it is not a plain target."""
     return next(filter(None, (topic.target_noun(summary) for topic in topics())), "")
 
 
@@ -325,10 +325,10 @@ def _listed(
     targets = list(dict.fromkeys(part.cell.target for part in cells))
     others = [name for name in names if name != "target"]
 
-    def place(part: CellSummary) -> tuple[int, tuple[tuple[bool, float, str], ...]]:
+    def order(part: CellSummary) -> tuple[int, tuple[tuple[bool, float, str], ...]]:
         return targets.index(part.cell.target), _sorting(_values(part, others))
 
-    ordered = sorted(cells, key=place)
+    ordered = sorted(cells, key=order)
     table = Table(
         id=table_id,
         title=title,
@@ -350,7 +350,7 @@ def _by_block_size(
 ) -> Table:
     """Return a row for each block size and a group of columns for each value of ``across``.
 
-    Of several targets each has its own rows, in their order.
+    Several targets have rows of their own, in their order.
     """
     targets = list(dict.fromkeys(part.cell.target for part in cells))
     labels = ["target"] if len(targets) > 1 else []
@@ -367,7 +367,7 @@ def _by_block_size(
         size = _factor_text("block_size_bytes", size_bytes)
         return [*([target] if labels else []), size, *(text for part in texts for text in part)]
 
-    places = {(targets.index(target), size_bytes) for target, size_bytes, _ in found}
+    pairs = {(targets.index(target), size_bytes) for target, size_bytes, _ in found}
     return Table(
         id=table_id,
         title=title,
@@ -380,7 +380,7 @@ def _by_block_size(
             Group("", len(labels) + 1),
             *(Group(_across_title(across, values), len(figures.headers)) for values in columns),
         ],
-        rows=[row(targets[place], size_bytes) for place, size_bytes in sorted(places)],
+        rows=[row(targets[index], size_bytes) for index, size_bytes in sorted(pairs)],
     )
 
 
@@ -398,7 +398,7 @@ def _across_title(names: Sequence[str], values: Sequence[FactorValue | None]) ->
 
 
 def _matrix(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
-    """Return the table of bm-flash, one for reads, one for writes, one for each further factor."""
+    """Return tables in the layout of bm-flash: for reads, for writes, for each further factor."""
     apart = ["operation", *varying(cells, ("operation", "block_size_bytes", "threads", "target"))]
     parts = grouped(cells, lambda part: _values(part, apart))
     return [
@@ -432,24 +432,24 @@ def _single(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Tab
 
 
 def start_bytes(summary: CellSummary) -> int:
-    """Return where a cell's range of addresses begins, in bytes from the target's start."""
+    """Return the start of a cell's address range, in bytes from the target's start."""
     return summary.cell.parsed.range.start_bytes
 
 
 def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
-    """Return for each curve over the range its two ends, its middle and its extremes."""
+    """Return the ends, the middle and the extremes of each curve over the address range."""
     apart = varying(cells, ("zone",)) or ["operation"]
     rows = []
     for values, timeline in grouped(cells, lambda part: _values(part, apart)).items():
         labels = _factor_texts(apart, values)
-        rows += [[*labels, place, *figures] for place, figures in _timeline(timeline)]
+        rows += [[*labels, position, *figures] for position, figures in _timeline(timeline)]
     table = Table(
         id=table_id,
         title=title,
         labels=len(apart) + 2,
         headers=[
             *(_factor_header(name, cells[0]) for name in apart),
-            "Place", "Offset", *_RATES.headers, "p50",
+            "Position", "Offset", *_RATES.headers, "p50",
         ],
         rows=rows,
     )  # fmt: skip
@@ -457,11 +457,11 @@ def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]
 
 
 def _timeline(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
-    """Return the telling places of one curve over the address range, with their figures."""
+    """Return notable positions of one curve over the address range, with their figures."""
     ordered = sorted(cells, key=start_bytes)
     slowest = min(ordered, key=lambda part: part.iops.value)
     fastest = max(ordered, key=lambda part: part.iops.value)
-    places = {
+    positions = {
         "start": ordered[0],
         "middle": ordered[len(ordered) // 2],
         "end": ordered[-1],
@@ -469,8 +469,8 @@ def _timeline(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
         "fastest": fastest,
     }
     return [
-        (place, [format_size(start_bytes(part)), *_rates(part), _median_text(part)])
-        for place, part in places.items()
+        (position, [format_size(start_bytes(part)), *_rates(part), _median_text(part)])
+        for position, part in positions.items()
     ]
 
 

@@ -15,7 +15,7 @@ from seatrial.stats.model import Finding
 from seatrial.study.wrapping import wrap
 
 WIDTH: Final = 100
-"""Without a terminal, as in a pipe."""
+"""Default width without a terminal, as in a pipe."""
 WIDTH_MIN: Final = 60
 WIDTH_MAX: Final = 200
 SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
@@ -23,10 +23,10 @@ SEVERITY_COLOURS: Final = {"critical": "red", "warning": "yellow"}
 
 
 def text_width(otherwise: int = WIDTH) -> int:
-    """Return the columns that text may take: the terminal's, or $COLUMNS, 60 to 200.
+    """Return the width of text: the terminal's, or $COLUMNS, 60 to 200 characters.
 
     Args:
-        otherwise: Columns where standard output is no terminal.
+        otherwise: Width if standard output is not a terminal.
     """
     if not os.environ.get("COLUMNS") and not sys.stdout.isatty():
         return otherwise
@@ -39,7 +39,7 @@ _NOTHING: Final = " "
 
 
 def bars(values: Collection[float]) -> str:
-    """Return one sign a value, as high as its share of the largest; blank for zero."""
+    """Return one bar character per value, scaled to the largest; blank for zero."""
     highest = max(values, default=0)
     return "".join(_bar(value / highest) if value > 0 else _NOTHING for value in values)
 
@@ -54,12 +54,12 @@ def is_coloured() -> bool:
 
 
 def wrapped(text: str, initial: str = "", subsequent: str | None = None) -> str:
-    """Return a text wrapped at the terminal's width, with no figure broken.
+    """Return a text wrapped at the terminal's width, without breaks inside figures.
 
     Args:
         text: One paragraph.
-        initial: What the first line begins with.
-        subsequent: What the others begin with; blanks as wide as ``initial`` unless given.
+        initial: Prefix of the first line.
+        subsequent: Prefix of the others; blanks as wide as ``initial`` by default.
     """
     lines = wrap(text, text_width(), initial=initial, subsequent=subsequent)
     return "\n".join(lines) or initial.rstrip()

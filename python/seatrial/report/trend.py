@@ -14,7 +14,7 @@ from markupsafe import Markup
 from seatrial.findings.tile import Tile
 from seatrial.results.model import Run
 from seatrial.stats.model import Estimate
-from seatrial.stats.steady.change_points import CHANCE_MAX, best_split, change_points
+from seatrial.stats.steady.change_points import CHANCE_MAX, change_points, likeliest_change
 from seatrial.stats.wording import format_interval, format_value, moment
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trends(runs: Sequence[tuple[Run, Sequence[Tile]]]) -> list[Trend]:
-    """Return the figures that at least two of several runs have, as the newest run orders them.
+    """Return the figures that at least two runs have, in the order of the newest run.
 
     Args:
         runs: Runs of one study on one target and machine with their tiles, the oldest first.
@@ -141,12 +141,12 @@ def trends(runs: Sequence[tuple[Run, Sequence[Tile]]]) -> list[Trend]:
 def level_changes(values: Sequence[float]) -> list[int]:
     """Return the indices at which the level of a figure changes significantly, in order.
 
-    PELT first; where it proposes nothing, as in a series of less than some twenty runs, the series
-    is divided at its most likely place while noise makes such a change in 1 % of the cases at most
-    (binary segmentation).
+    PELT proposes changes. If it proposes none, as in a series of fewer than about twenty runs, the
+    series is divided at its most likely change while noise makes such a change in 1 % of the cases
+    at most (binary segmentation).
 
     Args:
-        values: Of runs in order, all above 0. There is none in fewer than six.
+        values: Of runs in order, all above 0; fewer than six have no changes.
     """
     import numpy as np  # noqa: PLC0415 - only where runs were repeated
 
@@ -155,14 +155,14 @@ def level_changes(values: Sequence[float]) -> list[int]:
 
 
 def _divided(values: Array, first: int) -> list[int]:
-    split = best_split(values)
-    if split is None or split.chance > CHANCE_MAX:
+    change = likeliest_change(values)
+    if change is None or change.chance > CHANCE_MAX:
         return []
-    place = split.place
+    index = change.index
     return [
-        *_divided(values[:place], first),
-        first + place,
-        *_divided(values[place:], first + place),
+        *_divided(values[:index], first),
+        first + index,
+        *_divided(values[index:], first + index),
     ]
 
 

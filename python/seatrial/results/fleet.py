@@ -39,12 +39,12 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class Reachability(msgspec.Struct, frozen=True, kw_only=True):
     """What a host sees at a path or an address.
 
     Attributes:
         place: The path or address, as given.
-        obstacle: Why it cannot be used, as a phrase; empty where it can.
+        obstacle: Why it cannot be used, as a phrase; empty if it can.
         source: What is mounted there, such as ``server:/export`` or ``/dev/sda1``; empty for an
             address.
         filesystem: Type of the file system; empty for an address.

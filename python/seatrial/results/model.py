@@ -6,18 +6,25 @@ never stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from seatrial import _core
 from seatrial.fingerprint import Fingerprint, FingerprintAfter
-from seatrial.processes import Owner
+from seatrial.processes import OwnerProcess
 from seatrial.published import AS_KEPT, HIDDEN, Amount, Count, one_of
 from seatrial.results.cache import CacheRecord
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.replay import STATEMENTS, ReplayRecord
 from seatrial.study.cell import Cell
+
+
+def merged_histogram(histograms: Iterable[_core.Histogram]) -> _core.Histogram:
+    """Return one histogram with the entries of all, merged exactly; empty without any."""
+    return reduce(_core.Histogram.merged, histograms, _core.Histogram.of([]))
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,7 +302,7 @@ class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
         at_s: From the sample's start; after its end for later events.
         what: The kind of event.
         leg: Which leg, from 1; 0 for the whole array.
-        member: The drive, by the backend's name; empty where none is concerned.
+        member: The drive, by the backend's name; empty if none is concerned.
         detail: Details, as a phrase.
         missing: Failed or missing drives of the leg from then on, by its backend; None where
             unknown.
@@ -325,7 +332,7 @@ class LayoutRecord(msgspec.Struct, frozen=True, kw_only=True):
             the file system was created; 0 without one.
         usable_bytes: Capacity of the array, or of the file system on it.
         facts: Facts reported by the backend, by name, such as ``metadata`` or ``bitmap``.
-        misaligned: What is misaligned, as sentences; empty where nothing is.
+        misaligned: What is misaligned, as sentences; empty if nothing is.
         members: I/O of each drive during the sample, by path: ``reads``, ``writes``,
             ``flushes`` (requests), ``read_bytes``, ``write_bytes``, ``busy_ns``.
         roles: Role of each drive, by path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``.
@@ -474,7 +481,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint_before: Annotated[Fingerprint, AS_KEPT] = Fingerprint()
     fingerprint_after: Annotated[FingerprintAfter, AS_KEPT] = FingerprintAfter()
     seatrial_version: str
-    process: Annotated[Owner | None, HIDDEN] = None
+    process: Annotated[OwnerProcess | None, HIDDEN] = None
     edited_at: Annotated[float | None, HIDDEN] = None
 
 

@@ -72,12 +72,12 @@ def pack_timeline(timeline: Timeline) -> bytes:
     """Return the slices of a timeline as one blob, without ``slice_ns``."""
     slices = timeline.slices
     operations = sorted({part.operation for part in slices})
-    place = {operation: position for position, operation in enumerate(operations)}
+    index = {operation: position for position, operation in enumerate(operations)}
     before = [0, *(part.index for part in slices)]
     columns = _Columns(
         operations=operations,
         index_steps=[part.index - last for part, last in zip(slices, before, strict=False)],
-        operation=[place[part.operation] for part in slices],
+        operation=[index[part.operation] for part in slices],
         completed=[part.completed for part in slices],
         transferred_bytes=[part.transferred_bytes for part in slices],
         response=[part.response for part in slices],
@@ -91,7 +91,7 @@ def unpack_timeline(slice_ns: int, blob: bytes) -> Timeline:
         columns = msgspec.msgpack.decode(_inflate(blob), type=_Columns)
         rows = zip(
             accumulate(columns.index_steps),
-            [columns.operations[place] for place in columns.operation],
+            [columns.operations[index] for index in columns.operation],
             columns.completed,
             columns.transferred_bytes,
             columns.response,

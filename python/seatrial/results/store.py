@@ -22,7 +22,7 @@ import msgspec
 
 from seatrial.errors import FullResultsFileError, RefusedError, ResultsFileError, UsageError
 from seatrial.fingerprint import Fingerprint, FingerprintAfter, Target
-from seatrial.processes import Owner
+from seatrial.processes import OwnerProcess
 from seatrial.results import opening, rows
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
@@ -206,12 +206,12 @@ class ResultsFile:
             ResultsFileError: Missing, not ours, of a newer schema, damaged, locked or in a folder
                 that is not writable.
         """
-        place = Path(path)
+        file = Path(path)
         if read_only:
-            return cls(place, opening.reader(place))
-        is_new = not place.exists()
-        store = cls(place, opening.writer(place, create=create), is_new=is_new)
-        store._identity = identity_of(place)
+            return cls(file, opening.reader(file))
+        is_new = not file.exists()
+        store = cls(file, opening.writer(file, create=create), is_new=is_new)
+        store._identity = identity_of(file)
         return store
 
     @property
@@ -253,7 +253,7 @@ class ResultsFile:
             ResultsFileError: A run with this id exists already.
         """
         if run.status == rows.RUNNING:
-            run = msgspec.structs.replace(run, process=Owner.current().without_host())
+            run = msgspec.structs.replace(run, process=OwnerProcess.current().without_host())
         with self._writing():
             self._insert_run(run)
 
@@ -292,7 +292,7 @@ class ResultsFile:
             RefusedError: Another process is measuring it.
             ResultsFileError: The run does not exist.
         """
-        own = Owner.current().without_host()
+        own = OwnerProcess.current().without_host()
         for run in self.runs():
             if run.id == run_id and run.status == rows.RUNNING and run.process != own:
                 raise _still_running(run)
@@ -440,7 +440,7 @@ class ResultsFile:
             new = None
             try:
                 new = copy_to(folder, former_path, former)
-                self._go_on_in(new)
+                self._continue_in(new)
                 self._add_sample(run_id, sample)
             except (OSError, sqlite3.Error, ResultsFileError):
                 if self._connection is not former:
@@ -560,9 +560,9 @@ class ResultsFile:
         new = rescue(self.path, self._connection)
         # It stays open: closing it would remove files of its name that may be another's.
         self._lost.append((self.path, self._connection))
-        self._go_on_in(new)
+        self._continue_in(new)
 
-    def _go_on_in(self, path: Path) -> None:
+    def _continue_in(self, path: Path) -> None:
         """Switch to another file, which has the content of this one."""
         self._connection = opening.writer(path, create=False)
         self.path = path
@@ -588,8 +588,8 @@ class ResultsFile:
 
     def _insert(self, table: str, columns: rows.Columns) -> int:
         names = ", ".join(columns)
-        places = ", ".join(f":{name}" for name in columns)
-        statement = f"INSERT INTO {table} ({names}) VALUES ({places})"  # noqa: S608 - our names
+        values = ", ".join(f":{name}" for name in columns)
+        statement = f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - our names
         return int(self._connection.execute(statement, columns).lastrowid or 0)
 
     def _insert_run(self, run: Run) -> None:

@@ -220,7 +220,7 @@ def block_values(values: Array) -> float:
     covariances = _autocovariances(values, math.ceil(math.sqrt(count)) + 5)
     if covariances[0] <= 0:
         return 1.0
-    reach = _reach(covariances / covariances[0], count)
+    reach = _window_lags(covariances / covariances[0], count)
     lags = np.arange(1, reach + 1)
     window = np.clip(2 * (1 - lags / reach), 0, 1)
     weighted = window * covariances[1 : reach + 1]
@@ -247,7 +247,7 @@ def _autocovariances(values: Array, lag_max: int) -> Array:
     return np.fft.irfft(transform * transform.conj())[: lag_max + 1] / count
 
 
-def _reach(correlations: Array, count: int) -> int:
+def _window_lags(correlations: Array, count: int) -> int:
     """Return the width of the window in lags, at least 1."""
     import numpy as np  # noqa: PLC0415
 

@@ -38,7 +38,7 @@ from seatrial.stats.estimate import (
     t_of,
     variance,
 )
-from seatrial.stats.running import Running, response_histogram, running
+from seatrial.stats.running import RunningPhase, response_histogram, running
 from seatrial.stats.timeline import (
     SLICES_MIN,
     is_long_enough,
@@ -49,9 +49,9 @@ from seatrial.stats.timeline import (
 )
 from seatrial.stats.wording import DATABASE_OPERATIONS, STATEMENT
 from seatrial.topic import topic_of
+from seatrial.units import NS_PER_S
 
 _OWN_ENGINES = ("psync", "io_uring")
-_NS_PER_S = 1e9
 
 
 def unanswered(sample: Sample) -> int:
@@ -99,7 +99,7 @@ def percentile_ns_min(
 
     slower = math.floor((1 - percent / 100) * (completed + unanswered(sample)) + 1e-9) + 1
     low_ns = 0
-    high_ns = 1 + max(histogram.max_ns, in_flight_ns, round(sample.duration_s * _NS_PER_S))
+    high_ns = 1 + max(histogram.max_ns, in_flight_ns, round(sample.duration_s * NS_PER_S))
     while high_ns - low_ns > 1:
         middle_ns = (low_ns + high_ns) // 2
         is_reached = waiting(middle_ns) >= slower
@@ -125,7 +125,7 @@ def _skipped_waiting(sample: Sample) -> Callable[[int], float]:
     dispersion = 2 * burst - 1
 
     def waiting(wait_ns: int) -> float:
-        due = wait_ns / _NS_PER_S * rate_per_s
+        due = wait_ns / NS_PER_S * rate_per_s
         due += group + (4 * math.sqrt(due * dispersion) if is_random else 0)
         return max(0.0, skipped - due) if rate_per_s > 0 else 0.0
 
@@ -141,8 +141,8 @@ def _in_flight_wait_ns_min(sample: Sample) -> int:
     limit_s = sample.cell.parsed.limit.duration_s
     if limit_s is None:
         return 0
-    limit_ns = round(limit_s * _NS_PER_S)
-    last_end_ns = round(sample.duration_s * _NS_PER_S)
+    limit_ns = round(limit_s * NS_PER_S)
+    last_end_ns = round(sample.duration_s * NS_PER_S)
     return max(0, sample.oldest_in_flight_ns - limit_ns, last_end_ns - limit_ns)
 
 
@@ -153,14 +153,14 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-def with_rate(estimate: Estimate, sample: Sample, phase: Running) -> Estimate:
+def with_rate(estimate: Estimate, sample: Sample, phase: RunningPhase) -> Estimate:
     """Return a rate measured once with the interval of its timeline, where possible."""
     if not _is_known(sample, phase):
         return estimate
     return _with_mean(estimate, _grouped(slice_counts(sample), sample, phase))
 
 
-def with_bandwidth(estimate: Estimate, sample: Sample, phase: Running) -> Estimate:
+def with_bandwidth(estimate: Estimate, sample: Sample, phase: RunningPhase) -> Estimate:
     """Return a bandwidth measured once with the interval of its timeline."""
     if not _is_known(sample, phase):
         return estimate
@@ -169,7 +169,7 @@ def with_bandwidth(estimate: Estimate, sample: Sample, phase: Running) -> Estima
 
 
 def with_latency(
-    figures: dict[str, Estimate], sample: Sample, kind: str, phase: Running
+    figures: dict[str, Estimate], sample: Sample, kind: str, phase: RunningPhase
 ) -> dict[str, Estimate]:
     """Return response times measured once with the intervals of their timeline.
 
@@ -187,21 +187,21 @@ def with_latency(
 class _Entries:
     """The response times of one kind in a running phase, by slice."""
 
-    def __init__(self, sample: Sample, kind: str, phase: Running) -> None:
+    def __init__(self, sample: Sample, kind: str, phase: RunningPhase) -> None:
         import numpy as np  # noqa: PLC0415
 
         self.histogram = response_histogram(sample, kind, phase)
         self.slices = whole_slices(sample) - phase.from_slice
-        places, lower_ns, counts = [], [], []
+        indexes, lower_ns, counts = [], [], []
         for part in sample.timeline.slices:
             if part.operation == kind and part.index >= phase.from_slice:
                 lower, _, held = Histogram.decode(part.response).buckets()
                 # Completions after the last whole slice are added to it.
-                place = min(part.index - phase.from_slice, self.slices - 1)
-                places += [place] * len(held)
+                index = min(part.index - phase.from_slice, self.slices - 1)
+                indexes += [index] * len(held)
                 lower_ns += lower
                 counts += held
-        self.places = np.array(places, dtype=np.int64)
+        self.indexes = np.array(indexes, dtype=np.int64)
         self.lower_ns = np.array(lower_ns, dtype=float)
         self.counts = np.array(counts, dtype=float)
         self.count = int(self.counts.sum())
@@ -210,7 +210,7 @@ class _Entries:
     def _summed(self, weights: Array) -> Array:
         import numpy as np  # noqa: PLC0415
 
-        return np.bincount(self.places, weights=weights, minlength=self.slices).astype(float)
+        return np.bincount(self.indexes, weights=weights, minlength=self.slices).astype(float)
 
     def with_interval(self, name: str, estimate: Estimate) -> Estimate:
         """Return a percentile or the mean with its interval; a maximum is unchanged."""
@@ -240,15 +240,15 @@ class _Entries:
         half = half_width_of_mean(departing - departing.mean())
         if half is None:
             return estimate
-        return _around(estimate, half / self.by_slice.mean())
+        return _by_factor(estimate, half / self.by_slice.mean())
 
 
-def _is_known(sample: Sample, phase: Running) -> bool:
+def _is_known(sample: Sample, phase: RunningPhase) -> bool:
     """Return whether a running phase has enough slices for an interval."""
     return is_long_enough(sample) and whole_slices(sample) - phase.from_slice >= SLICES_MIN
 
 
-def _grouped(values: Array, sample: Sample, phase: Running) -> Array:
+def _grouped(values: Array, sample: Sample, phase: RunningPhase) -> Array:
     """Return sums over the steps of the sample's series, from its running phase on."""
     group = series_of(sample).slices_per_step
     own = values[phase.from_slice :]
@@ -265,10 +265,10 @@ def _with_mean(estimate: Estimate, values: Array) -> Estimate:
     half = half_width_of_mean(values)
     if half is None or mean <= 0:
         return estimate
-    return _around(estimate, estimate.value * half / mean)
+    return _by_factor(estimate, estimate.value * half / mean)
 
 
-def _around(estimate: Estimate, half_width: float) -> Estimate:
+def _by_factor(estimate: Estimate, half_width: float) -> Estimate:
     """Return an interval by a factor, so that it cannot extend below zero."""
     if estimate.value <= 0:
         return estimate
@@ -374,7 +374,9 @@ def counted(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in ordered if sample.status == "complete"] or ordered
 
 
-def rate_estimate(samples: Sequence[Sample], phases: Sequence[Running] | None = None) -> Estimate:
+def rate_estimate(
+    samples: Sequence[Sample], phases: Sequence[RunningPhase] | None = None
+) -> Estimate:
     """Return completed requests per second (``IOPS``; ``commits/s``; ``tps`` on a database).
 
     Args:
@@ -391,7 +393,7 @@ def rate_estimate(samples: Sequence[Sample], phases: Sequence[Running] | None = 
 
 
 def bandwidth_estimate(
-    samples: Sequence[Sample], phases: Sequence[Running] | None = None
+    samples: Sequence[Sample], phases: Sequence[RunningPhase] | None = None
 ) -> Estimate:
     """Return bytes transferred per second (``B/s``); arguments as the rate's."""
     phases = phases_of(samples) if phases is None else phases
@@ -403,7 +405,7 @@ def bandwidth_estimate(
     return with_bandwidth(estimate, samples[0], phases[0]) if len(samples) == 1 else estimate
 
 
-def rate_spread(samples: Sequence[Sample], phases: Sequence[Running]) -> Spread | None:
+def rate_spread(samples: Sequence[Sample], phases: Sequence[RunningPhase]) -> Spread | None:
     """Return the distribution of the rates of the rounds; None when measured once."""
     if len(samples) < 2:
         return None
@@ -421,7 +423,7 @@ def rate_spread(samples: Sequence[Sample], phases: Sequence[Running]) -> Spread 
     )
 
 
-def phases_of(samples: Sequence[Sample]) -> list[Running]:
+def phases_of(samples: Sequence[Sample]) -> list[RunningPhase]:
     """Return the running phase of each sample."""
     return [running(sample) for sample in samples]
 
@@ -440,7 +442,7 @@ def rate_unit(sample: Sample) -> str:
     return "commits/s" if sample.cell.operation == "commit" else "IOPS"
 
 
-def _count_resolution_share(phases: Sequence[Running]) -> float:
+def _count_resolution_share(phases: Sequence[RunningPhase]) -> float:
     """Return half a request relative to a round: the resolution of a rate from counts."""
     completed_mean = statistics.fmean(phase.completed for phase in phases)
     return min(1.0, 0.5 / completed_mean) if completed_mean > 0 else 0.0
@@ -468,7 +470,7 @@ def entries_needed(percent: float) -> int:
 
 
 def latency_estimates(
-    samples: Sequence[Sample], phases: Sequence[Running] | None = None
+    samples: Sequence[Sample], phases: Sequence[RunningPhase] | None = None
 ) -> dict[str, dict[str, Estimate]]:
     """Return response times (ns) by operation kind and name, as ``CellSummary.latency`` has them.
 
@@ -491,7 +493,7 @@ def latency_estimates(
 def latency_at_least(
     latency: Mapping[str, Mapping[str, Estimate]],
     samples: Sequence[Sample],
-    phases: Sequence[Running],
+    phases: Sequence[RunningPhase],
 ) -> dict[str, dict[str, AtLeast]]:
     """Return lower bounds (ns) of the percentiles that are unknown because of unanswered requests.
 
@@ -543,7 +545,7 @@ def percentiles_at_least(
 def _percentile_or_bound_ns(
     histogram: Histogram, percent: float, sample: Sample, completed: int
 ) -> int | None:
-    """Return a round's percentile (ns), or its lower bound; None where neither is known.
+    """Return a round's percentile (ns), or its lower bound; None if neither is known.
 
     With unanswered requests it is the bound: a percentile of the others assumes that all unanswered
     ones were slower, which is not certain for those that were due last.
@@ -559,7 +561,7 @@ def _percentile_or_bound_ns(
 
 
 def _latency_of_kind(
-    kind: str, samples: Sequence[Sample], phases: Sequence[Running]
+    kind: str, samples: Sequence[Sample], phases: Sequence[RunningPhase]
 ) -> dict[str, Estimate]:
     """Return one kind's figures; percentiles and mean only if known in every round."""
     reported = [
@@ -624,7 +626,7 @@ def _reported(reported: Sequence[dict[str, float]]) -> dict[str, Estimate]:
 
 
 def percentile_ns(
-    histogram: Histogram, percent: float, sample: Sample, phase: Running | None = None
+    histogram: Histogram, percent: float, sample: Sample, phase: RunningPhase | None = None
 ) -> int | None:
     """Return the percentile of a round's response times; None when it is not known.
 
@@ -681,20 +683,20 @@ def settled(samples: Sequence[Sample], precision_share: float) -> bool:
     return share is not None and share <= precision_share
 
 
-def rounds_needed(estimate: Estimate, precision_share: float, rounds_max: int = 1000) -> int | None:
+def rounds_needed(estimate: Estimate, precision_share: float) -> int | None:
     """Return how many rounds the requested precision needs if they vary as those measured.
 
     It is reached with so many in about half of the cases or more (docs/method.md): the spread of
     few rounds is mostly too small, and is corrected to its median.
 
-    None when unknown: measured once, or more than ``rounds_max``.
+    None when unknown: measured once, or more than 1,000.
     """
     share = estimate.half_width_share
     if share is None or estimate.rounds < 2 or precision_share <= 0:
         return None
     spread = share * math.sqrt(estimate.rounds) / t_quantile(estimate.rounds)
     spread *= spread_correction(estimate.rounds)
-    for rounds in range(ROUNDS_MIN_SETTLED, rounds_max + 1):
+    for rounds in range(ROUNDS_MIN_SETTLED, 1001):
         if t_quantile(rounds) * spread / math.sqrt(rounds) <= precision_share:
             return rounds
     return None

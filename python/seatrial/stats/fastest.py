@@ -1,6 +1,6 @@
 """The fastest cell, by one definition for the verdict and for each chart.
 
-A figure shown alone names its cell, so that it can be found in the tables, and two places that name
+A figure shown alone names its cell, so that it can be found in the tables, and two mentions of
 the same cell show the same figure.
 """
 
@@ -55,7 +55,7 @@ def least_within(
 ) -> CellSummary | None:
     """Return the cell with the lowest load that is as fast as the fastest, as far as known.
 
-    None where that is the fastest itself, or without an interval over rounds.
+    None if that is the fastest itself, or without an interval over rounds.
 
     Args:
         cells: Cells that include ``best``.
@@ -123,17 +123,17 @@ def saturation(
         from_lowest: Whether the result may be the lowest count.
     """
     counts = sorted(rates_per_s)
-    for place in range(0 if from_lowest else 1, len(counts) - 1):
+    for index in range(0 if from_lowest else 1, len(counts) - 1):
         before = (
-            _gain(rates_per_s[counts[place - 1]], rates_per_s[counts[place]]) if place else None
+            _gain(rates_per_s[counts[index - 1]], rates_per_s[counts[index]]) if index else None
         )
-        beyond = [_gain(rates_per_s[counts[place]], rates_per_s[c]) for c in counts[place + 1 :]]
-        if place and (before is None or before.low is None or before.low <= NO_GAIN_RATIO):
+        beyond = [_gain(rates_per_s[counts[index]], rates_per_s[c]) for c in counts[index + 1 :]]
+        if index and (before is None or before.low is None or before.low <= NO_GAIN_RATIO):
             continue
         known = [gain for gain in beyond if gain is not None and gain.high is not None]
         if len(known) == len(beyond) and _none_gains(known):
             return Saturation(
-                count=counts[place],
+                count=counts[index],
                 gain_before=before,
                 gain_beyond=max(known, key=lambda gain: gain.value),
                 most=counts[-1],

@@ -49,7 +49,7 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     latency_at_least: dict[str, dict[str, AtLeast]] = {}
 
 
-class Words(NamedTuple):
+class FindingText(NamedTuple):
     """The text of a finding.
 
     Attributes:
@@ -70,7 +70,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     are in the text only. The tag of each is the kind of its findings.
     """
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step.
 
         Raises:
@@ -131,7 +131,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return self.figures.words().next
 
 
-class Analysed(Protocol):
+class AnalysedRun(Protocol):
     """A run, or a part of one, with the topics' analyses."""
 
     @property

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from seatrial._core import Histogram
-from seatrial.results.model import Sample
+from seatrial.results.model import Sample, merged_histogram
 from seatrial.stats.model import is_broken
-from seatrial.stats.steady.change_points import CHANCE_MAX, STRETCH_MIN, best_split, logarithms
-from seatrial.stats.steady.phases import levels_of
-from seatrial.stats.timeline import (
-    NS_PER_S,
-    SLICES_MIN,
-    is_long_enough,
-    median,
-    series_of,
-    whole_slices,
+from seatrial.stats.steady.change_points import (
+    CHANCE_MAX,
+    STRETCH_MIN,
+    likeliest_change,
+    logarithms,
 )
+from seatrial.stats.steady.phases import levels_of
+from seatrial.stats.timeline import SLICES_MIN, is_long_enough, median, series_of, whole_slices
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +37,7 @@ START_UP_SHARE_MAX = 0.5
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningPhase:
     """The part of a sample that figures are computed from.
 
     Attributes:
@@ -70,7 +68,7 @@ class Running:
         return self.transferred_bytes / self.duration_s if self.duration_s > 0 else 0.0
 
 
-def running(sample: Sample) -> Running:
+def running(sample: Sample) -> RunningPhase:
     """Return the running phase of a sample; all of it without a significant start-up phase.
 
     Nothing is excluded under a schedule: the load is fixed, so a slow start is a wait of requests.
@@ -85,7 +83,7 @@ def running(sample: Sample) -> Running:
     return _from_slice(sample, steps * series.slices_per_step)
 
 
-def running_from(sample: Sample, from_s: float) -> Running:
+def running_from(sample: Sample, from_s: float) -> RunningPhase:
     """Return a sample from a moment on, to the next end of a slice; for paired samples.
 
     Its own running phase where that begins later, where less than half would remain, or where the
@@ -98,7 +96,7 @@ def running_from(sample: Sample, from_s: float) -> Running:
     return own if first > START_UP_SHARE_MAX * whole_slices(sample) else _from_slice(sample, first)
 
 
-def _from_slice(sample: Sample, first: int) -> Running:
+def _from_slice(sample: Sample, first: int) -> RunningPhase:
     """Return the rest of a sample from a slice of its timeline on."""
     if first == 0:
         return _whole(sample)
@@ -115,7 +113,7 @@ def _from_slice(sample: Sample, first: int) -> Running:
     completed = sum(part.completed for part in parts)
     before = sum(part.completed for part in sample.timeline.slices if part.index < first)
     start_up_per_s = before / from_s
-    return Running(
+    return RunningPhase(
         from_s=from_s,
         duration_s=duration_s,
         completed=completed,
@@ -130,18 +128,17 @@ def running_per_s(sample: Sample) -> float:
     return running(sample).completed_per_s
 
 
-def response_histogram(sample: Sample, kind: str, phase: Running) -> Histogram:
+def response_histogram(sample: Sample, kind: str, phase: RunningPhase) -> Histogram:
     """Return the response times (ns) of one kind of request in a running phase; empty if none."""
     if kind not in sample.operations:
         return Histogram.of([])
     if phase.from_slice == 0:
         return sample.operations[kind].response_histogram()
-    parts = [
+    return merged_histogram(
         Histogram.decode(part.response)
         for part in sample.timeline.slices
         if part.index >= phase.from_slice and part.operation == kind
-    ]
-    return reduce(lambda merged, part: merged.merged(part), parts, Histogram.of([]))
+    )
 
 
 def start_up_steps(rates: Array) -> int:
@@ -162,21 +159,21 @@ def start_up_steps(rates: Array) -> int:
     values = logarithms(rates[present])
     longest = int(present[: math.floor(len(rates) * START_UP_SHARE_MAX)].sum())
     end = 0
-    while place := _confident_split(values[end:], longest - end):
-        end += place
-    if end == 0 or _confident_split(values[end:], None) or not _differ(values[:end], values[end:]):
+    while steps := _first_level_end(values[end:], longest - end):
+        end += steps
+    if end == 0 or _first_level_end(values[end:], None) or not _differ(values[:end], values[end:]):
         return 0
     until_freeze = len(rates) if present.all() else int((~present).argmax())
     end = min(end, until_freeze)
     return end if end >= STRETCH_MIN and _is_one_level(rates[end:]) else 0
 
 
-def _confident_split(values: Array, place_max: int | None) -> int:
+def _first_level_end(values: Array, index_max: int | None) -> int:
     """Return the significant boundary of two levels that differ enough; 0 without one."""
-    split = best_split(values, place_max)
-    if split is None or split.chance > CHANCE_MAX:
+    change = likeliest_change(values, index_max)
+    if change is None or change.chance > CHANCE_MAX:
         return 0
-    return split.place if _differ(values[: split.place], values[split.place :]) else 0
+    return change.index if _differ(values[: change.index], values[change.index :]) else 0
 
 
 def _is_one_level(rates: Array) -> bool:
@@ -201,14 +198,14 @@ def _counts_whole(sample: Sample) -> bool:
 
 
 def _is_closed_loop(sample: Sample) -> bool:
-    """Return whether a request waits for the last one; False where unknown."""
+    """Return whether a request waits for the last one; False if unknown."""
     if sample.replay is not None:
         return False
     return sample.cell.parsed.arrival.is_closed
 
 
-def _whole(sample: Sample) -> Running:
-    return Running(
+def _whole(sample: Sample) -> RunningPhase:
+    return RunningPhase(
         from_s=0.0,
         duration_s=sample.duration_s,
         completed=sample.outcome.completed,

@@ -13,7 +13,7 @@ UNKNOWN: Final = "unknown"
 
 
 def host_of(run: Run) -> str:
-    """Return the machine by make, processor and number of CPUs; empty where nothing is known.
+    """Return the machine by make, processor and number of CPUs; empty if nothing is known.
 
     Host names are not stored, so that two machines of one type have the same text.
     """
@@ -23,18 +23,18 @@ def host_of(run: Run) -> str:
 
 
 def kernel_of(run: Run) -> str:
-    """Return the version of the kernel; empty where unknown."""
+    """Return the version of the kernel; empty if unknown."""
     return run.fingerprint_before.machine.kernel or ""
 
 
 def drive_of(run: Run, target: str) -> str:
-    """Return the models of the physical devices under a target; empty where unknown."""
+    """Return the models of the physical devices under a target; empty if unknown."""
     found = run.fingerprint_before.target_of(target)
     return _joined(each.model for each in found.physical_devices) if found else ""
 
 
 def firmware_of(run: Run, target: str) -> str:
-    """Return the firmware of the physical devices under a target; empty where unknown."""
+    """Return the firmware of the physical devices under a target; empty if unknown."""
     found = run.fingerprint_before.target_of(target)
     return _joined(each.firmware for each in found.physical_devices) if found else ""
 

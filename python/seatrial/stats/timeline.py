@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seatrial.results.model import Sample, Slice
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,6 @@ SLICES_MIN = 20
 """Fewer slices do not show changes within a sample."""
 STEPS_MAX = 600
 COMPLETIONS_MIN = 8.0
-NS_PER_S = 1e9
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Series:
     @property
     def times_s(self) -> list[float]:
         """The end of each step, from the start of the sample."""
-        return [self.step_s * (place + 1) for place in range(len(self.rates))]
+        return [self.step_s * (index + 1) for index in range(len(self.rates))]
 
 
 def whole_slices(sample: Sample) -> int:
@@ -74,12 +74,12 @@ def slice_sums(
     import numpy as np  # noqa: PLC0415  (only an analysis pays for the import)
 
     count = whole_slices(sample)
-    places, figures = [], []
+    indexes, figures = [], []
     for part in sample.timeline.slices:
         if part.index < count and operation in (None, part.operation):
-            places.append(part.index)
+            indexes.append(part.index)
             figures.append(figure(part))
-    return np.bincount(places, weights=figures, minlength=count).astype(float)
+    return np.bincount(indexes, weights=figures, minlength=count).astype(float)
 
 
 def series_of(sample: Sample, operation: str | None = None) -> Series:

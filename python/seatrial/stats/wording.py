@@ -19,6 +19,7 @@ from seatrial.stats.estimate import AtLeast, Estimate
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.units import format_seconds, format_size
 from seatrial.study.wrapping import NO_BREAK_SPACE, unbroken
+from seatrial.units import MB
 
 __all__ = [
     "NO_BREAK_SPACE",
@@ -47,7 +48,6 @@ DIGITS_MAX = 3
 DIGITS_WITHOUT_INTERVAL = 2
 PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are asymmetric; their two ends are shown instead
 ABSURD_FACTOR = 10
-BYTES_PER_MB = 1_000_000
 UNKNOWN = "unknown"
 DATABASE_OPERATIONS = ("transaction", "batch", "statement")
 """Factors of a database's cell (study/cell.py)."""
@@ -58,7 +58,7 @@ FILES = "files"
 POWER_CUT = "power_cut"
 """A factor of our own; others of a database's cell are settings, or are words already."""
 
-_BYTE_RATE_UNITS = (("B/s", 1.0), ("kB/s", 1e3), ("MB/s", BYTES_PER_MB))
+_BYTE_RATE_UNITS = (("B/s", 1.0), ("kB/s", 1e3), ("MB/s", MB))
 _DURATION_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 

@@ -30,7 +30,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction``,
             ``batch``, ``statement`` or ``files``.
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.
-        threads: Concurrent workers; of a database, clients of each process; 0 where that is
+        threads: Concurrent workers; of a database, clients of each process; 0 if that is
             unknown, as others did it.
         depth: Requests that each worker keeps in flight.
         factors: All other factors, such as ``pattern``, ``file``, ``zone``, ``method``.

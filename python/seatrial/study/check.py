@@ -13,7 +13,7 @@ from seatrial.study.cell import NAME, NAME_RULE
 from seatrial.study.hosts import check_hosts
 from seatrial.study.layouts.check import drives, failures, layouts
 from seatrial.study.problems import ConstraintError, suggestion
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import DeviceModel, Study
 from seatrial.study.selection import labels_by_name
 from seatrial.study.values import many
@@ -45,14 +45,14 @@ def _targets(study: Study) -> Iterator[ConstraintError]:
             "is an empty list", "Define at least one [[target]], or omit target", "target"
         )
     for index, target in enumerate(study.targets):
-        place = ("target", index)
+        path = ("target", index)
         if not NAME.fullmatch(target.label):
-            yield ConstraintError(f"is {target.label!r}", NAME_RULE, *place, "label")
+            yield ConstraintError(f"is {target.label!r}", NAME_RULE, *path, "label")
         if target.model != DeviceModel() and target.kind != "simulated":
             yield ConstraintError(
                 f"is set, but the target's kind is {target.kind!r}",
                 "Only a simulated target has a model",
-                *place,
+                *path,
                 "model",
             )
     yield from twice((target.label for target in study.targets), "target", "label")
@@ -95,7 +95,7 @@ def _workloads(study: Study) -> Iterator[ConstraintError]:
             yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
 
 
-def repeated(workload: Sampled) -> Iterator[ConstraintError]:
+def repeated(workload: SampledWorkload) -> Iterator[ConstraintError]:
     """Yield lists with duplicate values, which would create the same cell twice."""
     for attribute, key in keys_of(workload):
         values = getattr(workload, attribute)
@@ -104,7 +104,7 @@ def repeated(workload: Sampled) -> Iterator[ConstraintError]:
             yield ConstraintError(f"holds {twice!r} twice", "List each value once", key)
 
 
-def keys_of(workload: Sampled) -> list[tuple[str, str]]:
+def keys_of(workload: SampledWorkload) -> list[tuple[str, str]]:
     """Return the attribute and the key in the file for every field of a workload."""
     names = zip(workload.__struct_fields__, workload.__struct_encode_fields__, strict=True)
     return list(names)
@@ -133,7 +133,7 @@ _MODIFIERS: Final[_Dependences] = (
 """Attribute and key with a default that have an effect only with these values of another key."""
 
 
-def _needed(workload: Sampled) -> Iterator[ConstraintError]:
+def _needed(workload: SampledWorkload) -> Iterator[ConstraintError]:
     """Yield keys that are missing, and keys that would have no effect."""
     owned = set(workload.__struct_fields__)
     for attribute, key, having, values in _NEEDED:
@@ -156,7 +156,7 @@ def _needed(workload: Sampled) -> Iterator[ConstraintError]:
             yield _without_effect(key, having, values)
 
 
-def default_of(workload: Sampled, attribute: str) -> object:
+def default_of(workload: SampledWorkload, attribute: str) -> object:
     """Return the default of an attribute without a default factory."""
     fields = workload.__struct_fields__
     defaults = workload.__struct_defaults__

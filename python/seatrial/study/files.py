@@ -32,7 +32,7 @@ def with_files(study: Study, folder: Path, *, may_lack: bool = False) -> Study:
     """
     workloads = [
         topic_of(workload).with_files(
-            workload, Finder(folder, ("workload", index), may_lack=may_lack)
+            workload, FileLookup(folder, ("workload", index), may_lack=may_lack)
         )
         for index, workload in enumerate(study.workloads)
     ]
@@ -41,17 +41,17 @@ def with_files(study: Study, folder: Path, *, may_lack: bool = False) -> Study:
 
 
 @dataclass(frozen=True)
-class Finder:
+class FileLookup:
     """Looks up the files of one workload.
 
     Attributes:
         folder: The directory of the study file, in which relative names are looked up first.
-        place: Path of the workload in the study.
+        key_path: Path of the workload in the study.
         may_lack: Whether the file sought by ``found_or_named`` may be created later.
     """
 
     folder: Path
-    place: tuple[str | int, ...]
+    key_path: tuple[str | int, ...]
     may_lack: bool = False
 
     def candidates(self, name: str) -> Iterator[Path]:
@@ -96,7 +96,7 @@ class Finder:
 
     def violation(self, seen: str, expected: str, *key: str | int) -> ConstraintError:
         """Return the error for a key of the workload."""
-        return ConstraintError(seen, expected, *self.place, *key)
+        return ConstraintError(seen, expected, *self.key_path, *key)
 
 
 def _candidates(name: str, folder: Path) -> Iterator[Path]:
@@ -117,5 +117,5 @@ def _with_programs(target: Target, folder: Path) -> Target:
     if not target.pg_bin:
         return target
     found = next((path for path in _candidates(target.pg_bin, folder) if path.is_dir()), None)
-    place = found or (Path.cwd() / Path(target.pg_bin).expanduser())
-    return msgspec.structs.replace(target, pg_bin=str(place.absolute()))
+    folder = found or (Path.cwd() / Path(target.pg_bin).expanduser())
+    return msgspec.structs.replace(target, pg_bin=str(folder.absolute()))

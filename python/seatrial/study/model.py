@@ -150,10 +150,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the groups of targets that exist at the same time, each once."""
         return list(dict.fromkeys(target.group for target in self.targets))
 
-    def of_group(self, group: str, places: Mapping[str, str]) -> Plan:
+    def of_group(self, group: str, paths: Mapping[str, str]) -> Plan:
         """Return the part of the plan for a group of targets, with their paths by label."""
         targets = [
-            msgspec.structs.replace(target, path=places.get(target.label, target.path))
+            msgspec.structs.replace(target, path=paths.get(target.label, target.path))
             for target in self.targets
             if target.group == group
         ]

@@ -11,14 +11,14 @@ from seatrial.study.cell import NAME
 from seatrial.study.layouts.layout import Drives, Layout
 from seatrial.study.load import recheck
 from seatrial.study.problems import suggestion
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import Budget, Rounds, Study, Target
 from seatrial.study.server_address import is_server_address
 from seatrial.study.units import parse_size_bytes
 from seatrial.study.values import Size
 
 
-def placed(study: Study, path: str | None, words: Sequence[str] = ()) -> list[Target]:
+def targets_with_paths(study: Study, path: str | None, words: Sequence[str] = ()) -> list[Target]:
     """Return the targets of a study with paths from the command line.
 
     If a study specifies no paths at all, as shipped studies do, the user may choose other labels,
@@ -32,7 +32,7 @@ def placed(study: Study, path: str | None, words: Sequence[str] = ()) -> list[Ta
     Raises:
         StudyError: when a label is given twice or is unknown, or a path is ambiguous.
     """
-    labelled, plain = _reported(words)
+    labelled, plain = _parsed_targets(words)
     plain += [] if path is None else [path]
     targets = _labelled(study, labelled) if labelled else list(study.targets)
     for each in plain:
@@ -41,7 +41,7 @@ def placed(study: Study, path: str | None, words: Sequence[str] = ()) -> list[Ta
     return targets
 
 
-def _reported(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _parsed_targets(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the paths by label, and the paths without a label."""
     labelled: dict[str, str] = {}
     plain: list[str] = []
@@ -68,7 +68,7 @@ def _labelled(study: Study, paths: Mapping[str, str]) -> list[Target]:
             _at(target, paths[target.label]) if target.label in paths else target
             for target in study.targets
         ]
-    if any(has_place(target) for target in study.targets):
+    if any(target.has_location for target in study.targets):
         raise StudyError(
             seen=f"--target specifies {unknown[0]!r}, which is not a target of study "
             f"{study.name!r}",
@@ -90,16 +90,11 @@ def _at(target: Target, path: str) -> Target:
     return msgspec.structs.replace(target, path=path, url="")
 
 
-def has_place(target: Target) -> bool:
-    """Return whether a target has a path, or needs none."""
-    return bool(target.place) or target.kind in ("null", "simulated")
-
-
 def _index_without_path(study: Study, targets: Sequence[Target]) -> int:
     """Return the target for a path without a label; raises StudyError if it is ambiguous."""
     if len(targets) == 1:
         return 0
-    without = [index for index, target in enumerate(targets) if not target.place]
+    without = [index for index, target in enumerate(targets) if not target.location]
     if len(without) == 1:
         return without[0]
     example = " ".join(f"--target {target.label}=PATH" for target in targets[:2])
@@ -210,7 +205,7 @@ def override(
     size_bytes = None if size is None else _size(size, "--size")
     changes: dict[str, object] = {
         "workloads": workloads,
-        "targets": _sized(placed(study, target_path, target_paths), size_bytes),
+        "targets": _sized(targets_with_paths(study, target_path, target_paths), size_bytes),
         "layouts": sized_layouts(study.layouts, size_bytes),
         "drives": given_drives(study.drives, devices, loop, loop_dir),
         "budget": Budget(time_s=budget_time_s, write_bytes=write_bytes),
@@ -224,7 +219,7 @@ def override(
     return recheck(msgspec.structs.replace(study, **changes))
 
 
-def _with_personality(study: Study, personality: str) -> list[Sampled]:
+def _with_personality(study: Study, personality: str) -> list[SampledWorkload]:
     """Return the workloads, those of files with another personality where one is given."""
     having = [each for each in study.workloads if hasattr(each, "personality")]
     if personality and not having:

@@ -18,7 +18,7 @@ from seatrial.study.layouts.targets import drives_of, layout_targets, notes_on_l
 from seatrial.study.layouts.text import notes_on_failures
 from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
 from seatrial.study.problems import DOCS, suggestion
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
 from seatrial.study.selection import runs_on
 from seatrial.study.thresholds import selectable
@@ -26,7 +26,7 @@ from seatrial.study.units import format_size
 from seatrial.topic import topic_of, topics
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class ExcludedCells(msgspec.Struct, frozen=True, kw_only=True):
     """Tests that cannot be measured.
 
     Attributes:
@@ -44,7 +44,7 @@ def left_out(
     infos: Mapping[str, TargetInfo],
     cells: Sequence[Cell],
     files: Sequence[TrialFile],
-) -> LeftOut:
+) -> ExcludedCells:
     """Return the cells of optional workloads that lack PostgreSQL or space.
 
     Args:
@@ -64,11 +64,11 @@ def left_out(
             for workload, reason in topic.left_out(study, target, info, own, used_bytes):
                 keys.update(cell.key for cell in own if cell.workload == workload.label)
                 notes.append(f"{workload.label} is skipped on {target.label}: {reason}")
-    return LeftOut(keys=frozenset(keys), notes=notes)
+    return ExcludedCells(keys=frozenset(keys), notes=notes)
 
 
 def cells_of(
-    workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str = ""
+    workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str = ""
 ) -> Iterator[Cell]:
     """Yield the cells of a workload on a target.
 
@@ -88,7 +88,6 @@ def usual_factors(cell: Cell) -> dict[str, FactorValue]:
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
-SECTOR_BYTES: Final = 512  # verifiable data is distinguished by sectors
 
 
 def make_plan(
@@ -271,8 +270,8 @@ def _too_small(target: Target, kind: str, info: TargetInfo) -> SpaceError:
     )
 
 
-def _obstacle(workload: Sampled, target: PlannedTarget) -> str:
-    """Return why a workload cannot run on a target of this kind; empty where it can."""
+def _obstacle(workload: SampledWorkload, target: PlannedTarget) -> str:
+    """Return why a workload cannot run on a target of this kind; empty if it can."""
     if obstacle := topic_of(workload).obstacle(workload, target):
         return obstacle
     if workload.failures and not target.layout:

@@ -190,11 +190,11 @@ class Source:
     def error(self, path: KeyPath, seen: str, cause: str) -> StudyError:
         """Return the error for a key, with the actual state and the reason."""
         line = line_of(path, key_lines(self.text)) if self.text else None
-        place = self.name if line is None else f"{self.name}, line {line}"
+        location = self.name if line is None else f"{self.name}, line {line}"
         key = format_path(path)
         dry = f"; 'seatrial study {self.name} --plan' checks the file without running it"
         return StudyError(
-            seen=f"{place}: {key} {seen}" if key else f"{place}: {seen}",
+            seen=f"{location}: {key} {seen}" if key else f"{location}: {seen}",
             cause=cause,
             next_step=f"{DOCS} explains every key{dry if self.text else ''}",
         )

@@ -65,9 +65,9 @@ def _target_lines(plan: Plan) -> Iterator[str]:
 def _target_line(target: PlannedTarget, *, has_files: bool) -> str:
     """Return one target and the part of it that is used."""
     open_still = target.is_storage or target.kind == "database"
-    place = target.path or target.url or ("given at run time" if open_still else "")
+    location = target.path or target.url or ("given at run time" if open_still else "")
     used = "trial file" if target.holds_files else "uses"
-    words = " ".join(filter(None, [f"Target {target.label}:", target.kind, place]))
+    words = " ".join(filter(None, [f"Target {target.label}:", target.kind, location]))
     if target.kind == "database" or (target.holds_files and not has_files):
         return words
     return f"{words}, {used} {format_size(target.size_bytes)}"

@@ -18,7 +18,7 @@ DATABASE_STALL_THRESHOLD_MS: Final = 500
 RebuildLimit = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
-class Sampled(
+class SampledWorkload(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
     """Keys that every workload has.
@@ -92,7 +92,7 @@ class Sampled(
         return msgspec.structs.replace(self, duration_s=seconds)
 
 
-def breaking(workload: Sampled, rebuild_limit_kib_per_s: int) -> dict[str, object]:
+def breaking(workload: SampledWorkload, rebuild_limit_kib_per_s: int) -> dict[str, object]:
     """Return the faults for a cell's specification; empty for none.
 
     ``fail`` holds the faults in order of time, each a ``Failure`` as it is stored.

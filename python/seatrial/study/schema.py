@@ -14,7 +14,7 @@ from msgspec import Meta, field
 from seatrial import _core
 from seatrial.study.hosts import Hosts
 from seatrial.study.layouts.layout import Drives, Layout
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.thresholds import Thresholds
 from seatrial.study.values import (
     Count,
@@ -117,7 +117,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     length_s: Amount
 
 
-class Gap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SlowBlockSizes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Block sizes with slower service.
 
     Attributes:
@@ -164,7 +164,7 @@ class DeviceModel(
     burst: BurstCredit | None = None
     freezes: list[Span] = field(default_factory=list)
     generator_pauses: list[Span] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[SlowBlockSizes] = field(default_factory=list)
     error_share: Share = 0.0
     errno: Annotated[int, Meta(ge=1, le=_core.ERRNO_MAX)] = 5
     vanishes_at_s: Amount | None = None
@@ -374,7 +374,7 @@ aligned to its size, as in databases and file systems.
 """
 
 if TYPE_CHECKING:
-    Workload = Sampled
+    Workload = SampledWorkload
 else:
     Workload = kinds_of_workload()
 """Any kind of workload."""
@@ -439,9 +439,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pg_bin: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Its path or a server's address; empty if not yet given."""
         return self.path or self.url
+
+    @property
+    def has_location(self) -> bool:
+        """Whether it has a path or an address, or needs none."""
+        return bool(self.location) or self.kind in ("null", "simulated")
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -481,7 +486,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The existing targets; if there are layouts, only those with a path."""
         if not self.layouts:
             return self.targets
-        return [each for each in self.targets if each.place or each.kind in ("null", "simulated")]
+        return [each for each in self.targets if each.has_location]
 
     def target(self, label: str) -> Target:
         """Return the target of a label; raises KeyError when there is none."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from seatrial.study.layouts.layout import LayoutSpec, variants
 from seatrial.study.model import PlannedTarget
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import Study
 
 
-def runs_on(workload: Sampled, target: PlannedTarget) -> bool:
+def runs_on(workload: SampledWorkload, target: PlannedTarget) -> bool:
     """Return whether a workload is selected for a target."""
     names = {target.label}
     if target.layout:
@@ -32,7 +32,7 @@ def labels_by_name(study: Study) -> dict[str, set[str]]:
     return meant
 
 
-def labels_of(workload: Sampled, study: Study) -> set[str]:
+def labels_of(workload: SampledWorkload, study: Study) -> set[str]:
     """Return the labels of the targets of a workload."""
     meant = labels_by_name(study)
     names = workload.targets or list(meant)
@@ -45,7 +45,7 @@ def all_variants(study: Study) -> Iterator[LayoutSpec]:
         yield from variants(layout)
 
 
-def variants_of(workload: Sampled, study: Study) -> Iterator[LayoutSpec]:
+def variants_of(workload: SampledWorkload, study: Study) -> Iterator[LayoutSpec]:
     """Yield the variants that a workload runs on, directly or on their legs."""
     labels = labels_of(workload, study)
     for spec in all_variants(study):

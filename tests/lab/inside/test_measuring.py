@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from seatrial.results.model import Sample
+from seatrial.units import MIB
 from trials.layouts.measure.trial import at_s, measured, whats
 
-MIB = 1 << 20
 HEAD = """
     name = "lab"
     rounds = {{ min = 1, max = 1 }}

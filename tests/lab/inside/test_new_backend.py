@@ -19,10 +19,10 @@ from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.backends import __path__ as backends_path
 from seatrial.trials.layouts.build.build import build, destroy
 from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap
+from seatrial.units import MIB
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"
-MIB = 1 << 20
 PAGE = Path(__file__).parents[3] / "docs/how-to-add-a-backend.md"
 STUDY = """
 name = "behind"

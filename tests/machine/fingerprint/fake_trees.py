@@ -10,8 +10,8 @@ from seatrial.machine.fingerprint.tree import (
     CommandOutput,
     CommandTimeoutError,
 )
+from seatrial.units import GIB
 
-GIB = 1 << 30
 ROOT_PORT = "/sys/devices/pci0000:00/0000:00:1d.0"
 QUEUE = {
     "rotational": "0",

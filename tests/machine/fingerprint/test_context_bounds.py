@@ -11,8 +11,8 @@ from seatrial.fingerprint import Controller
 from seatrial.machine.fingerprint import fingerprint
 from seatrial.machine.fingerprint.machine import memory_copy_bytes_per_s
 from seatrial.machine.fingerprint.target import target
+from seatrial.units import MIB
 
-MIB = 1 << 20
 ADAPTER = "/sys/devices/pci0000:00/0000:00:05.0/0000:07:00.0"
 
 

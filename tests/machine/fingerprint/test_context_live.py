@@ -13,8 +13,7 @@ import pytest
 
 from seatrial.fingerprint import Fingerprint, FingerprintAfter
 from seatrial.machine.fingerprint import after, block_device_of, counters, fingerprint
-
-MIB = 1 << 20
+from seatrial.units import MIB
 
 
 def median_s(action: object, times: int) -> float:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import fake_trees
 import pytest
-from fake_trees import GIB, FakeMachine
+from fake_trees import FakeMachine
 
 from seatrial.fingerprint import Btrfs, Device, DmTarget, Partition
 from seatrial.machine.fingerprint import block_device_of
 from seatrial.machine.fingerprint.target import target
+from seatrial.units import GIB
 
 
 def by_name(machine: FakeMachine, path: str) -> dict[str, Device]:

@@ -6,17 +6,17 @@ import msgspec
 import numpy as np
 
 from seatrial.results.model import OperationResult, Outcome, Sample, Timeline
-from seatrial.stats.compare.model import Entrant, Side
+from seatrial.stats.compare.model import Side, SideSamples
 from stats.builders import cell_of, run_of, sample_of
 
 NO_TIMELINE = Timeline(slice_ns=100_000_000, slices=[])
 EMPTY_HISTOGRAM = sample_of(completed=0).operations["read"].response
 
 
-def entrant_of(name, samples, *, run_id=None, target="", **run):
+def side_of(name, samples, *, run_id=None, target="", **run):
     run = {"before": {"machine": {"kernel": "6.1"}}} | run
     own = msgspec.structs.replace(run_of(**run), id=run_id or f"run-{name}", label=name)
-    return Entrant(side=Side(name=name, run=own, target=target), samples=samples)
+    return SideSamples(side=Side(name=name, run=own, target=target), samples=samples)
 
 
 def driver_sample(cell, round_number, rate_per_s, latency_ns=None, *, started_at=0.0):
@@ -48,7 +48,7 @@ def cells_of(count):
     return [cell_of(threads=number + 1) for number in range(count)]
 
 
-def rates_entrant(name, rates_by_cell, *, begin_s=0.0, **more):
+def side_with_rates(name, rates_by_cell, *, begin_s=0.0, **more):
     """A side with one sample for each rate: cells by row, rounds by column, no latencies."""
     rows = [list(row) for row in rates_by_cell]
     samples = [
@@ -56,7 +56,7 @@ def rates_entrant(name, rates_by_cell, *, begin_s=0.0, **more):
         for cell, row in zip(cells_of(len(rows)), rows, strict=True)
         for number, rate in enumerate(row)
     ]
-    return entrant_of(name, samples, **more)
+    return side_of(name, samples, **more)
 
 
 def drawn(draw, *, cells, rounds, noise, drift=0.0, factor=1.0, base_per_s=1e5):
@@ -65,7 +65,7 @@ def drawn(draw, *, cells, rounds, noise, drift=0.0, factor=1.0, base_per_s=1e5):
     return base_per_s * factor * np.exp(scatter + drift)
 
 
-def drawn_entrants(seed, *, cells, rounds, noise, factor=1.0, paired, latencies=True):
+def random_sides(seed, *, cells, rounds, noise, factor=1.0, paired, latencies=True):
     """A and B: rates of lognormal scatter, a drift that both share by round if paired.
 
     p50 follows the rate as in a closed loop; p99 scatters by itself, half as much again.
@@ -74,7 +74,7 @@ def drawn_entrants(seed, *, cells, rounds, noise, factor=1.0, paired, latencies=
     drifts = 0.1 * draw.standard_normal((2, rounds))
     if paired:
         drifts[1] = drifts[0]
-    entrants = []
+    sides = []
     for name, drift, faster in (("A", drifts[0], 1.0), ("B", drifts[1], factor)):
         rates = drawn(draw, cells=cells, rounds=rounds, noise=noise, drift=drift, factor=faster)
         tails = np.exp(1.5 * noise * draw.standard_normal((cells, rounds)) - drift) / faster
@@ -91,5 +91,5 @@ def drawn_entrants(seed, *, cells, rounds, noise, factor=1.0, paired, latencies=
             for place, cell in enumerate(cells_of(cells))
             for number in range(rounds)
         ]
-        entrants.append(entrant_of(name, samples, run_id="one" if paired else None))
-    return entrants
+        sides.append(side_of(name, samples, run_id="one" if paired else None))
+    return sides

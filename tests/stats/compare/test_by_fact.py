@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from seatrial.fingerprint import Device, Fingerprint, Machine, Target
 from seatrial.report.by_fact import fact_sentences, fact_table
 from seatrial.stats.compare.by_fact import Grouping
-from seatrial.stats.compare.model import Difference, Entrant, Side
+from seatrial.stats.compare.model import Difference, Side, SideSamples
 from stats.builders import cell_of, rounds_of, run_of
 
 ROUNDS = (0.99, 1.0, 1.01)
@@ -27,18 +27,18 @@ def fingerprint(kernel="6.1", model="A", firmware="1", cpu="Xeon"):
     )
 
 
-def entrant(number, rates_per_s, before, target="ssd"):
+def one_side(number, rates_per_s, before, target="ssd"):
     run = msgspec.structs.replace(run_of(before=before), id=f"run-{number}")
     rates = [round(rates_per_s * each) for each in ROUNDS]
     samples = rounds_of(cell_of(target=target), rates).samples
-    return Entrant(side=Side(name=run.id, run=run, target=target), samples=samples)
+    return SideSamples(side=Side(name=run.id, run=run, target=target), samples=samples)
 
 
 def grouped(fact, *runs, differences=()):
     grouping = Grouping(fact, ["iops"])
     for number, (rate_per_s, before) in enumerate(runs):
         found = differences[number] if differences else []
-        grouping.add(entrant(number, rate_per_s, before), found)
+        grouping.add(one_side(number, rate_per_s, before), found)
     return grouping.result()
 
 
@@ -112,8 +112,8 @@ def test_drives_of_one_run_are_groups_of_their_own():
     other = fingerprint(model="B").target
     before = msgspec.structs.replace(before, other_targets={"hdd": other})
     grouping = Grouping("drive", ["iops"])
-    grouping.add(entrant(0, 1000, before), [])
-    grouping.add(entrant(0, 100, before, target="hdd"), [])
+    grouping.add(one_side(0, 1000, before), [])
+    grouping.add(one_side(0, 100, before, target="hdd"), [])
     found = grouping.result()
     assert [each.value for each in found.groups] == ["A", "B"]
     assert [round(value.value) for value in row_of(found).values] == [1000, 100]

@@ -13,7 +13,7 @@ from seatrial.stats.compare.noise import control_label
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate
 from stats.builders import cell_of, sample_of
-from stats.compare.sides import cells_of, drawn_entrants, driver_sample, entrant_of, rates_entrant
+from stats.compare.sides import cells_of, driver_sample, random_sides, side_of, side_with_rates
 
 STEADY = [[1000, 1010, 990, 1005, 995]]
 
@@ -54,8 +54,8 @@ NOISE = [1.01, 0.99, 1.0, 1.005, 0.995]
 
 def interleaved(rows_a, rows_b, **more):
     return (
-        rates_entrant("A", rows_a, run_id="one", **more),
-        rates_entrant("B", rows_b, run_id="one", **more),
+        side_with_rates("A", rows_a, run_id="one", **more),
+        side_with_rates("B", rows_b, run_id="one", **more),
     )
 
 
@@ -98,8 +98,8 @@ def test_measured_once_cannot_be_reported():
 
 
 def test_one_after_the_other_is_warned_of():
-    a = rates_entrant("A", STEADY)
-    reported = of(a, rates_entrant("B", STEADY, begin_s=10_000))
+    a = side_with_rates("A", STEADY)
+    reported = of(a, side_with_rates("B", STEADY, begin_s=10_000))
     assert not reported.paired
     assert "one after the other" in reported.warnings[0]
     assert not reported.comparands[0].paired
@@ -110,7 +110,7 @@ def test_pairs_see_through_a_drift_that_hides_the_difference_from_others():
     rows = times_of([[1000] * 5], drift)
     faster = times_of(scaled(rows, 1.1), NOISE)
     assert of(*interleaved(rows, faster)).comparands[0].answer == "higher"
-    apart = of(rates_entrant("A", rows), rates_entrant("B", faster, begin_s=9999))
+    apart = of(side_with_rates("A", rows), side_with_rates("B", faster, begin_s=9999))
     assert apart.comparands[0].answer == "undecided"
 
 
@@ -147,7 +147,7 @@ def test_what_was_zero_on_a_has_no_ratio():
     assert only.verdict.startswith("B cannot be compared with A")
 
 
-def latency_entrant(name, latencies_ns, count=200):
+def side_of_latencies(name, latencies_ns, count=200):
     samples = [
         sample_of(
             completed=count,
@@ -156,19 +156,21 @@ def latency_entrant(name, latencies_ns, count=200):
         )
         for number, value_ns in enumerate(latencies_ns)
     ]
-    return entrant_of(name, samples, run_id="one")
+    return side_of(name, samples, run_id="one")
 
 
 def test_percentiles_are_compared_where_every_round_knows_them():
-    a = latency_entrant("A", [1_000_000] * 4)
-    b = latency_entrant("B", [1_500_000, 1_510_000, 1_490_000, 1_500_000])
+    a = side_of_latencies("A", [1_000_000] * 4)
+    b = side_of_latencies("B", [1_500_000, 1_510_000, 1_490_000, 1_500_000])
     reported = of(a, b)
     assert [each.figure for each in reported.comparands] == ["iops", "read p50"]
     median = reported.comparands[1]
     assert (median.answer, median.a.unit) == ("higher", "ns")
     assert median.ratio.value == pytest.approx(1.5, rel=0.01)
     assert "read p50 is 1.5" in reported.verdict
-    many = of(latency_entrant("A", [1_000_000] * 4, 1000), latency_entrant("B", [10**6] * 4, 1000))
+    many = of(
+        side_of_latencies("A", [1_000_000] * 4, 1000), side_of_latencies("B", [10**6] * 4, 1000)
+    )
     assert [each.figure for each in many.comparands] == ["iops", "read p50", "read p99"]
 
 
@@ -178,13 +180,13 @@ def test_foreign_latencies_are_taken_as_reported():
                for number in range(3)]
         for name, p50 in (("A", 100.0), ("B", 200.0))
     }  # fmt: skip
-    reported = of(*(entrant_of(name, own, run_id="one") for name, own in samples.items()))
+    reported = of(*(side_of(name, own, run_id="one") for name, own in samples.items()))
     ratios = {each.figure: each.ratio.value for each in reported.comparands}
     assert ratios == pytest.approx({"iops": 1.0, "read p50": 2.0, "read p99": 2.0})
 
 
 def test_figures_can_be_chosen_by_name():
-    a, b = drawn_entrants(1, cells=2, rounds=3, noise=0.05, paired=True)
+    a, b = random_sides(1, cells=2, rounds=3, noise=0.05, paired=True)
     assert set(of(a, b, figures=["iops"]).overall) == {"iops"}
     assert set(of(a, b, figures=["p99"]).overall) == {"read p99"}
     assert set(of(a, b, figures=["read p50", "iops"]).overall) == {"iops", "read p50"}
@@ -201,15 +203,15 @@ def test_bandwidth_is_compared_where_sizes_vary():
         )
         for number in range(2)
     ]
-    reported = of(*(entrant_of(name, samples, run_id="one") for name in "AB"))
+    reported = of(*(side_of(name, samples, run_id="one") for name in "AB"))
     assert set(reported.overall) == {"iops", "bandwidth"}
 
 
 def test_several_are_judged_at_once():
-    a = rates_entrant("A", STEADY, run_id="one")
+    a = side_with_rates("A", STEADY, run_id="one")
     nearly = times_of(scaled(STEADY, 1.02), [1.02, 0.98, 1.0, 1.01, 0.99])
-    one = of(a, rates_entrant("B", nearly, run_id="one")).comparands[0]
-    others = [rates_entrant(name, nearly, run_id="one") for name in "BCD"]
+    one = of(a, side_with_rates("B", nearly, run_id="one")).comparands[0]
+    others = [side_with_rates(name, nearly, run_id="one") for name in "BCD"]
     several = [reported.comparands[0] for reported in compare(a, others)]
     assert one.p_value == pytest.approx(several[0].p_value)
     assert several[0].p_adjusted == pytest.approx(3 * one.p_adjusted)
@@ -219,7 +221,7 @@ def test_several_are_judged_at_once():
 def test_differences_no_larger_than_an_aa_pair_are_not_real():
     a, b = interleaved(STEADY * 2, times_of(scaled(STEADY * 2, 1.1), NOISE))
     assert of(a, b).comparands[0].answer == "higher"
-    control = rates_entrant("A2", scaled(STEADY * 2, 1.15), run_id="one")
+    control = side_with_rates("A2", scaled(STEADY * 2, 1.15), run_id="one")
     reported = of(a, b, control=control)
     assert reported.noise_share == pytest.approx(0.15, rel=0.02)
     assert {each.answer for each in reported.comparands} == {"undecided"}
@@ -228,14 +230,14 @@ def test_differences_no_larger_than_an_aa_pair_are_not_real():
     assert reported.verdict.startswith("Undecided: B is 1.1")
     assert "within the noise floor of the A/A control" in reported.verdict
     assert any("A2, an A/A control" in each for each in reported.warnings)
-    quiet_control = rates_entrant("A2", scaled(STEADY * 2, 1.001), run_id="one")
+    quiet_control = side_with_rates("A2", scaled(STEADY * 2, 1.001), run_id="one")
     assert of(a, b, control=quiet_control).comparands[0].answer == "higher"
 
 
 def test_halves_report_the_scatter_of_the_rounds():
     seen = []
     for seed in range(20):
-        a, b = drawn_entrants(seed, cells=30, rounds=8, noise=0.05, paired=True)
+        a, b = random_sides(seed, cells=30, rounds=8, noise=0.05, paired=True)
         reported = of(a, b, figures=["iops"])
         assert reported.noise.source == "halves"
         seen.append(reported.noise_share)
@@ -261,7 +263,7 @@ def test_the_control_of_the_first_target(labels, paths, control):
 def sized(name, *, size_bytes=1 << 30, direct=True, data="random", engine="psync"):
     cell = cell_of(size_bytes=size_bytes, direct=direct)
     cell = msgspec.structs.replace(cell, spec=cell.spec | {"data": {"kind": data}})
-    return entrant_of(name, [sample_of(cell, engine=engine, round=number) for number in range(2)])
+    return side_of(name, [sample_of(cell, engine=engine, round=number) for number in range(2)])
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_what_forbids_a_comparison(change, said):
 def test_samples_of_other_length_are_warned_of():
     lengths = {"A": 1.0, "B": 10.0}
     a, b = (
-        entrant_of(name, [sample_of(duration_s=length_s, round=number) for number in range(2)],
+        side_of(name, [sample_of(duration_s=length_s, round=number) for number in range(2)],
                    run_id="one")
         for name, length_s in lengths.items()
     )  # fmt: skip
@@ -295,8 +297,8 @@ def test_samples_of_other_length_are_warned_of():
 
 
 def test_cells_of_one_side_and_partial_runs_are_said():
-    a = rates_entrant("A", STEADY * 2, run_id="one", status="interrupted")
-    b = rates_entrant("B", STEADY, run_id="one")
+    a = side_with_rates("A", STEADY * 2, run_id="one", status="interrupted")
+    b = side_with_rates("B", STEADY, run_id="one")
     warnings = " ".join(of(a, b).warnings)
     assert "A is a partial result: its run is interrupted." in warnings
     assert "1 test of A (matrix: read 8 KiB, 2 threads) has no counterpart on B." in warnings

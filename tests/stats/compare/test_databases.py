@@ -15,7 +15,7 @@ from seatrial.stats.compare.fingerprints import (
     server_facts,
     with_defaults,
 )
-from seatrial.stats.compare.model import Entrant, Side
+from seatrial.stats.compare.model import Side, SideSamples
 from seatrial.stats.compare.verdict import figure_words
 from stats.builders import cell_of, run_of, sample_of
 
@@ -30,20 +30,20 @@ def on_server(settings: dict[str, str], server: str = "PostgreSQL 15.20") -> Sam
     return msgspec.structs.replace(sample_of(cell=CELL), database=record)
 
 
-def entrant(*samples: Sample) -> Entrant:
+def one_side(*samples: Sample) -> SideSamples:
     run = run_of(before={"machine": {"kernel": "6.12"}})
-    return Entrant(side=Side(name="a", run=run), samples=list(samples))
+    return SideSamples(side=Side(name="a", run=run), samples=list(samples))
 
 
-def reported(a: Entrant, b: Entrant) -> dict[str, tuple[str, str, str]]:
+def reported(a: SideSamples, b: SideSamples) -> dict[str, tuple[str, str, str]]:
     alike = with_defaults(facts_of(a), facts_of(b))
     found = in_words(differences(*alike))
     return {each.words: (each.a, each.b, each.weight) for each in found}
 
 
 def test_a_setting_that_one_side_gives_stands_against_the_default():
-    a = entrant(on_server({"full_page_writes": "off"}))
-    b = entrant(on_server({"shared_buffers": "4GB"}, "PostgreSQL 18.6"))
+    a = one_side(on_server({"full_page_writes": "off"}))
+    b = one_side(on_server({"shared_buffers": "4GB"}, "PostgreSQL 18.6"))
     assert reported(a, b) == {
         "server": ("PostgreSQL 15.20", "PostgreSQL 18.6", "likely"),
         "setting full_page_writes": ("off", DEFAULT, "likely"),
@@ -52,8 +52,8 @@ def test_a_setting_that_one_side_gives_stands_against_the_default():
 
 
 def test_where_a_server_is_explains_nothing():
-    a = entrant(on_server({"port": "5432", "data_directory": "/a"}))
-    b = entrant(on_server({"port": "5433", "data_directory": "/b"}))
+    a = one_side(on_server({"port": "5432", "data_directory": "/a"}))
+    b = one_side(on_server({"port": "5433", "data_directory": "/b"}))
     assert reported(a, b) == {}
 
 
@@ -64,29 +64,31 @@ def test_a_setting_that_the_study_varies_is_no_difference():
 
 def test_without_a_database_nothing_is_reported():
     assert server_facts([sample_of(cell=CELL)]) == {}
-    facts = facts_of(entrant(sample_of(cell=CELL)))
+    facts = facts_of(one_side(sample_of(cell=CELL)))
     assert "database" not in facts
     assert with_defaults(facts, facts) == (facts, facts)
 
 
-def side_of(name: str, tps: float, commits_per_s: float) -> Entrant:
+def with_server(name: str, tps: float, commits_per_s: float) -> SideSamples:
     samples = [
         sample_of(cell=cell, completed=round(rate * (1 + 0.01 * number)), round=number)
         for cell, rate in ((COMMIT, commits_per_s), (CELL, tps))
         for number in range(4)
     ]
-    return Entrant(side=Side(name=name, run=run_of()), samples=samples)
+    return SideSamples(side=Side(name=name, run=run_of()), samples=samples)
 
 
 def test_a_database_is_not_averaged_with_the_flushes_with_it():
     """Commits that are 40 times as fast make no transactions 40 times as fast."""
-    (reported,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)])
+    (reported,) = compare(with_server("hdd", 100, 50), [with_server("ssd", 400, 2_000)])
     assert list(reported.overall)[:2] == ["tps", "iops"]
     assert reported.overall["tps"].value == pytest.approx(4, rel=1e-3)
     assert reported.overall["iops"].value == pytest.approx(40, rel=1e-3)
     assert reported.verdict.startswith("ssd is 4.00x")
     assert "as fast as hdd in tps in the only test; ssd is 40x" in reported.verdict
-    (alone,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)], figures=["tps"])
+    (alone,) = compare(
+        with_server("hdd", 100, 50), [with_server("ssd", 400, 2_000)], figures=["tps"]
+    )
     assert "as fast as hdd in the only test" in alone.verdict
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.stats.compare.comparison import compare
-from stats.compare.sides import cells_of, driver_sample, entrant_of
+from stats.compare.sides import cells_of, driver_sample, side_of
 
 
 def side(name, rates, *, broken_rates=(), **run):
@@ -14,7 +14,7 @@ def side(name, rates, *, broken_rates=(), **run):
     failing = msgspec.structs.replace(failing, spec=failing.spec | {"fail": [{"deed": "fail"}]})
     samples = [driver_sample(sound, number, rate) for number, rate in enumerate(rates)]
     samples += [driver_sample(failing, number, rate) for number, rate in enumerate(broken_rates)]
-    return entrant_of(name, samples, **run)
+    return side_of(name, samples, **run)
 
 
 def test_a_rate_over_a_failure_is_no_figure_of_a_comparison():

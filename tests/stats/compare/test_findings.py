@@ -11,7 +11,7 @@ from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.model import Difference
 from seatrial.trials.layouts.findings.leg_imbalance import leg_imbalance
 from stats.builders import cell_of, rounds_of, run_of
-from stats.compare.sides import drawn_entrants, entrant_of, rates_entrant
+from stats.compare.sides import random_sides, side_of, side_with_rates
 
 STEADY = [1000, 1010, 990, 1005, 995]
 OTHER = [1.001, 0.999, 1.0, 1.002, 0.998]
@@ -32,7 +32,9 @@ def found(a, b, **how):
 
 def sides(*factors):
     rows = [STEADY for _ in factors]
-    return rates_entrant("A", rows, run_id="1"), rates_entrant("B", scaled(*factors), run_id="1")
+    return side_with_rates("A", rows, run_id="1"), side_with_rates(
+        "B", scaled(*factors), run_id="1"
+    )
 
 
 def test_a_slower_side_is_a_regression_with_its_likely_reason():
@@ -76,7 +78,7 @@ def test_a_small_regression_is_a_note():
 
 
 def test_higher_latency_at_the_same_rate_is_a_regression():
-    a, b = drawn_entrants(3, cells=4, rounds=6, noise=0.005, paired=True)
+    a, b = random_sides(3, cells=4, rounds=6, noise=0.005, paired=True)
     tails = [
         msgspec.structs.replace(
             sample,
@@ -99,7 +101,7 @@ def test_higher_latency_at_the_same_rate_is_a_regression():
 
 def test_nothing_certain_is_no_finding():
     assert found(*sides(1.0, 1.0)) == []
-    a, b = drawn_entrants(1, cells=5, rounds=3, noise=0.15, factor=1.02, paired=False)
+    a, b = random_sides(1, cells=5, rounds=3, noise=0.15, factor=1.02, paired=False)
     assert found(a, b) == []
 
 
@@ -178,11 +180,11 @@ def test_an_imbalance_takes_the_place_of_faster_and_slower():
     before = fingerprint(drive("nvme0n1", **SLOT_A), drive("nvme1n1", **SLOT_B))
     rows = {"leg0": [STEADY, STEADY], "leg1": scaled(0.8, 0.8)}
     a, b = (
-        rates_entrant(label, own, run_id="one", target=label, before=before)
+        side_with_rates(label, own, run_id="one", target=label, before=before)
         for label, own in rows.items()
     )
     assert [each.kind for each in found(a, b)] == ["leg_imbalance"]
-    apart = entrant_of("leg1", b.samples, run_id="another", before=before)
+    apart = side_of("leg1", b.samples, run_id="another", before=before)
     assert [each.kind for each in found(a, apart)] == ["regressed"]
 
 

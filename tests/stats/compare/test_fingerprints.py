@@ -11,7 +11,7 @@ from seatrial.stats.compare.fingerprints import (
     value_words,
 )
 from stats.builders import sample_of
-from stats.compare.sides import entrant_of
+from stats.compare.sides import side_of
 
 
 def stack(*nodes):
@@ -114,8 +114,8 @@ def run_before():
 
 def test_each_target_of_a_run_has_its_own_facts():
     samples = [sample_of()]
-    first = entrant_of("a", samples, target="a", before=run_before())
-    other = entrant_of("b", samples, target="b", before=run_before())
+    first = side_of("a", samples, target="a", before=run_before())
+    other = side_of("b", samples, target="b", before=run_before())
     assert facts_of(first)["target"]["path"] == "/mnt/a"
     assert facts_of(other)["target"]["path"] == "/mnt/b"
     assert "other_targets" not in facts_of(first)
@@ -127,7 +127,7 @@ def test_limits_of_a_control_group_are_reported_of_the_device_that_they_limit():
         stack = [{"name": name, "kind": "loop", "major_minor": number}]
         groups = {"cpu_limit_cpus": None, "io_limits": limits}
         before = {"machine": {"cgroup": groups}, "target": {"stack": stack}}
-        return facts_of(entrant_of(name, [sample_of()], before=before))
+        return facts_of(side_of(name, [sample_of()], before=before))
 
     here = limited_run("loop0", "7:0", {"7:0": {"reads_per_s": 4000}, "8:0": {"writes_per_s": 1}})
     there = limited_run("loop1", "7:1", {"7:1": {"reads_per_s": 3000, "read_bytes_per_s": 9}})
@@ -139,15 +139,13 @@ def test_limits_of_a_control_group_are_reported_of_the_device_that_they_limit():
 
 
 def test_of_an_imported_result_nothing_is_known():
-    assert facts_of(entrant_of("fio.json", [sample_of()], before={})) == {}
+    assert facts_of(side_of("fio.json", [sample_of()], before={})) == {}
 
 
 def test_a_simulated_device_differs_in_its_model_not_in_the_machine():
     study = {"target": [{"label": "a", "model": {"channels": 1}}, {"label": "b", "model": {}}]}
     facts = facts_of(
-        entrant_of(
-            "a", [sample_of(engine="simulated")], target="a", study=study, before=run_before()
-        )
+        side_of("a", [sample_of(engine="simulated")], target="a", study=study, before=run_before())
     )
     assert facts["simulated"] == {"channels": 1}
     assert "machine" not in facts

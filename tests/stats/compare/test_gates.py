@@ -8,7 +8,7 @@ import pytest
 
 from long import trials
 from seatrial.stats.compare.comparison import compare
-from stats.compare.sides import drawn_entrants
+from stats.compare.sides import random_sides
 
 TRIALS = trials(always=150, long=1000)
 ALPHA = 0.05
@@ -26,7 +26,7 @@ STATED_ROUNDS = {
 
 
 def compared(seed, **how):
-    a, b = drawn_entrants(seed, **how)
+    a, b = random_sides(seed, **how)
     (comparison,) = compare(a, [b])
     return comparison
 

@@ -12,7 +12,7 @@ from seatrial.findings.registry import (
     find_in_comparison,
 )
 from seatrial.stats.compare.figures import is_rate
-from seatrial.stats.compare.model import Comparand, Comparison, Overall, Side
+from seatrial.stats.compare.model import Comparison, FigureComparison, Overall, Side
 from seatrial.stats.compare.verdict import verdict
 from seatrial.stats.estimate import Estimate
 from stats.builders import run_of
@@ -42,7 +42,7 @@ def comparison(seed: int) -> Comparison:
         for number in range(cells):
             answer = draw.choice(answers)
             comparands.append(
-                Comparand(
+                FigureComparison(
                     key=f"cell {number}",
                     identity={"workload": "matrix", "threads": number},
                     figure=figure,

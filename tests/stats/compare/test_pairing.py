@@ -6,7 +6,7 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.stats.compare.pairing import is_interleaved, match, match_regardless, order_warning
 from stats.builders import cell_of, sample_of
-from stats.compare.sides import entrant_of
+from stats.compare.sides import side_of
 
 
 def side(name, *cells, rounds=2, begin_s=0.0, step_s=100.0, run_id=None, engine="psync"):
@@ -15,7 +15,7 @@ def side(name, *cells, rounds=2, begin_s=0.0, step_s=100.0, run_id=None, engine=
         for cell in cells
         for number in range(rounds)
     ]
-    return entrant_of(name, samples, run_id=run_id)
+    return side_of(name, samples, run_id=run_id)
 
 
 def test_cells_are_matched_by_key_without_the_target():
@@ -62,7 +62,7 @@ def test_no_common_cell_names_what_each_side_has():
     assert "and 2 more)" in reported
     assert "after has 1 test (matrix/write/8192B/1t/1d)" in reported
     assert raised.value.exit_code == 2
-    empty = entrant_of("nothing", [])
+    empty = side_of("nothing", [])
     with pytest.raises(UsageError, match="nothing has no tests"):
         match(a, empty)
 
@@ -99,11 +99,11 @@ def test_runs_measured_in_turns_are_interleaved():
 
 
 def imported(name, begin_s=50.0, **origin):
-    entrant = side(name, cell_of(), begin_s=begin_s, run_id="imported")
+    one_side = side(name, cell_of(), begin_s=begin_s, run_id="imported")
     reported = {"format": "csv", "file": f"{name}.csv", "tool": "csv", **origin}
-    run = msgspec.structs.replace(entrant.side.run, study={"imported": reported})
-    own = msgspec.structs.replace(entrant.side, run=run)
-    return msgspec.structs.replace(entrant, side=own)
+    run = msgspec.structs.replace(one_side.side.run, study={"imported": reported})
+    own = msgspec.structs.replace(one_side.side, run=run)
+    return msgspec.structs.replace(one_side, side=own)
 
 
 def test_a_foreign_result_is_interleaved_by_its_times_alone():

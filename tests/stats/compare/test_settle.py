@@ -8,7 +8,7 @@ from scipy import stats
 
 from seatrial.stats.compare.figures import Rounds
 from seatrial.stats.compare.noise import is_same, rounds_more, whole_percent, within_share
-from seatrial.stats.compare.ratio import Contrast, Part, contrast, ratio_estimate
+from seatrial.stats.compare.ratio import Contrast, RoundVariance, contrast, ratio_estimate
 
 ALPHA = 0.05
 
@@ -16,7 +16,7 @@ ALPHA = 0.05
 def paired_contrast(log_ratio, spread, rounds):
     return Contrast(
         log_ratio=log_ratio,
-        parts=(Part(spread**2, rounds),),
+        parts=(RoundVariance(spread**2, rounds),),
         resolution=0.0,
         rounds=rounds,
         paired=True,
@@ -90,7 +90,7 @@ def test_rounds_more_of_what_is_the_same_is_how_many_prove_it():
 def test_rounds_more_of_unpaired_sides_grows_both():
     unpaired = Contrast(
         log_ratio=0.1,
-        parts=(Part(0.1**2, 3), Part(0.1**2, 3)),
+        parts=(RoundVariance(0.1**2, 3), RoundVariance(0.1**2, 3)),
         resolution=0.0,
         rounds=3,
         paired=False,

@@ -7,12 +7,12 @@ from seatrial.stats.compare.comparison import compare
 from stats.builders import cell_of
 from stats.timed import timed_sample
 
-from .sides import entrant_of
+from .sides import side_of
 
 SLICES = 50
 
 
-def entrant(name, start_ratio, *, seed, rounds=5):
+def one_side(name, start_ratio, *, seed, rounds=5):
     """A side of two cells whose rate is 2,000 a second, but for the first two seconds."""
     draw = np.random.default_rng(seed)
     level = np.where(np.arange(SLICES) < 20, start_ratio, 1.0) * 200
@@ -26,12 +26,12 @@ def entrant(name, start_ratio, *, seed, rounds=5):
         for number in range(rounds)
         for threads in (1, 2)
     ]
-    return entrant_of(name, samples, run_id="one")
+    return side_of(name, samples, run_id="one")
 
 
 @pytest.mark.parametrize(("start_a", "start_b"), [(1.14, 1.3), (1.3, 1.14)])
 def test_a_start_cut_on_one_side_alone_is_no_difference(start_a, start_b):
-    a, b = entrant("A", start_a, seed=1), entrant("B", start_b, seed=2)
+    a, b = one_side("A", start_a, seed=1), one_side("B", start_b, seed=2)
     (reported,) = compare(a, [b], figures=["iops"])
     assert reported.overall["iops"].value == pytest.approx(1.0, abs=0.02)
     assert {each.answer for each in reported.comparands} <= {"same", "undecided"}
@@ -41,5 +41,5 @@ def test_a_start_cut_on_one_side_alone_is_no_difference(start_a, start_b):
 
 @pytest.mark.parametrize("start", [1.0, 2.0])
 def test_starts_that_are_alike_are_no_warning(start):
-    (reported,) = compare(entrant("A", start, seed=1), [entrant("B", start, seed=2)])
+    (reported,) = compare(one_side("A", start, seed=1), [one_side("B", start, seed=2)])
     assert not any("start-up phase" in warning for warning in reported.warnings)

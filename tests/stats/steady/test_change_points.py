@@ -9,9 +9,9 @@ import pytest
 from seatrial.stats.running import start_up_steps
 from seatrial.stats.steady.change_points import (
     CHANCE_MAX,
-    best_split,
     change_points,
     confident_move,
+    likeliest_change,
     logarithms,
 )
 from seatrial.stats.steady.phases import phases
@@ -42,7 +42,7 @@ def rate_of(found, series):
 
 
 def splits(own):
-    return best_split(own).chance <= CHANCE_MAX
+    return likeliest_change(own).chance <= CHANCE_MAX
 
 
 def starts_up(own):
@@ -100,12 +100,12 @@ def test_three_levels_are_found():
 def test_a_lone_peak_is_no_jump():
     series = flat(30, 0.0, spread=0.05, trials=1)[0]
     series[10] += 3
-    assert best_split(series).chance > CHANCE_MAX
+    assert likeliest_change(series).chance > CHANCE_MAX
 
 
 def test_equal_values_do_not_change():
     assert change_points(np.zeros(50)) == []
-    assert best_split(np.zeros(50)).chance == 1.0
+    assert likeliest_change(np.zeros(50)).chance == 1.0
 
 
 def test_a_clean_step_needs_no_noise_to_be_significant():
@@ -113,8 +113,8 @@ def test_a_clean_step_needs_no_noise_to_be_significant():
 
 
 def test_too_short_a_series_has_no_split():
-    assert best_split(np.array([1.0, 1.0, 5.0, 5.0, 5.0])) is None
-    assert best_split(np.zeros(40), place_max=2) is None
+    assert likeliest_change(np.array([1.0, 1.0, 5.0, 5.0, 5.0])) is None
+    assert likeliest_change(np.zeros(40), place_max=2) is None
 
 
 def test_a_freeze_weighs_no_more_than_an_eighth():

@@ -4,7 +4,7 @@ import pytest
 
 from seatrial.cli.study_command import plan_of
 from seatrial.findings.summary import summarise
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.store import ResultsFile
@@ -44,7 +44,7 @@ def measured(folder, model="", *, seconds=6, rounds=2, operations='["read", "wri
     )
     request = RunRequest(plan=plan_of(str(path)), command="seatrial study")
     with ResultsFile.open(folder / "results.seatrial", create=True) as store:
-        run, _ = execute(request, store, watcher=Silent(), strategy=interleaved(settled))
+        run, _ = execute(request, store, watcher=SilentWatcher(), strategy=interleaved(settled))
         return summarise(run, store.samples(run.id))
 
 

@@ -19,9 +19,9 @@ from seatrial.study.model import Plan
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan
 from seatrial.study.render import render_plan
+from seatrial.units import GIB
 from study.builders import study_of
 
-GIB = 1 << 30
 WRITES = '[[workload]]\nkind = "io"\noperations = "write"\nlimit_bytes = "64MiB"\n'
 FAILING = 'name = "f"\nseconds = 20\nfail = { after_s = 5 }\n'
 

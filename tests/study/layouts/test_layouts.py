@@ -9,10 +9,9 @@ from seatrial.study.layouts.layout import DriveInfo, Layout, assigned, variants
 from seatrial.study.layouts.text import layout_text
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import is_done_once, make_plan, order
+from seatrial.units import GIB, MIB
 from study.builders import said, study_of
 
-MIB = 1 << 20
-GIB = 1 << 30
 IO = '[[workload]]\nkind = "io"\n'
 RAID5 = '[[layout]]\nname = "r5"\nlevel = "raid5"\ndrives = 3\n'
 

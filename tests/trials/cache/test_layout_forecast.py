@@ -7,8 +7,7 @@ import math
 import pytest
 
 from seatrial.trials.cache.analysis.layout_forecast import BeforeCache, forecast_of_layout
-
-MIB = 1 << 20
+from seatrial.units import MIB
 
 
 def before(**more) -> BeforeCache:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from seatrial.catalogue.store import Catalogue
-from seatrial.catalogue.units import GIB, Money
+from seatrial.catalogue.units import Money
 from seatrial.errors import UsageError
 from seatrial.trials.cache.analysis.money import Tariff, parse_endurance, parse_price, tariff_of
 from seatrial.trials.cache.report.prediction_page import prediction_figures
 from seatrial.trials.cache.report.prediction_text import prediction_tables
 from seatrial.trials.cache.report.prediction_words import doubts, notable
+from seatrial.units import GIB
 from trials.cache.test_prediction import BLOCK, blocks_read, predicted, skewed
 
 FACTS = Catalogue({}, today=datetime.date(2026, 11, 27))

@@ -12,8 +12,7 @@ from seatrial.study.render import render_plan
 from seatrial.trials.cache.measure.arcstats import Counters, added_unix_s, parse_kstat, series_of
 from seatrial.trials.cache.measure.pool import settings_of
 from seatrial.trials.cache.study.workload import rig_of
-
-MIB = 1 << 20
+from seatrial.units import MIB
 
 
 def plan_of(**keys):

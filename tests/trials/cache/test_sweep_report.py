@@ -15,8 +15,7 @@ from seatrial.trials.cache.analysis.sweep_bound import CacheBound, bound_points,
 from seatrial.trials.cache.report.sweep_page import sweep_figures
 from seatrial.trials.cache.report.sweep_text import bound_text, sweep_text
 from seatrial.trials.cache.report.sweep_words import doubts, notable, verdict_line
-
-MIB = 1 << 20
+from seatrial.units import MIB
 
 
 def point(size_mib: int, hit_share: float, reads: float, per_s: float) -> SweepPoint:

@@ -35,8 +35,8 @@ from seatrial.trials.cache.analysis.warm_up import RigAnalysis, rigs_of, warm_up
 from seatrial.trials.cache.report.rig_tables import published_pools, rig_tables
 from seatrial.trials.cache.report.rig_words import missed, sentences, verdict_words
 from seatrial.trials.cache.study.workload import rig_of
+from seatrial.units import MIB
 
-MIB = 1 << 20
 ADDED_S = 5.0
 SECONDS = 45
 STUDY = {

@@ -9,7 +9,7 @@ import pytest
 
 from seatrial.findings.registry import find_in_hosts
 from seatrial.fingerprint import Fingerprint, Machine
-from seatrial.results.fleet import ClockOffset, Reach, Throughput
+from seatrial.results.fleet import ClockOffset, Reachability, Throughput
 from seatrial.trials.fleet.analysis.hosts import FleetFacts, HostAbsent, HostFacts
 from seatrial.trials.fleet.documents import fleet_check_document
 from seatrial.trials.fleet.report.check_text import hosts_table, places_table, verdict_line
@@ -110,8 +110,8 @@ def test_a_time_of_day_that_is_off_is_a_note():
 
 
 def test_a_place_that_some_hosts_cannot_use():
-    seen = Reach(place="/mnt", source="s:/e", filesystem="nfs4", is_writable=True)
-    unseen = Reach(place="/mnt", obstacle="it does not exist")
+    seen = Reachability(place="/mnt", source="s:/e", filesystem="nfs4", is_writable=True)
+    unseen = Reachability(place="/mnt", obstacle="it does not exist")
     found = find_in_hosts(facts(host("a", reached=[seen]), host("b", reached=[unseen])))
     assert found[0].sentence == "b cannot use /mnt: it does not exist."
     read_only = msgspec.structs.replace(seen, is_writable=False)
@@ -122,7 +122,7 @@ def test_a_place_that_some_hosts_cannot_use():
 def test_mount_options_of_a_network_file_system_that_differ():
     def mounted(options, kind="nfs4"):
         return [
-            Reach(
+            Reachability(
                 place="/m",
                 source="s:/e",
                 filesystem=kind,
@@ -156,7 +156,7 @@ def test_a_processor_is_left_for_the_daemons():
 
 
 def test_tables_and_document_have_every_host():
-    reached = [Reach(place="10.0.0.9:5432", connect_ns=150_000)]
+    reached = [Reachability(place="10.0.0.9:5432", connect_ns=150_000)]
     found = facts(host("a", is_head=True, reached=reached), host("b", reached=reached))
     assert [row[0] for row in hosts_table(found).rows] == ["a head", "b"]
     assert places_table(found).rows[0] == ["10.0.0.9:5432", "a", "usable", "–", "150 µs"]

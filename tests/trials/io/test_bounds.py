@@ -23,10 +23,10 @@ from seatrial.trials.io.bounds import (
 from seatrial.trials.io.findings.bound_broken import bound_broken
 from seatrial.trials.io.findings.device_cache_served import device_cache_served
 from seatrial.trials.io.findings.page_cache_served import page_cache_served
-from stats.builders import GIB, cell_of, rounds_of, run_of, sample_of, summary_of
+from seatrial.units import GIB, MIB
+from stats.builders import cell_of, rounds_of, run_of, sample_of, summary_of
 
 ROOT = Path(__file__).parents[3]
-MIB = 1 << 20
 SATA2 = parse_link("sata2")
 
 

@@ -23,12 +23,12 @@ from seatrial.trials.plan.analysis.figure import exact
 from seatrial.trials.plan.analysis.need import Need
 from seatrial.trials.plan.analysis.queueing import log_normal
 from seatrial.trials.plan.analysis.worlds import Worlds
+from seatrial.units import GB
 
 ROOT = Path(__file__).parents[3]
 SQL_2008 = "article, 2008-12-15"
 PGBENCH_2010 = "article, 2010-08-08"
 DISKS = "disks"
-GB = 1e9
 SERVICE = log_normal(0.5)
 FEW = Worlds(100)
 """Nothing is uncertain here: load, limits and prices are those of the articles."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cli.command import Ended, seatrial
 from report.json_schema import assert_published
-from seatrial.catalogue.units import GIB, Money
+from seatrial.catalogue.units import Money
 from seatrial.catalogue.volumes import Item
 from seatrial.errors import UsageError
 from seatrial.results.store import ResultsFile
@@ -35,6 +35,7 @@ from seatrial.trials.plan.analysis.need import Need, busiest_gaps, parse_objecti
 from seatrial.trials.plan.analysis.queueing import log_normal
 from seatrial.trials.plan.analysis.ranking import pareto
 from seatrial.trials.plan.analysis.worlds import Worlds, judge
+from seatrial.units import GIB
 
 from .made import facts
 

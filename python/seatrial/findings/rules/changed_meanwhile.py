@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context, is_of_lab
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 
 PATHS_SHOWN_MAX = 3
 OF_EACH_GUEST: Final = frozenset({"machine.memory_bytes"})
@@ -21,7 +21,7 @@ class ChangedMeanwhileFigures(Figures, frozen=True, kw_only=True, tag="changed_m
     restarted: bool
     values_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = ["the machine was restarted"] if self.restarted else []
         reported += [
@@ -30,7 +30,7 @@ class ChangedMeanwhileFigures(Figures, frozen=True, kw_only=True, tag="changed_m
         ]
         if self.values_count > PATHS_SHOWN_MAX:
             reported.append(f"and {self.values_count - PATHS_SHOWN_MAX} more settings changed")
-        return Words(
+        return FindingText(
             sentence=(f"The machine or the target changed during the run: {'; '.join(reported)}."),
             cause=(
                 "A setting was changed, a device was added or removed, or the run was resumed on a "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import NS_PER_S, Context, identities, usable_cpus
+from seatrial.findings.context import Context, identities, usable_cpus
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_ns, format_share
+from seatrial.units import NS_PER_S
 
 SHARE_MIN = 0.01
 """Share of a sample's time; shorter throttling does not change any percentile shown."""
@@ -25,9 +26,9 @@ class CpuQuotaFigures(Figures, frozen=True, kw_only=True, tag="cpu_quota"):
     of_samples_count: Annotated[int, HIDDEN]
     worst_duration_s: Annotated[float, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"A CPU quota throttled the load generator in {self.samples_count} of "
                 f"{self.of_samples_count} samples, in the worst for at least "

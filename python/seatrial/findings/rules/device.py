@@ -10,7 +10,7 @@ from seatrial.findings.context import device_name, smart_of
 from seatrial.findings.rule import from_fingerprint
 from seatrial.fingerprint import Device, Fingerprint, Smart
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_rate_bytes, format_size
 
 PAGE_BYTES = 4096
@@ -24,9 +24,9 @@ class DriveHealthFigures(Figures, frozen=True, kw_only=True, tag="drive_health")
     smart: Smart
     device_label: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.device_label} reports "
                 f"{', '.join(_failing(self.smart) + _worn(self.smart))}."
@@ -119,12 +119,12 @@ class ArrayDegradedFigures(Figures, frozen=True, kw_only=True, tag="array_degrad
     sync_action: str | None
     busy: Annotated[str | None, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         missing = self.missing_count
         reported = [f"is degraded ({missing:.0f} missing)"] if missing else []
         reported += [f"is running a {self.busy}"] if self.busy else []
-        return Words(
+        return FindingText(
             sentence=f"The array {self.device} {' and '.join(reported)}.",
             cause=(
                 "A member failed or was added, or a scheduled check is running; the array reads "
@@ -176,12 +176,12 @@ class CgroupThrottleFigures(Figures, frozen=True, kw_only=True, tag="cgroup_thro
     io_limits: dict[str, Mapping[str, int]]
     names: Annotated[dict[str, str], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = [
             f"{self.names[number]} to {_limits(limit)}" for number, limit in self.io_limits.items()
         ]
-        return Words(
+        return FindingText(
             sentence=f"A control group throttles {'; '.join(reported)}.",
             cause=(
                 "A container, a systemd unit or an administrator set io.max (or blkio.throttle); "
@@ -261,10 +261,10 @@ class LoopDeviceFigures(Figures, frozen=True, kw_only=True, tag="loop_device"):
     names: Annotated[Sequence[str], HIDDEN]
     names_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         are = "is a loop device" if self.names_count == 1 else "are loop devices"
-        return Words(
+        return FindingText(
             sentence=f"{self.device} {are}{' with buffered I/O (page cache)' * self.buffered}.",
             cause=(
                 "Requests pass through a kernel thread and a second file system, which allocates "
@@ -301,9 +301,9 @@ class MisalignedPartitionFigures(Figures, frozen=True, kw_only=True, tag="misali
     start_bytes: float
     physical_block_bytes: int
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"Partition {self.device} is misaligned: it starts at byte "
                 f"{self.start_bytes:,.0f}, which is not a multiple of "
@@ -363,9 +363,9 @@ class SchedulerFigures(Figures, frozen=True, kw_only=True, tag="scheduler"):
     reason: Annotated[str, HIDDEN]
     wanted: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{self.device_label} uses the I/O scheduler {self.scheduler}.",
             cause=_SCHEDULERS[self.reason],
             next=(f"Compare with 'echo {self.wanted} > /sys/block/{self.device}/queue/scheduler'."),
@@ -435,9 +435,9 @@ class WriteCacheFigures(Figures, frozen=True, kw_only=True, tag="write_cache"):
     write_cache: str
     devices: list[str]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{', '.join(self.devices)} {'has' if len(self.devices) == 1 else 'have'} "
                 f"{_WRITE_CACHE_KINDS[self.write_cache]}."

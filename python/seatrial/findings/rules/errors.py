@@ -7,17 +7,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.model import ErrorSample
-from seatrial.stats.model import CellSummary, Figures, Finding, Words, is_breaking
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText, is_breaking
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.topic import topic_of
 
 
 @dataclass(frozen=True)
-class Explained:
+class ErrorAdvice:
     """What an error name means for storage, and what to do."""
 
     severity: str
@@ -32,113 +32,115 @@ _LOOK_AT_THE_DRIVE = (
 _FREE_SPACE = "Free space ('df -h'), or use a smaller trial file (option --size)."
 _RECONNECT = "Read 'dmesg -T | tail -50' and 'lsblk'; check cable, slot, power and firmware."
 
-EXPLAINED = {
-    "EIO": Explained(
+ADVICE_BY_ERROR = {
+    "EIO": ErrorAdvice(
         "critical",
         "The drive or a layer above it could not read or write these sectors (I/O error), after "
         "retries.",
         _LOOK_AT_THE_DRIVE,
     ),
-    "ENODATA": Explained(
+    "ENODATA": ErrorAdvice(
         "critical",
         "The drive reported a medium error: the sectors are unreadable.",
         _LOOK_AT_THE_DRIVE,
     ),
-    "EREMOTEIO": Explained(
+    "EREMOTEIO": ErrorAdvice(
         "critical",
         "The drive or the array rejected the request as invalid or unsupported.",
         _LOOK_AT_THE_DRIVE,
     ),
-    "EILSEQ": Explained(
+    "EILSEQ": ErrorAdvice(
         "critical",
         "The protection information (checksum) of a block did not match its data.",
         _LOOK_AT_THE_DRIVE,
     ),
-    "EUCLEAN": Explained(
+    "EUCLEAN": ErrorAdvice(
         "critical",
         "The file system found its metadata corrupted.",
         "Unmount and check the file system (fsck, xfs_repair -n) before any further trial.",
     ),
-    "ETIMEDOUT": Explained(
+    "ETIMEDOUT": ErrorAdvice(
         "critical",
         "The drive did not respond within the kernel's timeout, and the request was aborted.",
         _RECONNECT,
     ),
-    "ENODEV": Explained(
+    "ENODEV": ErrorAdvice(
         "critical",
         "The device disappeared: it was unplugged, reset, or dropped by its controller.",
         _RECONNECT,
     ),
-    "ENXIO": Explained(
+    "ENXIO": ErrorAdvice(
         "critical",
         "The device disappeared or shrank: it was removed or resized.",
         _RECONNECT,
     ),
-    "ENOLINK": Explained(
+    "ENOLINK": ErrorAdvice(
         "critical", "The link to the device failed (transport error).", _RECONNECT
     ),
-    "EROFS": Explained(
+    "EROFS": ErrorAdvice(
         "critical",
         "The file system is read-only; it is remounted so after an error (errors=remount-ro).",
         "Find the first error with 'dmesg -T | grep -i -E \"remount|I/O error\"'.",
     ),
-    "ENOSPC": Explained(
+    "ENOSPC": ErrorAdvice(
         "warning",
         "The file system, a thin volume or its metadata was full.",
         _FREE_SPACE,
     ),
-    "EDQUOT": Explained("warning", "The quota of this user or project is exhausted.", _FREE_SPACE),
-    "EFBIG": Explained(
+    "EDQUOT": ErrorAdvice(
+        "warning", "The quota of this user or project is exhausted.", _FREE_SPACE
+    ),
+    "EFBIG": ErrorAdvice(
         "warning",
         "The file would exceed the maximum size of the file system or of 'ulimit -f'.",
         "Use a smaller trial file (option --size) or raise the limit.",
     ),
-    "EINVAL": Explained(
+    "EINVAL": ErrorAdvice(
         "warning",
         "The request is misaligned: direct I/O requires offset, size and memory aligned to the "
         "logical block size.",
         "Compare the block sizes with the logical block size that 'seatrial check' shows.",
     ),
-    "EAGAIN": Explained(
+    "EAGAIN": ErrorAdvice(
         "warning",
         "The kernel could not queue the request at that moment (queue or memory full).",
         "Lower the queue depth, or raise the device's nr_requests.",
     ),
-    "ENOMEM": Explained(
+    "ENOMEM": ErrorAdvice(
         "warning",
         "The kernel had no memory for the request.",
         "Check 'free -m' and the memory limit of the cgroup or container.",
     ),
-    "EPERM": Explained(
+    "EPERM": ErrorAdvice(
         "warning",
         "The request was denied: an immutable or append-only file, or a security module.",
         "Check 'lsattr FILE' and the log of the security module.",
     ),
-    "EOPNOTSUPP": Explained(
+    "EOPNOTSUPP": ErrorAdvice(
         "warning",
         "The target does not support the request; with 'iopoll' it has no poll queue.",
         "Measure without 'iopoll'; polling requires a driver loaded with poll queues.",
     ),
-    "short transfer": Explained(
+    "short transfer": ErrorAdvice(
         "critical",
         "The kernel transferred fewer bytes than requested without an error: the file shrank, or "
         "the device stopped within the request.",
         "Compare the file's size with the plan ('ls -l') and read 'dmesg -T | tail -50'.",
     ),
 }
-_OTHER = Explained(
+_OTHER = ErrorAdvice(
     "critical",
     "The kernel rejected the requests or they failed with this error.",
     "Look up the name with 'man 3 errno' and read 'dmesg -T | tail -50'.",
 )
-_OF_DATABASE = Explained(
+_OF_DATABASE = ErrorAdvice(
     "critical",
     "The server, a script or a program failed with this message.",
     "Run the script or the program by hand, and fix the reported error.",
 )
 
 
-_OF_FAILURE = Explained(
+_OF_FAILURE = ErrorAdvice(
     "warning",
     "A fault was injected, and the array could not mask it from the application.",
     "Read the findings on that array: what failed, for how long, and whether data were lost.",
@@ -172,7 +174,7 @@ def errors(context: Context) -> list[Finding]:
     Do:
         Follow the advice for each error. For medium errors, back up the data on the drive first.
     """
-    sound = {c.cell.key for c in context.sound.cells}
+    sound = {c.cell.key for c in context.without_faults.cells}
     own = [c for c in context.cells if c.cell.key in sound]
     broken = [c for c in context.cells if c.cell.key not in sound]
     return [*_by_name(context, own), *_by_name(context, broken)]
@@ -202,21 +204,21 @@ class ErrorsFigures(Figures, frozen=True, kw_only=True, tag="errors"):
     first_offset_bytes: int | None
     first_operation: str | None
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
-    has_place: Annotated[bool, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
+    has_offset: Annotated[bool, HIDDEN]
     first: Annotated[ErrorSample | None, HIDDEN]
-    explained: Annotated[Explained, HIDDEN]
+    explained: Annotated[ErrorAdvice, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         share = self.failed_count / self.offered_count if self.offered_count else 1.0
-        return Words(
+        return FindingText(
             sentence=(
                 f"{'' if self.failed_count_is_exact else 'About '}"
                 f"{format_count(self.failed_count)} of {format_count(self.offered_count)} "
                 f"requests ({format_share(share)}) failed"
                 f"{f' with {self.errno_name}' if self.errno_name else ''} in "
-                f"{self.concerned}{_where(self.first) if self.has_place else ''}."
+                f"{self.concerned}{_where(self.first) if self.has_offset else ''}."
             ),
             cause=self.explained.cause,
             next=self.explained.next,
@@ -233,10 +235,10 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
         default=None,
     )
     are_databases = all(topic_of(c.cell).has_server for c in concerned)
-    explained = EXPLAINED.get(name, _OF_DATABASE if are_databases else _OTHER)
+    explained = ADVICE_BY_ERROR.get(name, _OF_DATABASE if are_databases else _OTHER)
     if any(is_breaking(c.cell) for c in concerned):
         explained = _OF_FAILURE
-    has_place = not are_databases
+    has_offset = not are_databases
     return Finding(
         severity=explained.severity,
         cells=identities(concerned),
@@ -248,8 +250,8 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
             first_offset_bytes=first.offset_bytes if first else None,
             first_operation=first.operation if first else None,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
-            has_place=has_place,
+            concerned=context.affected_cells(concerned),
+            has_offset=has_offset,
             first=first,
             explained=explained,
         ),

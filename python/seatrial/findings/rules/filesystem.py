@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seatrial.findings.rule import from_fingerprint
 from seatrial.fingerprint import Fingerprint
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_share, format_size
 
 FREE_SHARE_MIN = 0.10
@@ -33,9 +33,9 @@ class FilesystemNearlyFullFigures(Figures, frozen=True, kw_only=True, tag="files
     free_bytes: float
     size_bytes: float
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"Only {format_size(int(self.free_bytes))} of {format_size(int(self.size_bytes))} "
                 f"({format_share(self.free_bytes / self.size_bytes)}) is free on the file system."
@@ -86,9 +86,9 @@ class MemoryFileSystemFigures(Figures, frozen=True, kw_only=True, tag="memory_fi
     filesystem_type: str
     mount_point: str | None
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The target is on {self.filesystem_type}: this measures memory, not a drive."
             ),
@@ -131,9 +131,9 @@ class OverlayFileSystemFigures(Figures, frozen=True, kw_only=True, tag="overlay_
 
     mount_point: str | None
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=("The target is on an overlay file system, like the root of a container."),
             cause=(
                 "Every request passes through two file systems, and the first write to a file of "
@@ -175,9 +175,9 @@ class NetworkFileSystemFigures(Figures, frozen=True, kw_only=True, tag="network_
     filesystem_type: str
     mount_point: str | None
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The target is on {self.filesystem_type}, a remote file system, not on a local "
                 "drive."
@@ -227,9 +227,9 @@ class BarriersOffFigures(Figures, frozen=True, kw_only=True, tag="barriers_off")
     mount_options: list[str]
     mount_point: str | None
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The file system is mounted with {', '.join(self.mount_options)}: commits are not "
                 "durable."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context
+from seatrial.findings.context import AffectedCells, Context
 from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     REQUESTED_BYTES_MIN,
@@ -17,7 +17,7 @@ from seatrial.findings.traffic import (
 from seatrial.fingerprint import OtherProcess, OtherRun
 from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural, format_share
 from seatrial.study.units import format_size
 
@@ -67,15 +67,15 @@ class ForeignRunsFigures(Figures, frozen=True, kw_only=True, tag="foreign_traffi
     """Figures of ``foreign_traffic``: foreign runs."""
 
     other_runs: list[OtherRun]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
     def in_short(self, cells_count: int) -> str:
         """Return it in a few words."""
         return f"another run of Seatrial used the same medium{_during(cells_count)}"
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 "Another run of Seatrial used the same medium"
                 f"{_while(self.concerned)}: {_run_texts(self.other_runs)}."
@@ -96,12 +96,14 @@ def _of_runs(context: Context) -> list[Finding]:
         Finding(
             severity="warning",
             cells=[cell.cell.identity() for cell in disturbed],
-            figures=ForeignRunsFigures(other_runs=runs, concerned=context.concerned(disturbed)),
+            figures=ForeignRunsFigures(
+                other_runs=runs, concerned=context.affected_cells(disturbed)
+            ),
         )
     ]
 
 
-def _while(disturbed: Concerned) -> str:
+def _while(disturbed: AffectedCells) -> str:
     return f" while {disturbed} were measured" if disturbed.count else ""
 
 
@@ -125,11 +127,11 @@ class ForeignProgramsFigures(Figures, frozen=True, kw_only=True, tag="foreign_tr
     other_process_bytes: float
     other_processes: list[OtherProcess]
     foreign_share: Annotated[float, HIDDEN]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The device transferred {format_size(int(self.foreign_bytes))} "
                 f"({format_share(self.foreign_share)}) more than requested in {self.concerned}; "
@@ -168,7 +170,7 @@ def _of_programs(context: Context) -> list[Finding]:
                 other_process_bytes=seen_bytes,
                 other_processes=listed,
                 foreign_share=share,
-                concerned=context.concerned(cells),
+                concerned=context.affected_cells(cells),
             ),
         )
     ]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from seatrial.findings.context import (
-    NS_PER_S,
-    Concerned,
+    AffectedCells,
     Context,
     identities,
     is_of_a_device,
@@ -17,9 +16,10 @@ from seatrial.findings.context import (
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural, format_share
 from seatrial.topic import topic_of
+from seatrial.units import NS_PER_S
 
 NULL_LIMIT_SHARE_MAX = 0.70
 CPU_SHARE_MAX = 0.90
@@ -81,11 +81,11 @@ class NearNullLimitFigures(
     null_limit_share_max: float
     null_limit_share_allowed: float
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The load generator reached {format_share(self.null_limit_share_max)} of its own "
                 f"maximum in {self.concerned}, so the figure is a lower bound."
@@ -112,7 +112,7 @@ def _near_null_limit(context: Context, cells: list[CellSummary]) -> Finding | No
             null_limit_share_max=highest,
             null_limit_share_allowed=NULL_LIMIT_SHARE_MAX,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
         ),
     )
 
@@ -137,11 +137,11 @@ class OutOfProcessorFigures(
     cpu_share_allowed: float
     cpus_usable: float | None
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The load generator used up to {format_share(self.cpu_share_max)} of the "
                 f"available CPU time in {self.concerned}."
@@ -172,7 +172,7 @@ def _out_of_processor(
             cpu_share_allowed=CPU_SHARE_MAX,
             cpus_usable=cpus,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
         ),
     )
 
@@ -184,11 +184,11 @@ class KernelWorkersFigures(
 
     kernel_workers_max: float
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"io_uring handed requests to up to {self.kernel_workers_max:.0f} kernel "
                 f"workers (io-wq) in {self.concerned}."
@@ -219,6 +219,6 @@ def _kernel_workers(context: Context, cells: list[CellSummary]) -> Finding | Non
         figures=KernelWorkersFigures(
             kernel_workers_max=most,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
         ),
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from seatrial.findings.comparing import ChangeFigures, changes
 from seatrial.findings.rule import from_comparison
 from seatrial.stats.compare.model import Comparison
-from seatrial.stats.model import Finding, Words
+from seatrial.stats.model import Finding, FindingText
 
 
 class ImprovedFigures(ChangeFigures, frozen=True, kw_only=True, tag="improved"):
     """Figures of ``improved``."""
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=self.sentence(),
             cause=self.cause(),
             next=(

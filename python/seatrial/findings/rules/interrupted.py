@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 
 RESUMABLE: Final = ("run", "study", "db", "lab")
@@ -22,13 +22,13 @@ class InterruptedFigures(Figures, frozen=True, kw_only=True, tag="interrupted"):
     samples_cut_short_count: int
     context_run_command: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = f"the run has status '{self.run_status}'"
         if self.samples_cut_short_count:
             cut_short = format_plural(self.samples_cut_short_count, "sample")
             reported += f" and {cut_short} ended early"
-        return Words(
+        return FindingText(
             sentence=f"The result is partial: {reported}.",
             cause=_CAUSES.get(self.run_status, _CAUSES["interrupted"]),
             next=_next(self.context_run_command),

@@ -8,7 +8,7 @@ from typing import Annotated
 from seatrial.findings.context import Context, drives, smart_growth
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
-from seatrial.stats.model import Figures, Finding, Words, is_breaking
+from seatrial.stats.model import Figures, Finding, FindingText, is_breaking
 from seatrial.stats.wording import format_count
 
 LINES_SHOWN_MAX = 8
@@ -108,13 +108,13 @@ class ErrorsLoggedFigures(Figures, frozen=True, kw_only=True, tag="kernel_errors
     lines: list[str | None]
     is_meant: Annotated[bool, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = ", ".join(
             f"{format_count(count)} {_NAMES[kind]}" for kind, count in self.by_kind.items()
         )
         first = f"; the first: {self.lines[0]}" if self.lines else "."
-        return Words(
+        return FindingText(
             sentence=(
                 f"The kernel logged {reported} for the target's devices during the run{first}"
             ),
@@ -154,10 +154,10 @@ class ErrorsCountedFigures(Figures, frozen=True, kw_only=True, tag="kernel_error
     harmless: Annotated[bool, HIDDEN]
     grown: Annotated[dict[str, int], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = [f"{format_count(count)} {_COUNTERS[key]}" for key, count in self.grown.items()]
-        return Words(
+        return FindingText(
             sentence=f"{self.device} counted {', '.join(reported)} during the run.",
             cause=(
                 "Data were corrupted on the link and sent again: this costs time, not data."

@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 
 
 class LabFigures(Figures, frozen=True, kw_only=True, tag="lab"):
@@ -16,10 +16,10 @@ class LabFigures(Figures, frozen=True, kw_only=True, tag="lab"):
     kinds_left_out: list[str]
     kernel: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         clock = " It has one CPU and a 100 Hz timer tick." * _is_uml(self.kernel)
-        return Words(
+        return FindingText(
             sentence=(
                 f"Measured in the lab ({self.kernel}) on virtual disks: ratios and counts are "
                 "valid, absolute speed is not."

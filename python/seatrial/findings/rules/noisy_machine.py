@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from seatrial.findings.context import NS_PER_S, Context, identities, usable_cpus
+from seatrial.findings.context import Context, identities, usable_cpus
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_ns, format_share
 from seatrial.topic import topic_of
+from seatrial.units import NS_PER_S
 
 STEAL_SHARE_MAX = 0.02
 WATCHDOG_LATENESS_NS_MAX = 50_000_000
@@ -55,7 +56,7 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
     cpu_pressure_share_max: float
     of_samples_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         steal_share, pressure_share = self.steal_share_max, self.cpu_pressure_share_max
         reported = []
@@ -70,7 +71,7 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
                 f"{format_duration_ns(self.watchdog_lateness_ns_max)} late"
             )
         reported = reported or ["the 5 ms watchdog often woke late"]
-        return Words(
+        return FindingText(
             sentence=(
                 f"CPU contention on the host in {self.samples_count} of {self.of_samples_count} "
                 f"samples: {', '.join(reported)}."

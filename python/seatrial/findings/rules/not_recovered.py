@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import NS_PER_S, Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
+from seatrial.units import NS_PER_S
 
 RATIO_COUNTER = "guard_probe_ratio"
 REST_COUNTER = "guard_rest_ns"
@@ -24,11 +25,11 @@ class NotRecoveredFigures(Figures, frozen=True, kw_only=True, tag="not_recovered
     probe_ratio_allowed: float
     samples_count: int
     rest_s: float
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 "The target had not recovered before "
                 f"{format_plural(self.samples_count, 'sample')} of {self.concerned}: a probe "
@@ -80,7 +81,7 @@ def not_recovered(context: Context) -> list[Finding]:
                 probe_ratio_allowed=RATIO_MIN,
                 samples_count=len(fallen),
                 rest_s=rested_s,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
             ),
         )
     ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities, number
+from seatrial.findings.context import AffectedCells, Context, identities, number
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimates import counted, rounds_needed
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import (
     format_cell,
@@ -89,19 +89,19 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="n
     spread_ratio_allowed: float
     worst_cell: str
     worst_rounds_per_s: list[float]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     cell: Annotated[Cell, HIDDEN]
     unit: Annotated[str, HIDDEN]
     rates_count: Annotated[int, HIDDEN]
     command: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         slowest, fastest = (
             format_iops(min(self.worst_rounds_per_s)),
             format_iops(max(self.worst_rounds_per_s)),
         )
-        return Words(
+        return FindingText(
             sentence=(
                 f"Results varied between rounds in {self.concerned}; the largest spread is "
                 f"{slowest} to {fastest} {self.unit}/s over {self.rates_count} rounds "
@@ -135,7 +135,7 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
             spread_ratio_allowed=SPREAD_RATIO_MAX,
             worst_cell=worst.cell.key,
             worst_rounds_per_s=rates,
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             cell=worst.cell,
             unit=unit,
             rates_count=len(rates),
@@ -152,18 +152,18 @@ class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="
     half_width_share_max: float
     rounds_measured_min: int
     rounds_needed_max: int | None
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     known_count: Annotated[int, HIDDEN]
     needed_count: Annotated[int, HIDDEN]
     known: Annotated[list[int], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         if self.known_count == self.needed_count:
             reported = f"about {format_count(max(self.known))} rounds would reach it in all tests"
         else:
             reported = "more than a thousand rounds would not reach it in all tests"
-        return Words(
+        return FindingText(
             sentence=(
                 f"The confidence interval of {self.concerned} is wider than the requested "
                 f"± {format_share(self.precision_share_requested)} (up to ± "
@@ -189,7 +189,7 @@ def _wide_finding(
             half_width_share_max=max(shares),
             rounds_measured_min=min(c.iops.rounds for c in concerned),
             rounds_needed_max=max(known) if len(known) == len(needed) else None,
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             known_count=len(known),
             needed_count=len(needed),
             known=known,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s, format_plural
 from seatrial.topic import topic_of
 
@@ -19,13 +19,13 @@ class NothingCompletedFigures(Figures, frozen=True, kw_only=True, tag="nothing_c
     failed_count: int
     oldest_in_flight_s: float
     stall_causes: list[str]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     first_blank: Annotated[str, HIDDEN]
     have_servers: Annotated[bool, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"No request completed in {self.concerned}: {self.first_blank}"
                 f"{' in the first of them' if self.cells_count > 1 else ''}."
@@ -75,7 +75,7 @@ def nothing_completed(context: Context) -> list[Finding]:
                 stall_causes=sorted(
                     {t.cause for c in concerned for s in c.samples for t in s.stalls}
                 ),
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 first_blank=first.blank,
                 have_servers=have_servers,
             ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.findings.rules.stall import MEDIAN_FACTOR, gaps_of
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s, format_plural
 
 
@@ -20,16 +20,16 @@ class SlowDeviceFigures(Figures, frozen=True, kw_only=True, tag="slow_device"):
     gaps_count: int
     longest_gap_s: float
     stall_median_factor: float
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         low, high = (
             format_duration_s(self.median_latency_s_min),
             format_duration_s(self.median_latency_s_max),
         )
         median = low if low == high else f"{low} to {high}"
-        return Words(
+        return FindingText(
             sentence=(
                 f"Median latency was {median} in {self.concerned}; gaps of up to "
                 f"{format_duration_s(self.longest_gap_s)} without a completion are normal at this "
@@ -85,7 +85,7 @@ def slow_device(context: Context) -> list[Finding]:
                 gaps_count=gaps_count,
                 longest_gap_s=longest_s,
                 stall_median_factor=MEDIAN_FACTOR,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
             ),
         )
     ]

@@ -12,7 +12,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.fingerprint import Fingerprint
 from seatrial.published import HIDDEN
 from seatrial.stats.estimates import counted, estimate_of_rounds, paired_ratio
-from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import format_estimate, format_interval, format_share
 
@@ -67,9 +67,9 @@ class SlowerAtEndFigures(Figures, frozen=True, kw_only=True, tag="slower_at_end"
     end_bandwidth: Annotated[Estimate, HIDDEN]
     start_bandwidth: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.start_cell_operation.capitalize()}s at the end of the address range reach "
                 f"{format_share(self.trend_ratio)} of the rate at its start "
@@ -121,12 +121,12 @@ def trend_over_zones(zones: list[CellSummary]) -> Estimate | None:
     """
     by_zone = [{s.round: running_per_s(s) for s in counted(zone.samples)} for zone in zones]
     rounds = set.intersection(*(set(rates) for rates in by_zone))
-    places = [index / (len(zones) - 1) for index in range(len(zones))]
+    positions = [index / (len(zones) - 1) for index in range(len(zones))]
     ratios = []
     for one in sorted(rounds):
         rates = [zone[one] for zone in by_zone]
         if min(rates) > 0:
-            line = statistics.linear_regression(places, [math.log(rate) for rate in rates])
+            line = statistics.linear_regression(positions, [math.log(rate) for rate in rates])
             ratios.append(math.exp(line.slope))
     return estimate_of_rounds(ratios, "ratio") if ratios else None
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities, service_times
+from seatrial.findings.context import AffectedCells, Context, identities, service_times
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Stall
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_s, format_plural
 from seatrial.topic import topic_of
 
@@ -102,12 +102,12 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
     stalled_share: float
     examples: list[dict[str, object]]
     longest_stall: Annotated[Stall, HIDDEN]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     command: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{_opening(self.longest_stall, self.stalls_count, self.total_s)} in "
                 f"{self.concerned}; {_origin(self.longest_stall)}."
@@ -149,7 +149,7 @@ def _of_cause(context: Context, seen: Sequence[StallOccurrence]) -> Finding:
             stalled_share=total_s / measured_s,
             examples=[_example(one) for one in _longest_first(seen)[:EXAMPLES_MAX]],
             longest_stall=longest.stall,
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             command=command,
         ),
     )

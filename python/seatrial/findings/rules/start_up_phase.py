@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimates import counted
-from seatrial.stats.model import Figures, Finding, Words
-from seatrial.stats.running import Running, running
+from seatrial.stats.model import Figures, Finding, FindingText
+from seatrial.stats.running import RunningPhase, running
 from seatrial.stats.wording import format_cell, format_duration_s, format_iops
 from seatrial.study.cell import Cell
 
@@ -33,14 +33,14 @@ class StartUpPhaseFigures(Figures, frozen=True, kw_only=True, tag="start_up_phas
     worst_start_up_s: float
     worst_start_up_ratio: float
     worst_running_per_s: float
-    concerned: Annotated[Concerned, HIDDEN]
-    phase: Annotated[Running, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
+    phase: Annotated[RunningPhase, HIDDEN]
     cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         direction = "faster" if self.worst_start_up_ratio > 1 else "slower"
-        return Words(
+        return FindingText(
             sentence=(
                 f"A start-up phase of up to {format_duration_s(self.start_up_s_max)} was excluded "
                 f"from the figures of {self.concerned}; it was up to "
@@ -94,7 +94,7 @@ def start_up_phase(context: Context) -> list[Finding]:
                 worst_start_up_s=phase.from_s,
                 worst_start_up_ratio=phase.start_up_ratio,
                 worst_running_per_s=phase.completed_per_s,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 phase=phase,
                 cell=worst.cell,
             ),
@@ -102,7 +102,7 @@ def start_up_phase(context: Context) -> list[Finding]:
     ]
 
 
-def _factor(phase: Running) -> float:
+def _factor(phase: RunningPhase) -> float:
     """Return by how many times the start-up phase was faster or slower."""
     ratio = phase.start_up_ratio
     return max(ratio, 1 / ratio) if ratio > 0 else float("inf")

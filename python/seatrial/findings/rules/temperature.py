@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context, drives, smart_growth
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 
 WARMING_C_MAX = 15.0
@@ -34,9 +34,9 @@ class HeatLoggedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
 
     thermal_messages_count: float
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 "The kernel logged overheating or thermal throttling "
                 f"{format_plural(int(self.thermal_messages_count), 'time')} "
@@ -86,14 +86,14 @@ class ThrottledFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     temperature_limit_c: float | None
     others: Annotated[dict[str, int], FLATTENED]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         at = (
             f" (maximum {self.temperature_c_max:.0f} °C)"
             if self.temperature_c_max is not None
             else ""
         )
-        return Words(
+        return FindingText(
             sentence=f"{self.device} throttled because of heat during the run{at}.",
             cause=_CAUSE,
             next=_NEXT,
@@ -107,9 +107,9 @@ class AtLimitFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     temperature_c_max: float
     temperature_limit_c: float
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.device} reached {self.temperature_c_max:.0f} °C; its limit is "
                 f"{self.temperature_limit_c:.0f} °C."
@@ -127,9 +127,9 @@ class WarmedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     temperature_limit_c: float | None
     first_c: Annotated[float, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.device} warmed up from {self.first_c:.0f} °C to "
                 f"{self.temperature_c_max:.0f} °C."

@@ -53,7 +53,7 @@ class Line(msgspec.Struct, frozen=True):
     row: Row
 
 
-def place_of_time(lines: Sequence[Line], column: int | None) -> int | None:
+def time_index(lines: Sequence[Line], column: int | None) -> int | None:
     """Return the index of the column after the bytes that is the time; None if there is none.
 
     It must be a number in nine lines of ten; requests not sent to the application have a dash.
@@ -72,50 +72,50 @@ def place_of_time(lines: Sequence[Line], column: int | None) -> int | None:
             raise _no_figures(rows, column)
         return column - 1
     for name in NAMES:
-        for place in usual:
-            if any(_name(row, place) == name for row in rows):
-                return place
-    plain = [place for place in usual if not any(_name(row, place) for row in rows)]
-    columns = {place: [figure(row, place) for row in rows] for place in plain}
-    decimal = [place for place in plain if _has_decimals_of_time(columns[place])]
+        for index in usual:
+            if any(_name(row, index) == name for row in rows):
+                return index
+    plain = [index for index in usual if not any(_name(row, index) for row in rows)]
+    columns = {index: [figure(row, index) for row in rows] for index in plain}
+    decimal = [index for index in plain if _has_decimals_of_time(columns[index])]
     if decimal:
-        whole = [place for place in decimal if _is_the_whole(columns, place, decimal)]
+        whole = [index for index in decimal if _is_the_whole(columns, index, decimal)]
         return _only(whole[:1] or decimal, rows)
-    others = [place for place in plain if _may_be_time(lines, columns[place])]
+    others = [index for index in plain if _may_be_time(lines, columns[index])]
     if len(others) == 1 and b"." in b"".join(filter(None, columns[others[0]])):
         raise _ratio(rows, others[0])
-    finest = [place for place in others if _is_finest(columns, place, others)]
+    finest = [index for index in others if _is_finest(columns, index, others)]
     return _only(finest or others, rows)
 
 
-def figure(row: Row, place: int) -> bytes | None:
-    """Return the number in a column, without its name and quotes; None where it has none."""
-    matched = _FIGURE.fullmatch(row[place]) if len(row) > place else None
+def figure(row: Row, index: int) -> bytes | None:
+    """Return the number in a column, without its name and quotes; None if it has none."""
+    matched = _FIGURE.fullmatch(row[index]) if len(row) > index else None
     return matched[2] if matched else None
 
 
-def name_of(rows: Sequence[Row], place: int) -> str:
+def name_of(rows: Sequence[Row], index: int) -> str:
     """Return the name that a column gives its numbers; empty for none."""
-    return next((name.decode() for row in rows if (name := _name(row, place))), "")
+    return next((name.decode() for row in rows if (name := _name(row, index))), "")
 
 
 def _usual(rows: Sequence[Row]) -> list[int]:
     return [
-        place
-        for place in range(max(map(len, rows), default=0))
-        if sum(figure(row, place) is not None for row in rows) >= SHARE_MIN * len(rows) / 2
-        and sum(figure(row, place) is not None or _is_dash(row, place) for row in rows)
+        index
+        for index in range(max(map(len, rows), default=0))
+        if sum(figure(row, index) is not None for row in rows) >= SHARE_MIN * len(rows) / 2
+        and sum(figure(row, index) is not None or _is_dash(row, index) for row in rows)
         >= SHARE_MIN * len(rows)
     ]
 
 
-def _name(row: Row, place: int) -> bytes:
-    matched = _FIGURE.fullmatch(row[place]) if len(row) > place else None
+def _name(row: Row, index: int) -> bytes:
+    matched = _FIGURE.fullmatch(row[index]) if len(row) > index else None
     return (matched[1] or b"").lower() if matched else b""
 
 
-def _is_dash(row: Row, place: int) -> bool:
-    return len(row) > place and row[place] in (b"-", b'"-"')
+def _is_dash(row: Row, index: int) -> bool:
+    return len(row) > index and row[index] in (b"-", b'"-"')
 
 
 Figures = Sequence[bytes | None]
@@ -129,12 +129,12 @@ def _has_decimals_of_time(column: Figures) -> bool:
     return len(fine) >= len(reported) / 2 and len(short) >= SHARE_MIN * len(reported)
 
 
-def _is_the_whole(columns: Mapping[int, Figures], place: int, others: Sequence[int]) -> bool:
+def _is_the_whole(columns: Mapping[int, Figures], index: int, others: Sequence[int]) -> bool:
     """Return whether a column is at least as large as the others, in nine lines of ten of each."""
     return all(
-        _share(columns[place], columns[other], lambda own, part: own >= part) >= SHARE_MIN
+        _share(columns[index], columns[other], lambda own, part: own >= part) >= SHARE_MIN
         for other in others
-        if other != place
+        if other != index
     )
 
 
@@ -161,12 +161,12 @@ def _may_be_time(lines: Sequence[Line], column: Figures) -> bool:
     return not is_constant and statuses < SHARE_MIN * len(lines)
 
 
-def _is_finest(columns: Mapping[int, Figures], place: int, others: Sequence[int]) -> bool:
+def _is_finest(columns: Mapping[int, Figures], index: int, others: Sequence[int]) -> bool:
     """Return whether every other column is this one in a larger unit, as some line shows."""
     return len(others) > 1 and all(
-        any(_is_larger_unit(columns[place], columns[other], unit) for unit in LARGER_UNITS)
+        any(_is_larger_unit(columns[index], columns[other], unit) for unit in LARGER_UNITS)
         for other in others
-        if other != place
+        if other != index
     )
 
 
@@ -175,35 +175,35 @@ def _is_larger_unit(fine: Figures, coarse: Figures, unit: int) -> bool:
     return is_so and len({each for each in coarse if each is not None}) > 1
 
 
-def _only(places: Sequence[int], rows: Sequence[Row]) -> int | None:
-    if len(places) > 1:
-        raise _several(places, rows)
-    return places[0] if places else None
+def _only(indexes: Sequence[int], rows: Sequence[Row]) -> int | None:
+    if len(indexes) > 1:
+        raise _several(indexes, rows)
+    return indexes[0] if indexes else None
 
 
-def _example(rows: Sequence[Row], place: int) -> str:
-    found = next((row[place] for row in rows if figure(row, place) is not None), b"")
+def _example(rows: Sequence[Row], index: int) -> str:
+    found = next((row[index] for row in rows if figure(row, index) is not None), b"")
     return found.decode("utf-8", "replace")
 
 
-def _several(places: Sequence[int], rows: Sequence[Row]) -> UsageError:
-    reported = [f"{place + 1} (such as {_example(rows, place)})" for place in places]
+def _several(indexes: Sequence[int], rows: Sequence[Row]) -> UsageError:
+    reported = [f"{index + 1} (such as {_example(rows, index)})" for index in indexes]
     return UsageError(
         seen=f"Several columns after the bytes may contain the request time: {', '.join(reported)}",
         cause="Lengths, ports and times are all numbers; without decimals they cannot be "
         "distinguished",
         next_step="Specify the column with --time-column, counted after the bytes, where a "
-        f"quoted string is one column, such as --time-column {places[-1] + 1}; and its unit "
+        f"quoted string is one column, such as --time-column {indexes[-1] + 1}; and its unit "
         "with --time-unit",
     )
 
 
-def _ratio(rows: Sequence[Row], place: int) -> UsageError:
+def _ratio(rows: Sequence[Row], index: int) -> UsageError:
     return UsageError(
-        seen=f"Column {place + 1} after the bytes (such as {_example(rows, place)}) has "
+        seen=f"Column {index + 1} after the bytes (such as {_example(rows, index)}) has "
         "decimals, but fewer than a time in seconds",
         cause="It may be a ratio, such as nginx's $gzip_ratio",
-        next_step=f"If it is the request time, use --time-column {place + 1}; otherwise also log "
+        next_step=f"If it is the request time, use --time-column {index + 1}; otherwise also log "
         "$request_time",
     )
 
@@ -275,22 +275,22 @@ def find_time(
         if (matched := _HEAD.match(line)) is not None
     ]
     rows = [each.row for each in found]
-    place = place_of_time(found, column) if found else None
-    if place is None:
+    index = time_index(found, column) if found else None
+    if index is None:
         return None
-    figures = [reported for row in rows if (reported := figure(row, place)) is not None]
-    name = name_of(rows, place)
-    scale, unit = _scale(figures, unit_s or _unit_behind(rows, place))
-    time_source = f"{name}= in " if name else f"column {place + 1} after the bytes, in "
-    skipped = (rb" (?:" + QUOTED + rb"|[^ \n]++)") * place
+    figures = [reported for row in rows if (reported := figure(row, index)) is not None]
+    name = name_of(rows, index)
+    scale, unit = _scale(figures, unit_s or _unit_behind(rows, index))
+    time_source = f"{name}= in " if name else f"column {index + 1} after the bytes, in "
+    skipped = (rb" (?:" + QUOTED + rb"|[^ \n]++)") * index
     pattern = HEAD + skipped + rb' "?(?:[A-Za-z_]+[=:])?"?(\d+(?:\.\d+)?|-)'
     return TimeColumn(pattern=pattern, scale=scale, time_source=time_source + unit)
 
 
-def _unit_behind(rows: Sequence[Row], place: int) -> float | None:
+def _unit_behind(rows: Sequence[Row], index: int) -> float | None:
     """Return the unit after the numbers, as in ``12.345 ms``."""
     for scale, word in ((1.0, b"s"), (1e-3, b"ms"), (1e-6, b"us")):
-        count = sum(len(row) > place + 1 and row[place + 1] == word for row in rows)
+        count = sum(len(row) > index + 1 and row[index + 1] == word for row in rows)
         if count >= SHARE_MIN * len(rows):
             return scale
     return None
@@ -416,7 +416,7 @@ def _by_words(rows: Iterable[Mapping[str, Any]], name: str) -> float:
 
 
 def took_s(row: Mapping[str, Any], keys: JsonKeys) -> float | None:
-    """Return the time of a request in s; None where it has none."""
+    """Return the time of a request in s; None if it has none."""
     reported = row.get(keys.time)
     if isinstance(reported, int | float) and not isinstance(reported, bool):
         return float(reported) * keys.unit_s if abs(reported) < FIGURE_MAX else None

@@ -40,9 +40,8 @@ from msgspec import Meta, field
 
 from seatrial.errors import UsageError
 from seatrial.importers.document import Document
+from seatrial.units import KIB, NS_PER_US
 
-NS_PER_US: Final = 1000
-KIB: Final = 1024
 DIRECTIONS: Final = ("read", "write", "trim", "mixed")
 LATENCIES: Final = ("slat", "clat", "lat")
 BLOCK_BYTES_MIN: Final = 512
@@ -169,11 +168,11 @@ def _latency_in_ns(content: Content) -> Content:
 def _bins_in_ns(bins: Content) -> Content:
     is_by_number = bins.get(BITS_KEY) == PLAT_BITS
     found: Content = {}
-    for place, count in bins.items():
-        if not place.isascii() or not place.isdecimal():
+    for bucket, count in bins.items():
+        if not bucket.isascii() or not bucket.isdecimal():
             continue
         if count:
-            middle_us = _bucket_middle(int(place)) if is_by_number else int(place)
+            middle_us = _bucket_middle(int(bucket)) if is_by_number else int(bucket)
             found[str(round(middle_us * NS_PER_US))] = count
     return found
 
@@ -478,8 +477,8 @@ def reports(document: Document) -> list[Report]:
     found = [_typed(document, content) for content in contents(document)]
     kept = [
         report
-        for place, report in enumerate(found)
-        if not any(_is_later_state(later, report) for later in found[place + 1 :])
+        for index, report in enumerate(found)
+        if not any(_is_later_state(later, report) for later in found[index + 1 :])
     ]
     if not any(report.entries for report in kept):
         raise UsageError(

@@ -33,12 +33,11 @@ from seatrial.importers.document import (
     reported_operation,
 )
 from seatrial.results.model import OperationResult, Origin, Slice, Timeline
+from seatrial.units import KIB, NS_PER_MS
 
 KINDS: Final = ("lat", "clat", "iops", "bw")
 """Logs that give a timeline, the best first."""
 DIRECTIONS: Final = ("read", "write")
-NS_PER_MS: Final = 1_000_000
-KIB: Final = 1024
 DEVIATION_SHARE_MAX: Final = 0.05
 SIZE_DEVIATION_SHARE_MAX: Final = 0.02
 ENDING_WINDOWS_MAX: Final = 2
@@ -88,12 +87,12 @@ def log_of(document: Document) -> Log:
 
 
 def nearby_logs(
-    place: Path, options: Mapping[str, str], threads: Iterable[int], latency: str
+    path: Path, options: Mapping[str, str], threads: Iterable[int], latency: str
 ) -> dict[str, list[Log]]:
     """Return a job's logs next to its JSON, by kind, one for each thread.
 
     Args:
-        place: Path of the JSON.
+        path: Path of the JSON.
         options: The job's options, which name the logs.
         threads: Numbers of its threads.
         latency: ``lat`` or ``clat``: the one of its histogram.
@@ -107,15 +106,15 @@ def nearby_logs(
         numbers = [f".{number}" for number in threads]
         if options.get("per_job_logs") == "0":
             numbers = [""]
-        files = [_sibling_file(place, f"{prefix}_{kind}{number}.log") for number in numbers]
+        files = [_sibling_file(path, f"{prefix}_{kind}{number}.log") for number in numbers]
         if files and all(files):
             found[kind] = [log_of(open_document(file)) for file in files if file]
     return found
 
 
-def _sibling_file(place: Path, name: str) -> Path | None:
+def _sibling_file(path: Path, name: str) -> Path | None:
     """Return a log by its name as given to fio, or by its last part, next to a file."""
-    for candidate in (place.parent / name, place.parent / Path(name).name):
+    for candidate in (path.parent / name, path.parent / Path(name).name):
         if candidate.is_file() and candidate.stat().st_size:
             return candidate
     return None
@@ -257,12 +256,12 @@ def _by_window(
 def _spread(moved: list[float], window_ms: int, from_ms: int, to_ms: int, per_ms: float) -> None:
     """Distribute a constant rate between two times to the windows."""
     while from_ms < to_ms:
-        place = from_ms // window_ms
-        until_ms = min(to_ms, (place + 1) * window_ms)
-        if place >= len(moved):
+        window = from_ms // window_ms
+        until_ms = min(to_ms, (window + 1) * window_ms)
+        if window >= len(moved):
             moved[-1] += per_ms * (to_ms - from_ms)
             return
-        moved[place] += per_ms * (until_ms - from_ms)
+        moved[window] += per_ms * (until_ms - from_ms)
         from_ms = until_ms
 
 

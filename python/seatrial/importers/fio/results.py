@@ -37,6 +37,7 @@ from seatrial.importers.fio.options import NOT_FACTORS, Access, engine_name, siz
 from seatrial.importers.fio.threads import JobResult, measured_jobs, result_of, selected_latency
 from seatrial.results.model import OperationResult, Origin
 from seatrial.study.cell import FactorValue, SpecDocument
+from seatrial.units import NS_PER_MS, NS_PER_US, SECTOR_BYTES
 
 _DESCRIPTION: Final = re.compile(r"seatrial kind=(?P<kind>[a-z]+) target=(?P<target>.*)")
 _KEY: Final = re.compile(
@@ -49,7 +50,7 @@ _IMPLIED: Final = {"matrix": "random", "io": "random", "sequential": "sequential
 """The pattern implied by the key of each kind."""
 
 
-class OwnCell(msgspec.Struct, frozen=True, kw_only=True):
+class ExportedCell(msgspec.Struct, frozen=True, kw_only=True):
     """The name and description of an exported job; the attributes of a ``Cell``."""
 
     key: str
@@ -60,7 +61,7 @@ class OwnCell(msgspec.Struct, frozen=True, kw_only=True):
     factors: dict[str, FactorValue]
 
 
-def own_cell(jobname: str, description: str, access: Access) -> OwnCell | None:
+def own_cell(jobname: str, description: str, access: Access) -> ExportedCell | None:
     """Return the cell that a job was exported from; None for any other job."""
     reported, key = _DESCRIPTION.fullmatch(description), _KEY.fullmatch(jobname)
     if reported is None or key is None or reported["kind"] not in _KINDS:
@@ -73,7 +74,7 @@ def own_cell(jobname: str, description: str, access: Access) -> OwnCell | None:
     factors = {name: factor_value(value) for name, value in pairs}
     if reported["kind"] in _IMPLIED and "pattern" not in factors:
         factors = {"pattern": _IMPLIED[reported["kind"]], **factors}
-    return OwnCell(
+    return ExportedCell(
         key=jobname,
         kind=reported["kind"],
         target=reported["target"],
@@ -86,9 +87,6 @@ def own_cell(jobname: str, description: str, access: Access) -> OwnCell | None:
 WORKLOAD: Final = "io"
 NANOSECONDS_SINCE: Final = (2, 99)
 """The first fio with latency logs in nanoseconds instead of microseconds."""
-NS_PER_US: Final = 1000
-NS_PER_MS: Final = 1_000_000
-SECTOR_BYTES: Final = 512
 DURATION_S_MIN: Final = 0.001
 _NUMBERED: Final = re.compile(r"[-_. ]?\d+$")
 
@@ -226,7 +224,7 @@ def _in_ns(logs: Sequence[Log]) -> list[Log]:
 
 
 def _operations(
-    measured: JobResult, own: OwnCell | None, notes: list[str]
+    measured: JobResult, own: ExportedCell | None, notes: list[str]
 ) -> dict[str, OperationResult]:
     """Return the results of reads, writes and syncs; for a commit those of the write."""
     job, access = measured.job, measured.access
@@ -270,8 +268,8 @@ def _commit(written: OperationResult, access: Access, notes: list[str]) -> Opera
 
 def _target(options: Mapping[str, str]) -> str:
     """Return the target's label: the file, device or directory without its folder."""
-    place = options.get("filename") or options.get("directory") or ""
-    names = [PurePosixPath(part).name or part for part in place.split(":") if part]
+    path = options.get("filename") or options.get("directory") or ""
+    names = [PurePosixPath(part).name or part for part in path.split(":") if part]
     return ":".join(names) or "fio"
 
 
@@ -324,16 +322,16 @@ def _distinguished(jobs: Sequence[JobResult], drafts: Sequence[Draft]) -> list[D
     more than a number at the end.
     """
     by_key: dict[str, list[int]] = {}
-    for place, draft in enumerate(drafts):
-        by_key.setdefault(draft.key or f"{draft.target}/{key_of(draft)}", []).append(place)
+    for index, draft in enumerate(drafts):
+        by_key.setdefault(draft.key or f"{draft.target}/{key_of(draft)}", []).append(index)
     apart = list(drafts)
-    for places in by_key.values():
-        names = {_NUMBERED.sub("", jobs[place].job.jobname) for place in places}
-        groups = {(id(jobs[place].report), jobs[place].job.groupid) for place in places}
-        if len(names) > 1 or len(groups) < len(places):
-            for place in places:
-                factors = drafts[place].factors | {"job": jobs[place].job.jobname}
-                apart[place] = msgspec.structs.replace(drafts[place], factors=factors, key="")
+    for indexes in by_key.values():
+        names = {_NUMBERED.sub("", jobs[index].job.jobname) for index in indexes}
+        groups = {(id(jobs[index].report), jobs[index].job.groupid) for index in indexes}
+        if len(names) > 1 or len(groups) < len(indexes):
+            for index in indexes:
+                factors = drafts[index].factors | {"job": jobs[index].job.jobname}
+                apart[index] = msgspec.structs.replace(drafts[index], factors=factors, key="")
     return apart
 
 

@@ -370,7 +370,7 @@ def _all_clients(
         same = [each for each in found if each.job.jobname == name]
         if (
             sorted(each.job.hostname for each in same) != sorted(hosts)
-            or len({_apart_from_threads(each.access) for each in same}) > 1
+            or len({_without_threads(each.access) for each in same}) > 1
         ):
             notes.append(f"Job {name} differs between servers, so it has no total.")
             continue
@@ -388,5 +388,5 @@ def _all_clients(
         )
 
 
-def _apart_from_threads(access: Access) -> bytes:
+def _without_threads(access: Access) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(access, threads=1))

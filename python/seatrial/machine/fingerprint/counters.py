@@ -15,18 +15,15 @@ from typing import Final, NamedTuple
 
 from seatrial.machine.fingerprint.device import directory_of
 from seatrial.machine.fingerprint.health import sensor_folder
-from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.machine.fingerprint.mounts import devices_of
 from seatrial.machine.fingerprint.stack import flushing_directories, physical_directories
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.units import KIB, NS_PER_MS, NS_PER_US, SECTOR_BYTES
 
 GAUGES: Final = frozenset({"dirty_bytes", "temperature_c", "cpu_frequency_hz_max"})
 """Gauges, which are current values. All other readings are counters: subtract an earlier one."""
 
-NS_PER_MS: Final = 1_000_000
-_NS_PER_US: Final = 1_000
 _HZ_PER_KHZ: Final = 1_000
-_BYTES_PER_KB: Final = 1024
 _MILLI: Final = 1000.0
 _CPUS_READ_MAX: Final = 8
 _DRIVES_READ_MAX: Final = 4
@@ -130,7 +127,7 @@ def _gauges(tree: SystemTree, files: Sources) -> dict[str, float]:
     readings: dict[str, float] = {}
     dirty = re.search(r"^Dirty:\s+(\d+) kB$", tree.text("/proc/meminfo") or "", re.MULTILINE)
     if dirty:
-        readings["dirty_bytes"] = float(int(dirty[1]) * _BYTES_PER_KB)
+        readings["dirty_bytes"] = float(int(dirty[1]) * KIB)
     milli = _largest(tree, files.temperatures)
     if milli is not None:
         readings["temperature_c"] = milli / _MILLI
@@ -169,7 +166,7 @@ def pressures(tree: SystemTree, wanted: Iterable[tuple[str, str]]) -> dict[str, 
         text = tree.text(f"/proc/pressure/{resource}") or ""
         match = re.search(rf"^{line} .*total=(\d+)$", text, re.MULTILINE)
         if match:
-            readings[f"psi_{resource}_{line}_ns"] = float(int(match[1]) * _NS_PER_US)
+            readings[f"psi_{resource}_{line}_ns"] = float(int(match[1]) * NS_PER_US)
     return readings
 
 

@@ -29,9 +29,9 @@ from seatrial.fingerprint import Controller, Device, PcieLink, PciePath, PciFunc
 from seatrial.machine.fingerprint.layers import sectors_bytes, selected, with_layer
 from seatrial.machine.fingerprint.privacy import short_hash
 from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.units import MIB
 
 _HOST: Final = re.compile(r"/(host\d+)/")
-_BYTES_PER_MIB: Final = 1 << 20
 _MODEL_FILES: Final = ("host_fw_model", "board_name", "model")
 
 _RAID_DRIVERS: Final = frozenset(
@@ -66,7 +66,7 @@ def controller(tree: SystemTree, directory: str) -> Controller | None:
         driver=driver,
         model=next((model for model in models if model), None),
         hides_drives=driver in _RAID_DRIVERS,
-        cache_bytes=cache_mib * _BYTES_PER_MIB if cache_mib else None,
+        cache_bytes=cache_mib * MIB if cache_mib else None,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from seatrial.fingerprint import Device, KernelLog, LogLine, LogMark
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
+from seatrial.units import US_PER_S
 
 LINES_MAX: Final = 50
 """At most this many lines are stored; all are counted."""
@@ -24,7 +25,6 @@ _JOURNAL_TIMEOUT_S: Final = 5.0
 _JOURNAL_LINES_MAX: Final = 20_000
 _LEVEL_MASK: Final = 7
 _LEVELS: Final = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
-_US_PER_S: Final = 1e6
 
 # Tried in this order; the first match decides.
 _KINDS: Final = (
@@ -187,7 +187,7 @@ def _parsed(chunk: str) -> Record | None:
         return None
     return Record(
         sequence=int(fields[1]),
-        at_s=int(fields[2]) / _US_PER_S,
+        at_s=int(fields[2]) / US_PER_S,
         level=int(fields[0]) & _LEVEL_MASK,
         text=text,
         tags=" ".join(rest.split()),
@@ -221,12 +221,12 @@ def _entry(line: str) -> tuple[float, Record] | None:
         fields = json.loads(line)
         record = Record(
             sequence=-1,
-            at_s=int(fields.get("_SOURCE_MONOTONIC_TIMESTAMP", 0)) / _US_PER_S,
+            at_s=int(fields.get("_SOURCE_MONOTONIC_TIMESTAMP", 0)) / US_PER_S,
             level=int(fields.get("PRIORITY", _LEVELS.index("info"))) & _LEVEL_MASK,
             text=_message(fields["MESSAGE"]),
             tags=str(fields.get("_KERNEL_DEVICE", "")),
         )
-        return int(fields["__REALTIME_TIMESTAMP"]) / _US_PER_S, record
+        return int(fields["__REALTIME_TIMESTAMP"]) / US_PER_S, record
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

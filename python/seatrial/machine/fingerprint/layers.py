@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from seatrial.fingerprint import Device, Dm, DmTarget, Loop, Md, MdMember, Partition, Zram
 from seatrial.machine.fingerprint.privacy import without_host
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
+from seatrial.units import SECTOR_BYTES
 
-SECTOR_BYTES: Final = 512
 """Unit of sizes and offsets in sysfs, whatever the device's own block is."""
 
 _DMSETUP_TIMEOUT_S: Final = 5.0

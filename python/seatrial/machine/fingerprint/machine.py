@@ -22,6 +22,7 @@ from seatrial.fingerprint import Cgroup, Machine, Pressure, Version
 from seatrial.machine.fingerprint.layers import selected
 from seatrial.machine.fingerprint.mounts import Mount, mounts
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
+from seatrial.units import KIB
 
 _NO_LIMIT_BYTES: Final = 1 << 62
 _V2_IO: Final = {
@@ -144,7 +145,6 @@ def _io_limits(tree: SystemTree, folder: str) -> Iterator[tuple[str, str, int]]:
 _CPU: Final = "/sys/devices/system/cpu"
 _DETECT_TIMEOUT_S: Final = 5.0
 _CPUINFO_LIMIT_BYTES: Final = 8192
-_BYTES_PER_KB: Final = 1024
 
 _VENDORS: Final = {
     "qemu": "kvm",
@@ -220,7 +220,7 @@ def load(tree: SystemTree) -> tuple[float | None, Pressure]:
 def meminfo_bytes(tree: SystemTree) -> dict[str, int]:
     """Return ``/proc/meminfo`` in bytes, by its own names."""
     lines = re.findall(r"^(\w+):\s+(\d+) kB$", tree.text("/proc/meminfo") or "", re.MULTILINE)
-    return {name: int(kilobytes) * _BYTES_PER_KB for name, kilobytes in lines}
+    return {name: int(kilobytes) * KIB for name, kilobytes in lines}
 
 
 def _cpu_model(tree: SystemTree) -> str | None:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.machine.fingerprint.device import directory_of, disk_directory, unit_serial
-from seatrial.machine.fingerprint.layers import SECTOR_BYTES, sectors_bytes
+from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.units import SECTOR_BYTES
 
 END_UNKNOWN_BYTES: Final = 1 << 63
 """The end of a medium of unknown size."""

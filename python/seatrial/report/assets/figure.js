@@ -47,7 +47,7 @@ class ChartFigure {
     });
   }
 
-  /** Tell whether there is room to draw in; there is none inside of what is folded. */
+  /** Return whether there is room to draw in; there is none inside of what is folded. */
   get isShown() {
     return this.plot.clientWidth > 0 && this.plot.checkVisibility();
   }
@@ -83,14 +83,14 @@ class ChartFigure {
   /** Return the list to pick a view from, its entries under their headings. */
   viewList() {
     const list = document.createElement('select');
-    let place = list;
+    let parent = list;
     this.data.views.forEach((view, index) => {
-      if (view.group && view.group !== place.label) {
-        place = document.createElement('optgroup');
-        place.label = view.group;
-        list.append(place);
+      if (view.group && view.group !== parent.label) {
+        parent = document.createElement('optgroup');
+        parent.label = view.group;
+        list.append(parent);
       }
-      place.append(new Option(view.label, index, index === this.chosen, index === this.chosen));
+      parent.append(new Option(view.label, index, index === this.chosen, index === this.chosen));
     });
     list.addEventListener('change', () => this.choose(Number(list.value)));
     const label = document.createElement('label');

@@ -1,4 +1,4 @@
-// Figures in words, for what the script itself must say: the places on a heat map. All other
+// Figures in words, for what the script itself must say: positions on a heat map. All other
 // texts come ready from stats/wording.py; these follow its rules.
 
 const DURATIONS = [['s', 1e9], ['ms', 1e6], ['µs', 1e3], ['ns', 1]];

@@ -43,7 +43,7 @@ function valueAxis(axis, length_px, colours) {
   return { ...axisOption(axis, colours, side), splitLine };
 }
 
-/** Return an axis with one place for each row, downwards, unlabelled. */
+/** Return an axis with one position for each row, downwards, unlabelled. */
 function rowAxis(rows) {
   return {
     type: 'category',
@@ -60,7 +60,7 @@ function rowAxis(rows) {
 function uprights(view, api, colours) {
   const [, top] = api.coord([0, 0]);
   const [, bottom] = api.coord([0, view.rows.length - 1]);
-  const at = (value) => api.coord([place(view.axis, value), 0])[0];
+  const at = (value) => api.coord([position(view.axis, value), 0])[0];
   const [y1, y2] = [top - LADDER_ROW_PX / 2, bottom + LADDER_ROW_PX / 2];
   return (view.guides ?? []).map(({ low, high }) => (high === undefined
     ? {
@@ -83,11 +83,11 @@ function rungHeight(api, index) {
 
 /** Return the labels and the lines that join each row's percentiles. */
 function rungs(view, api, colours) {
-  const [left] = api.coord([place(view.axis, view.axis.low), 0]);
+  const [left] = api.coord([position(view.axis, view.axis.low), 0]);
   return view.rows.flatMap((row, index) => {
     const y = rungHeight(api, index);
     const ends = Object.values(row.points).map((point) => api.coord([
-      place(view.axis, point[1]), index,
+      position(view.axis, point[1]), index,
     ])[0]);
     return [
       {
@@ -135,7 +135,7 @@ function rungSeries(view, name, style) {
     emphasis: { disabled: true },
     data: view.rows.flatMap((row, index) => {
       const point = row.points[name];
-      return point ? [{ value: [place(view.axis, point[1]), index], point }] : [];
+      return point ? [{ value: [position(view.axis, point[1]), index], point }] : [];
     }),
   };
 }
@@ -147,7 +147,7 @@ function rungIntervals(view, name, style) {
     if (!point || point[2] === null) return [];
     const y = rungHeight(api, index);
     const [x1, x2] = [point[2], point[3]].map((end) => api.coord([
-      place(view.axis, Math.max(end, view.axis.low)), index,
+      position(view.axis, Math.max(end, view.axis.low)), index,
     ])[0]);
     return [{
       type: 'line',

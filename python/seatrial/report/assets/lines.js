@@ -33,7 +33,7 @@ function linesOption(view, width_px, colours) {
   const names = entries.map((entry) => entry.name);
   const legendShown = entries.length > 1;
   const legend_px = legendShown ? legendRows(names, width_px) * LEGEND_ROW_PX + 2 : 0;
-  const [places, height_px] = panelPlaces(view.panels, width_px);
+  const [boxes, height_px] = panelBoxes(view.panels, width_px);
   const option = {
     ...baseOption(colours),
     title: [], grid: [], xAxis: [], yAxis: [], series: [],
@@ -44,7 +44,7 @@ function linesOption(view, width_px, colours) {
   };
   if (legendShown) option.legend = legendOption(entries, colours, 0);
   view.panels.forEach((panel, index) => {
-    const { top_px, ...box } = places[index];
+    const { top_px, ...box } = boxes[index];
     const named = !view.panels[index + 1]?.below; // else the panel below bears the same axis
     addPanel(option, panel, colours, { ...box, index, named, top_px: top_px + legend_px });
   });
@@ -73,7 +73,7 @@ function legendEntry(name, look, colours) {
 }
 
 /** Return where each panel stands, and how high (px) all of them are together. */
-function panelPlaces(panels, width_px) {
+function panelBoxes(panels, width_px) {
   const stacks = [];
   for (const panel of panels) {
     if (panel.below) stacks.at(-1).push(panel);
@@ -84,14 +84,14 @@ function panelPlaces(panels, width_px) {
   const panel_px = ringed ? PANEL_WITH_RINGS_PX : PANEL_HEIGHT_PX;
   const height = (stack) => panel_px + (stack.length - 1) * PANEL_BELOW_PX;
   const row_px = Math.max(...stacks.map(height));
-  const places = stacks.flatMap((stack, index) => stack.map((panel, depth) => ({
+  const boxes = stacks.flatMap((stack, index) => stack.map((panel, depth) => ({
     left_px: ((index % columns) * width_px) / columns,
     top_px: Math.floor(index / columns) * row_px
       + (depth && panel_px + (depth - 1) * PANEL_BELOW_PX),
     width_px: width_px / columns,
     height_px: depth ? PANEL_BELOW_PX : panel_px,
   })));
-  return [places, Math.ceil(stacks.length / columns) * row_px];
+  return [boxes, Math.ceil(stacks.length / columns) * row_px];
 }
 
 /** Return how many panels stand side by side: as many as are wide enough, three at most. */
@@ -169,7 +169,7 @@ function lineSeries(panel, line, style, index) {
     lineStyle: { color: style.color, type: style.dash, width: look.width, opacity: look.opacity },
     emphasis: { disabled: true },
     data: line.points.map((point) => ({
-      value: [place(panel.x, point[0]), place(panel.y, point[1])],
+      value: [position(panel.x, point[0]), position(panel.y, point[1])],
       point,
       line,
     })),
@@ -185,8 +185,8 @@ function bandSeries(panel, line, style, index) {
   ));
   const shapes = (api) => runs.map((run) => {
     const end = (side) => run.map((point) => api.coord([
-      place(panel.x, point[0]),
-      place(panel.y, Math.max(point[side], panel.y.low)),
+      position(panel.x, point[0]),
+      position(panel.y, Math.max(point[side], panel.y.low)),
     ]));
     const [low, high] = [end(2), end(3)];
     if (run.length === 1) {
@@ -212,7 +212,7 @@ function intervalRuns(points) {
 /** Return a line's name with that of the line which it belongs to. */
 const fullName = (line) => (line.of ? `${line.of}, ${line.name}` : line.name);
 
-/** Return the tooltip of the points at one place: what a line's model says stands next to it. */
+/** Return the tooltip of the points at one position: what a line's model says stands next to it. */
 function linesTip(view, parameters, colours) {
   const marks = parameters.filter((parameter) => parameter.seriesType === 'line');
   if (marks.length === 0) return '';
@@ -235,7 +235,7 @@ function linesTip(view, parameters, colours) {
   );
 }
 
-/** Return a place on the horizontal axis that has no tick, in words. */
+/** Return a position on the horizontal axis that has no tick, in words. */
 const placeName = (axis, x) => (
   axis.unit === 'B' ? formatSize(x) : `${formatNumber(x)} ${axis.unit}`
 );

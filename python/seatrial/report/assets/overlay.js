@@ -38,18 +38,18 @@ function overlaySeries(panel, axis, colours) {
   return found;
 }
 
-/** Return where a mark at the bottom stands: above those of the same place. */
-function footPlace(panel, at, name, api) {
+/** Return where a mark at the bottom stands: above those at the same position. */
+function markPosition(panel, at, name, api) {
   const same = panel.feet.filter(([x]) => x === at);
   const index = Math.max(same.findIndex(([, known]) => known === name), 0);
-  const [x, bottom] = api.coord([place(panel.x, at), place(panel.y, panel.y.low)]);
+  const [x, bottom] = api.coord([position(panel.x, at), position(panel.y, panel.y.low)]);
   return [x, bottom - RING_PX - 2 - index * FOOT_STEP_PX];
 }
 
 /** Return the marks at the bottom, and the word of each sort next to its first. */
 function footShapes(panel, api, colours) {
   const marks = panel.feet.flatMap(([at, name, style, , sort]) => {
-    const [x, y] = footPlace(panel, at, name, api);
+    const [x, y] = markPosition(panel, at, name, api);
     const stroke = lineStyle(style, colours).color;
     const across = { x1: x - FOOT_PX, x2: x + FOOT_PX };
     if (sort === 'absent') {
@@ -67,7 +67,7 @@ function footShapes(panel, api, colours) {
     const first = panel.feet.filter((foot) => foot[4] === sort).reduce(
       (a, b) => (b[0] < a[0] ? b : a),
     );
-    const [x, y] = footPlace(panel, first[0], '', api);
+    const [x, y] = markPosition(panel, first[0], '', api);
     return {
       type: 'text',
       x: x - RING_PX - 6,
@@ -85,8 +85,8 @@ function footShapes(panel, api, colours) {
 function ringShapes(panel, api, colours) {
   const rings = panel.rings.map(([at, value, label, , name]) => {
     const centre = value === null
-      ? footPlace({ feet: [], ...panel }, at, name, api)
-      : api.coord([place(panel.x, at), place(panel.y, value)]);
+      ? markPosition({ feet: [], ...panel }, at, name, api)
+      : api.coord([position(panel.x, at), position(panel.y, value)]);
     return { centre, label };
   });
   const stroke = ringColour(panel, colours);
@@ -98,7 +98,7 @@ function ringShapes(panel, api, colours) {
   return [...circles, ...ringLabels(rings, stroke, colours)];
 }
 
-/** Return the numbers, each at the first place next to a circle of its own that is free. */
+/** Return the numbers, each at the first position next to a circle of its own that is free. */
 function ringLabels(rings, fill, colours) {
   const far = RING_LABEL_PX * 0.78;
   const sides = [[far, -far], [-far, -far], [far, far], [-far, far], [0, -RING_LABEL_PX - 2]];
@@ -128,7 +128,7 @@ function ringLabels(rings, fill, colours) {
   }));
 }
 
-/** Return the tooltip's rows on the cells that are absent at a place. */
+/** Return the tooltip's rows on the cells that are absent at a position. */
 function absentRows({ feet = [] }, at, colours) {
   const absent = feet.filter(([x, , , , sort]) => x === at && sort === 'absent');
   return absent.map(([, name, style, text]) => ({
@@ -136,7 +136,7 @@ function absentRows({ feet = [] }, at, colours) {
   }));
 }
 
-/** Return the tooltip's rows on what is circled at a place, each gap once. */
+/** Return the tooltip's rows on what is circled at a position, each gap once. */
 function ringRows(panel, at, colours) {
   const here = (panel.rings ?? []).filter(([x]) => x === at);
   const texts = new Map(here.map(([, , label, text]) => [label || text, [label, text]]));
@@ -147,7 +147,7 @@ function ringRows(panel, at, colours) {
 
 /** Return the lines and bands across a panel, each with its label. */
 function guideShapes(panel, api, colours) {
-  const ends = (axis) => [place(axis, axis.low), place(axis, axis.high)];
+  const ends = (axis) => [position(axis, axis.low), position(axis, axis.high)];
   const [x_low, x_high] = ends(panel.x);
   const [y_low, y_high] = ends(panel.y);
   const [left, bottom] = api.coord([x_low, y_low]);
@@ -157,7 +157,7 @@ function guideShapes(panel, api, colours) {
     const upright = guide.axis === 'x';
     const axis = upright ? panel.x : panel.y;
     const at = (value) => {
-      const inside = place(axis, Math.min(Math.max(value, axis.low), axis.high));
+      const inside = position(axis, Math.min(Math.max(value, axis.low), axis.high));
       return upright ? api.coord([inside, y_low])[0] : api.coord([x_low, inside])[1];
     };
     const [from, to] = [at(guide.low), at(guide.high ?? guide.low)];

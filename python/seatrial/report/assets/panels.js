@@ -4,8 +4,8 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Ar
 const LEGEND_ROW_PX = 30; // text and the gap below it
 const LABEL_CHARACTER_PX = 6.8;
 
-/** Return the place of a value on an axis, which is its logarithm on a logarithmic one. */
-const place = (axis, value) => (axis.scale === 'log' ? Math.log10(value) : value);
+/** Return the position of a value on an axis, which is its logarithm on a logarithmic one. */
+const position = (axis, value) => (axis.scale === 'log' ? Math.log10(value) : value);
 
 /** Return the common part of every chart's option. */
 function baseOption(colours) {
@@ -19,13 +19,13 @@ function baseOption(colours) {
 /** Return the option of an axis: ticks and labels where the report put them, nowhere else. */
 function axisOption(axis, colours, { gridIndex, horizontal, nameShown, length_px = Infinity }) {
   const ticks = fittingTicks(axis.ticks, length_px);
-  const labels = new Map(ticks.map(([value, label]) => [place(axis, value), label]));
+  const labels = new Map(ticks.map(([value, label]) => [position(axis, value), label]));
   const customValues = [...labels.keys()];
   return {
     type: 'value',
     gridIndex,
-    min: place(axis, axis.low),
-    max: place(axis, axis.high),
+    min: position(axis, axis.low),
+    max: position(axis, axis.high),
     name: nameShown ? axis.name : '',
     nameLocation: 'middle',
     nameGap: 30,

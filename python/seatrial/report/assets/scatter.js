@@ -51,16 +51,16 @@ function bubbleSeries({ x, y, bubbles }, name, length_px, colours) {
     z: name === 'slower' ? 4 : 3,
     itemStyle: { color: style.stroke },
     data: own.map((bubble) => ({
-      value: [place(x, bubble[0]), place(y, bubble[1])], bubble,
+      value: [position(x, bubble[0]), position(y, bubble[1])], bubble,
     })),
     renderItem: ({ dataIndex }, api) => bubbleShape(own[dataIndex], y, length_px, api, style),
   };
 }
 
-/** Return how the bubbles of an answer look: only what surely differs is filled. */
+/** Return how the bubbles of an answer look: only significant differences are filled. */
 function bubbleStyle(name, colours) {
-  const sure = { faster: colours.lines[2], slower: colours.alarm }[name];
-  if (sure) return { fill: sure, stroke: sure, fillOpacity: 0.4, lineWidth: 1.5 };
+  const tone = { faster: colours.lines[2], slower: colours.alarm }[name];
+  if (tone) return { fill: tone, stroke: tone, fillOpacity: 0.4, lineWidth: 1.5 };
   const open = name === 'undecided';
   const stroke = open ? colours.caution : colours.muted;
   const lineDash = open ? [3, 3] : null;
@@ -81,7 +81,7 @@ function bubbleShape([, , low, high, area_share], y, length_px, api, style) {
   if (low !== null) {
     const [y1, y2] = [low, high].map((end) => {
       const inside = Math.min(Math.max(end, y.low), y.high);
-      return api.coord([at[0], place(y, inside)])[1];
+      return api.coord([at[0], position(y, inside)])[1];
     });
     children.push({
       type: 'line',
@@ -96,7 +96,7 @@ function bubbleShape([, , low, high, area_share], y, length_px, api, style) {
 
 /** Return the band about the diagonal, the diagonal, and the lines to read factors by. */
 function slopeShapes({ x, slopes, margin_share }, length_px, api, colours) {
-  const [low, high] = [place(x, x.low), place(x, x.high)];
+  const [low, high] = [position(x, x.low), position(x, x.high)];
   const at = (across, factor) => api.coord([across, across + Math.log10(factor)]);
   const margin = 1 + margin_share;
   const band = [at(low, margin), at(high, margin), at(high, 1 / margin), at(low, 1 / margin)];
@@ -144,7 +144,7 @@ function slopeLabel(text, [x, y], atSide, colours) {
 function bubbleLabels({ x, y, bubbles }, length_px, api, colours) {
   const taken = [];
   return bubbles.filter((bubble) => bubble[6]).flatMap((bubble) => {
-    const [cx, cy] = api.coord([place(x, bubble[0]), place(y, bubble[1])]);
+    const [cx, cy] = api.coord([position(x, bubble[0]), position(y, bubble[1])]);
     const r = bubbleRadius(bubble[4], length_px) * 0.72 + 8;
     const free = [[r, -r], [-r, -r], [r, r], [-r, r]].map(([dx, dy]) => [cx + dx, cy + dy]).find(
       ([lx, ly]) => taken.every(([tx, ty]) => Math.hypot(tx - lx, ty - ly) > 14),

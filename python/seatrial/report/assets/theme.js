@@ -100,12 +100,12 @@ function namedStyle(name, colours) {
 
 /** Return the colour at a share 0..1 of a list of colours. */
 function colourAt(colours, share) {
-  const place = Math.min(Math.max(share, 0), 1) * (colours.length - 1);
-  const index = Math.min(Math.floor(place), colours.length - 2);
+  const position = Math.min(Math.max(share, 0), 1) * (colours.length - 1);
+  const index = Math.min(Math.floor(position), colours.length - 2);
   const channel = (colour, at) => parseInt(colour.slice(at, at + 2), 16);
   const mixed = [1, 3, 5].map((at) => {
     const from = channel(colours[index], at);
-    return Math.round(from + (channel(colours[index + 1], at) - from) * (place - index));
+    return Math.round(from + (channel(colours[index + 1], at) - from) * (position - index));
   });
   return `rgb(${mixed.join(',')})`;
 }

@@ -103,7 +103,9 @@ function timelineSeries(timeline, panel, [name, style, values], index, colours) 
     data: values.map((value, step) => {
       const middle_s = Math.min((step + 0.5) * timeline.step_s, timeline.x.high);
       const drawn = value === null || (panel.y.scale === 'log' && value <= 0) ? null : value;
-      return { value: [middle_s, drawn === null ? null : place(panel.y, drawn)], reading: value };
+      return {
+        value: [middle_s, drawn === null ? null : position(panel.y, drawn)], reading: value,
+      };
     }),
     ...layer,
   };
@@ -112,12 +114,12 @@ function timelineSeries(timeline, panel, [name, style, values], index, colours) 
 /** Return what is shaded behind a panel; above the first of a column it is named. */
 function timelineMarks(timeline, panel, api, colours, named) {
   const at = (value) => Math.min(Math.max(value, 0), timeline.x.high);
-  const [right_px] = api.coord([timeline.x.high, place(panel.y, panel.y.high)]);
+  const [right_px] = api.coord([timeline.x.high, position(panel.y, panel.y.high)]);
   const labels = named ? timelineLabels(timeline, api, panel) : new Map();
   const shown = timeline.marks.filter(([from_s]) => from_s <= timeline.x.high);
   return shown.flatMap(([from_s, to_s, sort, text]) => {
-    const [left, bottom] = api.coord([at(from_s), place(panel.y, panel.y.low)]);
-    const [right, top] = api.coord([at(to_s), place(panel.y, panel.y.high)]);
+    const [left, bottom] = api.coord([at(from_s), position(panel.y, panel.y.low)]);
+    const [right, top] = api.coord([at(to_s), position(panel.y, panel.y.high)]);
     const fill = colours[TIMELINE_TONES[sort]];
     const shade = {
       type: 'rect',
@@ -149,7 +151,7 @@ function timelineLabels(timeline, api, panel) {
   const shown = timeline.marks.filter(([from_s]) => from_s <= timeline.x.high);
   const rank = ([, , sort]) => Number(sort !== 'event');
   for (const [from_s, , sort, text] of [...shown].sort((a, b) => rank(a) - rank(b))) {
-    const [x] = api.coord([Math.max(from_s, 0), place(panel.y, panel.y.high)]);
+    const [x] = api.coord([Math.max(from_s, 0), position(panel.y, panel.y.high)]);
     const label = timelineLabel(sort, text);
     if (label && taken.every((other) => Math.abs(other - x) >= TIMELINE_MARK_LABEL_PX)) {
       taken.push(x);

@@ -1,4 +1,4 @@
-"""Runs in the formats of others: one module a format, each with ``render(summary) -> str``."""
+"""Exports of runs: one module per format, each with ``render(summary) -> str``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def export(summary: Summary, name: str) -> str:
 
     Raises:
         KeyError: ``name`` is not one of them.
-        UsageError: the format has no words for anything in this run.
+        UsageError: the format cannot express anything in this run.
     """
     module = import_module(f"{__name__}.{FORMATS[name]}")
     return str(module.render(summary))

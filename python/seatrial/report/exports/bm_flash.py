@@ -1,9 +1,9 @@
-"""A run's random matrix as bm-flash prints it, so that whatever reads bm-flash reads it.
+"""A run's random matrix in the format of bm-flash, for programs that read it.
 
 The layout, the units (binary) and the cutting off of digits are those of the two printouts in
 "One DVD per second" (J-Development, 2009). bm-flash leaves a cell blank in which nothing
-completed; here it says 0, and a line below the tables says what was seen instead. Only a cell
-that was never measured stays blank, as bm-flash has no word for that.
+completed; here it has 0, and a line below the tables states what was observed. Only a cell that
+was never measured is blank.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import grouped
 from seatrial.stats.model import CellSummary
 from seatrial.study.cell import FactorValue
+from seatrial.units import GIB, KIB, MIB
 
-KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
 COLUMN_WIDTH = 13
 
 Cells = dict[tuple[str, int, int], CellSummary]
@@ -28,7 +26,7 @@ Cells = dict[tuple[str, int, int], CellSummary]
 def render(summary: Summary) -> str:
     """Return the tables of each target's random matrix, one after another.
 
-    Several matrices (targets, or depths) each get a line that names them; bm-flash has but one.
+    Several matrices (targets, or depths) each have a line that names them; bm-flash has only one.
 
     Raises:
         UsageError: when the run has no random matrix.
@@ -44,7 +42,7 @@ def render(summary: Summary) -> str:
             cause="Its study has no workload 'matrix' with random addresses",
             next_step="Export it with --format markdown, or measure `seatrial run DIR`",
         )
-    matrices = grouped(cells, _apart)
+    matrices = grouped(cells, _table_key)
     parts = []
     for apart, members in matrices.items():
         if len(matrices) > 1:
@@ -53,8 +51,8 @@ def render(summary: Summary) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _apart(summary: CellSummary) -> tuple[tuple[str, FactorValue], ...]:
-    """Return what bm-flash does not vary: cells that differ in it belong to different tables."""
+def _table_key(summary: CellSummary) -> tuple[tuple[str, FactorValue], ...]:
+    """Return the factors that bm-flash does not vary, each combination of which has a table."""
     varied = {"operation", "block_size_bytes", "threads", "pattern"}
     identity = summary.cell.identity()
     return tuple((name, value) for name, value in identity.items() if name not in varied)
@@ -74,7 +72,7 @@ def _matrix(summary: Summary, members: Sequence[CellSummary]) -> list[str]:
 
 
 def _fill_line(summary: Summary, target: str) -> str:
-    """Return the line of the fill that went before the matrix; empty where there was none."""
+    """Return the line of the fill before the matrix; empty without one."""
     fills = [
         sample
         for part in summary.cells
@@ -111,7 +109,7 @@ def _noun(threads: int) -> str:
 
 
 def _figures(summary: CellSummary | None) -> str:
-    """Return IOPS and bandwidth, cut off as bm-flash cuts them, in 13 columns."""
+    """Return IOPS and bandwidth, truncated as by bm-flash, in 13 characters."""
     if summary is None:
         return " " * COLUMN_WIDTH
     if summary.blank:
@@ -122,7 +120,7 @@ def _figures(summary: CellSummary | None) -> str:
 def _bandwidth(bytes_per_s: float) -> str:
     """Return binary megabytes with one decimal, below one of them binary kilobytes."""
     unit, letter = (MIB, "M") if bytes_per_s >= MIB else (KIB, "K")
-    # A rate is a quotient of two floats: what is short of a tenth by rounding alone is a tenth.
+    # A rate is a quotient of two floats: rounding alone must not lower a tenth.
     tenths = math.floor(bytes_per_s / unit * 10 + 1e-9)
     return f"{tenths // 10}.{tenths % 10}{letter}"
 

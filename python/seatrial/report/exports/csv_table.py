@@ -3,11 +3,11 @@
 The rates and their intervals are the cell's; requests and percentiles are those of the row's
 operation. An empty field is a figure that is not known: an interval of a cell that was measured
 once, a percentile that too few requests completed for. Cells of a database have columns of their
-own at the end; ``reported_...`` are the driver's own totals, the arithmetic mean of the rounds. So
-have cells on layouts: ``layout_...`` is the array as built, ``device_...`` what its drives did for
-each request. So have replays: ``replay_...``, whose counts are those of one round and add up. Where
-the rounds of a figure differ by more than twice it is their median, ``_low`` and ``_high`` are the
-smallest and the largest, and a column ``_over`` says ``range``.
+own at the end: ``reported_...`` are the driver's own totals, the arithmetic mean of the rounds.
+Cells on layouts have ``layout_...``, the array as built, and ``device_...``, the work of its drives
+per request. Replays have ``replay_...``, whose counts are those of one round and add up. A figure
+whose rounds differ by more than twice is their median, ``_low`` and ``_high`` are the smallest and
+the largest, and a column ``_over`` contains ``range``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Field = str | int | float | bool | None
 def interval_columns(name: str, estimate: Estimate) -> dict[str, Field]:
     """Return a figure and its ends in columns of their own.
 
-    Of rounds that scatter the ends are the range, which one more column says: ``<name>_over``.
+    If rounds scatter, the ends are the range, and an additional column ``<name>_over`` says so.
     """
     shown = estimate.shown
     columns: dict[str, Field] = {
@@ -95,7 +95,7 @@ def _counts(summary: CellSummary, kind: str) -> dict[str, Field]:
 
 
 def _bounds(bounds: dict[str, AtLeast]) -> dict[str, Field]:
-    """Return the lower bound (ns) of each percentile that is not known; empty where none is."""
+    """Return the lower bound (ns) of each unknown percentile; empty without any."""
     return {
         f"{name}_ns_at_least".replace(".", "_"): bounds[name].value if name in bounds else None
         for name in PERCENTS
@@ -103,9 +103,9 @@ def _bounds(bounds: dict[str, AtLeast]) -> dict[str, Field]:
 
 
 def _latencies(latency: dict[str, Estimate]) -> dict[str, Field]:
-    """Return each figure of the response time in ns, empty where it is not known.
+    """Return each figure of the response time in ns, empty if it is not known.
 
-    ``latency_over`` says which figures another tool has ``reported``, as in an estimate.
+    ``latency_over`` says which figures were ``reported`` by another tool.
     """
     is_reported = any(estimate.over == "reported" for estimate in latency.values())
     fields: dict[str, Field] = {"latency_over": "reported" if is_reported else ""}

@@ -1,11 +1,11 @@
-"""Cells as a job file of fio, so that any of them can be cross-checked with fio.
+"""Cells as a job file of fio, to cross-check them with fio.
 
-One job a cell, named by its key, each alone on the target (``stonewall``); what fio cannot do as
-the cell does it stands in a comment above the job, and a cell that fio has no words for is a
-comment only. ``seatrial import`` of the result gives the same cells again.
+One job per cell, named by its key, each alone on the target (``stonewall``). A comment above a job
+states differences between fio and the cell; a cell without an equivalent in fio is only a comment.
+``seatrial import`` of the result gives the same cells again.
 
 Sizes are written in bytes and runtimes in milliseconds: ``k`` and ``KiB`` mean different things to
-different versions of fio, and a fraction of a second is no time to it. Options are those of fio
+different versions of fio, which accepts no fractions of a second. Options are those of fio
 3.33 (its HOWTO).
 """
 
@@ -31,7 +31,7 @@ FILE_NAME: Final = "seatrial-fio.dat"
 LOG_NAME: Final = "seatrial-fio-log.dat"
 SIZE_BYTES: Final = 1 << 30
 RUNTIME_S: Final = 10.0
-WAYS: Final = {(True, False): "read", (False, True): "write", (True, True): "rw"}
+_DIRECTIONS: Final = {(True, False): "read", (False, True): "write", (True, True): "rw"}
 GLOBAL: Final = """[global]
 group_reporting=1
 thread=1
@@ -42,10 +42,10 @@ Options = dict[str, str]
 
 
 class JobTarget(msgspec.Struct, frozen=True):
-    """Where the jobs of a target find their files.
+    """The files of a target's jobs.
 
     Attributes:
-        path: Directory, device or file; empty where it is not known.
+        path: Directory, device or file; empty if unknown.
         holds_files: Whether fio makes files of its own there.
         size_bytes: Size of the trial file.
     """
@@ -55,10 +55,10 @@ class JobTarget(msgspec.Struct, frozen=True):
     size_bytes: int
 
     def file(self, name: str) -> str:
-        """Return the path of a file of fio's; of a device, or an existing file, that itself."""
+        """Return the path of a file of fio; the target itself if that is a device or a file."""
         if not self.holds_files and self.path:
             return self.path
-        # A colon parts the names of several files.
+        # A colon separates the names of several files.
         return str(PurePosixPath(self.path or ".") / name).replace(":", "\\:")
 
 
@@ -112,7 +112,7 @@ def _job_file(
         ";   seatrial import fio.json",
     ]
     if cells and all(_Job(cell, job_targets[cell.target]).missing() for cell in cells):
-        raise without_words(title)
+        raise nothing_for_fio(title)
     owned = {
         job_target.path
         for job_target in job_targets.values()
@@ -128,8 +128,8 @@ def _job_file(
     return "\n\n".join(parts) + "\n"
 
 
-def without_words(what: str) -> UsageError:
-    """Return the error for a run or a study of which fio can do nothing."""
+def nothing_for_fio(what: str) -> UsageError:
+    """Return the error for a run or a study without any test that fio can run."""
     return UsageError(
         seen=f"fio has no options for any test of {what}",
         cause="It makes requests to files and devices; it has no copies, databases or sets",
@@ -155,11 +155,11 @@ _ABSENT: Final = {
     FILES: "fio has no file workloads",
     **dict.fromkeys(DATABASE_OPERATIONS, "fio has no databases"),
 }
-"""Operations of cells that fio has no words for, each with the sentence."""
+"""Operations without an equivalent in fio, each with a sentence."""
 
 
 class _Job:
-    """One cell on its way to become a job; ``comments`` say what fio does otherwise."""
+    """Builds the job of one cell; ``comments`` state the differences of fio."""
 
     def __init__(self, cell: Cell, job_target: JobTarget) -> None:
         self.cell = cell
@@ -169,24 +169,24 @@ class _Job:
         self.comments: list[str] = []
 
     def missing(self) -> str:
-        """Return what fio has no words for at all; empty where it can do the cell."""
+        """Return why fio cannot run the cell; empty if it can."""
         if self.cell.operation in _ABSENT:
             return _ABSENT[self.cell.operation]
         if self.spec.arrival.kind in ("bursts", "batches"):
             return "fio has no arrivals in bursts"
         if self.spec.streams:
-            return "fio has one load a job, and the test has several streams"
+            return "fio has one load per job, but the test has several streams"
         kinds = {access.address.kind for access in self.accesses}
         if "one_pass" in kinds:
             return "fio has no pass that fills flash to its steady state"
         if len(kinds - {"random", "sequential"}) and len(kinds) > 1:
-            return "fio has one pattern a job, and the test mixes several"
+            return "fio has one pattern per job, but the test mixes several"
         return ""
 
     def options(self) -> Options:
         """Return the options of the job, in fio's usual order."""
         if self.spec.fio_options is not None:
-            return self._as_it_was(self.spec.fio_options)
+            return self._original_options(self.spec.fio_options)
         cell = self.cell
         options = {"description": f"seatrial kind={cell.kind} target={cell.target}"}
         options |= self._range()
@@ -196,8 +196,8 @@ class _Job:
         options |= self._durability() | self._arrival() | self._data() | self._limits()
         return options
 
-    def _as_it_was(self, options: Mapping[str, str]) -> Options:
-        """Return the options of a job that fio ran, less those that were the file's."""
+    def _original_options(self, options: Mapping[str, str]) -> Options:
+        """Return the options of a job that fio ran, without those of its file."""
         own = {"name", "description", "stonewall", "new_group", "group_reporting", "thread"}
         requested = {k: v for k, v in options.items() if k not in own}
         reported = f"seatrial kind={self.cell.kind} target={self.cell.target}"
@@ -227,33 +227,33 @@ class _Job:
 
     def _access(self) -> Options:
         """Return direction, pattern and sizes."""
-        weights = {way: self._weight(operation=way) for way in ("read", "write")}
-        way = WAYS[weights["read"] > 0, weights["write"] > 0]
+        weights = {direction: self._weight(operation=direction) for direction in ("read", "write")}
+        direction = _DIRECTIONS[weights["read"] > 0, weights["write"] > 0]
         sequential = self._weight(address="sequential") / self._weight()
         address = self.accesses[0].address
         options: Options = {}
         if address.kind == "strided":
             skip_bytes = address.stride_bytes - self.cell.block_size_bytes
-            options["rw"] = f"{way}:{skip_bytes}"
+            options["rw"] = f"{direction}:{skip_bytes}"
         else:
-            options["rw"] = way if sequential == 1 else f"rand{way}"
+            options["rw"] = direction if sequential == 1 else f"rand{direction}"
         if 0 < sequential < 1:
             options["percentage_random"] = self._percent("random share", 1 - sequential)
-        if way == "rw":
+        if direction == "rw":
             share = weights["read"] / (weights["read"] + weights["write"])
             options["rwmixread"] = self._percent("read share", share)
         options |= self._distribution(address)
         if self.cell.block_size_bytes:
             return options | {"bs": str(self.cell.block_size_bytes)}
-        ways = ["read", "write"] if way == "rw" else [way]
-        return options | self._sizes(ways)
+        directions = ["read", "write"] if direction == "rw" else [direction]
+        return options | self._sizes(directions)
 
     def _weight(self, *, operation: str = "", address: str = "") -> float:
         """Return the weight of the accesses of one direction or pattern; a commit writes."""
         return sum(
             access.weight
             for access in self.accesses
-            if (not operation or _way(access) == operation)
+            if (not operation or _direction(access) == operation)
             and (not address or access.address.kind == address)
         )
 
@@ -266,7 +266,7 @@ class _Job:
     def _distribution(self, address: SpecAddress) -> Options:
         if address.kind == "zipf" and address.theta:
             if address.theta == 1:
-                self.comments.append("fio has no zipf with theta 1; 0.999 stands in.")
+                self.comments.append("fio has no zipf with theta 1; 0.999 is used.")
             theta = 0.999 if address.theta == 1 else address.theta
             return {"random_distribution": f"zipf:{theta:g}"}
         if address.kind == "hot_cold":
@@ -278,16 +278,16 @@ class _Job:
             return {"random_distribution": address.kind}
         return {}
 
-    def _sizes(self, ways: Sequence[str]) -> Options:
-        """Return the distribution of block sizes, for reads and writes apart."""
+    def _sizes(self, directions: Sequence[str]) -> Options:
+        """Return the distribution of block sizes, separately for reads and writes."""
         if not self._weight():
             return {}
-        return {"bssplit": ",".join(self._split(way) for way in ways)}
+        return {"bssplit": ",".join(self._split(direction) for direction in directions)}
 
-    def _split(self, way: str) -> str:
+    def _split(self, direction: str) -> str:
         shares: dict[int, float] = {}
         for access in self.accesses:
-            if _way(access) == way:
+            if _direction(access) == direction:
                 total = sum(size.weight for size in access.sizes)
                 for size in access.sizes:
                     share = access.weight * size.weight / total
@@ -303,14 +303,14 @@ class _Job:
         if self.cell.depth == 1 and requested != "io_uring":
             return "psync"
         if requested == "psync":
-            self.comments.append("fio's psync keeps one request in flight; io_uring stands in.")
+            self.comments.append("fio's psync keeps one request in flight; io_uring is used.")
         return "io_uring"
 
     def _durability(self) -> Options:
         if self.spec.target.dsync:
             return {"sync": "dsync"}
         if self.cell.operation == "commit":
-            self.comments.append("fio times the write and its fdatasync apart, not as one commit.")
+            self.comments.append("fio times write and fdatasync separately, not as one commit.")
             return {"fdatasync": "1"}
         if every := self.spec.sync_every:
             return {self.spec.sync_kind: str(every)}
@@ -320,14 +320,14 @@ class _Job:
         arrival = self.spec.arrival
         if not arrival.is_scheduled or arrival.rate_per_s is None:
             return {}
-        weights = [self._weight(operation=way) for way in ("read", "write")]
+        weights = [self._weight(operation=direction) for direction in ("read", "write")]
         of_thread = arrival.rate_per_s / self.cell.threads
-        # fio limits reads and writes separately: a single figure would be allowed to both.
+        # fio limits reads and writes separately: a single figure would apply to each of them.
         shares = [weight / sum(weights) for weight in weights] if all(weights) else [1.0]
         each_per_s = [max(1, round(of_thread * share)) for share in shares]
         written = ",".join(map(str, each_per_s))
         if not math.isclose(sum(each_per_s) * self.cell.threads, arrival.rate_per_s):
-            self.comments.append(f"fio takes whole requests per second and thread: {written} each.")
+            self.comments.append(f"fio needs whole requests per second and thread: {written} each.")
         self.comments.append("fio's latency counts from the actual start of a request.")
         options = {"rate_iops": written}
         return options | ({"rate_process": "poisson"} if arrival.kind == "poisson" else {})
@@ -342,12 +342,16 @@ class _Job:
         return {}
 
     def _limits(self) -> Options:
-        """Return how long the job lasts: so long, and where it writes also so many bytes."""
+        """Return the limits of the job: its time, and the bytes that it writes."""
         limit = self.spec.limit
         if limit == SpecLimit():
-            self.comments.append(f"How long it was measured is not known; {RUNTIME_S:g} s here.")
+            self.comments.append(
+                f"The duration of the measurement is unknown; {RUNTIME_S:g} s here."
+            )
         if self.spec.iopoll:
-            self.comments.append("It was measured with polling: add hipri=1 where the device can.")
+            self.comments.append(
+                "It was measured with polling: add hipri=1 if the device supports it."
+            )
         runtime_ms = max(1, round(1000 * (limit.duration_s or RUNTIME_S)))
         options = {"runtime": f"{runtime_ms}ms"}
         if not limit.bytes:
@@ -355,13 +359,13 @@ class _Job:
         return options | {"io_size": str(max(1, limit.bytes // self.cell.threads))}
 
 
-def _way(access: SpecAccess) -> str:
+def _direction(access: SpecAccess) -> str:
     """Return fio's direction of an access."""
     return "read" if access.operation == "read" else "write"
 
 
 def _accesses(cell: Cell) -> Iterator[SpecAccess]:
-    """Yield what a cell does where nobody kept it as for an engine: a foreign result."""
+    """Yield the accesses of a cell; for an imported cell, those that its operation implies."""
     pattern = str(cell.factors.get("pattern", "random"))
     theta = float(cell.factors.get("theta", 0.99)) if pattern == "zipf" else None
     address = SpecAddress(kind=pattern, theta=theta)

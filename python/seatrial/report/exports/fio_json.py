@@ -1,13 +1,13 @@
-"""A run in the layout of ``fio --output-format=json+``, for fio-plot and other readers of it.
+"""A run in the layout of ``fio --output-format=json+``, for fio-plot and other readers.
 
-One job a cell, all its rounds together: requests and run time add up, histograms merge, so that
-IOPS are requests over run time as in fio, not the median of rounds. fio's ``clat`` counts from
-the submission (our service time), its ``lat`` from when the request was due (our response time);
-in a closed loop both are the same. Spreads over time (``iops_min``, ``bw_dev`` ...) are those of
-the timeline's slices. The layout follows fio 3.33's stat.c as its own output shows it.
+One job per cell, all its rounds together: requests and run times are added up and histograms are
+merged, so that IOPS are requests over run time as in fio, not the median of rounds. fio's ``clat``
+counts from the submission (our service time), its ``lat`` from when the request was due (our
+response time); in a closed loop both are the same. Spreads over time (``iops_min``, ``bw_dev`` ...)
+are those of the timeline's slices. The layout is that of fio 3.33's stat.c.
 
-fio has no operation for a copy, and no databases; such cells are named under ``seatrial`` and left
-out. A commit (write and flush timed as one) is a write whose latency holds the flush.
+fio has no copies or databases; such cells are left out and listed under ``seatrial``. A commit
+(write and flush timed together) is a write whose latency includes the flush.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, Final
 
 import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary
-from seatrial.report.exports.fio_job import without_words
-from seatrial.results.model import Sample
+from seatrial.report.exports.fio_job import nothing_for_fio
+from seatrial.results.model import Sample, merged_histogram
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import DATABASE_OPERATIONS, FILES
 from seatrial.study.cell import Cell
+from seatrial.units import KIB
 
 DIRECTIONS: Final = {"read": ("read",), "write": ("write", "commit"), "trim": ()}
 """fio's name of each data direction and our operation kinds that belong to it."""
 
 WITHOUT_WORDS: Final = ("copy", FILES, *DATABASE_OPERATIONS)
-"""Operations of cells that fio has no words for."""
+"""Operations without an equivalent in fio."""
 
 PERCENTS: Final = (
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9,
@@ -45,20 +45,19 @@ LATENCY_STEPS: Final = {
     "latency_ms": (10**6, (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000)),
 }
 DEPTH_STEPS: Final = (1, 2, 4, 8, 16, 32)
-KIB: Final = 1024
 
 Part = dict[str, Any]
 
 
 def render(summary: Summary) -> str:
-    """Return the run as one fio document with a job for each cell that fio has words for.
+    """Return the run as one fio document with a job for each cell that fio could run.
 
     Raises:
-        UsageError: when it has words for none of those that were measured.
+        UsageError: when it could run none of them.
     """
     known = [part for part in summary.cells if part.cell.operation not in WITHOUT_WORDS]
     if summary.cells and not known:
-        raise without_words(f"run {summary.run.id}")
+        raise nothing_for_fio(f"run {summary.run.id}")
     left_out = [part.cell.key for part in summary.cells if part.cell.operation in WITHOUT_WORDS]
     started_at = summary.run.started_at
     content = {
@@ -100,7 +99,7 @@ def _job(index: int, summary: CellSummary) -> Part:
 
 
 def _options(cell: Cell, runtime_s: float) -> dict[str, str]:
-    """Return the options with which fio would run the cell; all are text, as in fio."""
+    """Return the options with which fio would run the cell, as text."""
     options = {
         "name": cell.key,
         "rw": _access(cell),
@@ -133,7 +132,7 @@ def _direction(samples: Sequence[Sample], kinds: Sequence[str]) -> Part:
     results = [
         result for sample in samples for kind, result in sample.operations.items() if kind in kinds
     ]
-    # fio counts no run time for a direction that was not requested.
+    # fio reports no run time for a direction that was not requested.
     runtime_s = sum(sample.duration_s for sample in samples) if results else 0.0
     io_bytes = sum(result.transferred_bytes for result in results)
     total_ios = sum(result.completed for result in results)
@@ -149,20 +148,18 @@ def _direction(samples: Sequence[Sample], kinds: Sequence[str]) -> Part:
         "short_ios": 0,
         "drop_ios": 0,
         "slat_ns": _moments(Histogram.of([])),
-        "clat_ns": _distribution(_merged([result.service_histogram() for result in results])),
-        "lat_ns": _moments(_merged([result.response_histogram() for result in results])),
+        "clat_ns": _distribution(
+            merged_histogram([result.service_histogram() for result in results])
+        ),
+        "lat_ns": _moments(merged_histogram([result.response_histogram() for result in results])),
         **_spread(samples, kinds),
     }
 
 
 def _sync(samples: Sequence[Sample]) -> Part:
     results = [sample.operations["sync"] for sample in samples if "sync" in sample.operations]
-    merged = _merged([result.response_histogram() for result in results])
+    merged = merged_histogram([result.response_histogram() for result in results])
     return {"total_ios": merged.count, "lat_ns": _distribution(merged)}
-
-
-def _merged(histograms: Sequence[Histogram]) -> Histogram:
-    return reduce(Histogram.merged, histograms, Histogram.of([]))
 
 
 def _moments(histogram: Histogram) -> Part:
@@ -176,7 +173,7 @@ def _moments(histogram: Histogram) -> Part:
 
 
 def _deviation_ns(histogram: Histogram) -> float:
-    """Return the standard deviation of the entries, each taken as the middle of its bucket."""
+    """Return the standard deviation of the entries, each at the middle of its bucket."""
     if histogram.count < 2:
         return 0.0
     lows, highs, counts = histogram.buckets()
@@ -188,7 +185,7 @@ def _deviation_ns(histogram: Histogram) -> float:
 
 
 def _distribution(histogram: Histogram) -> Part:
-    """Return moments, percentiles and bins; fio leaves the last two out when there is nothing."""
+    """Return moments, percentiles and bins; without entries only moments, as in fio."""
     if histogram.count == 0:
         return _moments(histogram)
     lows, highs, counts = histogram.buckets()
@@ -245,8 +242,8 @@ def _processor_shares(samples: Sequence[Sample], runtime_s: float) -> dict[str, 
 def _depths(cell: Cell) -> Part:
     """Return the shares of depths, in fio's steps of two: a closed loop keeps its depth.
 
-    Under an arrival schedule the depth varies, and how requests were handed over in batches is
-    not recorded either: both are all zero.
+    Under an arrival schedule the depth varies, and the sizes of submitted batches are not recorded:
+    both are all zero.
     """
     closed = not cell.parsed.arrival.is_scheduled
     steps = [step for step in DEPTH_STEPS if step <= cell.depth < 2 * DEPTH_STEPS[-1]]
@@ -261,9 +258,9 @@ def _depths(cell: Cell) -> Part:
 
 
 def _latency_percent(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
-    """Return the share in percent of requests of every kind within each of fio's steps."""
+    """Return the percentage of requests of every kind within each of fio's steps."""
     results = [result for sample in samples for result in sample.operations.values()]
-    merged = _merged([result.response_histogram() for result in results])
+    merged = merged_histogram([result.response_histogram() for result in results])
     limits_ns = [unit_ns * step for unit_ns, steps in LATENCY_STEPS.values() for step in steps]
     inside = [0] * (len(limits_ns) + 1)
     for low_ns, high_ns, count in zip(*merged.buckets(), strict=True):

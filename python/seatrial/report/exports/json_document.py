@@ -40,7 +40,7 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.topic import topics
 
 SCHEMA: Final = 1
-"""Rises when a name goes or changes its meaning; a name that is only added leaves it."""
+"""Rises when a name is removed or changes its meaning, not when one is added."""
 
 
 def _version() -> str:
@@ -48,11 +48,11 @@ def _version() -> str:
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What leaves the program as JSON.
+    """A JSON document of the program.
 
     Attributes:
         seatrial: Version of Seatrial that wrote the document.
-        schema: Rises when a name goes or changes its meaning.
+        schema: Rises when a name is removed or changes its meaning.
         kind: Which of the documents it is (docs/json.md).
     """
 
@@ -75,18 +75,18 @@ Operation = Literal[
     "discard",
     "other",
 ]
-"""What a cell does."""
+"""The operation of a cell."""
 
 
 class Factors(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells a cell from others: every factor, and its value.
+    """What distinguishes a cell from others: every factor, and its value.
 
     Attributes:
         target: Label of the target in the study.
         workload: Name of the workload in the study.
         operation: What it does.
         block_size_bytes: Size of one request; 0 where the workload has a distribution.
-        threads: Concurrent workers; of a database, clients of each process; 0 where that is
+        threads: Concurrent workers; of a database, clients of each process; 0 if that is
             unknown, as others did it.
         depth: Requests that each worker keeps in flight.
         others: The workload's own factors, such as ``pattern``, ``file``, ``zone`` or ``method``.
@@ -121,7 +121,7 @@ class ErrorDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         error: Its class, such as ResultsFileError.
-        exit_code: What the command exits with.
+        exit_code: Exit code of the command.
         seen: What was seen.
         cause: The likely cause.
         next: The next command to try.
@@ -136,7 +136,7 @@ class ErrorDocument(Document, frozen=True, kw_only=True):
 
 
 def error_document(error: SeatrialError) -> ErrorDocument:
-    """Return an error as a command with ``--json`` says it."""
+    """Return the document of an error, for a command with ``--json``."""
     return ErrorDocument(
         error=type(error).__name__,
         exit_code=error.exit_code,
@@ -147,15 +147,15 @@ def error_document(error: SeatrialError) -> ErrorDocument:
 
 
 def as_text(document: Document) -> str:
-    """Return a document as indented JSON; what is not a finite number is null.
+    """Return a document as indented JSON; numbers that are not finite are null.
 
-    Bytes of a file's name that are not UTF-8, which JSON cannot hold, stand there as their codes.
+    Bytes of a file's name that are not UTF-8 become escape sequences.
     """
     return msgspec.json.format(json_text(document), indent=2) + "\n"
 
 
 def json_text(value: object) -> str:
-    """Return what a document holds of a value, as JSON in one line."""
+    """Return a value as a document contains it, as JSON in one line."""
     content = publish(value)
     try:
         return msgspec.json.encode(content).decode()
@@ -164,7 +164,7 @@ def json_text(value: object) -> str:
 
 
 def in_utf8(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Return a value with bytes of a file's name that are not UTF-8 as their codes."""
+    """Return a value in which bytes that are not UTF-8 are escape sequences."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if isinstance(value, dict):
@@ -176,20 +176,20 @@ ENGINES: Final = (
     *("io_uring", "psync", "simulated", "null", "imported"),
     *("pgbench", "script", "ledger", "replay"),
 )
-"""What measures a sample."""
+"""The engine of a sample."""
 
 
 class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
-    """One demand of the study and the worst of the cells that it selects.
+    """One threshold of the study and the worst of the cells that it selects.
 
     Attributes:
-        name: Left side as the study has it, such as ``commit.p99_ms``.
-        condition: Right side as the study has it, such as ``< 5``.
-        met: Whether every cell that it selects keeps it; False where that was not shown.
+        name: Left side as in the study, such as ``commit.p99_ms``.
+        condition: Right side as in the study, such as ``< 5``.
+        met: Whether every selected cell meets it; False if that is unknown.
         doubtful: Whether the worst cell's interval reaches across the limit.
         worst: The worst cell's figure; None if absent.
-        cell_key: Key of the worst cell; empty where there is none.
-        sentence: Demand, figure with its interval, and test, or why it cannot be judged.
+        cell_key: Key of the worst cell; empty without one.
+        sentence: Threshold, figure with its interval, and test, or why it cannot be judged.
     """
 
     name: str
@@ -202,25 +202,25 @@ class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell over all its rounds. Besides what is listed, its own factors.
+    """One cell over all its rounds, with its own factors in addition.
 
     Attributes:
         key: Unique within a plan and stable between runs.
         kind: Kind of the workload: ``matrix``, ``commit``, ``map`` ...
-        factors: What tells it from others.
+        factors: What distinguishes it from others.
         iops: Completed requests per second.
         bandwidth: Bytes per second.
         latency: Response times by kind of request, then by name: ``mean``, ``p50``, ``p90``,
             ``p99``, ``p99.9``, ``max``. A percentile is absent when a round had too few requests
-            to know it.
+            for it.
         latency_at_least: By kind of request and percentile name, the lower bound of a percentile
             that is absent because requests were skipped or never ended.
         completed: Requests over all rounds.
         failed: Requests over all rounds.
-        blank: What is said in place of a figure when nothing completed; else empty.
-        spread: How the rounds' rates lie; None when measured once.
-        running_from_s: Where the running phase begins, from a sample's start; the figures rest on
-            it. 0 where no start-up phase was left out.
+        blank: The text instead of a figure when nothing completed; else empty.
+        spread: Spread of the rounds' rates; None when measured once.
+        running_from_s: Start of the running phase, from which figures are computed, from a sample's
+            start; 0 if no start-up phase was excluded.
     """
 
     key: str
@@ -240,7 +240,7 @@ class MeasuredCell(msgspec.Struct, frozen=True, kw_only=True):
 class Times(msgspec.Struct, frozen=True, kw_only=True):
     """Times in ns; empty when nothing completed.
 
-    A percentile that too few requests completed to know is absent.
+    A percentile for which too few requests completed is absent.
 
     Attributes:
         min: The shortest.
@@ -265,13 +265,13 @@ class MeasuredOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of request of a sample.
 
     Attributes:
-        completed: Requests that ended well.
+        completed: Requests that succeeded.
         failed: Requests that ended with an error.
-        transferred_bytes: What the completed requests moved.
-        response_ns: Counted from when the request was due.
+        transferred_bytes: Bytes that the completed requests transferred.
+        response_ns: From when the request was due.
         service_ns: From the actual start, under an arrival schedule; None in a closed loop, where
             it equals the response.
-        reported_ns: What a foreign result tells of its response times without a histogram, by name
+        reported_ns: Response times that a foreign result reports without a histogram, by name
             (``p50`` ... ``p99.9``, ``mean``, ``max``); empty for what was measured here.
     """
 
@@ -284,31 +284,31 @@ class MeasuredOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredSample(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell measured once: its figures have no interval, those of its cell do.
+    """One measurement of a cell; only the figures of the cell have intervals.
 
     Attributes:
         id: Number in the results file.
         cell_key: Key of its cell.
         cell: Factors of its cell.
         round: From 0.
-        position: Place in the order of the round, from 0.
+        position: Position in the order of the round, from 0.
         started_at: Unix time in s.
         duration_s: Measured length.
-        status: Whether it lasted as long as it should.
+        status: Whether it lasted as long as planned.
         engine: What measured it.
         engine_reason: Why that engine, as a phrase.
         completed_per_s: Requests of all kinds.
         transferred_bytes_per_s: Requests of all kinds.
-        outcome: What became of every request.
+        outcome: Number of requests by outcome.
         operations: By kind of request: ``read``, ``write``, ``sync``, ``commit``, ``copy``; of a
             replay by class of statement.
         stalls: In order of time.
-        stalls_dropped: Stalls beyond those that a sample keeps.
+        stalls_dropped: Stalls beyond those that a sample stores.
         oldest_in_flight_ns: Age of the oldest request that had not ended; 0 if none.
         errors_count: All failed requests.
         errors: Examples of them.
         counters: Other readings by name, unit last; None where a reading is no number.
-        verification: Where data were checked.
+        verification: Results of the data check, if there was one.
         database: Of a sample of a database.
         layout: Of a sample on an array that was built for the trial.
         replay: Of a sample of a replay.
@@ -353,7 +353,7 @@ else:
         namespace={
             "__doc__": "\n".join(
                 [
-                    "What the topics make of their cells.\n\nAttributes:",
+                    "The topics' analyses of their cells.\n\nAttributes:",
                     *(f"    {part.name}: {part.meaning}" for part in _PARTS.values()),
                 ]
             )
@@ -368,17 +368,16 @@ class RunDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         run: Its context.
-        notice: What holds for all figures of the run, such as that it is of the lab; empty where
-            nothing does.
-        verdict: One sentence: how fast, and the gravest finding.
-        answer: What terminal and page show first.
-        findings: The gravest first.
-        thresholds: What became of the study's thresholds, in their order; exit code 3 when one is
-            not met.
-        steady: Of each cell that was measured for long enough to tell: phases, and what the rules
+        notice: A remark on all figures of the run, such as that it is of the lab; empty for none.
+        verdict: One sentence: how fast, and the most severe finding.
+        answer: The answer, which terminal and page show first.
+        findings: The most severe first.
+        thresholds: Results of the study's thresholds, in their order; exit code 3 when one is not
+            met.
+        steady: Of each cell that was measured for long enough: phases, and what the rules
             of steady state say.
-        of_topics: What the topics make of their cells, each under its own name.
-        analyses: What further topics make of their cells, by the topic's name.
+        of_topics: The topics' analyses of their cells, each under its own name.
+        analyses: Analyses of further topics, by the topic's name.
         cells: In the order of the plan.
         samples: By cell, then by round.
     """
@@ -404,8 +403,7 @@ class RunsDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         runs: The newest first.
-        notices: Of the runs that have one, by identifier: what holds for all of a run's figures,
-            such as that it is of the lab.
+        notices: Remarks on all figures of a run, such as that it is of the lab, by identifier.
     """
 
     kind: Literal["runs"] = "runs"
@@ -442,7 +440,7 @@ def run_document(
 
 
 def _further(summary: Summary) -> dict[str, object]:
-    """Return what topics make of the run that have no key of their own."""
+    """Return the analyses of topics without a key of their own."""
     return {name: found for name, found in summary.analyses.items() if name not in _PARTS}
 
 
@@ -527,7 +525,7 @@ def _operation(result: OperationResult) -> MeasuredOperation:
 
 
 def _times(histogram: _core.Histogram) -> Times:
-    """Return what a histogram knows: nothing when empty, percentiles where entries do."""
+    """Return the times of a histogram: none if empty, percentiles with enough entries."""
     if histogram.count == 0:
         return Times()
     known = {

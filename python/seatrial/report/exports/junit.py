@@ -1,8 +1,7 @@
 """A run as JUnit XML, for the test view of a CI server.
 
-A case for each threshold of the study and each finding that is no note, and one that holds the
-verdict. A threshold that is not met and a
-critical finding fail; a warning passes and says so in its output.
+A case for each threshold of the study, for each finding other than notes, and for the verdict. A
+threshold that is not met and a critical finding fail; a warning passes, with its text as output.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _MARKS = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
 def render(summary: Summary) -> str:
-    """Return the run as one Markdown text; what was measured cannot turn into markup."""
+    """Return the run as one Markdown text; all texts are escaped."""
     parts = [
         f"# {escape(summary.run.label or summary.run.study_name)}",
         f"> {notice}" if (notice := lab_notice(summary.run)) else "",
@@ -39,14 +39,14 @@ def render(summary: Summary) -> str:
 
 
 def sentences_part(title: str, sentences: list[str]) -> list[str]:
-    """Return a part with a heading and a list of sentences; nothing where there are none."""
+    """Return a part with a heading and a list of sentences; empty without sentences."""
     if not sentences:
         return []
     return [f"## {title}", "\n".join(f"- {escape(each)}" for each in sentences)]
 
 
 def as_markdown(table: Table) -> str:
-    """Return one table; headings of groups go before the headings of their columns."""
+    """Return one table; headings of groups precede the headings of their columns."""
     groups = [group.title for group in table.groups for _ in range(group.columns)]
     headers = [
         f"{group} {header}".strip()
@@ -63,7 +63,7 @@ def escape(text: str) -> str:
 
 
 def row(texts: list[str], *, ruled: bool = False) -> str:
-    """Return one row of a table; of a ``ruled`` one the texts are markup already."""
+    """Return one row of a table; the texts of a ``ruled`` one are markup already."""
     return f"| {' | '.join(text if ruled else escape(text) for text in texts)} |"
 
 

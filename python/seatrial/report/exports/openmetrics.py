@@ -1,8 +1,8 @@
 """A run as OpenMetrics text: gauges with their intervals, and each latency as a histogram.
 
-For Prometheus (node exporter's textfile collector, a push gateway) and whatever reads its format.
-Latencies are counts by upper bound, summed over rounds: a percentile taken from them later is as
-good as the bounds allow. Source of the format: OpenMetrics 1.0, sections 4 and 5.
+For Prometheus (node exporter's textfile collector, a push gateway) and other readers of its format.
+Latencies are counts by upper bound, summed over rounds; the bounds limit the precision of
+percentiles. Source of the format: OpenMetrics 1.0, sections 4 and 5.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BOUNDS_S: Final = tuple(
 
 
 class _Collected:
-    """What the writer of prometheus_client asks for metrics."""
+    """A collector as the writer of prometheus_client expects it."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics
@@ -97,7 +97,7 @@ def _ends(estimate: Estimate) -> dict[str, float]:
 
 
 def labels_of(part: CellSummary, run_id: str) -> dict[str, str]:
-    """Return what tells a test from others, as labels of a metric."""
+    """Return what distinguishes a test from others, as labels of a metric."""
     identity = {name: str(value) for name, value in part.cell.identity().items()}
     return {"run": run_id} | identity
 
@@ -151,9 +151,9 @@ def _histograms(part: CellSummary) -> Mapping[str, Histogram]:
 
 
 def cumulative(histogram: Histogram) -> list[tuple[str, float]]:
-    """Return how many entries are at most each bound (s), the last of them all.
+    """Return the cumulative count at each bound (s), the last one of all entries.
 
-    A bucket that a bound divides counts above it, so that no count is too high; buckets are at
+    A bucket that contains a bound counts above it, so that no count is too high; buckets are at
     most 0.8 % wide.
     """
     _, uppers_ns, counts = histogram.buckets()

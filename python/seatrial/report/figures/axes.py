@@ -1,4 +1,4 @@
-"""Axes with round ticks, from the values that they must hold."""
+"""Axes with round ticks, for given values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seatrial.stats.wording import (
 )
 
 _TICKS_TARGET = 5
-_DECADES_WITH_STEPS_MAX = 2.2  # over fewer decades, 2 and 5 of each are ticks too
+_DECADES_WITH_STEPS_MAX = 2.2  # with fewer decades, there are ticks at 2 and 5, too
 _MARGIN_SHARE = 0.04
 _INTERVAL_RATIO_MAX = 3.0
 _RATIO_ROOM = 1.5
@@ -28,25 +28,25 @@ _RATIO_TICKS = (
     (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5),
     (0.9, 0.95, 1.0, 1.05, 1.1),
     (0.96, 0.98, 0.99, 1.0, 1.01, 1.02, 1.04),
-)  # from the widest to the finest; the first with three of its places on the axis is taken
-# Each takes the place and the distance to the next, which says how many digits a tick needs.
+)  # from widest to finest; the first with three of its ticks on the axis is used
+# Arguments are a tick and the distance to the next, which determines the number of digits.
 _FORMATS: dict[str, Callable[[float, float], str]] = {
     "IOPS": format_iops,
     "commits/s": format_iops,
     "requests/s": format_iops,
     "tps": format_iops,
     "statements/s": format_iops,
-    "share": lambda place, _: format_share(place),
+    "share": lambda tick, _: format_share(tick),
     "B/s": format_rate_bytes,
     "ns": format_duration_ns,
-    "B": lambda place, _: format_size(round(place)),
-    "s": lambda place, _: f"{place:g}",
-    "drives": lambda place, _: f"{place:g}",
+    "B": lambda tick, _: format_size(round(tick)),
+    "s": lambda tick, _: f"{tick:g}",
+    "drives": lambda tick, _: f"{tick:g}",
 }
 
 
 def extent(estimates: Iterable[Estimate]) -> list[float]:
-    """Return all values and ends of the estimates, as they are shown."""
+    """Return all values and interval ends of the estimates, as shown."""
     ends: list[float] = []
     for estimate in (each.shown for each in estimates):
         ends += [end for end in (estimate.low, estimate.value, estimate.high) if end is not None]
@@ -64,7 +64,7 @@ def log_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
     margin = max((high - low) * _MARGIN_SHARE, 0.06)
     low, high = low - margin, high + margin
     steps = (1, 2, 5) if high - low <= _DECADES_WITH_STEPS_MAX else (1,)
-    places = [
+    ticks = [
         step * 10.0**decade
         for decade in range(math.floor(low), math.ceil(high) + 1)
         for step in steps
@@ -76,7 +76,7 @@ def log_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
         scale="log",
         low=10**low,
         high=10**high,
-        ticks=[Tick(place, _FORMATS.get(unit, format_iops)(place, place)) for place in places],
+        ticks=[Tick(tick, _FORMATS.get(unit, format_iops)(tick, tick)) for tick in ticks],
     )
 
 
@@ -88,28 +88,28 @@ def linear_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
     if unit in ("drives", "hosts"):
         step = max(step, 1.0)
     count = math.ceil(top * (1 + _MARGIN_SHARE / 2) / step)
-    places = [index * step for index in range(count + 1)]
+    ticks = [index * step for index in range(count + 1)]
     return Axis(
         name=name,
         unit=unit,
         scale="linear",
         low=0.0,
-        high=places[-1],
-        ticks=[Tick(place, _FORMATS.get(unit, format_iops)(place, step)) for place in places],
+        high=ticks[-1],
+        ticks=[Tick(tick, _FORMATS.get(unit, format_iops)(tick, step)) for tick in ticks],
     )
 
 
 def time_axis(end_s: float) -> Axis:
-    """Return the axis of a time that begins at 0 and ends where it ends."""
+    """Return the axis of a time from 0 to its end."""
     axis = linear_axis("Time (s)", "s", [end_s])
     ticks = [tick for tick in axis.ticks if tick.value <= end_s]
     return Axis(name=axis.name, unit="s", scale="linear", low=0.0, high=end_s, ticks=ticks)
 
 
 def value_axis(name: str, unit: str, estimates: Sequence[Estimate]) -> Axis:
-    """Return a linear axis from 0; a logarithmic one where the intervals dwarf the figures.
+    """Return a linear axis from 0; a logarithmic one if the intervals dwarf the figures.
 
-    One figure that is hardly known would else press all others flat onto the axis.
+    Otherwise one very uncertain figure would make all others indistinguishable from 0.
     """
     ends = extent(estimates)
     dwarfed = max(ends) > _INTERVAL_RATIO_MAX * max(e.value for e in estimates)
@@ -117,13 +117,13 @@ def value_axis(name: str, unit: str, estimates: Sequence[Estimate]) -> Axis:
 
 
 def bar_axis(name: str, unit: str, estimates: Sequence[Estimate]) -> Axis:
-    """Return a linear axis from 0, where bars must begin; far ends of intervals lie beyond it."""
+    """Return a linear axis from 0 for bars; it may cut off distant ends of intervals."""
     top = _INTERVAL_RATIO_MAX * max(e.value for e in estimates)
     return linear_axis(name, unit, [min(end, top) for end in extent(estimates)])
 
 
 def ratio_axis(name: str, ratios: Sequence[Estimate]) -> Axis:
-    """Return a logarithmic axis of ratios with 1 on it; far ends of intervals lie beyond it."""
+    """Return a logarithmic axis of ratios with 1; it may cut off distant ends of intervals."""
     values = [ratio.value for ratio in ratios if ratio.value > 0]
     low, high = min([1.0, *values]), max([1.0, *values])
     ends = [min(max(end, low / _RATIO_ROOM), high * _RATIO_ROOM) for end in extent(ratios)]
@@ -139,7 +139,7 @@ def ratio_axis(name: str, ratios: Sequence[Estimate]) -> Axis:
 
 
 def block_size_axis(sizes_bytes: Iterable[int], name: str = "Block size") -> Axis:
-    """Return an axis of sizes: logarithmic, a tick at every size that was measured."""
+    """Return a logarithmic axis of sizes, with a tick at every measured size."""
     sizes = sorted(set(sizes_bytes))
     return Axis(
         name=name,
@@ -152,7 +152,7 @@ def block_size_axis(sizes_bytes: Iterable[int], name: str = "Block size") -> Axi
 
 
 def _round_step(rough: float, base: int) -> float:
-    """Return the next step at or above ``rough`` that reads well: a power of 2, or 1, 2, 5."""
+    """Return the next round step at or above ``rough``: a power of 2, or 1, 2, 5."""
     if base == 2:
         return float(2 ** math.ceil(math.log2(max(rough, 1.0))))
     decade = 10.0 ** math.floor(math.log10(rough))
@@ -163,7 +163,7 @@ _BLANKS_MAX = 6
 
 
 def interval_note(cells: Sequence[CellSummary], mark: str) -> str:
-    """Return what stands for doubt in a chart.
+    """Return the note on intervals of a chart.
 
     Args:
         cells: The cells that are drawn.
@@ -174,20 +174,20 @@ def interval_note(cells: Sequence[CellSummary], mark: str) -> str:
     if not once:
         return rounds_note(mark, _figures(cells))
     if len(once) == len(cells):
-        return f"Measured once: {_doubt_of_once(mark, bool(within))}"
+        return f"Measured once: {_one_round_note(mark, bool(within))}"
     note = rounds_note(mark, _figures(cells))
     return (
         f"{note} {format_plural(len(once), 'cell')} of {len(cells)} measured once: "
-        + _doubt_of_once(mark, bool(within))
+        + _one_round_note(mark, bool(within))
     )
 
 
 def rounds_note(mark: str, estimates: Iterable[Estimate]) -> str:
-    """Return what figure and interval are where cells were measured in several rounds.
+    """Return the note on figures and intervals of cells measured in several rounds.
 
     Args:
         mark: What draws the interval, such as ``bands``.
-        estimates: What is drawn.
+        estimates: The figures of the chart.
     """
     note = (
         f"Each figure is the geometric mean of its rounds; {mark} are 95 % intervals over the "
@@ -197,7 +197,7 @@ def rounds_note(mark: str, estimates: Iterable[Estimate]) -> str:
 
 
 def scatter_notes(mark: str, estimates: Iterable[Estimate]) -> list[str]:
-    """Return what is drawn of rounds that differ by more than twice; none where none do."""
+    """Return the note on figures whose rounds differ by more than twice; none without any."""
     if all(estimate.scatter is None for estimate in estimates):
         return []
     return [
@@ -214,15 +214,15 @@ def _figures(cells: Iterable[CellSummary]) -> Iterator[Estimate]:
             yield from named.values()
 
 
-def _doubt_of_once(mark: str, within: bool) -> str:
-    """Return what is known of figures of one round, whose timelines may have given intervals."""
+def _one_round_note(mark: str, within: bool) -> str:
+    """Return the note on figures of one round, whose interval may come from the timeline."""
     if not within:
         return "the figures have no interval, so how far they repeat is not known."
     return f"their {mark} come from within the one round, so how far they repeat is not known."
 
 
 def blank_notes(cells: Iterable[CellSummary]) -> list[str]:
-    """Return one sentence for the cells that completed nothing and so have no mark in a chart."""
+    """Return a sentence on the cells that completed nothing and so are not in a chart."""
     blanks = [f"{format_cell(s.cell)} ({s.blank})" for s in cells if s.blank]
     if not blanks:
         return []

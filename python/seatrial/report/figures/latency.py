@@ -1,7 +1,7 @@
-"""How long a request takes: percentiles against block size, and as a ladder of all other cells.
+"""Charts of response times: percentiles against block size, ladders of other cells, heat maps.
 
-The timeline's full histograms are coarsened for the page, so that its size stays bounded however
-long a run was; the note below the chart says how far. The results file keeps them whole.
+The full histograms of a timeline are coarsened for the page, so that its size is bounded whatever
+the length of a run; a note below the chart says how far. The results file has them in full.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def _matrix_view(label: str, cells: Sequence[CellSummary]) -> View:
 
 
 def _kind_word(summary: CellSummary, kind: str) -> str:
-    """Return the kind of request where a cell has several, as a mixed one has."""
+    """Return the kind of request if a cell has several, as a mixed one has."""
     return kind if len(summary.latency) > 1 else ""
 
 
 def _percentile_lines(timeline: Sequence[tuple[CellSummary, str]]) -> list[Line]:
-    """Return a line for each percentile that is known of some cell, over block sizes."""
+    """Return a line over block sizes for each percentile that some cell has."""
     ordered = sorted(timeline, key=lambda pair: pair[0].cell.block_size_bytes)
     lines = [
         Line(
@@ -139,7 +139,7 @@ def _matrix_title(cells: Sequence[CellSummary], factors: Sequence[str]) -> str:
         (figures["p50"], s) for s in cells for figures in s.latency.values() if "p50" in figures
     ]
     if not known:
-        return "Too few requests completed to know a median; only the slowest are drawn"
+        return "Too few requests completed for a median; only the slowest are drawn"
     known.sort(key=lambda pair: pair[0].value)
     (fast, fast_cell), (slow, slow_cell) = known[0], known[-1]
     where = [
@@ -175,7 +175,7 @@ def _commit_title(cells: Sequence[CellSummary]) -> str:
     known = [s for s in cells if "p50" in _percentiles(s)]
     factors = varying(cells)
     if not known:
-        return "Too few commits completed to know a median"
+        return "Too few commits completed for a median"
     fast = min(known, key=lambda s: _percentiles(s)["p50"].value)
     busy = max(known, key=lambda s: s.iops.value)
     return (
@@ -219,10 +219,10 @@ def ladder_figure(
 
     Args:
         rows: Cell, kind of request and label of each row, at least one.
-        cells: All cells of their kinds, those without a figure too.
-        name: Of the figure.
+        cells: All cells of their kinds, including those without a figure.
+        name: Name of the figure.
         topic: Short heading.
-        title: What is seen.
+        title: Its title.
         table: Identifier of the table with its numbers.
     """
     made = [_row(part, part.latency[kind], label) for part, kind, label in rows]
@@ -240,7 +240,7 @@ def _ladder(
     topic: str,
     title: str,
 ) -> Figure:
-    """Return a ladder of the rows, which are the drawn ones of the cells."""
+    """Return a ladder of the rows, which belong to some of the cells."""
     estimates = [e for s in drawn for part in s.latency.values() for e in _chosen(part).values()]
     kinds = {s.cell.kind for s in drawn}
     names = [known for known in PERCENTILES if any(known in row.points for row in rows)]
@@ -290,7 +290,7 @@ def stalled_s(summary: CellSummary) -> float:
 
 
 def heat_figures(cells: Sequence[CellSummary], views_max: int = COLUMNS_MAX) -> list[Figure]:
-    """Return the heat map with a view for each cell that has a timeline, the most telling ones."""
+    """Return the heat map with a view for each of the most informative cells with a timeline."""
     drawn = [s for s in cells if any(sample.timeline.slices for sample in s.samples)]
     if not drawn:
         return []
@@ -319,7 +319,7 @@ def heat_figures(cells: Sequence[CellSummary], views_max: int = COLUMNS_MAX) -> 
 
 
 def _most_informative(cells: Sequence[CellSummary], count: int) -> list[CellSummary]:
-    """Return so many cells in their order: the longest stalled, then those with most requests."""
+    """Return cells in their order: those with the longest stalls, then with most requests."""
     ranked = sorted(
         range(len(cells)),
         key=lambda index: (stalled_s(cells[index]), cells[index].completed),
@@ -329,7 +329,7 @@ def _most_informative(cells: Sequence[CellSummary], count: int) -> list[CellSumm
 
 
 def _columns_per_cell(cells: Sequence[CellSummary]) -> int:
-    """Return how many columns a cell may have, so that all together stay within the bound."""
+    """Return the most columns of a cell, so that all cells together are within the bound."""
     wanted = [_slices(summary.samples) for summary in cells]
     return next(
         (
@@ -342,13 +342,13 @@ def _columns_per_cell(cells: Sequence[CellSummary]) -> int:
 
 
 def _slices(samples: Sequence[Sample]) -> int:
-    """Return how many slices of the cell's coarsest timeline its samples last."""
+    """Return the length of the cell's samples in slices of its coarsest timeline."""
     slice_ns = max(sample.timeline.slice_ns for sample in samples)
     return sum(math.ceil(sample.duration_s * 1e9 / slice_ns) for sample in samples)
 
 
 def _heat(samples: Sequence[Sample], columns_max: int) -> Heat:
-    """Return the cell's timelines side by side, in at most about ``columns_max`` columns."""
+    """Return the cell's timelines one after the other, in at most about ``columns_max`` columns."""
     slice_ns = max(sample.timeline.slice_ns for sample in samples)
     column_ns = slice_ns * max(1, math.ceil(_slices(samples) / columns_max))
     return Heat(
@@ -411,7 +411,7 @@ def _row_of(low_ns: int, high_ns: int) -> int:
 
 
 def _short(value_ns: int) -> int:
-    """Return a value with three significant digits: what a reader can distinguish, and short."""
+    """Return a value with three significant digits, to keep the page small."""
     return int(float(f"{value_ns:.{_DIGITS - 1}e}"))
 
 
@@ -424,7 +424,7 @@ def _stall(stall: Stall) -> HeatStall:
 
 
 def _title(summary: CellSummary) -> str:
-    """Return what the cell's time shows: its stalls, or that there were none."""
+    """Return a sentence on the cell's stalls and its slowest request."""
     name = capitalized(format_cell(summary.cell).partition(": ")[2])
     stalls = [stall for sample in summary.samples for stall in sample.stalls]
     if stalls:
@@ -451,8 +451,8 @@ def _notes(views: Sequence[View], cells: int) -> list[str]:
         width = f"{width} to {format_duration_s(lengths_s[-1])}, as long as the test was measured"
     share = 2 ** (1 / ROWS_PER_DOUBLING) - 1
     notes = [
-        "Colour: requests that ended in that time and took that long. Rounds stand one after "
-        "another. Shaded and marked: stalls, when requests were waiting and none ended.",
+        "Colour: requests that ended in that time and took that long. Rounds follow one after "
+        "another. Shaded and marked: stalls, in which requests were waiting and none ended.",
         f"Coarsened for this page: a column is {width} wide; a row's upper edge is "
         f"{format_share(share)} above its lower one. The lines of median and 99th percentile are "
         "from the full counts, which the results file keeps.",

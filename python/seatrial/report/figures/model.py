@@ -1,7 +1,7 @@
-"""What a chart is, before it is drawn: plain data that the page's script reads as JSON.
+"""The data of charts, which the page's script reads as JSON.
 
-Every point carries the text that its tooltip shows, put into words by analysis.wording, so that
-chart and table always say a figure the same way.
+Every point has the text of its tooltip, formatted by ``stats.wording``, so that charts and tables
+show a figure in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from seatrial.stats.wording import format_estimate
 
 
 class Tick(msgspec.Struct, frozen=True, array_like=True):
-    """A labelled place on an axis; ``value`` is in the axis's unit."""
+    """A labelled tick of an axis; ``value`` is in the axis's unit."""
 
     value: float
     label: str
@@ -25,12 +25,12 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     """One axis.
 
     Attributes:
-        name: What it shows, with its unit.
-        unit: Heads the column in the CSV, such as ``ns``.
+        name: Its title, with the unit.
+        unit: Unit in the heading of the CSV column, such as ``ns``.
         scale: ``log`` or ``linear``.
-        low: Where it begins, in ``unit``.
-        high: Where it ends, in ``unit``.
-        ticks: Labelled places between the two, in rising order.
+        low: Its start, in ``unit``.
+        high: Its end, in ``unit``.
+        ticks: Those between the two, in rising order.
     """
 
     name: str
@@ -42,9 +42,9 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """One figure with its doubt; ``low`` and ``high`` are None when it was measured once.
+    """One figure with its interval; ``low`` and ``high`` are None when it was measured once.
 
-    Where ``is_range`` they are the smallest and the largest round, else a 95 % interval.
+    With ``is_range`` they are the smallest and the largest round, else a 95 % interval.
     """
 
     x: float
@@ -77,8 +77,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         name: Its entry in the legend; lines of one name share it.
         style: Picks colour, dash and marker.
         points: In order of x.
-        look: How it is drawn.
-        of: Name of the line that it belongs to, as a model does to what it describes.
+        look: Its drawing style.
+        of: Name of the line that it belongs to, such as the data that a model describes.
         marker: A marker other than the style's: ``circle``, ``cross``, ``emptyDiamond``.
     """
 
@@ -94,10 +94,10 @@ class Ring(msgspec.Struct, frozen=True, array_like=True):
     """A circle around one point.
 
     Attributes:
-        x: Its place.
-        y: Its place; None at the bottom of the panel, around what is absent.
+        x: Its x value.
+        y: Its y value; None at the bottom of the panel, around what is absent.
         label: The number next to it; empty for none.
-        text: What the tooltip says of it.
+        text: Text of the tooltip.
         name: Name of the line that it belongs to.
     """
 
@@ -108,15 +108,15 @@ class Ring(msgspec.Struct, frozen=True, array_like=True):
     name: str
 
 
-class Foot(msgspec.Struct, frozen=True, array_like=True):
-    """A mark at the bottom of a panel, of what has no height.
+class BottomMark(msgspec.Struct, frozen=True, array_like=True):
+    """A mark at the bottom of a panel, for something without a y value.
 
     Attributes:
-        x: Its place.
+        x: Its x value.
         name: Name of the line that it belongs to.
-        style: Of that line.
-        text: What the tooltip says of it.
-        sort: ``absent``, a cross, or ``stalls``, a triangle; the word stands next to the first.
+        style: Style of that line.
+        text: Text of the tooltip.
+        sort: ``absent``, a cross, or ``stalls``, a triangle; the first one has the word next to it.
     """
 
     x: float
@@ -127,17 +127,17 @@ class Foot(msgspec.Struct, frozen=True, array_like=True):
 
 
 Tone = Literal["limit", "answer", "quiet", "none"]
-"""Colours of guides: ``limit``, of alarm; ``answer``, of what is answered; ``quiet``; ``none``."""
+"""Colours of guides: ``limit`` (alarm), ``answer`` (the result), ``quiet``, ``none``."""
 
 
 class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A straight line or a band across a panel.
 
     Attributes:
-        axis: The axis that it stands on: ``x`` is upright, ``y`` level.
-        low: Where it is, or begins.
-        high: Where it ends; None for a line.
-        label: What stands next to it; empty for nothing.
+        axis: The axis of its values: ``x`` is vertical, ``y`` horizontal.
+        low: Its value, or the start of a band.
+        high: The end of a band; None for a line.
+        label: Text next to it; empty for none.
         tone: Its colour.
         inside: Whether the label may only stand inside the band, and is left out of a narrow one.
     """
@@ -157,12 +157,12 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         title: Its heading.
         x: Horizontal axis.
         y: Vertical axis.
-        lines: What is drawn in it.
-        rings: Around points that need a look.
-        ring_name: What the circles mean, in the legend; of gaps, unless given.
+        lines: Its lines.
+        rings: Circles around points of interest.
+        ring_name: Meaning of the circles in the legend; gaps by default.
         feet: Marks at its bottom.
         guides: Straight lines and bands.
-        below: Whether it stands below the panel before it, on the same horizontal axis.
+        below: Whether it is below the previous panel, with the same horizontal axis.
     """
 
     title: str
@@ -171,7 +171,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: list[Line]
     rings: list[Ring] = []
     ring_name: str = ""
-    feet: list[Foot] = []
+    feet: list[BottomMark] = []
     guides: list[Guide] = []
     below: bool = False
 
@@ -180,12 +180,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One row of a ladder or of bars.
 
     Attributes:
-        label: Names it.
-        points: Its figures by name; of bars none in a heading above the rows that follow.
-        remark: What stands next to the label.
+        label: Its name.
+        points: Its figures by name; none for a heading above bars.
+        remark: Text next to the label.
         quiet: Whether it was not measured here, and is shown for scale only.
-        start: Where the bar begins, of a part that is added to others or taken off them; its
-            figure is how far it goes from there. None where bars begin at 0.
+        start: Start of the bar of a part that is added to others or subtracted; the figure is its
+            length from there. None if bars start at 0.
         tone: Colour of a bar: ``better`` or ``worse`` than before; empty for neither.
     """
 
@@ -198,7 +198,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Bubble(msgspec.Struct, frozen=True, array_like=True):
-    """One thing at two times: before along x, after along y.
+    """One item before (x) and after (y) a change.
 
     Attributes:
         x: Before, in the unit of its axis.
@@ -206,10 +206,10 @@ class Bubble(msgspec.Struct, frozen=True, array_like=True):
         low: Lower end of the interval of ``y`` at this ``x``; None if absent.
         high: Upper end; None if absent.
         area_share: Its area, as a share of the largest's.
-        name: Its entry in the legend, which is its answer, such as ``slower``.
+        name: Its entry in the legend: the answer, such as ``slower``.
         label: The number next to it; empty for none.
-        heading: What it is, in the tooltip.
-        text: What the tooltip says of it.
+        heading: Heading of the tooltip.
+        text: Text of the tooltip.
     """
 
     x: float
@@ -224,21 +224,21 @@ class Bubble(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Slope(msgspec.Struct, frozen=True, array_like=True):
-    """A line on which ``y`` is so many times ``x``, with what stands at its end."""
+    """A line on which ``y`` is a multiple of ``x``, with the label at its end."""
 
     factor: float
     label: str
 
 
 class Scatter(msgspec.Struct, frozen=True, kw_only=True):
-    """Things before and after, on two axes of one scale; what did not change is on the diagonal.
+    """Items before and after a change, on two axes of one scale; unchanged ones on the diagonal.
 
     Attributes:
         x: Before.
         y: After, from the same value to the same value as ``x``.
-        bubbles: The largest first, lest they hide others.
-        slopes: Lines to read a factor by.
-        margin_share: How far from the diagonal a difference is none.
+        bubbles: The largest first, so that they do not hide others.
+        slopes: Lines of equal factors.
+        margin_share: Distance from the diagonal that counts as no difference.
     """
 
     x: Axis
@@ -249,22 +249,22 @@ class Scatter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a chart shows at one time; a chart with several views gets a list to pick from.
+    """One view of a chart; a chart with several views has a list to choose from.
 
     Attributes:
         label: Its entry in the list.
-        title: The chart's heading while this view is shown: what is seen.
+        title: The chart's heading while this view is shown.
         group: Heading above its entry in the list.
-        panels: Of a chart of lines.
-        rows: Of a ladder or of bars.
-        names: Of the figures that the rows have, in the order of the legend.
-        axis: The value axis of a ladder or of bars.
-        heat: Of a heat map.
-        timeline: Of a timeline.
-        scatter: Of things before and after.
+        panels: Data of a line chart.
+        rows: Data of a ladder or bars.
+        names: Names of the rows' figures, in the order of the legend.
+        axis: The value axis of a ladder or bars.
+        heat: Data of a heat map.
+        timeline: Data of a timeline.
+        scatter: Data of a scatter chart.
         notes: Sentences below the chart while this view is shown.
-        gaps: Sentences on what is circled, in order of their numbers from 1.
-        guides: Upright lines and bands behind the rows of a ladder.
+        gaps: Sentences on the circles, in order of their numbers from 1.
+        guides: Vertical lines and bands behind the rows of a ladder.
     """
 
     label: str
@@ -283,11 +283,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 POINTS_OVER_TIME_MIN: Final = 8
-"""Of fewer readings over time there is no chart: the tables say as much."""
+"""The least readings over time for a chart; fewer are in the tables."""
 
 
 def has_enough_points(view: View) -> bool:
-    """Return whether a view is of something other than time, or of enough readings over time."""
+    """Return whether a view has enough readings over time, or is not over time."""
     if view.heat is not None:
         count = sum(len(sample.columns) for sample in view.heat.samples)
     elif view.timeline is not None:
@@ -302,10 +302,10 @@ def has_enough_points(view: View) -> bool:
 
 
 class HeatColumn(msgspec.Struct, frozen=True, array_like=True):
-    """One stretch of time of one sample.
+    """One period of one sample.
 
     Attributes:
-        index: Its place: it begins at ``index * column_s`` from the sample's start.
+        index: Its number: it begins at ``index * column_s`` from the sample's start.
         p50_ns: Median of the full counts, three digits.
         p99_ns: 99th percentile of the full counts, three digits.
         max_ns: Slowest request, three digits.
@@ -351,7 +351,7 @@ class Heat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineColumn(msgspec.Struct, frozen=True, array_like=True):
-    """One reading over the time of a sample; None where nothing could be read.
+    """One reading over the time of a sample; None for missing values.
 
     Attributes:
         name: Its entry in the legend, unique within the chart.
@@ -368,9 +368,9 @@ class TimelinePanel(msgspec.Struct, frozen=True, kw_only=True):
     """Readings of one unit, drawn together.
 
     Attributes:
-        title: Its heading, with the unit where the ticks do not say it.
+        title: Its heading, with the unit if the ticks have none.
         y: Vertical axis.
-        stacked: Whether the readings are parts of a whole, drawn one upon another.
+        stacked: Whether the readings are parts of a whole, drawn as a stack.
         columns: From the bottom of the stack up.
     """
 
@@ -381,7 +381,7 @@ class TimelinePanel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineMark(msgspec.Struct, frozen=True, array_like=True):
-    """What happened meanwhile, in s from the sample's start.
+    """An event, in s from the sample's start.
 
     A ``stall``, a ``checkpoint`` or the ``dip`` of a failure is shaded; an ``event`` is a line.
     """
@@ -398,8 +398,8 @@ class TimelineChart(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         step_s: Value ``i`` of a column covers ``[i, i + 1) * step_s``.
         x: The axis of time.
-        panels: In order.
-        marks: Behind all panels.
+        panels: Its panels in order.
+        marks: Marks behind all panels.
     """
 
     step_s: float
@@ -412,13 +412,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One chart.
 
     Attributes:
-        id: Names it in the page and in the files that are saved from it.
-        kind: Which drawing the script uses.
+        id: Its name in the page and in saved files.
+        kind: The drawing function of the script.
         topic: Short heading above the title, such as ``Commit latency``.
-        notes: Sentences below the chart: how to read it, and what is missing in it and why.
+        notes: Sentences below the chart: how to read it, and what is missing and why.
         views: At least one.
         chosen: Index of the view that is shown first.
-        table: Identifier of the table that holds its numbers.
+        table: Identifier of the table with its numbers.
     """
 
     id: str
@@ -435,10 +435,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         return self.views[self.chosen].title
 
     def long_enough(self) -> Figure | None:
-        """Return the chart with those views alone that have enough points; None without any."""
+        """Return the chart with the views that have enough points; None without any."""
         views = [view for view in self.views if has_enough_points(view)]
         if not views:
             return None
         shown = self.views[self.chosen]
-        chosen = next((place for place, view in enumerate(views) if view is shown), 0)
+        chosen = next((index for index, view in enumerate(views) if view is shown), 0)
         return msgspec.structs.replace(self, views=views, chosen=chosen)

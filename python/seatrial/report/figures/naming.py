@@ -1,4 +1,4 @@
-"""How cells are distinguished in a chart: by the factors that differ among them, and no others."""
+"""Names of cells in charts, made of the factors that differ among them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Identity = Mapping[str, FactorValue]
 """A cell's factors by name, as ``Cell.identity`` gives them."""
 
 _PLAIN_FACTORS = ("batch_rows", "history_hours")
-"""Factors of a database's cell that are no settings of the server, so that words say them."""
+"""Factors of a database's cell that are not settings of the server; they are shown in words."""
 
 
 def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
@@ -44,7 +44,7 @@ def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
 
 
 def of_kind(cells: Iterable[CellSummary], *kinds: str) -> list[CellSummary]:
-    """Return the cells of these kinds that have a figure; blank ones have none to draw."""
+    """Return the cells of these kinds that have a figure."""
     return [summary for summary in cells if summary.cell.kind in kinds and not summary.blank]
 
 
@@ -54,7 +54,7 @@ def varying(cells: Sequence[CellSummary], leave_out: Collection[str] = ()) -> li
 
 
 def varying_among(identities: Sequence[Identity], leave_out: Collection[str] = ()) -> list[str]:
-    """Return the names of the factors that differ among cells, which their identities stand for."""
+    """Return the names of the factors that differ among cells, given by their identities."""
     values: dict[str, set[FactorValue | None]] = {}
     names = dict.fromkeys(name for identity in identities for name in identity)
     for name in names:
@@ -68,7 +68,7 @@ def name_by(summary: CellSummary, factors: Iterable[str]) -> str:
 
 
 def identity_by(identity: Identity, factors: Iterable[str], kind: str = "") -> str:
-    """Return a cell's values of these factors, of a cell that only its identity stands for."""
+    """Return the values of these factors of a cell, given by its identity."""
     if is_on_database(identity):
         return ", ".join(_database_words(identity, factors))
     words = {
@@ -82,7 +82,7 @@ def identity_by(identity: Identity, factors: Iterable[str], kind: str = "") -> s
 
 
 def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
-    """Return one factor's value as a reader would say it."""
+    """Return one factor's value in words."""
     if name == "threads":
         noun = "committer" if kind == "commit" else "thread"
         return format_plural(int(value), noun) if int(value) else ""  # 0 of what others did
@@ -98,7 +98,7 @@ def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
 
 
 def _database_words(identity: Identity, factors: Iterable[str]) -> Iterator[str]:
-    """Yield what is shown of a database's factors; of a replay's only what is unusual."""
+    """Yield a database's factors in words; for a replay only the unusual ones."""
     is_of_replay = identity.get("operation") == STATEMENT
     for name in factors:
         if name not in identity:
@@ -144,7 +144,7 @@ def _named_factor(name: str, value: float | bool) -> str:
 
 
 def cell_name(identity: Identity) -> str:
-    """Return a cell's factors as a reader would say them: ``ssd matrix: random read, 4 KiB``."""
+    """Return a cell's factors in words: ``ssd matrix: random read, 4 KiB``."""
     heading = " ".join(str(identity[name]) for name in ("target", "workload") if name in identity)
     if is_on_database(identity):
         known = ("target", "workload", "operation", "block_size_bytes", "depth")
@@ -164,7 +164,7 @@ def cell_name(identity: Identity) -> str:
 
 
 def requests_word(operation: str) -> str:
-    """Return what requests of an operation are called, such as ``reads``."""
+    """Return the name of an operation's requests, such as ``reads``."""
     return operation_words(operation)
 
 

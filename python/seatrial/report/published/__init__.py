@@ -1,4 +1,4 @@
-"""Published results that a report may draw next to its own, read from what is installed."""
+"""Published results, shipped with the program, that a report may show next to its own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PublishedRate(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def published_rates() -> tuple[PublishedRate, ...]:
-    """Return the article's transactions per second; none where the installation lacks them."""
+    """Return the article's transactions per second; none if the installation lacks them."""
     try:
         text = resources.files(__name__).joinpath(PGBENCH_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -90,7 +90,7 @@ class PublishedLines(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def published_lines() -> tuple[PublishedLines, ...]:
-    """Return the article's lines per second; none where the installation lacks them."""
+    """Return the article's lines per second; none if the installation lacks them."""
     try:
         text = resources.files(__name__).joinpath(LINES_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -18,7 +18,7 @@ import msgspec
 
 from seatrial.stats.compare.figures import Rounds, figures_of
 from seatrial.stats.compare.fingerprints import value_words
-from seatrial.stats.compare.model import Difference, Entrant
+from seatrial.stats.compare.model import Difference, SideSamples
 from seatrial.stats.compare.pairing import identity_without_target
 from seatrial.stats.compare.ratio import ALPHA, contrast, holm, p_value
 from seatrial.stats.estimate import Estimate
@@ -55,7 +55,7 @@ class FactRow(msgspec.Struct, frozen=True, kw_only=True):
         test: The factors of the test, without the target.
         figure: Such as ``iops`` or ``read p99``.
         values: Of each group the mean over its runs, with an interval if there are at least two;
-            None where no run has the test.
+            None if no run has the test.
         differs: Whether each group differs significantly from the first one; None where that
             cannot be judged, as one of the two has fewer than two runs, or a run measured 0.
     """
@@ -114,20 +114,20 @@ class Grouping:
         self._resolution_share: dict[_RowKey, float] = defaultdict(float)
         self._differences: list[tuple[str, dict[str, Difference]]] = []
 
-    def add(self, entrant: Entrant, differences: Sequence[Difference]) -> None:
+    def add(self, one_side: SideSamples, differences: Sequence[Difference]) -> None:
         """Add one target of a run.
 
         Args:
-            entrant: The target, with its samples.
+            one_side: The target, with its samples.
             differences: Of its fingerprint from that of the target that was added first.
         """
-        run = entrant.side.run
-        group = FACTS[self._fact](run, entrant.side.target) or UNKNOWN
+        run = one_side.side.run
+        group = FACTS[self._fact](run, one_side.side.target) or UNKNOWN
         self._run_ids.setdefault(group, {})[run.id] = None
         likely = {each.path: each for each in differences if each.weight == "likely"}
         self._differences.append((group, likely))
         cells: dict[str, list[Any]] = defaultdict(list)
-        for sample in entrant.samples:
+        for sample in one_side.samples:
             if not is_broken(sample):
                 cells[sample.cell.key_without_target].append(sample)
         for key, samples in cells.items():
@@ -144,14 +144,14 @@ class Grouping:
         groups = list(self._run_ids)
         rows: list[FactRow] = []
         p_values: list[float] = []
-        places: list[tuple[int, int]] = []
+        tested: list[tuple[int, int]] = []
         for row in self._tests:
             of_groups = [self._rounds(row, group) for group in groups]
-            for place, rounds in enumerate(of_groups[1:], start=1):
+            for group, rounds in enumerate(of_groups[1:], start=1):
                 p = _p_value(of_groups[0], rounds)
                 if p is not None:
                     p_values.append(p)
-                    places.append((len(rows), place))
+                    tested.append((len(rows), group))
             rows.append(
                 FactRow(
                     test=self._tests[row],
@@ -160,13 +160,13 @@ class Grouping:
                     differs=[None] * len(groups),
                 )
             )
-        for (index, place), p in zip(places, holm(p_values), strict=True):
-            rows[index].differs[place] = p <= ALPHA
+        for (index, group), p in zip(tested, holm(p_values), strict=True):
+            rows[index].differs[group] = p <= ALPHA
         found = [FactGroup(value=each, run_ids=list(self._run_ids[each])) for each in groups]
         return ByFact(fact=self._fact, groups=found, rows=rows, others=self._others(groups))
 
     def _rounds(self, row: _RowKey, group: str) -> Rounds | None:
-        """Return the runs of a group as rounds of a figure; None where none has it."""
+        """Return the runs of a group as rounds of a figure; None if none has it."""
         of_runs = self._logs[row].get(group)
         if not of_runs:
             return None
@@ -179,7 +179,7 @@ class Grouping:
         )
 
     def _others(self, groups: Sequence[str]) -> list[OtherFact]:
-        """Return what differs between the groups, besides the fact itself."""
+        """Return what differs between the groups, apart from the fact itself."""
         known: dict[str, Difference] = {}
         for _, likely in self._differences:
             known |= {path: each for path, each in likely.items() if path not in known}

@@ -12,12 +12,12 @@ from seatrial.results.model import Sample, origin_of
 from seatrial.stats.compare.figures import COMPLETED, Rounds
 from seatrial.stats.compare.model import (
     Answer,
-    Comparand,
     Comparison,
     Difference,
-    Entrant,
+    FigureComparison,
     NoiseFloor,
     Overall,
+    SideSamples,
 )
 from seatrial.stats.compare.noise import (
     floor_of_halves,
@@ -27,7 +27,7 @@ from seatrial.stats.compare.noise import (
     within_share,
 )
 from seatrial.stats.compare.pairing import (
-    Matched,
+    MatchedCells,
     is_interleaved,
     match,
     match_regardless,
@@ -58,7 +58,7 @@ KEPT: Final[Mapping[str, str]] = {
 """Settings that determine durability after a crash, with PostgreSQL's defaults on Linux."""
 
 
-def unlike_servers(a: Entrant, b: Entrant) -> Iterator[str]:
+def unlike_servers(a: SideSamples, b: SideSamples) -> Iterator[str]:
     """Yield differences between the servers of two sides that make their rates incomparable.
 
     Args:
@@ -66,7 +66,7 @@ def unlike_servers(a: Entrant, b: Entrant) -> Iterator[str]:
         b: The side compared with it.
     """
     names = (a.side.name, b.side.name)
-    servers = [_servers(entrant) for entrant in (a, b)]
+    servers = [_servers(one_side) for one_side in (a, b)]
     if all(servers) and servers[0] != servers[1]:
         reported = " and ".join(
             f"{name} was measured on {', '.join(sorted(each))}"
@@ -74,7 +74,7 @@ def unlike_servers(a: Entrant, b: Entrant) -> Iterator[str]:
         )
         yield f"{reported}: a difference may be caused by the server version, not by the storage."
     for setting in KEPT:
-        values = [_values(entrant, setting) for entrant in (a, b)]
+        values = [_values(one_side, setting) for one_side in (a, b)]
         if all(values) and values[0] != values[1]:
             reported = " and ".join(
                 f"{', '.join(sorted(each))} on {name}"
@@ -86,15 +86,15 @@ def unlike_servers(a: Entrant, b: Entrant) -> Iterator[str]:
             )
 
 
-def _servers(entrant: Entrant) -> set[str]:
-    return {sample.database.server for sample in entrant.samples if sample.database}
+def _servers(one_side: SideSamples) -> set[str]:
+    return {sample.database.server for sample in one_side.samples if sample.database}
 
 
-def _values(entrant: Entrant, setting: str) -> set[str]:
+def _values(one_side: SideSamples, setting: str) -> set[str]:
     """Return the values of a setting on a side; empty without a database."""
     return {
         sample.database.settings.get(setting, KEPT[setting])
-        for sample in entrant.samples
+        for sample in one_side.samples
         if sample.database
     }
 
@@ -104,7 +104,11 @@ NAMED_MAX = 3
 
 
 def warnings_of(
-    a: Entrant, b: Entrant, matched: Matched, reported: Comparison, unlike_starts: Sequence[str]
+    a: SideSamples,
+    b: SideSamples,
+    matched: MatchedCells,
+    reported: Comparison,
+    unlike_starts: Sequence[str],
 ) -> list[str]:
     """Return the limitations of a comparison, the most severe first.
 
@@ -124,7 +128,7 @@ def warnings_of(
         _unknown_surroundings(b),
         _unfinished(a),
         _unfinished(b),
-        *_once(reported.comparands),
+        *_measured_once(reported.comparands),
         _unlike_lengths(a, b, matched),
         _unlike_starts(a, b, unlike_starts),
         _below_noise(reported),
@@ -135,8 +139,8 @@ def warnings_of(
     return [sentence for sentence in found if sentence]
 
 
-def _zeros(a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
-    for entrant, sides in ((a, [c.a for c in matched.cells]), (b, [c.b for c in matched.cells])):
+def _zeros(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
+    for one_side, sides in ((a, [c.a for c in matched.cells]), (b, [c.b for c in matched.cells])):
         blank = [
             cell.key
             for cell, samples in zip(matched.cells, sides, strict=True)
@@ -144,30 +148,30 @@ def _zeros(a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
         ]
         if blank:
             yield (
-                f"On {entrant.side.name} nothing completed in at least one round of "
+                f"On {one_side.side.name} nothing completed in at least one round of "
                 f"{format_plural(len(blank), 'test')} ({_listed(blank, a, b)}): the ratio "
                 "has no interval and is excluded from the overall ratio."
             )
 
 
-def _unknown_surroundings(entrant: Entrant) -> str:
-    if entrant.side.run.fingerprint_before.is_taken:
+def _unknown_surroundings(one_side: SideSamples) -> str:
+    if one_side.side.run.fingerprint_before.is_taken:
         return ""
-    imported = "it was imported" if origin_of(entrant.side.run) else "no fingerprint was taken"
+    imported = "it was imported" if origin_of(one_side.side.run) else "no fingerprint was taken"
     return (
-        f"The machine and target of {entrant.side.name} are unknown, as {imported}: differences "
+        f"The machine and target of {one_side.side.name} are unknown, as {imported}: differences "
         "between them are not reported."
     )
 
 
-def _unfinished(entrant: Entrant) -> str:
-    run = entrant.side.run
+def _unfinished(one_side: SideSamples) -> str:
+    run = one_side.side.run
     if run.status == "complete":
         return ""
-    return f"{entrant.side.name} is a partial result: its run is {run.status}."
+    return f"{one_side.side.name} is a partial result: its run is {run.status}."
 
 
-def _once(comparands: Sequence[Comparand]) -> Iterator[str]:
+def _measured_once(comparands: Sequence[FigureComparison]) -> Iterator[str]:
     rates = [each for each in comparands if each.figure in COMPLETED]
     once = [each for each in rates if min(each.a.rounds, each.b.rounds) < 2]
     if once:
@@ -182,7 +186,7 @@ def _cells_were(count: int) -> str:
     return f"{format_plural(count, 'test was', 'tests were')}"
 
 
-def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
+def _unlike_lengths(a: SideSamples, b: SideSamples, matched: MatchedCells) -> str:
     """Report that samples of one side are much longer: caches, bursts and heat then differ."""
     # Samples that end with their bytes or trace are shorter on the faster side, as intended.
     timed = [
@@ -207,7 +211,7 @@ def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
     )
 
 
-def _unlike_starts(a: Entrant, b: Entrant, unlike: Sequence[str]) -> str:
+def _unlike_starts(a: SideSamples, b: SideSamples, unlike: Sequence[str]) -> str:
     """Report cells in which some samples have a start-up phase and others have none."""
     if not unlike:
         return ""
@@ -235,25 +239,25 @@ def _below_noise(reported: Comparison) -> str:
     )
 
 
-def _by_identity(a: Entrant, b: Entrant) -> str:
+def _by_identity(a: SideSamples, b: SideSamples) -> str:
     return (
         f"{a.side.name} and {b.side.name} have no test key in common; tests are matched by "
         "operation, block size, threads, depth and all other common factors."
     )
 
 
-def _one_sided(entrant: Entrant, keys: Sequence[str], other: Entrant) -> str:
+def _one_sided(one_side: SideSamples, keys: Sequence[str], other: SideSamples) -> str:
     if not keys:
         return ""
     return (
-        f"{format_plural(len(keys), 'test')} of {entrant.side.name} ({_listed(keys, entrant)}) "
+        f"{format_plural(len(keys), 'test')} of {one_side.side.name} ({_listed(keys, one_side)}) "
         f"{'has' if len(keys) == 1 else 'have'} no counterpart on {other.side.name}."
     )
 
 
-def _listed(keys: Sequence[str], *entrants: Entrant) -> str:
+def _listed(keys: Sequence[str], *sides: SideSamples) -> str:
     """Return the first few cells of these keys (without target) in words."""
-    samples = [sample for entrant in entrants for sample in entrant.samples]
+    samples = [sample for one_side in sides for sample in one_side.samples]
     cells = {sample.cell.key_without_target: sample.cell for sample in samples}
     reported = []
     for key in keys[:NAMED_MAX]:
@@ -268,12 +272,12 @@ MARGIN_SHARE_DEFAULT = 0.05
 
 
 def compare(
-    a: Entrant,
-    others: Sequence[Entrant],
+    a: SideSamples,
+    others: Sequence[SideSamples],
     *,
     margin_share: float = MARGIN_SHARE_DEFAULT,
     figures: Collection[str] | None = None,
-    control: Entrant | None = None,
+    control: SideSamples | None = None,
     differences: Sequence[list[Difference]] | None = None,
     anyway: bool = False,
 ) -> list[Comparison]:
@@ -306,15 +310,17 @@ def compare(
 class _Pair(msgspec.Struct, frozen=True, kw_only=True):
     """One B and A, with all comparisons between them."""
 
-    a: Entrant
-    b: Entrant
-    matched: Matched
+    a: SideSamples
+    b: SideSamples
+    matched: MatchedCells
     paired: bool
     questions: Questions
     ignored: list[str]
 
     @classmethod
-    def of(cls, a: Entrant, b: Entrant, figures: Collection[str] | None, *, anyway: bool) -> _Pair:
+    def of(
+        cls, a: SideSamples, b: SideSamples, figures: Collection[str] | None, *, anyway: bool
+    ) -> _Pair:
         """Match the cells of two sides; raises UsageError if they are not comparable."""
         a, b, left_out = without_failures(a, b)
         matched = match_regardless(a, b) if anyway else match(a, b)
@@ -360,10 +366,10 @@ class _Answers:
         self._floor = floor if floor and floor.source == "pair" else None
         self._margin_share = margin_share
 
-    def comparands(self, questions: Sequence[CellQuestion]) -> list[Comparand]:
+    def comparands(self, questions: Sequence[CellQuestion]) -> list[FigureComparison]:
         floors = self._floor.cells if self._floor else {}
         return [
-            Comparand(
+            FigureComparison(
                 key=question.cell.key,
                 identity=question.cell.identity,
                 figure=question.figure,
@@ -402,17 +408,17 @@ class _Answers:
         """Return the answer to each question, and the rounds needed to decide the others."""
         found = [self._one(question, floors.get(question.figure, 0.0)) for question in questions]
         undecided = [
-            place
-            for place, settled in enumerate(found)
+            index
+            for index, settled in enumerate(found)
             if settled.answer == "undecided" and not settled.below_noise
         ]
         # All questions of one adjustment have the same level.
-        alpha = min((questions[place].alpha for place in undecided), default=ALPHA)
-        contrasts = [questions[place].of for place in undecided]
-        known = [place for place, of in zip(undecided, contrasts, strict=True) if of]
+        alpha = min((questions[index].alpha for index in undecided), default=ALPHA)
+        contrasts = [questions[index].of for index in undecided]
+        known = [index for index, of in zip(undecided, contrasts, strict=True) if of]
         more = rounds_more([of for of in contrasts if of], alpha, self._margin_share)
-        for place, rounds in zip(known, more, strict=True):
-            found[place] = msgspec.structs.replace(found[place], rounds_more=rounds)
+        for index, rounds in zip(known, more, strict=True):
+            found[index] = msgspec.structs.replace(found[index], rounds_more=rounds)
         return found
 
     def _one(self, question: CellQuestion | OverallQuestion, floor_share: float) -> _Settled:
@@ -430,7 +436,7 @@ class _Answers:
 
 
 class _Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer; the attributes are those of a Comparand."""
+    """The answer; the attributes are those of a FigureComparison."""
 
     answer: Answer
     within_share: float | None = None

@@ -9,7 +9,7 @@ import msgspec
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE
 from seatrial.stats.estimates import PERCENTS, counted, percentile_ns, phases_of, rate_unit
-from seatrial.stats.running import Running, response_histogram, running_from
+from seatrial.stats.running import RunningPhase, response_histogram, running_from
 from seatrial.stats.wording import DATABASE_OPERATIONS
 
 RATE = "iops"
@@ -47,7 +47,7 @@ def is_rate(figure: str) -> bool:
     return figure in RATES
 
 
-class BothSides(msgspec.Struct, frozen=True, kw_only=True):
+class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
     """All figures of one cell on both sides.
 
     Attributes:
@@ -63,7 +63,7 @@ class BothSides(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures_of_both(
     a: Sequence[Sample], b: Sequence[Sample], wanted: Collection[str] | None = None
-) -> BothSides:
+) -> SideFigures:
     """Return the comparable figures of one cell: of its running phases, all from the same moment.
 
     If the start-up phase were excluded on one side only, that would appear as a difference; as its
@@ -83,7 +83,7 @@ def figures_of_both(
     # Percentiles of another tool have another starting point and other buckets.
     unlike = {name for name in of_a if name in of_b and _are_unlike(of_a[name], of_b[name])}
     of_a = {name: rounds for name, rounds in of_a.items() if name not in unlike}
-    return BothSides(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
+    return SideFigures(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
 
 
 def figures_of(
@@ -104,7 +104,7 @@ def _are_unlike(a: Rounds, b: Rounds) -> bool:
 
 
 def _figures(
-    samples: Sequence[Sample], phases: Sequence[Running], wanted: Collection[str] | None
+    samples: Sequence[Sample], phases: Sequence[RunningPhase], wanted: Collection[str] | None
 ) -> dict[str, Rounds]:
     """Return the figures of one side, by name.
 
@@ -130,7 +130,7 @@ _Reading = tuple[str, Sequence[float | None], str, float]
 
 
 def _readings(
-    samples: Sequence[Sample], phases: Sequence[Running], wanted: Collection[str] | None
+    samples: Sequence[Sample], phases: Sequence[RunningPhase], wanted: Collection[str] | None
 ) -> Iterator[_Reading]:
     """Yield name, value of each round, unit and resolution of each figure that is wanted."""
     completed_mean = sum(phase.completed for phase in phases) / len(phases)
@@ -152,8 +152,8 @@ def _readings(
             _percentiles_ns(sample, phase, kind, names)
             for sample, phase in zip(samples, phases, strict=True)
         ]
-        for place, name in enumerate(names):
-            values = [values_ns[place] for values_ns in rounds]
+        for index, name in enumerate(names):
+            values = [values_ns[index] for values_ns in rounds]
             yield f"{kind} {name}", values, "ns", HISTOGRAM_RESOLUTION_SHARE
 
 
@@ -170,7 +170,7 @@ def _is_reported(sample: Sample, kind: str) -> bool:
 
 
 def _percentiles_ns(
-    sample: Sample, phase: Running, kind: str, names: Sequence[str]
+    sample: Sample, phase: RunningPhase, kind: str, names: Sequence[str]
 ) -> list[float | None]:
     """Return percentiles (ns) of one kind of request in a round; None if unknown."""
     part = sample.operations.get(kind)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from seatrial.fingerprint import Machine, Target
 from seatrial.results.model import Sample
-from seatrial.stats.compare.model import Difference, Entrant
+from seatrial.stats.compare.model import Difference, SideSamples
 from seatrial.stats.compare.pairing import VIRTUAL_ENGINES
 from seatrial.stats.facts import fact_name, fact_text, is_short
 
@@ -127,28 +127,29 @@ IGNORED = re.compile(
 """Keys that differ between any two targets and explain nothing."""
 
 _FACTS_SHOWN_MAX = 3
+_REASONS_MAX = 3
 _DEVICE = r"target\.stack\[(?P<name>[^\]]+)\]"
 _PATTERNS = tuple(
     (re.compile(pattern.replace("{device}", _DEVICE)), words) for pattern, words in LIKELY
 )
 
 
-def facts_of(entrant: Entrant) -> Facts:
+def facts_of(one_side: SideSamples) -> Facts:
     """Return a side's fingerprint as its own target sees it, with the engine that measured.
 
     Empty if machine and target are unknown, as for an imported result.
     """
-    before = entrant.side.run.fingerprint_before
+    before = one_side.side.run.fingerprint_before
     if not before.is_taken:
         return {}
-    engines = sorted({sample.engine for sample in entrant.samples})
+    engines = sorted({sample.engine for sample in one_side.samples})
     reported: Facts = {"engine": ", ".join(engines), "seatrial": before.seatrial.facts()}
-    if servers := server_facts(entrant.samples):
+    if servers := server_facts(one_side.samples):
         reported["database"] = servers
     if engines and set(engines) <= set(VIRTUAL_ENGINES):
         # It uses virtual time, which does not depend on the machine.
-        return reported | {"simulated": _simulated_model(entrant)}
-    return reported | _with_own_limits(before.machine, before.target_of(_label(entrant)))
+        return reported | {"simulated": _simulated_model(one_side)}
+    return reported | _with_own_limits(before.machine, before.target_of(_label(one_side)))
 
 
 def _with_own_limits(machine: Machine, target: Target | None) -> Facts:
@@ -168,21 +169,21 @@ def _with_own_limits(machine: Machine, target: Target | None) -> Facts:
     }
 
 
-def _label(entrant: Entrant) -> str:
-    """Return the label of a side's target; empty where it has no samples."""
-    return entrant.side.target or next((each.cell.target for each in entrant.samples), "")
+def _label(one_side: SideSamples) -> str:
+    """Return the label of a side's target; empty if it has no samples."""
+    return one_side.side.target or next((each.cell.target for each in one_side.samples), "")
 
 
-def _simulated_model(entrant: Entrant) -> Facts:
+def _simulated_model(one_side: SideSamples) -> Facts:
     """Return the model of a simulated target, as the study declares it."""
-    label = _label(entrant)
-    targets = entrant.side.run.study.get("target", [])
+    label = _label(one_side)
+    targets = one_side.side.run.study.get("target", [])
     own = [each for each in targets if each.get("label", label) == label]
     return dict(own[0].get("model") or {}) if own else {}
 
 
 def named_alike(a: Facts, b: Facts) -> tuple[Facts, Facts]:
-    """Return two sides' facts with B's devices named as those of A in the same place.
+    """Return two sides' facts with B's devices named as those of A at the same position.
 
     Devices are identified by name, so two drives would have no key in common. Equal names are kept;
     the others are paired by kind, from the top down.
@@ -213,7 +214,7 @@ def in_words(differences: Iterable[tuple[str, Any, Any]]) -> list[Difference]:
     """Return what differs, in words, the likeliest reasons first.
 
     Args:
-        differences: Key path, value on side A, value on side B; None where it is unknown.
+        differences: Key path, value on side A, value on side B; None if it is unknown.
     """
     found = [
         (rank, Difference(path=path, words=words, a=a, b=b, weight=weight))
@@ -226,7 +227,7 @@ def in_words(differences: Iterable[tuple[str, Any, Any]]) -> list[Difference]:
 
 def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
     """Return the words and the weight of a difference."""
-    for place, (pattern, words) in enumerate(_PATTERNS):
+    for index, (pattern, words) in enumerate(_PATTERNS):
         if match := pattern.fullmatch(path):
             reported = {
                 name: part if name == "setting" else part.replace("_", " ")
@@ -234,16 +235,16 @@ def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
             }
             reported["name"] = match.groupdict().get("name", "")
             # A value unknown on one side explains nothing, but may still be the cause.
-            return (not known, place), words.format(**reported), "likely" if known else "minor"
+            return (not known, index), words.format(**reported), "likely" if known else "minor"
     return (True, len(_PATTERNS)), path.replace("_", " ").replace(".", ", "), "minor"
 
 
-def summary_words(differences: Sequence[Difference], count_max: int = 3) -> str:
+def summary_words(differences: Sequence[Difference]) -> str:
     """Return the likely reasons in short, such as ``I/O scheduler of sda (none, bfq)``."""
     likely = [each for each in differences if each.weight == "likely"]
     reported = [
         f"{each.words} ({value_words(each.path, each.a)}, {value_words(each.path, each.b)})"
-        for each in likely[:count_max]
+        for each in likely[:_REASONS_MAX]
     ]
     more = len(likely) - len(reported)
     return ", ".join(reported) + (f" and {more} more" if more > 0 else "")

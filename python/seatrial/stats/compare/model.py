@@ -77,7 +77,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     weight: Literal["likely", "minor"]
 
 
-class Entrant(msgspec.Struct, frozen=True, kw_only=True):
+class SideSamples(msgspec.Struct, frozen=True, kw_only=True):
     """A side with its samples.
 
     Attributes:
@@ -89,7 +89,7 @@ class Entrant(msgspec.Struct, frozen=True, kw_only=True):
     samples: list[Sample]
 
 
-class Comparand(msgspec.Struct, frozen=True, kw_only=True):
+class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one cell on both sides.
 
     Attributes:
@@ -189,7 +189,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     a: Annotated[Side, HIDDEN]
     b: Side
     differences: list[Difference]
-    comparands: list[Comparand]
+    comparands: list[FigureComparison]
     overall: dict[str, Estimate]
     only_a: list[str]
     only_b: list[str]

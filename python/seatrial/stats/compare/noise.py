@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from seatrial.stats.compare.figures import Rounds
-from seatrial.stats.compare.model import Entrant, NoiseFloor
+from seatrial.stats.compare.model import NoiseFloor, SideSamples
 from seatrial.stats.compare.pairing import is_interleaved, match
 from seatrial.stats.compare.questions import CellQuestion, ask
 from seatrial.stats.compare.ratio import Contrast, contrast
@@ -22,7 +22,7 @@ CONTROL_SUFFIX = "-aa"
 
 
 def floor_of_pair(
-    a: Entrant, control: Entrant, wanted: Collection[str] | None = None
+    a: SideSamples, control: SideSamples, wanted: Collection[str] | None = None
 ) -> NoiseFloor:
     """Return the difference between another measurement of A and A, by cell and overall.
 
@@ -143,19 +143,19 @@ def rounds_more(
     """
     import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
 
-    known = [place for place, each in enumerate(contrasts) if each.parts]
+    known = [index for index, each in enumerate(contrasts) if each.parts]
     found: list[int | None] = [None] * len(contrasts)
     if not known:
         return found
-    questions = _Questions([contrasts[place] for place in known], alpha, margin_share)
+    questions = _Questions([contrasts[index] for index in known], alpha, margin_share)
     low, high = np.zeros(len(known)), np.full(len(known), float(ROUNDS_MORE_MAX))
     settled_at_all = questions.power(high) >= POWER
     while np.any(high - low > 1):
         middle = np.floor((low + high) / 2)
         enough = questions.power(middle) >= POWER
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-    for place, is_settled, rounds in zip(known, settled_at_all, high, strict=True):
-        found[place] = int(rounds) if is_settled else None
+    for index, is_settled, rounds in zip(known, settled_at_all, high, strict=True):
+        found[index] = int(rounds) if is_settled else None
     return found
 
 

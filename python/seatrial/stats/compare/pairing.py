@@ -11,7 +11,7 @@ import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.results.model import Sample, origin_of
-from seatrial.stats.compare.model import Entrant
+from seatrial.stats.compare.model import SideSamples
 from seatrial.stats.model import is_broken, natural_order
 from seatrial.stats.wording import format_plural, format_size
 from seatrial.study.cell import Cell, FactorValue
@@ -42,7 +42,7 @@ class CommonCell(msgspec.Struct, frozen=True, kw_only=True):
     b: list[Sample]
 
 
-class Matched(msgspec.Struct, frozen=True, kw_only=True):
+class MatchedCells(msgspec.Struct, frozen=True, kw_only=True):
     """The matched cells of two sides.
 
     Attributes:
@@ -58,7 +58,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     by_identity: bool = False
 
 
-def without_failures(a: Entrant, b: Entrant) -> tuple[Entrant, Entrant, list[str]]:
+def without_failures(a: SideSamples, b: SideSamples) -> tuple[SideSamples, SideSamples, list[str]]:
     """Return two sides without cells with injected faults, and a warning if there were any.
 
     A rate over a failure depends on its time and on the length of the sample. If a side has nothing
@@ -88,7 +88,7 @@ def identity_without_target(cell: Cell) -> Factors:
     return {name: value for name, value in cell.identity().items() if name != "target"}
 
 
-def match(a: Entrant, b: Entrant) -> Matched:
+def match(a: SideSamples, b: SideSamples) -> MatchedCells:
     """Return the cells of both sides, matched by key, or by factors if no key is common.
 
     By factors: operation, block size, threads, depth and all other factors except those with usual
@@ -107,7 +107,7 @@ def match(a: Entrant, b: Entrant) -> Matched:
     raise _nothing_common(a, b, cells_a, cells_b)
 
 
-def match_regardless(a: Entrant, b: Entrant) -> Matched:
+def match_regardless(a: SideSamples, b: SideSamples) -> MatchedCells:
     """As :func:`match`, but cells that differ in ``direct`` or ``data`` alone are matched too.
 
     Raises:
@@ -139,10 +139,10 @@ def _joined(
     pairs: dict[str, str],
     *,
     by_identity: bool = False,
-) -> Matched:
+) -> MatchedCells:
     """Return both sides joined; ``pairs`` leads from keys of A to keys of B."""
     taken = set(pairs.values())
-    return Matched(
+    return MatchedCells(
         cells=[
             CommonCell(
                 key=key,
@@ -197,7 +197,10 @@ def _by_signature(
 
 
 def _nothing_common(
-    a: Entrant, b: Entrant, cells_a: dict[str, list[Sample]], cells_b: dict[str, list[Sample]]
+    a: SideSamples,
+    b: SideSamples,
+    cells_a: dict[str, list[Sample]],
+    cells_b: dict[str, list[Sample]],
 ) -> UsageError:
     near = _by_signature(cells_a, cells_b, _signature_regardless)
     seen = (
@@ -227,8 +230,8 @@ def _nothing_common(
     )
 
 
-def _targets_count(entrant: Entrant) -> int:
-    return len({sample.cell.target for sample in entrant.samples})
+def _targets_count(one_side: SideSamples) -> int:
+    return len({sample.cell.target for sample in one_side.samples})
 
 
 def _disclosed(first: Cell, second: Cell) -> str:
@@ -239,26 +242,25 @@ def _disclosed(first: Cell, second: Cell) -> str:
         value_a = first.factors.get(name, usual_a.get(name))
         value_b = second.factors.get(name, usual_b.get(name))
         if value_a != value_b:
-            words.append(
-                f"{name} is {_said(value_a)} on one side and {_said(value_b)} on the other"
-            )
+            a, b = map(_value_text, (value_a, value_b))
+            words.append(f"{name} is {a} on one side and {b} on the other")
     return " and ".join(words)
 
 
-def _said(value: FactorValue | None) -> str:
+def _value_text(value: FactorValue | None) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _named(entrant: Entrant, cells: dict[str, list[Sample]]) -> str:
+def _named(one_side: SideSamples, cells: dict[str, list[Sample]]) -> str:
     if not cells:
-        return f"{entrant.side.name} has no tests"
+        return f"{one_side.side.name} has no tests"
     keys = list(cells)
     more = len(keys) - CELLS_NAMED_MAX
     listed = ", ".join(keys[:CELLS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-    return f"{entrant.side.name} has {format_plural(len(keys), 'test')} ({listed})"
+    return f"{one_side.side.name} has {format_plural(len(keys), 'test')} ({listed})"
 
 
-def is_interleaved(a: Entrant, b: Entrant) -> bool:
+def is_interleaved(a: SideSamples, b: SideSamples) -> bool:
     """Return whether each round of both sides was measured before the next round of either.
 
     True for two targets of one run, whose plan interleaves all cells of a round, and for two runs
@@ -288,20 +290,20 @@ def _spans_s(samples: Iterable[Sample]) -> dict[int, tuple[float, float]]:
     return spans
 
 
-def order_warning(a: Entrant, b: Entrant) -> str:
+def order_warning(a: SideSamples, b: SideSamples) -> str:
     """Return a warning about the order of two sides that were not interleaved; empty if none.
 
     A simulated device uses virtual time, on which nothing drifts.
     """
     if _is_virtual(a.samples) and _is_virtual(b.samples):
         return ""
-    if undated := [entrant.side.name for entrant in (a, b) if not _is_dated(entrant)]:
+    if undated := [one_side.side.name for one_side in (a, b) if not _is_dated(one_side)]:
         return (
             f"The time at which {' and '.join(undated)} {'were' if len(undated) > 1 else 'was'} "
             "measured is unknown: a change of the machine in between would appear as a "
             "difference."
         )
-    spans = [_whole_span_s(entrant.samples) for entrant in (a, b)]
+    spans = [_whole_span_s(one_side.samples) for one_side in (a, b)]
     (begin_a_s, end_a_s), (begin_b_s, end_b_s) = spans
     if begin_a_s < end_b_s and begin_b_s < end_a_s:
         return (
@@ -315,8 +317,8 @@ def order_warning(a: Entrant, b: Entrant) -> str:
     )
 
 
-def _is_dated(entrant: Entrant) -> bool:
-    origin = origin_of(entrant.side.run)
+def _is_dated(one_side: SideSamples) -> bool:
+    origin = origin_of(one_side.side.run)
     return origin is None or origin.is_dated
 
 
@@ -332,7 +334,9 @@ def _whole_span_s(samples: Sequence[Sample]) -> tuple[float, float]:
 ANYWAY: Final = "or compare them with --anyway"
 
 
-def require_suited(a: Entrant, b: Entrant, matched: Matched, *, anyway: bool) -> list[str]:
+def require_suited(
+    a: SideSamples, b: SideSamples, matched: MatchedCells, *, anyway: bool
+) -> list[str]:
     """Return the obstacles to a comparison as warnings, if it is requested anyway.
 
     Raises:
@@ -344,16 +348,16 @@ def require_suited(a: Entrant, b: Entrant, matched: Matched, *, anyway: bool) ->
     return [f"{error.seen} {error.cause}" for error in errors]
 
 
-def _reasons(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+def _reasons(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
     yield from _engines(a, b, matched)
     yield from _labs(a, b)
     yield from _sizes(a, b, matched)
-    yield from _ways(a, b, matched)
+    yield from _access_differences(a, b, matched)
     for topic in topics():
         yield from topic.unlike(a, b, matched)
 
 
-def _engines(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+def _engines(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
     """Find a simulated or null target compared with a real one; imports have no known engine."""
     kinds = [
         {_engine_kind(sample.engine) for samples in side for sample in samples}
@@ -369,7 +373,7 @@ def _engines(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
         )
 
 
-def _labs(a: Entrant, b: Entrant) -> Iterator[UsageError]:
+def _labs(a: SideSamples, b: SideSamples) -> Iterator[UsageError]:
     """Find a side measured in the lab compared with one that was not."""
     of_lab, *others = sorted((a, b), key=lambda each: not _is_of_lab(each))
     if _is_of_lab(of_lab) and not any(_is_of_lab(each) for each in others):
@@ -380,15 +384,15 @@ def _labs(a: Entrant, b: Entrant) -> Iterator[UsageError]:
         )
 
 
-def _is_of_lab(entrant: Entrant) -> bool:
-    return bool(entrant.side.run.fingerprint_before.machine.lab)
+def _is_of_lab(one_side: SideSamples) -> bool:
+    return bool(one_side.side.run.fingerprint_before.machine.lab)
 
 
 def _engine_kind(engine: str) -> str:
     return engine if engine in VIRTUAL_ENGINES else "real"
 
 
-def _sizes(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+def _sizes(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
     """Find trial files of different size: more of the smaller one fits in caches."""
     for cell in matched.cells:
         size_a_bytes, size_b_bytes = _size_bytes(a, cell.a), _size_bytes(b, cell.b)
@@ -405,16 +409,18 @@ def _sizes(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
             return
 
 
-def _size_bytes(entrant: Entrant, samples: Sequence[Sample]) -> int | None:
+def _size_bytes(one_side: SideSamples, samples: Sequence[Sample]) -> int | None:
     """Return the size of the file or range that a cell used; None if unknown."""
     size_bytes = samples[0].cell.parsed.target.size_bytes
     if size_bytes:
         return int(size_bytes)
-    origin = origin_of(entrant.side.run)
+    origin = origin_of(one_side.side.run)
     return origin.file_bytes if origin else None
 
 
-def _ways(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+def _access_differences(
+    a: SideSamples, b: SideSamples, matched: MatchedCells
+) -> Iterator[UsageError]:
     """Find cells with direct I/O on one side only, or with other written data."""
     for cell in matched.cells:
         spec_a, spec_b = cell.a[0].cell.spec, cell.b[0].cell.spec

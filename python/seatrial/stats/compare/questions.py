@@ -11,8 +11,8 @@ from seatrial.stats.compare.figures import RATES, Rounds, figures_of_both
 from seatrial.stats.compare.pairing import CommonCell
 from seatrial.stats.compare.ratio import (
     ALPHA,
+    AdjustedTests,
     Contrast,
-    Judged,
     contrast,
     judge,
     overall_contrast,
@@ -25,7 +25,7 @@ class CellQuestion(msgspec.Struct, kw_only=True):
 
     Attributes:
         cell: The cell.
-        figure: As in a Comparand.
+        figure: As in a FigureComparison.
         a: The figure on side A.
         b: The figure on side B.
         of: B over A; None where a round measured 0.
@@ -48,7 +48,7 @@ class OverallQuestion(msgspec.Struct, kw_only=True):
     """Whether one figure differs over all cells; as of a cell.
 
     Attributes:
-        figure: As in a Comparand.
+        figure: As in a FigureComparison.
         cells: Number of cells.
         of: Geometric mean of B over A.
         p_value: Of no difference; None if unknown.
@@ -135,20 +135,22 @@ def judge_all(requested: Iterable[Questions]) -> None:
         [q.p_value for q in several if q.p_value is not None],
         [q.p_value for q in cells if q.p_value is not None],
     )
-    _put(several, of_overall)
-    _put(cells, of_cells)
+    _store_p_values(several, of_overall)
+    _store_p_values(cells, of_cells)
     for each in everything:
         for question in each.overall:
             if question.cells == 1:
-                _take_over(question, each.cells)
+                _copy_answer(question, each.cells)
 
 
-def _put(questions: Sequence[CellQuestion | OverallQuestion], judged: Judged) -> None:
+def _store_p_values(
+    questions: Sequence[CellQuestion | OverallQuestion], judged: AdjustedTests
+) -> None:
     for question, p_adjusted in zip(questions, judged.p_adjusted, strict=True):
         question.p_adjusted, question.alpha = p_adjusted, judged.alpha
 
 
-def _take_over(overall: OverallQuestion, cells: Sequence[CellQuestion]) -> None:
+def _copy_answer(overall: OverallQuestion, cells: Sequence[CellQuestion]) -> None:
     """Give an overall of one cell that cell's answer: its contrast is the same but for rounding."""
     for own in cells:
         if own.figure == overall.figure and own.of and bool(own.of.parts) == bool(overall.of.parts):

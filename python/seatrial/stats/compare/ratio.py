@@ -37,7 +37,7 @@ EXP_ARGUMENT_MAX = 700.0
 """exp(709.8) is the largest exponential of a double."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class RoundVariance(msgspec.Struct, frozen=True):
     """The uncertainty of a mean of logarithms: the variance of one round, and their number.
 
     The number need not be an integer: rounds with unequal weight count for less.
@@ -59,7 +59,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     log_ratio: float
-    parts: tuple[Part, ...]
+    parts: tuple[RoundVariance, ...]
     resolution: float
     rounds: int
     paired: bool
@@ -99,13 +99,13 @@ def contrast(a: Rounds, b: Rounds, *, paired: bool) -> Contrast | None:
         read = _reading_variance(a) + _reading_variance(b)
         return Contrast(
             log_ratio=statistics.fmean(steps),
-            parts=(Part(max(variance(steps), read), len(steps)),),
+            parts=(RoundVariance(max(variance(steps), read), len(steps)),),
             resolution=resolution,
             rounds=len(steps),
             paired=True,
         )
     parts = [
-        Part(max(variance(logs.values()), _reading_variance(side)), len(logs))
+        RoundVariance(max(variance(logs.values()), _reading_variance(side)), len(logs))
         for logs, side in ((log_a, a), (log_b, b))
         if len(logs) > 1
     ]
@@ -181,16 +181,16 @@ ALPHA = 0.05
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p values after Holm's adjustment, in the given order."""
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted = [0.0] * len(p_values)
     largest = 0.0
-    for step, place in enumerate(order):
-        largest = max(largest, (len(p_values) - step) * p_values[place])
-        adjusted[place] = min(1.0, largest)
+    for step, index in enumerate(order):
+        largest = max(largest, (len(p_values) - step) * p_values[index])
+        adjusted[index] = min(1.0, largest)
     return adjusted
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class AdjustedTests(msgspec.Struct, frozen=True, kw_only=True):
     """The adjusted p values of one half, and the level of its intervals.
 
     Attributes:
@@ -203,7 +203,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
 
 
-def judge(overall: Sequence[float], cells: Sequence[float]) -> tuple[Judged, Judged]:
+def judge(overall: Sequence[float], cells: Sequence[float]) -> tuple[AdjustedTests, AdjustedTests]:
     """Apply Holm's method to the overall ratios and to the cells.
 
     Args:
@@ -217,7 +217,7 @@ def judge(overall: Sequence[float], cells: Sequence[float]) -> tuple[Judged, Jud
     )
 
 
-def _half(own: Sequence[float], *, share: float, other: Sequence[float]) -> Judged:
+def _half(own: Sequence[float], *, share: float, other: Sequence[float]) -> AdjustedTests:
     """Return a half at its share of the 5 %, or at all of it once the other half is rejected."""
     if share == 1:
         adjusted = list(own)
@@ -227,7 +227,7 @@ def _half(own: Sequence[float], *, share: float, other: Sequence[float]) -> Judg
         adjusted = [min(1.0, p / share, max(other_done, p)) for p in own]
         alpha = ALPHA if other_done <= ALPHA else share * ALPHA
     still_open = sum(p > ALPHA for p in adjusted)
-    return Judged(p_adjusted=adjusted, alpha=alpha / max(1, still_open))
+    return AdjustedTests(p_adjusted=adjusted, alpha=alpha / max(1, still_open))
 
 
 Logs = Mapping[int, float]
@@ -274,7 +274,7 @@ def overall_contrast(
 
 def _contrast(
     mean: float,
-    parts: tuple[Part, ...],
+    parts: tuple[RoundVariance, ...],
     resolution: float,
     cells: Sequence[Logs],
     *,
@@ -286,7 +286,7 @@ def _contrast(
     )
 
 
-def _of_rounds(cells: Sequence[Logs]) -> tuple[float, Part]:
+def _of_rounds(cells: Sequence[Logs]) -> tuple[float, RoundVariance]:
     """Return the mean over cells of their means, and its variance by rounds.
 
     Args:
@@ -299,7 +299,7 @@ def _of_rounds(cells: Sequence[Logs]) -> tuple[float, Part]:
             deviations[number] += (value - mean) / (len(cells) * len(cell))
     squares = math.fsum(deviation**2 for deviation in deviations.values())
     too_small, freedom = _of_squares(Counter(frozenset(cell) for cell in cells))
-    return statistics.fmean(means), Part(squares * too_small * (freedom + 1), freedom + 1)
+    return statistics.fmean(means), RoundVariance(squares * too_small * (freedom + 1), freedom + 1)
 
 
 def _of_squares(cells: Mapping[frozenset[int], int]) -> tuple[float, float]:

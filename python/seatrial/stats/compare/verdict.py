@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from seatrial.stats.compare.figures import COMPLETED, RATE, is_rate
-from seatrial.stats.compare.model import Answer, Comparand, Comparison, Overall
+from seatrial.stats.compare.model import Answer, Comparison, FigureComparison, Overall
 from seatrial.stats.compare.noise import whole_percent
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import (
@@ -26,12 +26,12 @@ def figure_words(figure: str) -> str:
     """Return a figure for headings: ``IOPS``, for databases ``tps``, ``read p99``.
 
     Args:
-        figure: Its name, as in a Comparand.
+        figure: Its name, as in a FigureComparison.
     """
     return "IOPS" if figure == RATE else figure
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """The significant changes in one direction, for the worse or for the better.
 
     Attributes:
@@ -41,7 +41,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     is_worse: bool
-    cells: list[Comparand]
+    cells: list[FigureComparison]
     overall: dict[str, Estimate]
 
     def __bool__(self) -> bool:
@@ -54,7 +54,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         words = ("slower", "higher in latency") if self.is_worse else ("faster", "lower in latency")
         return words[0] if any(is_rate(figure) for figure in figures) else words[1]
 
-    def beyond(self, share: float) -> Judgement:
+    def beyond(self, share: float) -> Changes:
         """Return the changes that are significantly larger than a share.
 
         Based on the near end of the ratio's interval. A rate is worse by 0.05 if the ratio is 0.95,
@@ -66,14 +66,14 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
             high = ratio.value if ratio.high is None else ratio.high
             return low > 1 + share if ratio.value > 1 else high < 1 - share
 
-        return Judgement(
+        return Changes(
             is_worse=self.is_worse,
             cells=[each for each in self.cells if is_beyond(each.ratio)],
             overall={name: ratio for name, ratio in self.overall.items() if is_beyond(ratio)},
         )
 
 
-def judged(comparison: Comparison, *, is_worse: bool) -> Judgement:
+def judged(comparison: Comparison, *, is_worse: bool) -> Changes:
     """Return the figures that are significantly worse on B than on A, or significantly better."""
 
     def fits(figure: str, answer: Answer) -> bool:
@@ -81,7 +81,7 @@ def judged(comparison: Comparison, *, is_worse: bool) -> Judgement:
             return False
         return (is_rate(figure) == (answer == "lower")) == is_worse
 
-    return Judgement(
+    return Changes(
         is_worse=is_worse,
         cells=[each for each in comparison.comparands if fits(each.figure, each.answer)],
         overall={
@@ -135,7 +135,7 @@ def verdict(comparison: Comparison) -> str:
     return "; ".join(filter(None, [*parts, _open(comparison.comparands)])) + "."
 
 
-def _lead(comparison: Comparison, changes: Sequence[Judgement], figures: Sequence[str]) -> str:
+def _lead(comparison: Comparison, changes: Sequence[Changes], figures: Sequence[str]) -> str:
     """Return the significant changes if the overall figures show none; else nothing."""
     answers = comparison.overall_answers
     if not changes or any(answers[each].answer in ("higher", "lower") for each in figures):
@@ -152,7 +152,7 @@ def _lead(comparison: Comparison, changes: Sequence[Judgement], figures: Sequenc
     return f"{b} is {' and '.join(parts)}"
 
 
-def _elsewhere(comparison: Comparison, change: Judgement, figures: Sequence[str]) -> str:
+def _elsewhere(comparison: Comparison, change: Changes, figures: Sequence[str]) -> str:
     """Return in how many cells figures changed that the verdict omits; empty for none."""
     of_shown = {each.key for each in change.cells if each.figure in figures}
     others = [each for each in change.cells if each.figure not in figures]
@@ -160,7 +160,7 @@ def _elsewhere(comparison: Comparison, change: Judgement, figures: Sequence[str]
     if not changed:
         return ""
     every = {each.key for each in comparison.comparands}
-    of_others = Judgement(is_worse=change.is_worse, cells=others, overall={})
+    of_others = Changes(is_worse=change.is_worse, cells=others, overall={})
     return (
         f"{of_others.word} in {format_count(len(changed))} of {format_plural(len(every), 'test')}"
     )
@@ -212,7 +212,7 @@ def _of(figure: str) -> str:
     return f" in {figure_words(figure)}"
 
 
-def _counted(figure: str, total: Overall, cells: Sequence[Comparand], of: str) -> str:
+def _counted(figure: str, total: Overall, cells: Sequence[FigureComparison], of: str) -> str:
     """Return in how many cells a side is significantly ahead: ``28 of 30 tests faster``."""
     if total.cells < 2:
         return ""
@@ -244,7 +244,7 @@ def _latencies(comparison: Comparison) -> list[str]:
     ]
 
 
-def _open(comparands: Sequence[Comparand]) -> str:
+def _open(comparands: Sequence[FigureComparison]) -> str:
     """Return how many rounds would decide how many undecided figures; empty if there are none.
 
     The number of rounds is the one that decides half of the decidable figures.

@@ -36,15 +36,15 @@ _LOOK_CLOSER = 3.5
 
 
 @dataclass(frozen=True)
-class Split:
+class ChangePoint:
     """The most likely position of one change.
 
     Attributes:
-        place: Number of values before it.
+        index: Number of values before it.
         chance: Probability that noise alone makes such a change somewhere.
     """
 
-    place: int
+    index: int
     chance: float
 
 
@@ -61,7 +61,7 @@ def logarithms(rates: Array) -> Array:
     return np.log(np.maximum(rates, middle / FLOOR_FACTOR))
 
 
-def best_split(values: Array, place_max: int | None = None) -> Split | None:
+def likeliest_change(values: Array, index_max: int | None = None) -> ChangePoint | None:
     """Return the position that best divides a series into two levels; None if it is too short.
 
     The position of the largest cumulative sum of deviations, weighted by the likelihood of one
@@ -69,23 +69,23 @@ def best_split(values: Array, place_max: int | None = None) -> Split | None:
 
     Args:
         values: A series of logarithms.
-        place_max: The last position to consider; all by default.
+        index_max: The last position to consider; all by default.
     """
     import numpy as np  # noqa: PLC0415
 
     count = len(values)
-    last = min(count - STRETCH_MIN, count if place_max is None else place_max)
+    last = min(count - STRETCH_MIN, count if index_max is None else index_max)
     if last < STRETCH_MIN:
         return None
-    places = np.arange(STRETCH_MIN, last + 1)
+    indexes = np.arange(STRETCH_MIN, last + 1)
     sums = values.cumsum()
-    distance = np.abs(sums[places - 1] - places * (sums[-1] / count))
-    weighted = distance / np.sqrt(places * (count - places) / count)
+    distance = np.abs(sums[indexes - 1] - indexes * (sums[-1] / count))
+    weighted = distance / np.sqrt(indexes * (count - indexes) / count)
     best = int(weighted.argmax())
-    place = int(places[best])
-    noise = _noise(_residuals(values, [place]), levels=2)
+    index = int(indexes[best])
+    noise = _noise(_residuals(values, [index]), levels=2)
     chance = _chance(float(weighted[best]), noise)
-    return Split(place, min(chance, _chance_of_jump(values, place, 0, count)))
+    return ChangePoint(index, min(chance, _chance_of_jump(values, index, 0, count)))
 
 
 def change_points(values: Array) -> list[int]:
@@ -97,17 +97,17 @@ def change_points(values: Array) -> list[int]:
     """
     if len(values) < 2 * STRETCH_MIN or not _may_have_changes(values):
         return []
-    places = _proposed(values)
-    while places:
-        steps = _steps(values, places)
-        least = min(range(len(places)), key=steps.__getitem__)
-        noise = _noise(_residuals(values, places), levels=len(places) + 1)
-        bounds = [0, *places, len(values)]
-        chance = _chance_of_jump(values, places[least], bounds[least], bounds[least + 2])
+    indexes = _proposed(values)
+    while indexes:
+        steps = _steps(values, indexes)
+        least = min(range(len(indexes)), key=steps.__getitem__)
+        noise = _noise(_residuals(values, indexes), levels=len(indexes) + 1)
+        bounds = [0, *indexes, len(values)]
+        chance = _chance_of_jump(values, indexes[least], bounds[least], bounds[least + 2])
         if min(chance, _chance(steps[least], noise)) <= CHANCE_MAX:
             break
-        del places[least]
-    return places
+        del indexes[least]
+    return indexes
 
 
 def confident_move(values: Array) -> float:
@@ -122,9 +122,9 @@ def confident_move(values: Array) -> float:
     count = len(values)
     if count <= STRETCH_MIN:
         return 0.0
-    places = np.arange(count, dtype=float)
-    slope, height = np.polyfit(places, values, 1)
-    noise = _noise(values - height - slope * places, levels=2)
+    indexes = np.arange(count, dtype=float)
+    slope, height = np.polyfit(indexes, values, 1)
+    noise = _noise(values - height - slope * indexes, levels=2)
     degrees = noise.independent - 2
     if degrees < 1:
         return 0.0
@@ -165,25 +165,24 @@ def _proposed(values: Array) -> list[int]:
     search = ruptures.KernelCPD(kernel="linear", min_size=STRETCH_MIN)
     penalty = PENALTY_FACTOR * math.log(len(values)) * variance
     found = search.fit(values.reshape(-1, 1)).predict(pen=penalty)
-    return [int(place) for place in found[:-1]]
+    return [int(index) for index in found[:-1]]
 
 
-def _steps(values: Array, places: Sequence[int]) -> list[float]:
+def _steps(values: Array, indexes: Sequence[int]) -> list[float]:
     """Return the step at each position, weighted by the number of values of both levels."""
-    bounds = [0, *places, len(values)]
+    bounds = [0, *indexes, len(values)]
     steps = []
-    for index, place in enumerate(places):
-        before = values[bounds[index] : place]
-        after = values[place : bounds[index + 2]]
+    for start, middle, end in zip(bounds[:-2], indexes, bounds[2:], strict=True):
+        before, after = values[start:middle], values[middle:end]
         weight = math.sqrt(len(before) * len(after) / (len(before) + len(after)))
         steps.append(abs(float(before.mean() - after.mean())) * weight)
     return steps
 
 
-def _residuals(values: Array, places: Sequence[int]) -> Array:
+def _residuals(values: Array, indexes: Sequence[int]) -> Array:
     """Return the residuals of a series without its levels."""
     left = values.copy()
-    bounds = [0, *places, len(values)]
+    bounds = [0, *indexes, len(values)]
     for start, end in pairwise(bounds):
         left[start:end] -= left[start:end].mean()
     return left
@@ -223,7 +222,7 @@ def _chance(step: float, noise: _Noise) -> float:
     return min(1.0, 2 * looks * float(stdtr(degrees, -step / noise.long_run)))
 
 
-def _chance_of_jump(values: Array, place: int, start: int, end: int) -> float:
+def _chance_of_jump(values: Array, index: int, start: int, end: int) -> float:
     """Return the probability that noise makes a step between neighbours as large as this one.
 
     Student's t of that step against all others of the series. 1 where the levels on both sides
@@ -231,7 +230,7 @@ def _chance_of_jump(values: Array, place: int, start: int, end: int) -> float:
 
     Args:
         values: The series.
-        place: The first value after the step.
+        index: The first value after the step.
         start: Start of the level before the step.
         end: End of the level after it.
     """
@@ -239,9 +238,9 @@ def _chance_of_jump(values: Array, place: int, start: int, end: int) -> float:
     from scipy.special import stdtr  # noqa: PLC0415
 
     steps = np.diff(values)
-    own = float(steps[place - 1])
-    lasting = float(values[place:end].mean() - values[start:place].mean())
-    others = np.delete(steps, place - 1)
+    own = float(steps[index - 1])
+    lasting = float(values[index:end].mean() - values[start:index].mean())
+    others = np.delete(steps, index - 1)
     scale = math.sqrt(float(others @ others) / len(others))
     if own == 0 or lasting / own < JUMP_LASTING_SHARE_MIN:
         return 1.0

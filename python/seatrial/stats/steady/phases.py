@@ -253,10 +253,10 @@ def levels_of(values: Array) -> list[Level]:
     levels = [_level(values, start, end) for start, end in pairwise(bounds)]
     shortest = max(STATE_VALUES_MIN, math.ceil(STATE_SHARE_MIN * len(values)))
     while len(levels) > 1:
-        place = _to_merge(levels, shortest)
-        if place is None:
+        index = _to_merge(levels, shortest)
+        if index is None:
             break
-        first, last = place
+        first, last = index
         merged = _level(values, levels[first].start, levels[last].end)
         levels[first : last + 1] = [merged]
     return levels
@@ -264,14 +264,14 @@ def levels_of(values: Array) -> list[Level]:
 
 def _to_merge(levels: Sequence[Level], shortest: int) -> tuple[int, int] | None:
     """Return first and last of the levels to merge, the clearest case first."""
-    for place in range(1, len(levels) - 1):
-        before, own, after = levels[place - 1 : place + 2]
+    for index in range(1, len(levels) - 1):
+        before, own, after = levels[index - 1 : index + 2]
         is_no_state = own.end - own.start < shortest or own.rate_per_s == 0
         if is_no_state and is_same_level(before.rate_per_s, after.rate_per_s):
-            return place - 1, place + 1
-    for place in range(len(levels) - 1):
-        if is_same_level(levels[place].rate_per_s, levels[place + 1].rate_per_s):
-            return place, place + 1
+            return index - 1, index + 1
+    for index in range(len(levels) - 1):
+        if is_same_level(levels[index].rate_per_s, levels[index + 1].rate_per_s):
+            return index, index + 1
     return None
 
 
@@ -286,10 +286,10 @@ def is_steady(values: Array) -> bool:
     The noise about the line is modelled as correlated, and a smooth decline looks much like it: so
     a stretch that changes steadily in one direction is not steady either.
     """
-    return not goes_one_way(values) and confident_move(logarithms(values)) <= math.log(RATIO_MIN)
+    return not is_monotonic(values) and confident_move(logarithms(values)) <= math.log(RATIO_MIN)
 
 
-def goes_one_way(values: Array) -> bool:
+def is_monotonic(values: Array) -> bool:
     """Return whether a stretch of at least 20 values only falls, or only rises, smoothly.
 
     Its fifths, which represent the five rounds of SNIA's rule, all change in one direction by more
@@ -306,8 +306,8 @@ def goes_one_way(values: Array) -> bool:
     one_way = bool((steps < 0).all() or (steps > 0).all())
     if not one_way or min(fifths) <= 0 or lean is None or lean <= LINE_SHARE_MAX:
         return False
-    heights, places = logarithms(values), np.arange(len(values))
-    bent = np.polyval(np.polyfit(places, heights, 2), places)
+    heights, indexes = logarithms(values), np.arange(len(values))
+    bent = np.polyval(np.polyfit(indexes, heights, 2), indexes)
     moved = abs(math.log(fifths[-1] / fifths[0]))
     return moved > SMOOTH_FACTOR * float((heights - bent).std())
 
@@ -328,13 +328,13 @@ def _states(values: Array, levels: Sequence[Level]) -> list[State]:
     at_level = [is_same_level(level.rate_per_s, lasting.rate_per_s) for level in levels]
     reached = at_level.index(True)
     found: list[State] = []
-    for place, level in enumerate(levels):
-        if at_level[place]:
+    for index, level in enumerate(levels):
+        if at_level[index]:
             found.append("steady")
-        elif place > reached:
+        elif index > reached:
             found.append("left")
         else:
-            is_fresh = place == 0 and level.rate_per_s > lasting.rate_per_s
+            is_fresh = index == 0 and level.rate_per_s > lasting.rate_per_s
             found.append("fresh" if is_fresh else "transition")
     return found
 

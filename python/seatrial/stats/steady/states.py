@@ -228,7 +228,7 @@ def _parts(series: Series, steps: int) -> tuple[list[float], list[float]]:
     """Return mean rates over so many steps each, and the end of each; only whole parts count."""
     left_over = len(series.rates) % steps
     means = series.rates[left_over:].reshape(-1, steps).mean(axis=1).tolist()
-    ends_s = [(left_over + steps * (place + 1)) * series.step_s for place in range(len(means))]
+    ends_s = [(left_over + steps * (index + 1)) * series.step_s for index in range(len(means))]
     return means, ends_s
 
 
@@ -277,8 +277,8 @@ def _rate_per_s(sample: Sample, kind: str, kinds: int) -> float:
 def sentence_of(summary: CellSummary, kind: str, gone_through: Sequence[Phase]) -> str:
     """Return the states in words: ``write: fresh until 4.2 s at 98k IOPS, then steady at ...``."""
     reported = []
-    for place, phase in enumerate(gone_through):
+    for index, phase in enumerate(gone_through):
         words = f"{STATE_WORDS[phase.state]} at {format_value(phase.rate)}"
-        is_last = place == len(gone_through) - 1
+        is_last = index == len(gone_through) - 1
         reported.append(words if is_last else f"{words} until {format_duration_s(phase.end_s)}")
     return f"{format_cell(summary.cell)}, {kind}: {', then '.join(reported)}."

@@ -21,7 +21,7 @@ from seatrial.study.layouts.layout import (
     variants,
 )
 from seatrial.study.problems import ConstraintError
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_of, variants_of
 from seatrial.study.values import many
@@ -33,11 +33,11 @@ def layouts(study: Study) -> Iterator[ConstraintError]:
     """Yield violations within a layout, or between it and the other targets."""
     taken = {target.label for target in study.targets}
     for index, layout in enumerate(study.layouts):
-        place = ("layout", index)
+        path = ("layout", index)
         if not NAME.fullmatch(layout.name):
-            yield ConstraintError(f"is {layout.name!r}", NAME_RULE, *place, "name")
+            yield ConstraintError(f"is {layout.name!r}", NAME_RULE, *path, "name")
         for found in (*_of_layout(layout), *_labels(layout, taken)):
-            yield ConstraintError(found.seen, found.expected, *place, *found.path)
+            yield ConstraintError(found.seen, found.expected, *path, *found.path)
 
 
 def drives(study: Study) -> Iterator[ConstraintError]:
@@ -213,7 +213,7 @@ def failures(study: Study) -> Iterator[ConstraintError]:
     """Yield violations in ``fail`` and ``rebuild_limit_kib_per_s`` of each workload."""
     for index, workload in enumerate(study.workloads):
         if not workload.failures:
-            if workload.rebuild_limit_kib_per_s != Sampled().rebuild_limit_kib_per_s:
+            if workload.rebuild_limit_kib_per_s != SampledWorkload().rebuild_limit_kib_per_s:
                 yield ConstraintError(
                     "has no effect here",
                     "It applies only with fail, which triggers a rebuild",
@@ -226,7 +226,7 @@ def failures(study: Study) -> Iterator[ConstraintError]:
             yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
 
 
-def _of_workload(workload: Sampled) -> Iterator[ConstraintError]:
+def _of_workload(workload: SampledWorkload) -> Iterator[ConstraintError]:
     if not workload.can_break_meanwhile:
         adaptive = "n adaptive" if getattr(workload, "adaptive", False) else ""
         yield ConstraintError(
@@ -245,7 +245,7 @@ def _of_workload(workload: Sampled) -> Iterator[ConstraintError]:
 
 
 def _of_targets(
-    workload: Sampled, specs: Sequence[LayoutSpec], study: Study
+    workload: SampledWorkload, specs: Sequence[LayoutSpec], study: Study
 ) -> Iterator[ConstraintError]:
     if not specs:
         there = f"targets includes no layout: {', '.join(workload.targets)}"
@@ -269,17 +269,17 @@ def _of_targets(
         )
 
 
-def _of_faults(workload: Sampled, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
+def _of_faults(workload: SampledWorkload, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
     given = workload.fail if isinstance(workload.fail, list) else [workload.fail]
     for nth, failure in enumerate(given):
-        place = ("fail", nth) if isinstance(workload.fail, list) else ("fail",)
+        path = ("fail", nth) if isinstance(workload.fail, list) else ("fail",)
         for found in _of_fault(failure, specs):
-            yield ConstraintError(found.seen, found.expected, *place, *found.path)
+            yield ConstraintError(found.seen, found.expected, *path, *found.path)
         if failure.fault == "replace" and not _failed_before(failure, workload.failures):
             yield ConstraintError(
                 f"replaces drive {failure.member} of leg {failure.leg}, which has not failed",
                 "Expected an earlier fault = 'fail' for the same drive",
-                *place,
+                *path,
             )
 
 

@@ -383,7 +383,7 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Assigned(msgspec.Struct, frozen=True, kw_only=True):
+class DriveRoles(msgspec.Struct, frozen=True, kw_only=True):
     """The role of each drive in a variant.
 
     Attributes:
@@ -452,7 +452,7 @@ def _plain(size_bytes: int | None) -> int | None:
     return None if size_bytes is None else int(size_bytes)
 
 
-def assigned(spec: LayoutSpec, devices: Sequence[str]) -> Assigned:
+def assigned(spec: LayoutSpec, devices: Sequence[str]) -> DriveRoles:
     """Return the role of each drive: each leg uses its own part of the list.
 
     Raises:
@@ -470,7 +470,7 @@ def assigned(spec: LayoutSpec, devices: Sequence[str]) -> Assigned:
     logs = list(devices[len(devices) - kept : len(devices) - spec.caches])
     caches = list(devices[len(devices) - spec.caches :]) if spec.caches else []
     taken = {*itertools.chain(*legs, *spares), *logs, *caches}
-    return Assigned(
+    return DriveRoles(
         legs=legs,
         spares=spares,
         logs=logs,
@@ -528,7 +528,7 @@ class DriveInfo(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its path; ``loop1`` or ``disk1`` for one to be created, ``DRIVE1`` for an unspecified
             one.
-        size_bytes: None where it is not known.
+        size_bytes: None if it is not known.
         logical_block_bytes: O_DIRECT requests must be multiples of this size.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -27,7 +27,7 @@ USED_SHARE: Final = 0.5
 overhead of a file system."""
 _GRANULE_BYTES: Final = 1 << 20
 
-_Placed = tuple[LayoutSpec, Sequence[DriveInfo]]
+_Variant = tuple[LayoutSpec, Sequence[DriveInfo]]
 """A variant and its drives."""
 
 
@@ -42,11 +42,11 @@ def layout_targets(study: Study, drives: Sequence[DriveInfo]) -> list[PlannedTar
         StudyError: when a variant needs more drives than are available, and is not skipped.
     """
     skipped = {spec.label for layout in study.layouts for spec in _too_large(layout, len(drives))}
-    placed = [
+    variants = [
         (spec, _used(spec, drives)) for spec in all_variants(study) if spec.label not in skipped
     ]
-    usual_bytes = _usual_size_bytes(study, placed)
-    return [target for spec, used in placed for target in _targets(spec, used, usual_bytes)]
+    usual_bytes = _usual_size_bytes(study, variants)
+    return [target for spec, used in variants for target in _targets(spec, used, usual_bytes)]
 
 
 def notes_on_layouts(study: Study, drives: Sequence[DriveInfo]) -> Iterator[str]:
@@ -68,14 +68,9 @@ def _too_large(layout: Layout, count: int) -> list[LayoutSpec]:
     return [spec for spec in variants(layout) if layout.skip_too_large and spec.members > count]
 
 
-def drives_of(study: Study, known: Mapping[str, DriveInfo] | None = None) -> list[DriveInfo]:
-    """Return the drives of a study, in its order; if it names none, as many as it needs.
-
-    Args:
-        study: The study.
-        known: Known facts of its devices, by path.
-    """
-    return planned_drives(study.drives, known) or _unnamed(list(all_variants(study)))
+def drives_of(study: Study) -> list[DriveInfo]:
+    """Return the drives of a study, in its order; if it names none, as many as it needs."""
+    return planned_drives(study.drives) or _unnamed(list(all_variants(study)))
 
 
 def usable_bytes(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> int | None:
@@ -112,14 +107,14 @@ def _used(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> list[DriveInfo]:
         ) from None
 
 
-def _usual_size_bytes(study: Study, placed: Sequence[_Placed]) -> int:
+def _usual_size_bytes(study: Study, variants: Sequence[_Variant]) -> int:
     """Return the default length of trial files, the same for all layouts.
 
     It fits the smallest layout, including a copy if the study makes one, so that layouts differ in
     nothing else.
     """
     copied_share = max((each.copied_share for each in study.workloads), default=0)
-    holds = [usable_bytes(spec, used) for spec, used in placed if spec.size_bytes is None]
+    holds = [usable_bytes(spec, used) for spec, used in variants if spec.size_bytes is None]
     least_bytes = min((size for size in holds if size is not None), default=None)
     if least_bytes is None:
         return DEFAULT_SIZE_BYTES

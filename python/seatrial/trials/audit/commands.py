@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial.cli import terminal
+from seatrial.cli.display_options import answer_options, display_options
 from seatrial.cli.files import Output, output_option
 from seatrial.cli.import_command import declaring_options
 from seatrial.cli.options import (
@@ -20,8 +21,7 @@ from seatrial.cli.options import (
     wait_option,
 )
 from seatrial.cli.outcome import first_text, reported_if_it_fails
-from seatrial.cli.showing import answer_options, showing
-from seatrial.cli.sources import Source, load_source
+from seatrial.cli.sources import NamedResult, load_source
 from seatrial.cli.study_command import plan_for
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
@@ -117,11 +117,11 @@ def command(
     if as_json:
         click.echo(section.audit_document(summary, answers), nl=False)
     else:
-        rest = audit_page(summary, answers) if showing().tables else ""
+        rest = audit_page(summary, answers) if display_options().tables else ""
         first = audit_answer(summary, answers)
         notice = lab_notice(summary.run) or ""
         click.echo(first_text(first, rest, notice=notice), nl=False)
-    if output.place is not None:
+    if output.path is not None:
         from seatrial.trials.audit.report.page import render  # noqa: PLC0415 - its parts are large
 
         output.write(render(summary, answers), otherwise="seatrial audit RESULT --output FILE")
@@ -130,7 +130,7 @@ def command(
 
 def _measured_again(
     result: str, results: Path, *, destroy: str | None, quiet: bool, waits: bool
-) -> Source:
+) -> NamedResult:
     """Measure the gaps of a run again, print the result, and return the whole run."""
     source, reported = measure_gaps_again(
         result, results, destroy=destroy, quiet=quiet, waits=waits
@@ -166,7 +166,7 @@ def measure_gaps_again(
     destroy: str | None = None,
     quiet: bool = False,
     waits: bool = False,
-) -> tuple[Source, str]:
+) -> tuple[NamedResult, str]:
     """Measure the cells in gaps of a stored run for two more rounds, on its study's targets.
 
     Args:
@@ -193,7 +193,7 @@ def measure_gaps_again(
         informative = reported_if_it_fails(request, store, as_json=quiet)
         with informative, terminal.watcher(quiet=quiet) as watcher:
             run, end = execute(request, store, watcher=watcher, strategy=remeasuring(gap_keys))
-        return Source(name=reference, run=run, samples=store.samples(run.id)), end.reason
+        return NamedResult(name=reference, run=run, samples=store.samples(run.id)), end.reason
 
 
 def gap_keys(run: Run, samples: Sequence[Sample]) -> list[str]:
@@ -206,7 +206,7 @@ def gap_keys(run: Run, samples: Sequence[Sample]) -> list[str]:
     return [key for gap in gaps for key in gap.keys]
 
 
-def _plan_of(source: Source) -> Plan:
+def _plan_of(source: NamedResult) -> Plan:
     """Return the plan of a run's study, if it still has the cells of the run.
 
     Raises:
@@ -230,7 +230,7 @@ def _plan_of(source: Source) -> Plan:
     return plan
 
 
-def _require_own(store: ResultsFile, source: Source, results: Path) -> None:
+def _require_own(store: ResultsFile, source: NamedResult, results: Path) -> None:
     """Check that the run is in the results file for the new samples.
 
     Raises:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from seatrial.measure.budget import RunBudget
-from seatrial.measure.guard import GUARD_NS, NS_PER_S, Guard
+from seatrial.measure.guard import GUARD_NS, Guard
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import COMPLETE, FILL, Recorder, RoundsEnd, Strategy
+from seatrial.measure.recorder import COMPLETE, FILL, Recorder, RoundsResult, Strategy
 from seatrial.measure.rounds import Outlier, Settled, measure_again
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
@@ -21,6 +21,7 @@ from seatrial.study.plan import order
 from seatrial.study.units import format_seconds
 from seatrial.trials.audit.study import adaptive_cells, predicted_within_share
 from seatrial.trials.loadline.study import LOADLINE
+from seatrial.units import NS_PER_S
 
 STEPS_MAX: Final = 1000
 
@@ -79,7 +80,7 @@ class Adaptive:
         self._plain_keys = [c.key for c in self._plan.cells if c.key not in matrix_keys]
         self._guard = Guard(self._budget, [])
 
-    def measure(self) -> RoundsEnd:
+    def measure(self) -> RoundsResult:
         """Measure until the other cells are known well enough.
 
         Raises:
@@ -90,7 +91,9 @@ class Adaptive:
         matrix = self._matrix_sentence()
         again = "" if exhausted else self._again()
         reported = f"{exhausted} ended." if exhausted else ""
-        return RoundsEnd(status=COMPLETE, reason=" ".join(filter(None, (matrix, reported, again))))
+        return RoundsResult(
+            status=COMPLETE, reason=" ".join(filter(None, (matrix, reported, again)))
+        )
 
     def _steps(self) -> str:
         """Measure until no cell is requested; return the budget that ended it, or empty."""

@@ -96,7 +96,7 @@ class AuditTopic(Topic):
         from seatrial.findings.context import Context
         from seatrial.trials.audit.analysis import audit_tables
 
-        sound = Context(measured.run, measured.cells).sound.cells
+        sound = Context(measured.run, measured.cells).without_faults.cells
         return audit_tables(measured.run, sound) or None
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.model import Plan, PlannedTarget
     from seatrial.study.problems import ConstraintError
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
     from seatrial.topic import AnalysisInput
     from seatrial.trials.cache.analysis.warm_up import RigAnalysis
@@ -47,7 +47,7 @@ class CacheTopic(Topic):
         }
     )
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return ``l2arc``."""
         from seatrial.trials.cache.study.workload import L2arc
 
@@ -59,7 +59,7 @@ class CacheTopic(Topic):
 
         return check_l2arc(study)
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+    def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
         """Return why a workload cannot run on a target: images of disks need a directory."""
         del workload
         if target.layout:
@@ -69,7 +69,7 @@ class CacheTopic(Topic):
         return ""
 
     def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+        self, workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield the cells of a workload: every combination of its factors' values."""
         from seatrial.trials.cache.study.cells import cells_of_l2arc
@@ -181,10 +181,10 @@ class CacheTopic(Topic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return the warm-up with its prediction, and the reads by tier or by size of memory."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(figures, "cache-warm-up", "cache-tiers", "cache-memory")
+        return first_with_prefixes(figures, "cache-warm-up", "cache-tiers", "cache-memory")
 
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
         """Return warm-up times, measured and predicted."""

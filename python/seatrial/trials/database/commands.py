@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from seatrial.cli.options import Measuring, measuring_options, ray_option, servers_of, without_none
+from seatrial.cli.options import (
+    MeasureOptions,
+    measuring_options,
+    ray_option,
+    servers_of,
+    without_none,
+)
 from seatrial.errors import UsageError
 
 if TYPE_CHECKING:
@@ -540,7 +546,7 @@ def command(
     resume: bool,
     reference: bool,
     ray: str | None,
-    measuring: Measuring,
+    measuring: MeasureOptions,
     **options: Any,  # noqa: ANN401 - as the study's keys take them
 ) -> int:
     """Measure what storage does for PostgreSQL: transactions per second, and what limits them.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from seatrial.findings.model import Summary
     from seatrial.findings.tile import Tile
-    from seatrial.findings.verdict import Part
+    from seatrial.findings.verdict import VerdictPart
     from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.descriptors import DescriptorNeed
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary, Estimate
     from seatrial.study.cell import Cell, FactorValue
-    from seatrial.study.files import Finder
+    from seatrial.study.files import FileLookup
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo
     from seatrial.study.problems import ConstraintError
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
     from seatrial.topic import AnalysisInput
     from seatrial.trials.database.analysis.model import DatabaseAnalysis
@@ -61,7 +61,7 @@ class DatabaseTopic(Topic):
         }
     )
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return ``pgbench``, ``telemetry``, ``batch``, ``crash`` and ``replay``."""
         from seatrial.trials.database.study.workloads import (
             Batch,
@@ -79,7 +79,7 @@ class DatabaseTopic(Topic):
 
         return check_databases(study)
 
-    def without_quantity(self, quantity: str, workload: Sampled) -> str:
+    def without_quantity(self, quantity: str, workload: SampledWorkload) -> str:
         """Return what a batch or a database offers in place of a quantity."""
         if workload.kind == "batch":
             wanted = quantity in ("real", "stalls", "stall_max", "errors")
@@ -90,7 +90,7 @@ class DatabaseTopic(Topic):
             return self.own_quantities["real"]
         return super().without_quantity(quantity, workload)
 
-    def alone(self, workload: Sampled) -> str:
+    def alone(self, workload: SampledWorkload) -> str:
         """Return why several hosts cannot measure a workload: only pgbench runs on many."""
         if workload.kind in ("pgbench", "telemetry"):
             return ""
@@ -109,13 +109,13 @@ class DatabaseTopic(Topic):
 
         return loaded_by_hosts(request, hosts)
 
-    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+    def with_files(self, workload: SampledWorkload, files: FileLookup) -> SampledWorkload:
         """Return a workload with its scripts, traces and snapshots as paths from the root."""
         from seatrial.trials.database.study.files import with_database_files
 
         return with_database_files(workload, files)
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+    def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
         """Return why a workload cannot run on a target: a database needs a directory."""
         del workload
         if target.kind not in ("directory", "database"):
@@ -123,7 +123,7 @@ class DatabaseTopic(Topic):
         return ""
 
     def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+        self, workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield the cells of a workload: every combination of its factors' values."""
         from seatrial.trials.database.study.cells import database_cells_of
@@ -145,7 +145,7 @@ class DatabaseTopic(Topic):
         info: TargetInfo,
         cells: Sequence[Cell],
         used_bytes: int,
-    ) -> Iterator[tuple[Sampled, str]]:
+    ) -> Iterator[tuple[SampledWorkload, str]]:
         """Yield optional workloads for which PostgreSQL or free space is missing."""
         from seatrial.trials.database.study.cells import databases_left_out
 
@@ -270,10 +270,10 @@ class DatabaseTopic(Topic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return the rate over time, where the time goes, and latencies."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(
+        return first_with_prefixes(
             figures,
             "timeline-",
             "database-time",
@@ -327,15 +327,15 @@ class DatabaseTopic(Topic):
         cells: Sequence[CellSummary],
         everywhere: Sequence[CellSummary],
         analyses: Mapping[str, Any],
-    ) -> Part | None:
+    ) -> VerdictPart | None:
         """Return the headline of a target's database; None if nothing completed."""
-        from seatrial.findings.verdict import Part
+        from seatrial.findings.verdict import VerdictPart
         from seatrial.trials.database.analysis.headline import headline, headline_cell
 
         best = headline_cell(cells, everywhere)
         found: DatabaseAnalysis | None = analyses.get(self.name)
         bounds = {part.cell.key: part.verdict.bound for part in found.cells} if found else {}
-        return Part(headline(best, bounds, cells), (best,)) if best else None
+        return VerdictPart(headline(best, bounds, cells), (best,)) if best else None
 
     def exit_code(self, summary: Summary) -> int:
         """Return 12 where transactions were lost, 4 where a batch failed in a round."""

@@ -12,8 +12,8 @@ from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, estimate_of_rounds, phases_of
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
+from seatrial.units import NS_PER_S
 
-NS_PER_S: Final = 1e9
 RATE_UNIT: Final = "operations/s"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.options import Mapped, Measuring, measuring_options, without_none
+from seatrial.cli.options import Mapped, MeasureOptions, measuring_options, without_none
 from seatrial.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def command(
     personality: str,
     assignments: tuple[str, ...],
     resume: bool,
-    measuring: Measuring,
+    measuring: MeasureOptions,
     **options: object,
 ) -> int:
     """Run a workload of files in DIRECTORY: a Filebench personality or workload file.

@@ -14,10 +14,10 @@ from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, UsageError, native_errors
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
-from seatrial.measure.background import Nothing
-from seatrial.measure.engine import Occasion, SampleParts, parts_of, wait_for
+from seatrial.measure.background import NoBackground
+from seatrial.measure.engine import SampleContext, SampleParts, parts_of, wait_for
 from seatrial.measure.progress import Watcher
-from seatrial.measure.recorder import Surroundings
+from seatrial.measure.recorder import SystemCounters
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
@@ -73,7 +73,7 @@ class FilesDriver:
         del watcher
         return {}
 
-    def measure(self, cell: Cell, occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Measure one cell once; its files are made before and not timed.
 
         Raises:
@@ -81,17 +81,17 @@ class FilesDriver:
             EngineError: when the engine refuses or fails.
         """
         is_made = self._provide(cell)
-        spec = self._spec(cell, occasion.round_number, is_made=is_made)
+        spec = self._spec(cell, sample_context.round_number, is_made=is_made)
         if not is_made and making_s(cell) > _SAID_S:
             made = format_size(cost_of(cell).made_bytes)
-            occasion.watcher.stage(f"Making the files of {cell.key}: {made}")
-        with occasion.background or Nothing():
-            surroundings = Surroundings(Path(spec["folder"]))
-            parts, interrupted = _run(spec, occasion.watcher)
+            sample_context.watcher.stage(f"Making the files of {cell.key}: {made}")
+        with sample_context.background or NoBackground():
+            surroundings = SystemCounters(Path(spec["folder"]))
+            parts, interrupted = _run(spec, sample_context.watcher)
             grown = surroundings.grown()
         if not cost_of(cell).keeps_files:
             self._clear(cell.target)
-        return _sample(cell, occasion, parts, grown, interrupted=interrupted)
+        return _sample(cell, sample_context, parts, grown, interrupted=interrupted)
 
     def _provide(self, cell: Cell) -> bool:
         """Make the folder of a cell's files; return whether its files are there already."""
@@ -154,7 +154,7 @@ def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[SampleParts, bool]:
 
 def _sample(
     cell: Cell,
-    occasion: Occasion,
+    sample_context: SampleContext,
     parts: SampleParts,
     grown: Mapping[str, float],
     *,
@@ -163,8 +163,8 @@ def _sample(
     return msgspec.convert(
         {
             "cell": cell,
-            "round": occasion.round_number,
-            "position": occasion.position,
+            "round": sample_context.round_number,
+            "position": sample_context.position,
             "started_at": parts["started_unix_s"],
             "duration_s": parts["duration_s"],
             "status": "interrupted" if interrupted else parts["status"],

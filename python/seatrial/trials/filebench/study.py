@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta, field
 
 from seatrial import _core
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.values import ONE, Flags, Size
 
 FILEBENCH: Final = "filebench"
@@ -17,7 +17,7 @@ VariableValue = bool | int | float | str
 SecondsOrFile = Annotated[float, Meta(ge=0, le=_core.DURATION_S_MAX)]
 
 
-class Filebench(Sampled, frozen=True, kw_only=True, tag="filebench"):
+class Filebench(SampledWorkload, frozen=True, kw_only=True, tag="filebench"):
     """A workload of files, as a personality or a workload file of Filebench describes it.
 
     Attributes:

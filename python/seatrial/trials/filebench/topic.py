@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from seatrial.findings.model import Summary
     from seatrial.findings.tile import Tile
-    from seatrial.findings.verdict import Part
+    from seatrial.findings.verdict import VerdictPart
     from seatrial.machine.undo import UndoJournal
     from seatrial.measure.descriptors import DescriptorNeed
     from seatrial.measure.engine import Driver
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary
     from seatrial.study.cell import Cell
-    from seatrial.study.files import Finder
+    from seatrial.study.files import FileLookup
     from seatrial.study.model import Plan, PlannedTarget
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -50,13 +50,13 @@ class FilebenchTopic(Topic):
         }
     )
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return ``filebench``."""
         from seatrial.trials.filebench.study import Filebench
 
         return (Filebench,)
 
-    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+    def with_files(self, workload: SampledWorkload, files: FileLookup) -> SampledWorkload:
         """Return a workload with its workload files as absolute paths."""
         import msgspec
 
@@ -72,7 +72,7 @@ class FilebenchTopic(Topic):
         listed = isinstance(own.personality, list)
         return msgspec.structs.replace(own, personality=found if listed else found[0])
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+    def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
         """Return why a workload cannot run on a target: files need a directory."""
         del workload
         if target.kind != "directory":
@@ -80,7 +80,7 @@ class FilebenchTopic(Topic):
         return ""
 
     def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+        self, workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield the cells of a workload: each personality with each combination of variables."""
         from seatrial.trials.filebench.cells import cells_of
@@ -150,14 +150,14 @@ class FilebenchTopic(Topic):
         cells: Sequence[CellSummary],
         everywhere: Sequence[CellSummary],
         analyses: Mapping[str, Any],
-    ) -> Part | None:
+    ) -> VerdictPart | None:
         """Return the rates of a target's first file workloads."""
-        from seatrial.findings.verdict import Part
+        from seatrial.findings.verdict import VerdictPart
         from seatrial.trials.filebench.analysis import headline_words
 
         del everywhere, analyses
         words, own = headline_words(cells)
-        return Part(words, own) if own else None
+        return VerdictPart(words, own) if own else None
 
     def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
         """Return the rates of a target's first file workloads, each with its slowest flowop."""
@@ -186,10 +186,10 @@ class FilebenchTopic(Topic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return rates and latencies by flowop."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(figures, "filebench-rates", "filebench-latency")
+        return first_with_prefixes(figures, "filebench-rates", "filebench-latency")
 
 
 TOPIC = FilebenchTopic()

@@ -97,10 +97,10 @@ class FleetTopic(Topic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return the rate by number of hosts."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(figures, "fleet-scaling")
+        return first_with_prefixes(figures, "fleet-scaling")
 
     def verdict_line(self, summary: Summary) -> str:
         """Return which host was lost; empty where none was."""

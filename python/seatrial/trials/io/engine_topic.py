@@ -9,11 +9,11 @@ from seatrial.topic import Topic
 
 if TYPE_CHECKING:
     from seatrial.measure.descriptors import DescriptorNeed
-    from seatrial.measure.engine import Occasion
+    from seatrial.measure.engine import SampleContext
     from seatrial.results.model import Sample
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.model import PlannedTarget
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -26,7 +26,7 @@ class EngineTopic(Topic):
 
     loads_storage = True
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+    def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
         """Return why a workload cannot run on a target: a copy needs a second file."""
         if target.kind == "database":
             return _OF_OTHERS
@@ -37,7 +37,7 @@ class EngineTopic(Topic):
             )
         return ""
 
-    def is_possible(self, cell: Cell, workload: Sampled, target: PlannedTarget) -> bool:
+    def is_possible(self, cell: Cell, workload: SampledWorkload, target: PlannedTarget) -> bool:
         """Return whether blocks match the target's block size; False if the cell can be skipped."""
         from seatrial.trials.io.study.plan import is_possible
         from seatrial.trials.io.study.workloads import WorkloadBase
@@ -55,7 +55,7 @@ class PatternTopic(EngineTopic):
     """A topic whose requests follow a pattern: every combination of a workload's factors."""
 
     def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+        self, workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield the cells of a workload: every combination of its factors' values."""
         from seatrial.trials.io.study.cells import cells_of
@@ -81,8 +81,8 @@ class PatternTopic(EngineTopic):
 
         return sample_write_bytes(cell)
 
-    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Measure a cell with the load engine."""
         from seatrial.trials.io.measure.io import measure_cell
 
-        return measure_cell(cell, spec, occasion)
+        return measure_cell(cell, spec, sample_context)

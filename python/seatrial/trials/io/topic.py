@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seatrial.study.cell import Cell
     from seatrial.study.model import PlannedTarget, TrialFile
     from seatrial.study.problems import ConstraintError
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
@@ -52,7 +52,7 @@ class IoTopic(PatternTopic):
         }
     )
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return ``fill``, ``matrix``, ``sequential`` and so on."""
         from typing import get_args
 
@@ -66,7 +66,7 @@ class IoTopic(PatternTopic):
 
         return check_io(study)
 
-    def alone(self, workload: Sampled) -> str:
+    def alone(self, workload: SampledWorkload) -> str:
         """Return why several hosts cannot measure a workload: its order or rate is that of one."""
         from seatrial.trials.io.study.check import alone
 
@@ -113,10 +113,10 @@ class IoTopic(PatternTopic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return latency over time, IOPS against block size, commits, else what there is."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(
+        return first_with_prefixes(
             figures,
             "heatmap",
             "matrix-iops",

@@ -79,10 +79,10 @@ class LayoutsTopic(Topic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return the figures of the layouts, and the timelines of failures."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(figures, "layout-", "failure-")
+        return first_with_prefixes(figures, "layout-", "failure-")
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's layouts."""

@@ -10,7 +10,7 @@ import click
 
 from seatrial.cli.options import (
     Mapped,
-    Measuring,
+    MeasureOptions,
     echo_former,
     engine_option,
     former_option,
@@ -122,7 +122,7 @@ OPTIONS: Final = {
 @click.option("--resume", is_flag=True, help="Resume the newest unfinished run of this plan.")
 @measuring_options
 def command(
-    *, target: str, model: Path | None, resume: bool, measuring: Measuring, **options: object
+    *, target: str, model: Path | None, resume: bool, measuring: MeasureOptions, **options: object
 ) -> int:
     """Find the highest rate at which a latency percentile of TARGET meets a limit.
 

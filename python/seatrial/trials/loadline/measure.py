@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from seatrial.measure.budget import RunBudget
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import COMPLETE, Recorder, RoundsEnd, Strategy
+from seatrial.measure.recorder import COMPLETE, Recorder, RoundsResult, Strategy
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import apart_s
@@ -37,12 +37,12 @@ def load_lines(decider: Decider, before: Strategy | None = None) -> Strategy:
         before: The strategy for all other cells, which are measured first.
     """
 
-    def conduct(recorder: Recorder) -> RoundsEnd:
+    def conduct(recorder: Recorder) -> RoundsResult:
         reasons = []
         if before is not None:
             reasons.append(before(recorder).reason)
         reasons += _all_lines(recorder, decider)
-        return RoundsEnd(status=COMPLETE, reason=" ".join(reasons))
+        return RoundsResult(status=COMPLETE, reason=" ".join(reasons))
 
     return conduct
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from seatrial.findings.tile import Tile
 from seatrial.report.figures.axes import linear_axis, log_axis
-from seatrial.report.figures.model import Axis, Figure, Foot, Guide, Line, Panel, Point, View
+from seatrial.report.figures.model import Axis, BottomMark, Figure, Guide, Line, Panel, Point, View
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, rate_text
 from seatrial.stats.estimates import PERCENTS
 from seatrial.stats.model import AtLeast, Estimate
@@ -297,10 +297,12 @@ def _mark(line: LoadLine, step: LoadStep, y_axis: Axis) -> Point:
     return Point(step.offered_per_s, place_ns, None, None, ", ".join(reported))
 
 
-def _stalls(line: LoadLine) -> list[Foot]:
+def _stalls(line: LoadLine) -> list[BottomMark]:
     name = _line_name(line, "response")
     return [
-        Foot(step.offered_per_s, name, _STALL_STYLE, format_plural(step.stalls, "stall"), "stalls")
+        BottomMark(
+            step.offered_per_s, name, _STALL_STYLE, format_plural(step.stalls, "stall"), "stalls"
+        )
         for step in line.steps
         if step.stalls
     ]

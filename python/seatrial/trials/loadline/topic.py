@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seatrial.study.cell import Cell
     from seatrial.study.model import Plan, PlannedTarget
     from seatrial.study.problems import ConstraintError
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
     from seatrial.topic import AnalysisInput
     from seatrial.trials.loadline.analysis.model import LoadLine
@@ -56,7 +56,7 @@ class LoadlineTopic(PatternTopic):
 
         return SAMPLES_MAX
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return ``loadline``."""
         from seatrial.trials.loadline.study import Loadline
 
@@ -68,13 +68,13 @@ class LoadlineTopic(PatternTopic):
 
         return check_load_lines(study)
 
-    def without_quantity(self, quantity: str, workload: Sampled) -> str:
+    def without_quantity(self, quantity: str, workload: SampledWorkload) -> str:
         """Return the supported quantities: samples of a load line exceed latencies by design."""
         del workload
         wanted = quantity in ("sustained", *_COUNTED)
         return "" if wanted else "A load line supports sustained_per_s, stalls and errors"
 
-    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+    def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
         """Return why a load line cannot run on a target: layouts are removed before it."""
         if obstacle := super().obstacle(workload, target):
             return obstacle
@@ -120,10 +120,10 @@ class LoadlineTopic(PatternTopic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return latency against load."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(figures, "loadline")
+        return first_with_prefixes(figures, "loadline")
 
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the chart of the load lines."""

@@ -6,7 +6,7 @@ statements could know is absent.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -28,8 +28,7 @@ from seatrial.trials.replay.trace import (
     Trace,
     Transactions,
 )
-
-US_PER_S: Final = 1e6
+from seatrial.units import US_PER_S
 
 
 class ReadingDocument(Document, frozen=True, kw_only=True):

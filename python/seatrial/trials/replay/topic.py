@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
-    from seatrial.stats.compare.model import Entrant
-    from seatrial.stats.compare.pairing import Matched
+    from seatrial.stats.compare.model import SideSamples
+    from seatrial.stats.compare.pairing import MatchedCells
     from seatrial.topic import AnalysisInput
     from seatrial.trials.replay.analysis.model import ReplayCell
 
@@ -60,13 +60,13 @@ class ReplayTopic(Topic):
 
         return EXIT_PARTIAL if starts_differ(summary) else 0
 
-    def unlike(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+    def unlike(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
         """Yield why replays are not one load: trace, how it was played, the data."""
         from seatrial.trials.replay.analysis.comparison import unlike_replays
 
         return unlike_replays(a, b, matched)
 
-    def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
+    def weakened(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
         """Yield a sentence for each side that did not play what was captured."""
         from seatrial.trials.replay.analysis.comparison import unwell_replays
 
@@ -93,10 +93,10 @@ class ReplayTopic(Topic):
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return the rate of both sides over time, and latencies by class and by query."""
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
         del summary
-        return picked(figures, "replay-time-", "replay-classes-", "replay-queries-")
+        return first_with_prefixes(figures, "replay-time-", "replay-classes-", "replay-queries-")
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's replays."""

@@ -16,6 +16,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import native_errors
 from seatrial.trials.watch.analysis.activity import Losses
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +46,6 @@ SOURCE: Final = "seatrial watch"
 """The source of a recording that was made here, not imported."""
 VERSION: Final = 1
 """Version of the format."""
-_NS_PER_S: Final = 1e9
 _OF_UNKNOWN: Final = ("is_sync", "queue_ns", "device_ns", "process", "relation")
 
 
@@ -333,8 +333,8 @@ def _about(reader: _core.RecordingReader) -> RecordingMetadata:
     stored = msgspec.json.decode(reader.about_json, type=StoredMetadata)
     return RecordingMetadata(
         version=VERSION,
-        began_at_s=stored.began_at_ns / _NS_PER_S,
-        seconds=stored.length_ns / _NS_PER_S,
+        began_at_s=stored.began_at_ns / NS_PER_S,
+        seconds=stored.length_ns / NS_PER_S,
         source=stored.source,
         devices=stored.devices,
         processes=stored.processes,

@@ -24,6 +24,7 @@ from seatrial.results.model import (
 from seatrial.study.cell import Cell
 from seatrial.trials.watch.recording import SOURCE, RecordingMetadata, read_about, read_parts
 from seatrial.trials.watch.topic import WATCHED
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,6 @@ FORMAT: Final = "recording"
 SLICE_NS: Final = 100_000_000
 SLICES_MAX: Final = 4096
 """Slices of the longest recording; they become longer instead."""
-_NS_PER_S: Final = 1e9
 
 
 def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
@@ -169,7 +169,7 @@ def _add(
 
 def _slice_ns(about: RecordingMetadata) -> int:
     slice_ns = SLICE_NS
-    while about.seconds * _NS_PER_S / slice_ns > SLICES_MAX:
+    while about.seconds * NS_PER_S / slice_ns > SLICES_MAX:
         slice_ns *= 2
     return slice_ns
 

@@ -12,19 +12,19 @@ from seatrial.trials.io.engine_topic import EngineTopic
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.findings.tile import Tile
-    from seatrial.measure.engine import Occasion
+    from seatrial.measure.engine import SampleContext
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.results.model import Sample
-    from seatrial.stats.compare.model import Entrant
-    from seatrial.stats.compare.pairing import Matched
+    from seatrial.stats.compare.model import SideSamples
+    from seatrial.stats.compare.pairing import MatchedCells
     from seatrial.stats.model import CellSummary
     from seatrial.study.cell import Cell
-    from seatrial.study.files import Finder
+    from seatrial.study.files import FileLookup
     from seatrial.study.model import PlannedTarget
     from seatrial.study.problems import ConstraintError
-    from seatrial.study.sampled import Sampled
+    from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
     from seatrial.topic import AnalysisInput
     from seatrial.trials.watch.analysis.replayed import ReplayResult
@@ -76,7 +76,7 @@ class WatchTopic(EngineTopic):
         """Return the command that records a cell, or replays it."""
         return "seatrial watch --record FILE" if cell.kind == WATCHED else "seatrial trace replay"
 
-    def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
+    def weakened(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
         """Yield that rates of recordings are the load's, and that one side was shown live."""
         shown = [each.side.name for each in (a, b) if LIVE in each.side.run.command.split()]
         if len(shown) == 1:
@@ -90,7 +90,7 @@ class WatchTopic(EngineTopic):
                 "not the most that the storage can do, and latencies depend on it."
             )
 
-    def workloads(self) -> tuple[type[Sampled], ...]:
+    def workloads(self) -> tuple[type[SampledWorkload], ...]:
         """Return ``recording``."""
         from seatrial.trials.watch.study.workload import RecordingWorkload
 
@@ -102,7 +102,7 @@ class WatchTopic(EngineTopic):
 
         return check_recordings(study)
 
-    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+    def with_files(self, workload: SampledWorkload, files: FileLookup) -> SampledWorkload:
         """Return a workload with its recording as a path from the root."""
         import msgspec
 
@@ -113,7 +113,7 @@ class WatchTopic(EngineTopic):
         return msgspec.structs.replace(workload, file=files.found(workload.file, "file"))
 
     def cells(
-        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+        self, workload: SampledWorkload, target: PlannedTarget, study: Study, *, prefix: str
     ) -> Iterator[Cell]:
         """Yield a cell for each speed of a recording."""
         from seatrial.trials.watch.study.recorded import cells_of_recording
@@ -154,11 +154,11 @@ class WatchTopic(EngineTopic):
         del cells
         return "until the recording ends"
 
-    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Send the requests of a recording once."""
         from seatrial.trials.watch.measure.replaying import measure_recording
 
-        return measure_recording(cell, spec, occasion)
+        return measure_recording(cell, spec, sample_context)
 
     def analyse(self, measured: AnalysisInput) -> list[ReplayResult] | None:
         """Return the result of each replay of a recording; None without any."""
@@ -235,9 +235,9 @@ class WatchTopic(EngineTopic):
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return the chart of the lag of replays."""
         del summary
-        from seatrial.report.part import picked
+        from seatrial.report.part import first_with_prefixes
 
-        return picked(figures, "recording-")
+        return first_with_prefixes(figures, "recording-")
 
 
 def _replays_of(summary: Summary) -> list[ReplayResult]:

@@ -11,10 +11,10 @@ from seatrial.trials.audit.analysis.guide import first_cells
 from seatrial.trials.audit.analysis.tables import known_points, observed_of
 from seatrial.trials.audit.queueing.fit import choose, errors_share, fit
 from seatrial.trials.audit.queueing.forms import Variant
+from seatrial.units import KIB
 from trials.audit.analysis import articles
 from trials.audit.analysis.articles import RAID0, RAID5
 
-KIB = 1024
 COLLAPSED = {
     (64 * KIB, 1), (64 * KIB, 10), (64 * KIB, 40), (128 * KIB, 10), (128 * KIB, 40),
     (256 * KIB, 10), (512 * KIB, 1), (1024 * KIB, 10),

@@ -26,12 +26,12 @@ from seatrial.trials.audit.analysis.model import (
     TableAudit,
     TablePoint,
 )
+from seatrial.units import KIB
 
 PRINTED = Path(__file__).parents[4] / "reference" / "bm-flash-2009.csv"
 RAID5 = "raid5-4ssd-1controller"
 THREADS = (1, 10, 40)
 SIZES_BYTES = tuple(512 << power for power in range(14))
-KIB = 1024
 TARGET = "array"
 
 COLLAPSED = (

@@ -17,10 +17,9 @@ from seatrial.results.model import (
 )
 from seatrial.study.cell import Cell
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
+from seatrial.units import MIB
 from stats.builders import MS_NS, run_of
 
-MIB = 1 << 20
-GIB = 1 << 30
 SLICES_PER_S = 10
 COMMIT = {"IO:WALSync": 600, "LWLock:WALWrite": 250, "IO:WALWrite": 50, "CPU": 100}
 READ = {"IO:DataFileRead": 800, "CPU": 150, "IO:WALSync": 50}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from seatrial.trials.database.analysis.cache_sweep import CacheTime, cache_law, law_of_rates
-
-from .hand import GIB, MIB
+from seatrial.units import GIB, MIB
 
 # reference/sql-replay-2008.csv: lines of SQL per second by RDD cache, new schema; the SSD's run.
 RATES_PER_S = {1512: 240.0, 3500: 288.0, 5500: 359.0, 11000: 407.0}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from seatrial.stats.compare.comparison import compare
-from stats.compare.sides import driver_sample, entrant_of
+from stats.compare.sides import driver_sample, side_of
 
 from .hand import cell_of
 
@@ -155,7 +155,7 @@ def compared(rates_a, rates_b, tails):
             )
             for number, rate in enumerate(rates)
         ]
-        sides.append(entrant_of(name, samples, run_id="one"))
+        sides.append(side_of(name, samples, run_id="one"))
     (found,) = compare(sides[0], [sides[1]])
     assert found.paired
     assert len(found.comparands) == 3

@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from seatrial.stats.compare.comparison import compare
-from seatrial.stats.compare.model import Entrant, Side
+from seatrial.stats.compare.model import Side, SideSamples
 from stats.builders import run_of
 
 from .hand import MACHINE, cell_of, record_of, rounds_of
 
 
-def entrant(name, per_s=(100.0, 101.0, 99.0), **record):
+def one_side(name, per_s=(100.0, 101.0, 99.0), **record):
     run = msgspec.structs.replace(run_of(before=MACHINE), id=name)
     samples = rounds_of(cell_of(), per_s, seconds=3, record=record_of(**record))
-    return Entrant(side=Side(name=name, run=run), samples=samples)
+    return SideSamples(side=Side(name=name, run=run), samples=samples)
 
 
 def warnings(a, b):
@@ -22,7 +22,7 @@ def warnings(a, b):
 
 
 def test_other_versions_are_said():
-    reported = warnings(entrant("old"), entrant("new", server="PostgreSQL 18.6"))
+    reported = warnings(one_side("old"), one_side("new", server="PostgreSQL 18.6"))
     assert (
         "old was measured on PostgreSQL 15.20 and new was measured on PostgreSQL 18.6" in reported
     )
@@ -38,7 +38,7 @@ def test_other_versions_are_said():
     ],
 )
 def test_a_server_that_keeps_less_is_said(setting, value, usual):
-    reported = warnings(entrant("safe"), entrant("loose", settings={setting: value}))
+    reported = warnings(one_side("safe"), one_side("loose", settings={setting: value}))
     assert (
         f"{setting} is {usual} on safe and {value} on loose: the durability guarantees differ"
         in reported
@@ -47,6 +47,6 @@ def test_a_server_that_keeps_less_is_said(setting, value, usual):
 
 def test_equal_servers_are_nothing_to_warn_of():
     settings = {"fsync": "off", "shared_buffers": "1GB"}
-    reported = warnings(entrant("a", settings=settings), entrant("b", settings={"fsync": "off"}))
+    reported = warnings(one_side("a", settings=settings), one_side("b", settings={"fsync": "off"}))
     assert "keep" not in reported
     assert "measured on" not in reported

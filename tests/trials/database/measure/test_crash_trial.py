@@ -10,7 +10,7 @@ from postgres.programs import installed_programs
 from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.connection import connect
 from seatrial.postgres.processes import server_processes
 from seatrial.trials.database.measure.crash import CrashTrial, found_in
@@ -48,7 +48,7 @@ def make_trial(tmp_path, monkeypatch):
 @pytest.mark.parametrize("scale", [0, 2])
 def test_nothing_is_lost_when_a_server_is_killed(make_trial, scale):
     trial = make_trial(scale)
-    first, second = (trial.crash(SECONDS, Silent()) for _ in range(2))
+    first, second = (trial.crash(SECONDS, SilentWatcher()) for _ in range(2))
     for crashed in (first, second):
         assert crashed.came_back
         assert crashed.verdict.is_well
@@ -63,7 +63,7 @@ def test_nothing_is_lost_when_a_server_is_killed(make_trial, scale):
 
 def test_the_rows_that_are_changed_are_those_of_the_whole_scale(make_trial):
     trial = make_trial(scale=2)
-    crashed = trial.crash(SECONDS, Silent())
+    crashed = trial.crash(SECONDS, SilentWatcher())
     assert crashed.verdict.is_well
     found = found_in(trial._address(trial._server))
     assert max(found.left) > ROWS
@@ -74,27 +74,27 @@ def test_the_rows_that_are_changed_are_those_of_the_whole_scale(make_trial):
 def test_without_synchronous_commit_a_kill_loses_what_was_acknowledged(make_trial):
     # The longer the server may wait until it flushes, the surer something is lost.
     trial = make_trial(synchronous_commit="off", wal_writer_delay="2s")
-    lost = sum(trial.crash(SECONDS, Silent()).verdict.lost for _ in range(2))
+    lost = sum(trial.crash(SECONDS, SilentWatcher()).verdict.lost for _ in range(2))
     assert lost > 0
 
 
 def test_what_somebody_changes_in_between_is_found(make_trial):
     trial = make_trial()
-    trial.crash(SECONDS, Silent())
+    trial.crash(SECONDS, SilentWatcher())
     address = trial._address(trial._server)
     with connect(address) as connection:
         connection.execute(
             "DELETE FROM crash_ledger WHERE (worker, sequence) IN"
             " (SELECT worker, sequence FROM crash_ledger LIMIT 1)"
         )
-    verdict = trial.crash(SECONDS, Silent()).verdict
+    verdict = trial.crash(SECONDS, SilentWatcher()).verdict
     assert (verdict.lost, verdict.half) == (1, 1)
 
 
 def test_a_server_that_dies_by_itself_is_no_crash_of_ours(make_trial):
     trial = make_trial()
 
-    class Killer(Silent):
+    class Killer(SilentWatcher):
         """Ends the server as soon as the load is announced."""
 
         def live(self, _reading) -> None:
@@ -116,7 +116,7 @@ def test_tables_that_cannot_be_read_are_an_error_for_a_person(make_trial):
 def test_a_database_that_does_not_come_back_has_lost_all(make_trial, monkeypatch):
     trial = make_trial()
     monkeypatch.setattr(trial, "_cluster", _Broken(trial._cluster))
-    crashed = trial.crash(SECONDS, Silent())
+    crashed = trial.crash(SECONDS, SilentWatcher())
     assert not crashed.came_back
     assert crashed.verdict.lost == crashed.verdict.checked > 0
     assert "did not recover: the log is gone" in crashed.notes[-1]

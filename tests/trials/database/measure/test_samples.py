@@ -10,7 +10,7 @@ import pytest
 
 from postgres.programs import installed_programs
 from seatrial.errors import TargetError
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.connection import connect
 from seatrial.postgres.processes import read_pid_file, server_processes
 from seatrial.trials.database.measure import pgbench
@@ -264,7 +264,7 @@ def test_a_script_that_sleeps_or_fails_alone_has_no_ceiling(here, monkeypatch):
         assert any(why in note for note in sample.database.notes)
 
 
-class AfterAWhile(Silent):
+class AfterAWhile(SilentWatcher):
     """Does something once, when the cell has run for 0.6 s."""
 
     def __init__(self, act):

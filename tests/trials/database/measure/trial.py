@@ -11,8 +11,8 @@ from pathlib import Path
 from seatrial.cli.study_command import plan_of
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.engine import Occasion
-from seatrial.measure.progress import Silent, Watcher
+from seatrial.measure.engine import SampleContext
+from seatrial.measure.progress import SilentWatcher, Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
@@ -47,7 +47,9 @@ class Trial:
         self, cell: Cell, round_number: int = 0, watcher: Watcher | None = None
     ) -> Sample:
         """Measure a cell."""
-        return self._databases.measure(cell, Occasion(round_number, 0, watcher or Silent()))
+        return self._databases.measure(
+            cell, SampleContext(round_number, 0, watcher or SilentWatcher())
+        )
 
 
 def plan_of_text(folder: Path, study: str) -> Plan:
@@ -77,5 +79,5 @@ def loaded(plan: Plan, databases: Databases, journal: UndoJournal) -> Trial:
         opened = TrialFolder(target.path, journal.run_id, journal)
         opened.open(databases.needed_bytes(target.label), direct=False)
         databases.use(target.label, opened)
-    databases.prepare(Silent())
+    databases.prepare(SilentWatcher())
     return Trial(plan, databases, opened)

@@ -42,9 +42,8 @@ from seatrial.trials.database.analysis.model import (
     TimeVerdict,
 )
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
+from seatrial.units import MIB
 
-MIB = 1024 * 1024
-GIB = 1024 * MIB
 SLICE_NS = 500_000_000
 STARTED_AT = 1_795_247_100.0
 DURATION_S = 24.0

@@ -6,7 +6,7 @@ from report.comparison_hand import make_comparand, make_comparison, ratio
 from report.exports_hand import estimate
 from report.page_reader import embedded, read
 from seatrial.report.comparison_page import comparison_table, overall_table, render
-from seatrial.stats.compare.model import Comparand, Difference, Overall
+from seatrial.stats.compare.model import Difference, FigureComparison, Overall
 
 ANSWER = Overall(cells=2, p_value=0.001, p_adjusted=0.004, answer="higher")
 
@@ -18,7 +18,7 @@ def overall(*figures: str) -> dict[str, dict[str, object]]:
     }
 
 
-def of_database(figure: str = "tps", clients: int = 10) -> Comparand:
+def of_database(figure: str = "tps", clients: int = 10) -> FigureComparison:
     identity = {
         "workload": "pgbench", "operation": "transaction", "block_size_bytes": 0,
         "threads": clients, "depth": 1, "scale": 100, "shared_buffers": "1GB",

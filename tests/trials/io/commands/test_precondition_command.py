@@ -14,8 +14,8 @@ from cli.command import ended, seatrial, start
 from report.json_schema import assert_published
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
+from seatrial.units import MIB
 
-MIB = 1 << 20
 QUICK = ("--seconds", "0.2", "--rounds", "5")
 
 

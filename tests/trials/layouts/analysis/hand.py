@@ -7,13 +7,12 @@ import msgspec
 from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.results.model import ArrayEvent, LayoutRecord, Outcome, Series, Verification
 from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.units import MIB
 from stats.builders import cell_of as plain_cell
 from stats.builders import run_of
 from stats.builders import sample_of as builders_sample
 from stats.timed import timed_sample
 
-MIB = 1 << 20
-GIB = 1 << 30
 LAB = {"machine": {"lab": "user-mode Linux"}}
 
 

@@ -6,6 +6,7 @@ import pytest
 from seatrial.findings.registry import kinds_not_of_lab
 from seatrial.trials.layouts.analysis.figures import FIGURES
 from seatrial.trials.layouts.analysis.model import layouts_of
+from seatrial.units import KIB
 
 from .hand import (
     LAB,
@@ -18,8 +19,6 @@ from .hand import (
     spec_of,
     striped_legs,
 )
-
-KIB = 1024
 
 
 def rounds(spec, rate, *, spread=0.01, count=5, seed=1, **cell):

@@ -3,20 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-
-from seatrial.results.model import DatabaseRecord
-from seatrial.trials.layouts.analysis.model import layouts_of
-from seatrial.trials.layouts.analysis.recovery import (
-    limit_tables,
-    missing_max,
-    recovery_of,
-    spans_of,
-)
-from stats.builders import stall_of
-from stats.timed import noisy_counts
-
-from .hand import (
-    MIB,
+from hand import (
     cell_of,
     event,
     finding_of,
@@ -27,6 +14,18 @@ from .hand import (
     spec_of,
     summary_of,
 )
+
+from seatrial.results.model import DatabaseRecord
+from seatrial.trials.layouts.analysis.model import layouts_of
+from seatrial.trials.layouts.analysis.recovery import (
+    limit_tables,
+    missing_max,
+    recovery_of,
+    spans_of,
+)
+from seatrial.units import MIB
+from stats.builders import stall_of
+from stats.timed import noisy_counts
 
 FAIL = [{"deed": "fail", "after_s": 3.0}]
 SPEC = spec_of("raid5", 3, spares=1)

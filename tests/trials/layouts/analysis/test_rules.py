@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from seatrial.trials.layouts.analysis.accounting import full_stripe_bytes, read_rule, write_rule
+from seatrial.units import KIB
 
 from .hand import spec_of
 
-KIB = 1024
 PAGE = 4096
 
 # Research, section 4.2: reads and writes of the drives for each write of 4 KiB at random.

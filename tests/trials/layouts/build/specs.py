@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seatrial.study.layouts.layout import Assigned, LayoutSpec, assigned
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec, assigned
 
 NAME = "seatrial-20261121-074500-3fa2-1"
 DRIVES = [f"/dev/sd{letter}" for letter in "abcdefgh"]
@@ -14,5 +14,5 @@ def variant(backend: str = "md", level: str = "raid5", drives: int = 3, **others
     )
 
 
-def built_of(spec: LayoutSpec, drives: list[str] | None = None) -> Assigned:
+def built_of(spec: LayoutSpec, drives: list[str] | None = None) -> DriveRoles:
     return assigned(spec, drives or DRIVES[: spec.members])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from machine.conftest import MIB, need_command
+from machine.conftest import need_command
 from machine.loops import loops_over
 from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
@@ -20,6 +20,7 @@ from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 from seatrial.trials.layouts.build.registry import require
 from seatrial.trials.layouts.measure.faults import choose_blocks, rot
+from seatrial.units import MIB
 
 DRIVE = "192M"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from machine.conftest import MIB, run
+from machine.conftest import run
 from machine.loops import loops_over
 from seatrial.errors import RefusedError, SpaceError, StudyError, TargetError
 from seatrial.machine import guard, uses
@@ -15,6 +15,7 @@ from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build import drives as drives_module
 from seatrial.trials.layouts.build.drives import OpenDrives, drive_infos
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
+from seatrial.units import MIB
 
 
 @pytest.fixture

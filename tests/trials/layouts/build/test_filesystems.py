@@ -8,7 +8,8 @@ import pytest
 
 from machine.conftest import need_command
 from seatrial.trials.layouts.build import filesystems
-from seatrial.trials.layouts.build.filesystems import MIB, make_step, mount_step, too_small
+from seatrial.trials.layouts.build.filesystems import make_step, mount_step, too_small
+from seatrial.units import MIB
 from trials.layouts.build.specs import NAME, variant
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from machine.conftest import MIB
 from machine.zfs_daemon import answering_zfs
 from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
@@ -17,6 +16,7 @@ from seatrial.trials.layouts.build.backends.zfs import BACKEND, parse_status, un
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import check, require
 from seatrial.trials.layouts.measure.faults import choose_blocks, rot
+from seatrial.units import MIB
 
 OLD_SPARE = """\
   pool: seatrial-x

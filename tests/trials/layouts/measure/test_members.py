@@ -11,7 +11,7 @@ import pytest
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.loop import attach
 from seatrial.machine.undo import UndoJournal
-from seatrial.study.layouts.layout import Assigned
+from seatrial.study.layouts.layout import DriveRoles
 from seatrial.trials.layouts.measure import array as members_module
 from seatrial.trials.layouts.measure.array import MemberCounters, roles
 
@@ -100,7 +100,9 @@ def test_what_cannot_be_written_back_is_reported(stat, tmp_path):
 
 def test_roles_are_reported_by_drive():
     reported = roles(
-        Assigned(legs=[["a", "b"], ["c"]], spares=[["d"], []], logs=["e"], caches=["f"], unused=[])
+        DriveRoles(
+            legs=[["a", "b"], ["c"]], spares=[["d"], []], logs=["e"], caches=["f"], unused=[]
+        )
     )
     assert reported == {
         **{"a": "leg 1", "b": "leg 1", "c": "leg 2", "d": "spare of leg 1"},

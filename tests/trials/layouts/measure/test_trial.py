@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.results.model import LayoutRecord
 from seatrial.stats.model import is_broken
 from seatrial.trials.layouts.build.backend import ArrayState
@@ -27,7 +27,7 @@ def test_a_drive_that_fails_of_itself_makes_its_sample_one_of_a_failure(missing)
     cell = cell_of()
     cell = msgspec.structs.replace(cell, spec={"target": {"direct": True}})
     record = LayoutRecord(layout={}, device="/dev/md200", built_s=1.0)
-    trial = Trial(array, record, cell, journal=None, seed=1, watcher=Silent())
+    trial = Trial(array, record, cell, journal=None, seed=1, watcher=SilentWatcher())
 
     def load(background):
         with background:

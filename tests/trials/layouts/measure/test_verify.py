@@ -7,7 +7,7 @@ import random
 import pytest
 
 from seatrial.measure.engine import measure_spec
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.trials.layouts.measure.verify import check_all
 
 SIZE_BYTES = 8 << 20
@@ -41,8 +41,8 @@ def test_each_wrong_block_is_counted_once_whatever_the_load_wrote_at_a_time(
         "depth": 1,
         "limit": {"duration_s": 60, "bytes": SIZE_BYTES},
     }
-    measure_spec(spec | filling, Silent())
-    whole = check_all(spec, Silent())
+    measure_spec(spec | filling, SilentWatcher())
+    whole = check_all(spec, SilentWatcher())
     assert (whole.checked_bytes, whole.wrong_bytes, whole.unreadable_bytes) == (SIZE_BYTES, 0, 0)
     wrong = random.Random(3).sample(range(SIZE_BYTES // BLOCK_BYTES), 40)
     with path.open("r+b") as file:
@@ -52,7 +52,7 @@ def test_each_wrong_block_is_counted_once_whatever_the_load_wrote_at_a_time(
             file.seek(block * BLOCK_BYTES)
             file.write(bytes(byte ^ 0xFF for byte in content))
     for is_lost in (False, True):
-        found = check_all(spec, Silent(), is_lost=is_lost)
+        found = check_all(spec, SilentWatcher(), is_lost=is_lost)
         assert found.checked_bytes == SIZE_BYTES
         assert found.wrong_bytes == 40 * BLOCK_BYTES
         assert found.verification.corrupt_blocks == 40

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seatrial.machine.sysblock import node_by_name
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Run, Sample
@@ -18,7 +18,7 @@ from seatrial.study.model import Plan
 from seatrial.study.plan import make_plan
 
 
-class Stages(Silent):
+class Stages(SilentWatcher):
     """Records the reported stages and the started cells, in order."""
 
     def __init__(self) -> None:

@@ -28,9 +28,8 @@ from seatrial.results.model import (
 )
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.units import GIB, KIB
 
-KIB = 1024
-GIB = 1024**3
 CONTROLLER_BYTES_PER_S = 900e6
 DRIVE_BYTES_PER_S = 160e6
 ROUNDS = 3

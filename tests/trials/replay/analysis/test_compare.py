@@ -9,7 +9,7 @@ from seatrial.errors import UsageError
 from seatrial.report.comparison_page import comparison_table, render
 from seatrial.results.model import StartRecord
 from seatrial.stats.compare.comparison import compare
-from stats.compare.sides import entrant_of
+from stats.compare.sides import side_of
 
 from .hand import Play, changed, rounds_of
 
@@ -18,7 +18,7 @@ def side(name, play, rounds=5, identity=None):
     samples = rounds_of(play, rounds)
     if identity:
         samples = [_of_trace(sample, identity) for sample in samples]
-    return entrant_of(name, samples)
+    return side_of(name, samples)
 
 
 def _of_trace(sample, identity):
@@ -94,26 +94,26 @@ def test_other_loads_of_one_trace_are_not_compared(reported, words):
     compare(a, [_described(b, {"replay": usual | {"allow": ["same_system"]}, "load": load})])
 
 
-def _described(entrant, reported):
+def _described(one_side, reported):
     samples = []
-    for sample in entrant.samples:
+    for sample in one_side.samples:
         spec = msgspec.convert(msgspec.to_builtins(sample.cell.spec), dict)
         spec["database"]["replay"].update(reported["replay"])
         spec["database"]["load"] = reported["load"]
         cell = msgspec.structs.replace(sample.cell, spec=spec)
         samples.append(msgspec.structs.replace(sample, cell=cell))
-    return msgspec.structs.replace(entrant, samples=samples)
+    return msgspec.structs.replace(one_side, samples=samples)
 
 
 def test_sides_that_began_with_other_data_are_not_compared():
     def begun(name, rows):
-        entrant = side(name, Play())
+        one_side = side(name, Play())
         start = StartRecord(rows={"public.orders": rows})
         samples = [
             msgspec.structs.replace(s, database=msgspec.structs.replace(s.database, start=start))
-            for s in entrant.samples
+            for s in one_side.samples
         ]
-        return msgspec.structs.replace(entrant, samples=samples)
+        return msgspec.structs.replace(one_side, samples=samples)
 
     compare(begun("before", 5), [begun("after", 5)])
     with pytest.raises(UsageError, match=r"public\.orders had 7 rows, not 5"):

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from seatrial.cli.files import Output
-from seatrial.cli.options import Measuring
-from seatrial.cli.outcome import echo_places
+from seatrial.cli.options import MeasureOptions
+from seatrial.cli.outcome import echo_paths
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
 from seatrial.trials.replay.analysis.judgement import judge_rounds
@@ -40,11 +40,11 @@ def test_the_default_output_is_at_most_thirty_lines(tmp_path, monkeypatch, capsy
         label: judge_rounds([each.replay for each in samples if each.cell.target == label])
         for label in labels
     }
-    measuring = Measuring(
+    measuring = MeasureOptions(
         results=results, report=Output(), label="", destroy=None, as_json=False, plan_only=False
     )
     print_replay(summarise(run, samples), judged, measuring, results)
-    echo_places(run, results, tmp_path / "seatrial-reports" / f"{run.id}.html")
+    echo_paths(run, results, tmp_path / "seatrial-reports" / f"{run.id}.html")
     out = capsys.readouterr().out
     assert len(out.splitlines()) <= LINES_MAX, out
     assert len(list(tmp_path.glob("seatrial-hdd-*.html"))) == count - 1

@@ -12,7 +12,7 @@ from postgres.programs import installed_programs
 from seatrial import _core
 from seatrial.errors import RefusedError, StudyError, TargetError
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
@@ -37,7 +37,7 @@ STUDY = """
 """
 
 
-class Heard(Silent):
+class Heard(SilentWatcher):
     """Records the progress reported while a cell runs."""
 
     def __init__(self) -> None:
@@ -265,7 +265,7 @@ def test_a_server_that_was_lost_is_a_sample_that_says_so(tmp_path, trace, server
 def test_an_interrupt_ends_it_in_order_and_what_ran_is_kept(monkeypatch):
     fake = FakePlayback('{"trace": "x"}', waits=None)
 
-    class Impatient(Silent):
+    class Impatient(SilentWatcher):
         def live(self, reading) -> None:
             raise KeyboardInterrupt
 

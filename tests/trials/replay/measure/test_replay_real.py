@@ -12,8 +12,8 @@ from postgres.programs import installed_programs
 from seatrial._core import trace_statements
 from seatrial.errors import RefusedError
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.engine import Occasion
-from seatrial.measure.progress import Silent
+from seatrial.measure.engine import SampleContext
+from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect, driver_way, parse_url
@@ -93,7 +93,7 @@ def test_a_sample_on_a_directory_adds_up_and_is_watched(tmp_path, trace):
     more = 'scale = 1\nstart = "warm"\norder = ["session", "commit"]'
     with trial(tmp_path, study(trace, folder(tmp_path), more)) as here:
         for cell in here.plan.cells:
-            sample = here._databases.measure(cell, Occasion(0, 0, Silent()))
+            sample = here._databases.measure(cell, SampleContext(0, 0, SilentWatcher()))
             record = sample.replay
             assert record.end == "complete"
             assert all(account.adds_up for account in record.classes.values())
@@ -143,7 +143,7 @@ def test_a_speed_is_kept_and_its_lag_reported(tmp_path, source, trace):
     assert sample.operations["select"].service is not None
 
 
-class InterruptsIn(Silent):
+class InterruptsIn(SilentWatcher):
     """Presses Ctrl-C soon after statements were answered."""
 
     def live(self, reading) -> None:
@@ -190,7 +190,7 @@ def test_a_password_is_taken_as_libpq_takes_it(tmp_path, source, trace, monkeypa
     assert sample.replay.total.ok >= PLAYED
 
 
-class Kills(Silent):
+class Kills(SilentWatcher):
     """Kills the server below a folder soon after statements were answered."""
 
     def __init__(self, folder: Path) -> None:

@@ -11,6 +11,7 @@ from report.exports_hand import make_run
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.fingerprint import Fingerprint
+from seatrial.units import MIB
 from trials.database.analysis.hand import MACHINE
 from trials.replay.analysis.hand import Play, rounds_of
 
@@ -52,7 +53,6 @@ def several() -> Summary:
     )
 
 
-MIB = 1 << 20
 SIZES_MIB = (32, 64, 128, 256)
 SCHEMA_GAIN = 1.2
 

@@ -14,8 +14,8 @@ from seatrial.trials.watch.analysis.headroom import (
     share_words,
     without_line,
 )
+from seatrial.units import KIB
 
-KIB = 1024
 DAY = time.mktime((2026, 11, 21, 12, 0, 0, 0, 0, -1))
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from seatrial import _core
 from seatrial.trials.watch.measure.relations import Extent, ExtentMap, extents_of
+from seatrial.units import MIB
 from trials.watch.measure.volumes import volume_below
-
-MIB = 1 << 20
 
 
 def test_a_place_belongs_to_the_extent_that_holds_it():

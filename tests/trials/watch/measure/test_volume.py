@@ -14,9 +14,9 @@ from machine.fingerprint.fake_trees import FakeMachine
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import CommandOutput
 from seatrial.trials.watch.measure.volume import DiskExtent, Leg, Segment, Volume, volume_of
+from seatrial.units import KIB
 
 SECTOR = 512
-KIB = 1024
 SDA, SDB, SDC, SDD = ((8, minor) for minor in (0, 16, 32, 48))
 PARTITION_START = 2048
 

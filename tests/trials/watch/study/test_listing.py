@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.trials.watch.study.listing import MIB, OTHERS_MAX, Rules, requests_of
+from seatrial.trials.watch.study.listing import OTHERS_MAX, Rules, requests_of
+from seatrial.units import MIB
 from trials.watch.recordings import FLUSH, READ, WRITE, recording
 
 LARGE = Rules(speed=1.0, size_bytes=1 << 40, block_bytes=512)

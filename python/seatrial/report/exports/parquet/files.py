@@ -1,7 +1,7 @@
 """Writes tables as Parquet files, a row group at a time, through pyarrow.
 
 Rows come from a run and its samples as stored, percentiles from full counts. A column has the name
-of the attribute that it holds (``_filled``); the columns that differ are listed here.
+of its attribute (``_filled``); exceptions are listed here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 ROWS_A_GROUP: Final = 1 << 16
-"""So many rows of a table are held in memory at most, and form a row group."""
+"""Rows of a row group, the most that are held in memory for each table."""
 MARK: Final = "seatrial_table"
 """Key in the metadata of each file; its value is the name of the table."""
 _MAGIC: Final = b"PAR1"
@@ -74,7 +74,7 @@ def is_table(path: Path) -> bool:
 
 
 def write_tables(
-    measured: Iterable[tuple[Run, list[Sample]]], places: Mapping[str, Path]
+    measured: Iterable[tuple[Run, list[Sample]]], paths: Mapping[str, Path]
 ) -> dict[str, int]:
     """Write the tables of runs; return the number of rows of each.
 
@@ -83,29 +83,29 @@ def write_tables(
 
     Args:
         measured: Runs with their samples, one at a time.
-        places: The file of each table to be written, by the name of the table.
+        paths: The file of each table to be written, by the name of the table.
 
     Raises:
         OSError: A file cannot be written.
     """
     with ExitStack() as stack:
-        written = {name: stack.enter_context(_table(name, place)) for name, place in places.items()}
+        written = {name: stack.enter_context(_table(name, path)) for name, path in paths.items()}
         for run, samples in measured:
-            for name, rows in rows_of(run, samples, places.keys()):
+            for name, rows in rows_of(run, samples, paths.keys()):
                 for row in rows:
                     written[name].add(row)
         for table in written.values():
             table.finish()
         for table in written.values():
-            table.part.replace(table.place)
+            table.part.replace(table.path)
     return {name: table.rows_count for name, table in written.items()}
 
 
 @contextmanager
-def _table(name: str, place: Path) -> Iterator[_Table]:
-    part = place.with_name(f".seatrial-{os.urandom(8).hex()}.part")
+def _table(name: str, path: Path) -> Iterator[_Table]:
+    part = path.with_name(f".seatrial-{os.urandom(8).hex()}.part")
     try:
-        yield _Table(name, place, part)
+        yield _Table(name, path, part)
     finally:
         part.unlink(missing_ok=True)
 
@@ -113,11 +113,11 @@ def _table(name: str, place: Path) -> Iterator[_Table]:
 class _Table:
     """One file while it is written."""
 
-    def __init__(self, name: str, place: Path, part: Path) -> None:
+    def __init__(self, name: str, path: Path, part: Path) -> None:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to load
         from pyarrow import parquet  # noqa: PLC0415
 
-        self.place = place
+        self.path = path
         self.part = part
         self.rows_count = 0
         self._columns = columns_of(TABLES[name])
@@ -182,7 +182,7 @@ R = TypeVar("R", bound=tables.Row)
 def rows_of(
     run: Run, samples: Sequence[Sample], names: Collection[str]
 ) -> Iterator[tuple[str, Iterator[tables.Row]]]:
-    """Yield the rows of a run by the name of their table, for those that are wanted."""
+    """Yield the rows of a run by the name of their table, for the requested tables."""
     if "runs" in names:
         yield "runs", iter([_run(run)])
     if "targets" in names:
@@ -197,15 +197,15 @@ def rows_of(
                 yield name, analysed(summary)
 
 
-def _of(run: Run, sample: Sample) -> tables.OfSample:
-    return tables.OfSample(run_id=run.id, cell_key=sample.cell.key, round=sample.round)
+def _of(run: Run, sample: Sample) -> tables.SampleKeyRow:
+    return tables.SampleKeyRow(run_id=run.id, cell_key=sample.cell.key, round=sample.round)
 
 
 def _filled(kind: type[R], *sources: object, **own: object) -> R:
-    """Return a row of what is given, else of the attributes that are called as its columns.
+    """Return a row of the given values, and of the sources' attributes named as its columns.
 
-    Of several sources the first that has the attribute counts. A column that ends in ``_json``
-    holds as JSON the attribute of the name before that, unless it is None.
+    The first source that has the attribute is used. A column whose name ends in ``_json`` contains
+    the attribute without that ending as JSON, unless it is None.
 
     Raises:
         AttributeError: when no source has it.
@@ -264,7 +264,7 @@ def _each(devices: Sequence[Device], fact: Callable[[Device], str | None]) -> st
     return ", ".join(known) or None
 
 
-def _sample(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _sample(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     is_timed, checked = sample.duration_s > 0, sample.verification
     yield _filled(
         tables.SampleRow,
@@ -282,7 +282,7 @@ def _sample(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
     )
 
 
-def _operations(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _operations(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     for name, result in sample.operations.items():
         response = _times("response", result.response_histogram())
         service = _times("service", result.service_histogram()) if result.service else {}
@@ -304,7 +304,7 @@ _UNKNOWN: Final[dict[str, float | None]] = {
 
 
 def _times(what: str, histogram: _core.Histogram) -> dict[str, float | None]:
-    """Return what a histogram knows, by column."""
+    """Return the times of a histogram by column."""
     if histogram.count == 0:
         return {}
     known: dict[str, float | None] = {
@@ -319,7 +319,7 @@ def _times(what: str, histogram: _core.Histogram) -> dict[str, float | None]:
     }
 
 
-def _buckets(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _buckets(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     own = asdict(of)
     for name, result in sample.operations.items():
         for time, histogram in _histograms(result):
@@ -335,7 +335,7 @@ def _histograms(result: OperationResult) -> Iterator[tuple[str, _core.Histogram]
         yield "service", result.service_histogram()
 
 
-def _slices(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _slices(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     own = asdict(of)
     length_ns = sample.timeline.slice_ns
     for part in sample.timeline.slices:
@@ -350,7 +350,7 @@ def _slices(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
         )
 
 
-def _slice_buckets(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _slice_buckets(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     own = asdict(of)
     for part in sample.timeline.slices:
         for low_ns, high_ns, count in zip(
@@ -366,7 +366,7 @@ def _slice_buckets(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
             )
 
 
-def _series(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _series(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     own = asdict(of)
     if sample.series is None:
         return
@@ -378,21 +378,21 @@ def _series(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
             )
 
 
-def _counters(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _counters(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     own = asdict(of)
     for name, value in sample.counters.items():
         yield tables.CounterRow(**own, name=name, value=value)
 
 
-def _stalls(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _stalls(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     yield from (_filled(tables.StallRow, of, stall) for stall in sample.stalls)
 
 
-def _errors(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _errors(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     yield from (_filled(tables.ErrorRow, of, error) for error in sample.errors)
 
 
-def _corruptions(sample: Sample, of: tables.OfSample) -> Iterator[tables.Row]:
+def _corruptions(sample: Sample, of: tables.SampleKeyRow) -> Iterator[tables.Row]:
     found = sample.verification.corruptions if sample.verification else ()
     yield from (_filled(tables.CorruptionRow, of, each) for each in found)
 
@@ -423,7 +423,7 @@ def _findings(summary: Summary) -> Iterator[tables.Row]:
         yield _filled(tables.FindingRow, finding, run_id=summary.run.id, position=position)
 
 
-_OF_SAMPLES: Final[Mapping[str, Callable[[Sample, tables.OfSample], Iterator[tables.Row]]]] = {
+_OF_SAMPLES: Final[Mapping[str, Callable[[Sample, tables.SampleKeyRow], Iterator[tables.Row]]]] = {
     "samples": _sample,
     "operations": _operations,
     "buckets": _buckets,

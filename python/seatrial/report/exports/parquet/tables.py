@@ -40,7 +40,7 @@ class RunRow(Row, frozen=True, kw_only=True):
         seatrial_version: Version that measured.
         imported_format: Format of an imported result, such as ``fio-json``; NULL for a run that
             Seatrial measured.
-        host: Make, processor and number of CPUs of the machine; NULL where unknown, as are the
+        host: Make, processor and number of CPUs of the machine; NULL if unknown, as are the
             other facts of the machine. Host names are not stored.
         kernel: Version of the kernel.
         distribution: The operating system.
@@ -91,7 +91,7 @@ class TargetRow(Row, frozen=True, kw_only=True):
         kind: ``file``, ``directory``, ``device``, or ``absent`` if it was still to be created.
         filesystem: Type of the file system; NULL under a device.
         mount_options: Its mount options, with commas between.
-        drive: Models of the physical devices, with commas between; NULL where unknown.
+        drive: Models of the physical devices, with commas between; NULL if unknown.
         firmware: Their firmware.
         transport: How they are reached: ``pcie``, ``sata``, ``virtio`` ...
         scheduler: Their I/O schedulers.
@@ -127,7 +127,7 @@ class SampleRow(Row, frozen=True, kw_only=True):
         kind: Kind of the workload.
         operation: What the test does: ``read``, ``write``, ``mixed`` ...
         block_size_bytes: Size of one request; 0 where the workload has a distribution.
-        threads: Concurrent workers; 0 where unknown.
+        threads: Concurrent workers; 0 if unknown.
         depth: Requests that each keeps in flight.
         factors_json: The workload's other factors by name, such as ``pattern``.
         position: Position in the order of its round, from 0.
@@ -196,7 +196,7 @@ class SampleRow(Row, frozen=True, kw_only=True):
     fleet_json: str | None
 
 
-class OfSample(Row, frozen=True, kw_only=True):
+class SampleKeyRow(Row, frozen=True, kw_only=True):
     """A row that belongs to a sample.
 
     Attributes:
@@ -210,7 +210,7 @@ class OfSample(Row, frozen=True, kw_only=True):
     round: int
 
 
-class OperationRow(OfSample, frozen=True, kw_only=True):
+class OperationRow(SampleKeyRow, frozen=True, kw_only=True):
     """One kind of request of a sample, with its percentiles.
 
     Percentiles are of the sample's full bucket counts. They are NULL if too few requests completed
@@ -261,7 +261,7 @@ class OperationRow(OfSample, frozen=True, kw_only=True):
     reported_ns_json: str | None
 
 
-class BucketRow(OfSample, frozen=True, kw_only=True):
+class BucketRow(SampleKeyRow, frozen=True, kw_only=True):
     """One bucket of a histogram of a sample. Buckets without entries are absent.
 
     Attributes:
@@ -279,7 +279,7 @@ class BucketRow(OfSample, frozen=True, kw_only=True):
     count: int
 
 
-class SliceRow(OfSample, frozen=True, kw_only=True):
+class SliceRow(SampleKeyRow, frozen=True, kw_only=True):
     """One kind of request in one slice of a timeline. Slices without completions are absent.
 
     Attributes:
@@ -299,7 +299,7 @@ class SliceRow(OfSample, frozen=True, kw_only=True):
     transferred_bytes: int
 
 
-class SliceBucketRow(OfSample, frozen=True, kw_only=True):
+class SliceBucketRow(SampleKeyRow, frozen=True, kw_only=True):
     """One bucket of the response times of one slice of a timeline. The largest of the tables.
 
     Attributes:
@@ -317,7 +317,7 @@ class SliceBucketRow(OfSample, frozen=True, kw_only=True):
     count: int
 
 
-class SeriesRow(OfSample, frozen=True, kw_only=True):
+class SeriesRow(SampleKeyRow, frozen=True, kw_only=True):
     """One reading of machine, device or server during a sample.
 
     Attributes:
@@ -333,7 +333,7 @@ class SeriesRow(OfSample, frozen=True, kw_only=True):
     value: float | None
 
 
-class CounterRow(OfSample, frozen=True, kw_only=True):
+class CounterRow(SampleKeyRow, frozen=True, kw_only=True):
     """One counter of a sample.
 
     Attributes:
@@ -345,7 +345,7 @@ class CounterRow(OfSample, frozen=True, kw_only=True):
     value: float
 
 
-class StallRow(OfSample, frozen=True, kw_only=True):
+class StallRow(SampleKeyRow, frozen=True, kw_only=True):
     """One stall: requests outstanding and none completed for longer than a threshold.
 
     Attributes:
@@ -366,7 +366,7 @@ class StallRow(OfSample, frozen=True, kw_only=True):
     evidence_json: str
 
 
-class ErrorRow(OfSample, frozen=True, kw_only=True):
+class ErrorRow(SampleKeyRow, frozen=True, kw_only=True):
     """One failed request, an example: at most 32 of a sample.
 
     Attributes:
@@ -386,7 +386,7 @@ class ErrorRow(OfSample, frozen=True, kw_only=True):
     at_s: float
 
 
-class CorruptionRow(OfSample, frozen=True, kw_only=True):
+class CorruptionRow(SampleKeyRow, frozen=True, kw_only=True):
     """One block whose content is not what was written to it, an example.
 
     Attributes:
@@ -411,8 +411,8 @@ class FigureRow(Row, frozen=True, kw_only=True):
         figure: ``completed_per_s``, ``transferred_bytes_per_s``, or of response times ``mean``,
             ``p50``, ``p90``, ``p99``, ``p99.9`` or ``max``.
         value: The figure.
-        low: Lower end of the 95 % interval; NULL where it is unknown.
-        high: Upper end; NULL where it is unknown.
+        low: Lower end of the 95 % interval; NULL if it is unknown.
+        high: Upper end; NULL if it is unknown.
         rounds: Number of rounds.
         unit: Of value and interval.
         over: ``rounds``; ``timeline``, the interval within the only round; ``range``, median and

@@ -35,6 +35,7 @@ from seatrial.trials.audit.analysis.gaps import find_gaps, gap_limit_log, named_
 from seatrial.trials.audit.analysis.model import CellTable, Gap, Prediction, TableAudit, TablePoint
 from seatrial.trials.audit.analysis.predict import limits_of, predictions
 from seatrial.trials.audit.analysis.tables import is_large_enough, known_points, tables_of
+from seatrial.units import MIB
 
 if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
@@ -150,7 +151,6 @@ def _said_by_neighbours(point: TablePoint, points: Sequence[TablePoint], *, is_s
     return rates.get(other_end, 0.0) * (own / other_end if in_proportion else 1.0)
 
 
-MIB: Final = 1 << 20
 CELL_TIME_S_MAX: Final = 600.0
 CELL_TIME_SHARE_MAX: Final = 0.1
 

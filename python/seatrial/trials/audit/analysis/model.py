@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Analysed
+from seatrial.stats.model import AnalysedRun
 
 Form = Literal["read", "locked_write", "parity_write", "none"]
 """The equation of docs/method.md that fits a table; ``none`` if no form fits."""
@@ -173,7 +173,7 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
     rests_on: list[str] = []
 
 
-def audits_of(analysed: Analysed) -> list[TableAudit]:
+def audits_of(analysed: AnalysedRun) -> list[TableAudit]:
     """Return the audits of a run, one for each table of block sizes and concurrency."""
     found: list[TableAudit] = analysed.analyses.get("audit", [])
     return found

@@ -9,6 +9,7 @@ from seatrial.errors import UsageError
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.model import CellTable, Form, Prediction, TableAudit
 from seatrial.trials.audit.analysis.tables import known_points, observed_of
+from seatrial.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from seatrial.trials.audit.queueing.fit import Fit
     from seatrial.trials.audit.queueing.forms import Array, FormName
 
-SECTOR_BYTES: Final = 512
 CONFIDENCE: Final = 0.95
 EXTRAPOLATION_FACTOR_MAX: Final = 64
 EXTRAPOLATION_DEVIATION_LOG: Final[dict[str, float]] = {

@@ -9,7 +9,7 @@ import msgspec
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.gaps import gap_limit_log
 from seatrial.trials.audit.analysis.model import Gap, GapKind, TableAudit, TablePoint, audits_of
@@ -90,9 +90,9 @@ class GapFigures(Figures, frozen=True, kw_only=True, tag="gap"):
     audit: Annotated[TableAudit, HIDDEN]
     points: Annotated[list[TablePoint], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=self.each.sentence,
             cause=self.each.cause,
             next=_next(self.run_id, self.audit, self.each, self.points[0]),

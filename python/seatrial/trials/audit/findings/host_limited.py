@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural, format_size
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
@@ -19,9 +19,9 @@ from seatrial.trials.audit.findings.limits import (
     parameter_of,
     sound_points,
 )
+from seatrial.units import US_PER_S
 
 PARAMETER: Final = "host_service_us"
-US_PER_S: Final = 1e6
 AT_LIMIT_SHARE: Final = 0.9
 BEYOND_LIMIT_RATIO: Final = 1.05
 SIZES_MIN: Final = 2
@@ -95,7 +95,7 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
     targets_count: Annotated[int, HIDDEN]
     targets: Annotated[list[str], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         shared = _OR_THE_DRIVES
         if self.targets_count > 1:
@@ -103,7 +103,7 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
                 f" The limit is the same on {name_targets(self.targets)}, so a shared resource "
                 "causes it, not the drives."
             )
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.first_table_operation.capitalize()}s of up to "
                 f"{format_size(self.largest)}{on_target(self.target)} reach the same maximum rate "

@@ -9,7 +9,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimates import estimate_of_rounds
-from seatrial.stats.model import Estimate, Figures, Finding, Words
+from seatrial.stats.model import Estimate, Figures, Finding, FindingText
 from seatrial.stats.wording import format_interval, format_plural, format_value
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
@@ -90,9 +90,9 @@ class LockLimitedFigures(Figures, frozen=True, kw_only=True, tag="lock_limited")
     gain_rounds: Annotated[int, HIDDEN]
     lock: Annotated[Parameter | None, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concurrency_most} {self.operation}s in flight{on_target(self.target)} "
                 f"reach {format_value(self.gain)} of the rate of {self.least} "

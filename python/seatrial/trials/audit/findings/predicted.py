@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from seatrial.findings.context import NS_PER_S, Context
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 from seatrial.trials.audit.analysis.model import TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
+from seatrial.units import NS_PER_S
 
 GUARD_COUNTER = "guard_ns"
 
@@ -52,14 +53,14 @@ class PredictedFigures(Figures, frozen=True, kw_only=True, tag="predicted"):
     left_out_count: Annotated[int, HIDDEN]
     table_points: Annotated[list[TablePoint], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         known = (
             "no model fits, so they are unknown"
             if self.half_width_share_max is None
             else f"the model predicts them within {format_share(self.half_width_share_max)}"
         )
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.table_workload}, {self.table_operation}s on {self.table_target}: "
                 f"{self.left_out_count} of {format_plural(len(self.table_points), 'test')} were "

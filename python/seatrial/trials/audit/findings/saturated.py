@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.fastest import NO_GAIN_RATIO, Saturation, saturation
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_interval, format_value
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
@@ -68,9 +68,9 @@ class SaturatedFigures(Figures, frozen=True, kw_only=True, tag="saturated"):
     reached_gain_beyond: Annotated[Estimate, HIDDEN]
     admitted: Annotated[Parameter | None, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 (
                     f"{self.operation.capitalize()}s{on_target(self.target)} saturate at "

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from seatrial.units import KIB, MIB
+
 if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
@@ -93,8 +95,6 @@ if TYPE_CHECKING:
 FormName = Literal["read", "locked_write", "parity_write"]
 
 PAGE_BYTES: Final = 4096
-KIB: Final = 1024
-MIB: Final = 1 << 20
 US: Final = 1e-6
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from seatrial.stats.wording import DIGITS_MAX, format_iops
 from seatrial.trials.audit.analysis.model import Parameter
 from seatrial.trials.audit.queueing.fit import threads_matter
-from seatrial.trials.audit.queueing.forms import KIB, MIB, PARAMETERS
+from seatrial.trials.audit.queueing.forms import PARAMETERS
+from seatrial.units import KIB, MIB, US_PER_S
 
 if TYPE_CHECKING:
     from seatrial.trials.audit.queueing.fit import Fit
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float]
 
-US_PER_S: Final = 1e6
 PER_REQUEST: Final = ("host_service_us", "locked_us")
 EXCEEDED_FACTOR: Final = 1.05
 REACHED_SHARE_MIN: Final = 0.75

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from seatrial.report.figures.model import Foot, Line, Point, Ring
+from seatrial.report.figures.model import BottomMark, Line, Point, Ring
 from seatrial.report.figures.naming import Identity, grouped, requests_word
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_share
@@ -43,7 +43,7 @@ class PanelOverlay:
     """The overlay of one panel."""
 
     lines: list[Line] = field(default_factory=list)
-    feet: list[Foot] = field(default_factory=list)
+    feet: list[BottomMark] = field(default_factory=list)
     rings: list[Ring] = field(default_factory=list)
 
 
@@ -146,7 +146,7 @@ class Overlay:
                 Line(name=FORESEEN, style=style, points=foreseen, look="foreseen", of=name)
             )
         made.feet += [
-            Foot(point.block_size_bytes, name, style, "absent")
+            BottomMark(point.block_size_bytes, name, style, "absent")
             for point in points
             if is_absent(point)
         ]

@@ -14,7 +14,7 @@ from seatrial.report.first_screen import first_screen, worst_anchors
 from seatrial.report.lab import lab_notice
 from seatrial.report.markup import fill
 from seatrial.report.page import provenance
-from seatrial.report.part import Detail, key_section, picked
+from seatrial.report.part import Detail, first_with_prefixes, key_section
 from seatrial.report.sections import findings_section, particulars
 from seatrial.results.model import origin_of
 from seatrial.stats.model import Estimate
@@ -46,7 +46,7 @@ def render(summary: Summary, answered: Sequence[Answer] = ()) -> str:
     audits = audits_of(summary)
     first = audit_answer(summary, answered)
     every = [figure for topic in topics() for figure in topic.figures(summary, _DETAIL)]
-    figures = picked(every, "matrix-iops", "matrix-bandwidth")
+    figures = first_with_prefixes(every, "matrix-iops", "matrix-bandwidth")
     name = summary.run.label or summary.run.study_name
     is_own = origin_of(summary.run) is None
     names = {

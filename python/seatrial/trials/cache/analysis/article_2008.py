@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from seatrial.catalogue.units import GB, GIB, MB
 from seatrial.trials.cache.analysis.law import WarmingLaw
+from seatrial.units import GB, GIB, MB
 
 DISKS: Final = 24
 RAID_Z_DISKS: Final = 4

@@ -14,6 +14,7 @@ import msgspec
 from seatrial import _core
 from seatrial.results.cache import CacheForecast
 from seatrial.trials.cache.study.workload import RigSpec
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +29,6 @@ ARC_DATA_SHARE: Final = 0.88
 POINTER_BYTES: Final = 128
 """Metadata of a record: its block pointer, which stays in the ARC."""
 _DRAWN: Final = 2_000_000
-_NS_PER_S: Final = 1_000_000_000
 _WARM_TURNS: Final = 3.0
 """Memory is warmed until it has turned over so often."""
 _WARM_S_MAX: Final = 600.0
@@ -66,7 +66,7 @@ def forecast_with_device(
     memory_bytes = max(data_bytes, spec.record_bytes)
     disk_per_s = max(before.disk_reads_per_s, 1.0)
     warm_s = min(_WARM_S_MAX, _WARM_TURNS * memory_bytes / spec.record_bytes / disk_per_s)
-    disk = (spec.disks, [round(spec.disks / disk_per_s * _NS_PER_S)], False)
+    disk = (spec.disks, [round(spec.disks / disk_per_s * NS_PER_S)], False)
     ceiling_per_s = before.ceiling_per_s
     if not spec.disk_reads_per_s:
         # Nothing but the path limited the baseline: it says more of it than a few seconds before.
@@ -109,11 +109,11 @@ def forecast_without_device(
     data_bytes = ARC_DATA_SHARE * spec.arc_bytes - spec.records * POINTER_BYTES
     memory_bytes = max(data_bytes, spec.record_bytes)
     total_per_s = float(spec.disks * spec.disk_reads_per_s)
-    disk = (spec.disks, [round(_NS_PER_S / spec.disk_reads_per_s)], True)
+    disk = (spec.disks, [round(NS_PER_S / spec.disk_reads_per_s)], True)
     if spec.pool == "raid-z":
         # A record is on all disks but one.
         total_per_s = spec.disk_reads_per_s * spec.disks / (spec.disks - 1)
-        disk = (1, [round(_NS_PER_S / total_per_s)], False)
+        disk = (1, [round(NS_PER_S / total_per_s)], False)
     memory_blocks = int(memory_bytes // spec.record_bytes)
     rows = _simulate(
         spec,
@@ -169,16 +169,16 @@ def _simulate(
         policy=POLICY,
         memory_blocks=max(1, memory_blocks),
         block_bytes=spec.record_bytes,
-        path=(1, [round(_NS_PER_S / max(ceiling_per_s, 1.0))], False),
+        path=(1, [round(NS_PER_S / max(ceiling_per_s, 1.0))], False),
         device=(0, [0], False),
         disk=disk,
-        end_ns=(warm + max(1, round(length_s))) * _NS_PER_S,
-        slice_ns=_NS_PER_S,
+        end_ns=(warm + max(1, round(length_s))) * NS_PER_S,
+        slice_ns=NS_PER_S,
         seed=seed,
         clients=threads,
         admission=FEED if has_device else None,
         device_blocks=spec.cache_bytes // spec.record_bytes if has_device else 0,
-        device_at_ns=warm * _NS_PER_S,
+        device_at_ns=warm * NS_PER_S,
         header_bytes=headers[FEED] if has_device else 0,
     )
     return _core.CacheAccesses(drawn_records(spec, seed).data).simulate(setting)[warm:]

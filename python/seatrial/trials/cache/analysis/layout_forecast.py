@@ -13,6 +13,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.results.cache import CacheForecast
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +24,6 @@ KINDS: Final = ("bcache", "dm-cache")
 SIMULATIONS: Final = 4
 """So many are averaged: what smq promotes first decides on how soon it promotes the rest."""
 _DRAWN: Final = 2_000_000
-_NS_PER_S: Final = 1_000_000_000
 
 
 class BeforeCache(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,11 +108,11 @@ def _simulated(kind: str, before: BeforeCache, seed: int) -> list[_Row]:
         policy="lru",
         memory_blocks=0,
         block_bytes=block_bytes,
-        path=(1, [round(before.path_s * _NS_PER_S)], False),
+        path=(1, [round(before.path_s * NS_PER_S)], False),
         device=(0, [0], False),
-        disk=(0, [round(before.array_s * _NS_PER_S)], False),
-        end_ns=max(1, round(before.length_s)) * _NS_PER_S,
-        slice_ns=_NS_PER_S,
+        disk=(0, [round(before.array_s * NS_PER_S)], False),
+        end_ns=max(1, round(before.length_s)) * NS_PER_S,
+        slice_ns=NS_PER_S,
         seed=seed,
         clients=before.threads,
         admission=kind,

@@ -11,10 +11,11 @@ import msgspec
 
 from seatrial.catalogue.facts import Drive, Price
 from seatrial.catalogue.store import Catalogue
-from seatrial.catalogue.units import GB, GIB, TIB, Money
+from seatrial.catalogue.units import Money
 from seatrial.errors import UsageError
 from seatrial.published import Amount, Count
 from seatrial.trials.cache.analysis.tiers import CacheTiers
+from seatrial.units import GB, GIB, TIB
 
 TB: Final = 1000 * GB
 _MONTHS_PER_YEAR: Final = 12

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from seatrial import _core
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.blocks import SALTS
+from seatrial.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +30,6 @@ MISS: Final = 1
 WRITE_BACK: Final = 2
 ACCESSES_MAX: Final = 4_000_000
 """Of more accesses, samples of the pages are simulated."""
-_SECTOR_BYTES: Final = 512
 _READ: Final = OPERATIONS.index("read")
 _WRITE: Final = OPERATIONS.index("write")
 NOT_BUFFERED: Final = frozenset(
@@ -98,7 +98,7 @@ def references_of(recording: Recording, counted_ns: tuple[int, int]) -> Referenc
     nth = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
     # A page need not begin at a multiple of its size on the device.
     place_bytes = recording.offset_bytes[at] + nth * PAGE_BYTES
-    pages = (place_bytes // _SECTOR_BYTES).astype(np.uint64)
+    pages = (place_bytes // SECTOR_BYTES).astype(np.uint64)
     pages |= recording.device[at].astype(np.uint64) << np.uint64(48)
     keeps, is_new, changes = _kept(pages, recording.operation[at] == _WRITE)
     at = at[keeps]
@@ -188,7 +188,7 @@ class Buffers:
             came = self._came(number, size_bytes, "postgresql")
             is_read = (came & MISS != 0) & ~self._references.is_new[taken]
             at = np.flatnonzero(taken)[is_read]
-            first = self._references.pages[at] // np.uint64(LINUX_PAGE_BYTES // _SECTOR_BYTES)
+            first = self._references.pages[at] // np.uint64(LINUX_PAGE_BYTES // SECTOR_BYTES)
             cache = _core.PageCache(max(1, round(memory_bytes * self.share / LINUX_PAGE_BYTES)),
                                     window_pages)  # fmt: skip
             read = cache.read(

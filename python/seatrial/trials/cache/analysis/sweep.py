@@ -13,12 +13,12 @@ from seatrial.published import Amount, Count, one_of
 from seatrial.stats.estimate import t_of
 from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s, scaled_to
 from seatrial.trials.cache.analysis.references import PAGE_BYTES, Buffers, References, Simulated
+from seatrial.units import MIB
 
 POINTS: Final = 16
 RELATIONS_MAX: Final = 12
 FITS_POINTS: Final = 0.01
 """A table fits where no larger size serves so much more of its accesses."""
-_MIB: Final = 1 << 20
 _PARTS_MIN: Final = 3
 _STEEP: Final = (2 / 3, 1 / 3)
 """Sizes that are checked leave so much of what can be saved."""
@@ -320,7 +320,7 @@ def sizes_bytes(smallest_bytes: int, data_bytes: int, wanted: Sequence[int]) -> 
 
 def rounded_bytes(size_bytes: float, smallest_bytes: int) -> int:
     """Return a size in whole MiB above 16 MiB, and in whole pages below."""
-    step = _MIB if size_bytes >= 16 * _MIB else PAGE_BYTES
+    step = MIB if size_bytes >= 16 * MIB else PAGE_BYTES
     return max(smallest_bytes, math.ceil(size_bytes / step) * step)
 
 

@@ -12,6 +12,7 @@ from seatrial import _core
 from seatrial.published import Amount, Count
 from seatrial.trials.cache.analysis.clients import Loop, slices_of_one_pass
 from seatrial.trials.cache.analysis.curves import mean_of
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +35,6 @@ _DAY_S: Final = 86_400.0
 _ARCS: Final = ("arc", "arc-pinned")
 _L2ARC: Final = "l2arc-2.3"
 _BCACHE: Final = "bcache"
-_NS_PER_S: Final = 1e9
 _TIMES_MAX: Final = 4096
 """Service times are drawn from so many of those that were measured."""
 _ENTRIES_ABOVE_P99_MIN: Final = 1000
@@ -264,7 +264,7 @@ def _part(
         )
         return sample.caches.simulate(described)
 
-    end_ns = max(SLICES, round(length_s * _NS_PER_S) + 1)
+    end_ns = max(SLICES, round(length_s * NS_PER_S) + 1)
     if loop is None:
         slices = simulated(end_ns)
     else:
@@ -279,7 +279,7 @@ def _part(
         )
         for each in slices
     ]
-    length_s = length_s if loop is None else end_ns / _NS_PER_S
+    length_s = length_s if loop is None else end_ns / NS_PER_S
     return _Part(slices, np.array(rows, dtype=np.float64), length_s)
 
 

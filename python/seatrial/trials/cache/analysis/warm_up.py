@@ -11,7 +11,7 @@ import msgspec
 from seatrial.published import Amount, Count, named
 from seatrial.results.cache import CacheRecord
 from seatrial.results.model import Sample
-from seatrial.stats.model import Analysed, CellSummary
+from seatrial.stats.model import AnalysedRun, CellSummary
 from seatrial.study.cell import Cell
 from seatrial.trials.cache.study.workload import L2ARC, RigSpec, rig_of
 
@@ -207,7 +207,7 @@ class RigAnalysis(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[RigRow]
 
 
-def rigs_of(analysed: Analysed) -> RigAnalysis | None:
+def rigs_of(analysed: AnalysedRun) -> RigAnalysis | None:
     """Return the analysis of a run's pools; None if it has none."""
     found: RigAnalysis | None = analysed.analyses.get("cache")
     return found

@@ -324,6 +324,6 @@ def _ssd(reference: str, results: Path) -> tuple[list[int], int]:
 def _next_step(recording: Path, prediction: CachePrediction, output: Output) -> str:
     if not any(each.device_bytes for each in prediction.tiers):
         return f"Try an SSD: `seatrial cache predict {recording} --ssd 0,SIZE`"
-    if output.place is None:
+    if output.path is None:
         return f"See the curves: `seatrial cache predict {recording} --output cache.html`"
     return f"What kind of load it is: `seatrial trace show {recording}`"

@@ -297,7 +297,7 @@ def _workload(options: Mapping[str, Any]) -> Table:
 
 
 def _next_step(found: CacheSweepResult, output: Output, again: str) -> str:
-    if output.place is None:
+    if output.path is None:
         return f"See the curves: `{again}`"
     if not found.checks:
         return "Check it: leave out `--check none`"

@@ -14,8 +14,8 @@ import sys
 
 import msgspec
 
-from seatrial.measure.engine import Occasion
-from seatrial.measure.progress import LiveReading, Silent
+from seatrial.measure.engine import SampleContext
+from seatrial.measure.progress import LiveReading, SilentWatcher
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.trials.io.measure.io import measure_cell
 
@@ -39,7 +39,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-class _Reporting(Silent):
+class _Reporting(SilentWatcher):
     """Writes each reading as a line on stderr."""
 
     def live(self, reading: LiveReading) -> None:
@@ -58,8 +58,8 @@ def main() -> None:
     sys.stdout.write(f"{READY}\n")
     sys.stdout.flush()
     order = msgspec.json.decode(sys.stdin.readline(), type=Order)
-    occasion = Occasion(order.round_number, order.position, _Reporting())
-    sample = measure_cell(order.cell, order.spec, occasion)
+    sample_context = SampleContext(order.round_number, order.position, _Reporting())
+    sample = measure_cell(order.cell, order.spec, sample_context)
     sys.stdout.write(base64.b64encode(msgspec.msgpack.encode(sample)).decode() + "\n")
     sys.stdout.flush()
 

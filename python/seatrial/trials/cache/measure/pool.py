@@ -27,7 +27,8 @@ from seatrial.machine.undoer import Outcome, comes_true
 from seatrial.program import with_root
 from seatrial.trials.cache.measure.arcstats import Counters
 from seatrial.trials.cache.measure.undoing import new_token
-from seatrial.trials.cache.study.workload import MIB, RigSpec
+from seatrial.trials.cache.study.workload import RigSpec
+from seatrial.units import MIB
 
 PROGRAMS: Final = (
     "zfs-fuse",

@@ -18,7 +18,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.measure.engine import measure_spec
-from seatrial.measure.progress import Silent, Watcher
+from seatrial.measure.progress import SilentWatcher, Watcher
 from seatrial.postgres.catalogue import read_catalogue
 from seatrial.postgres.connection import driver_way
 from seatrial.results.model import OperationResult
@@ -435,7 +435,7 @@ def probe(folder: Path, depth_max: int) -> Probed:
     depths = sorted({*(1 << power for power in range(depth_max.bit_length())), depth_max})
     rates, variations = [], []
     for depth in depths:
-        parts = measure_spec(_probe_spec(largest, size_bytes, depth), Silent()).parts
+        parts = measure_spec(_probe_spec(largest, size_bytes, depth), SilentWatcher()).parts
         rates.append(parts["outcome"]["completed"] / parts["duration_s"])
         read = msgspec.convert(parts["operations"]["read"], OperationResult)
         variations.append(_variation(read))

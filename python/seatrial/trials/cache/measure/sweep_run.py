@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -44,8 +43,7 @@ from seatrial.trials.cache.measure.sweep import (
 from seatrial.trials.database.measure.embedded import Embedded
 from seatrial.trials.database.measure.stage import choose_place
 from seatrial.trials.watch.recording import Recording, read
-
-_NS_PER_S: Final = 1e9
+from seatrial.units import NS_PER_S
 
 
 class SweepWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,8 +164,8 @@ def _swept(
 
 
 def _references(recording: Recording, played: Played) -> References:
-    begin_ns = (played.began_unix_s - recording.about.began_at_s) * _NS_PER_S
-    end_ns = begin_ns + (played.counted.at_unix_s - played.began_unix_s) * _NS_PER_S
+    begin_ns = (played.began_unix_s - recording.about.began_at_s) * NS_PER_S
+    end_ns = begin_ns + (played.counted.at_unix_s - played.began_unix_s) * NS_PER_S
     found = references_of(recording, (round(begin_ns), round(end_ns)))
     if found is None or not (found.is_counted & ~found.is_new).any():
         raise TargetError(

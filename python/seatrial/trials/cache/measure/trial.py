@@ -25,7 +25,7 @@ import msgspec
 from seatrial.errors import EngineError, RefusedError, SeatrialError, TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.engine import Occasion
+from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.memory import LIMIT_BYTES_MIN, MemoryGroup, memory_limit, remove_group
 from seatrial.results.cache import CacheForecast, CacheRecord
@@ -132,7 +132,7 @@ class CacheRig:
             self._lock.close()
             self._lock = None
 
-    def measure(self, cell: Cell, occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Measure one cell once.
 
         Raises:
@@ -142,9 +142,9 @@ class CacheRig:
         """
         place = self._folders[cell.target].path / RIG
         place.mkdir(exist_ok=True)
-        seed = _seed(self._plan.study.seed, cell.key, occasion.round_number)
+        seed = _seed(self._plan.study.seed, cell.key, sample_context.round_number)
         with Pool(rig_of(cell), place, self._journal) as pool:
-            return Trial(cell, pool, occasion, self._journal, seed).measure()
+            return Trial(cell, pool, sample_context, self._journal, seed).measure()
 
 
 def _locked() -> socket.socket:
@@ -184,17 +184,17 @@ class Trial:
     Args:
         cell: The cell.
         pool: Its pool, which was built for it.
-        occasion: Round, position and watcher.
+        sample_context: Round, position and watcher.
         journal: Records every change before it is made.
         seed: Of what the clients read.
     """
 
     def __init__(
-        self, cell: Cell, pool: Pool, occasion: Occasion, journal: UndoJournal, seed: int
+        self, cell: Cell, pool: Pool, sample_context: SampleContext, journal: UndoJournal, seed: int
     ) -> None:
         self._cell = cell
         self._pool = pool
-        self._occasion = occasion
+        self._sample_context = sample_context
         self._journal = journal
         self._seed = seed
         self._spec = rig_of(cell)
@@ -279,13 +279,13 @@ class Trial:
         order = Order(
             cell=self._cell,
             spec=self._engine_spec(path, duration_s),
-            round_number=self._occasion.round_number,
-            position=self._occasion.position,
+            round_number=self._sample_context.round_number,
+            position=self._sample_context.position,
         )
         group = self._memory_group()
         try:
             with Clients(self._pool.token, group) as clients:
-                return clients.measure(order, observer, self._occasion.watcher)
+                return clients.measure(order, observer, self._sample_context.watcher)
         finally:
             if group is not None:
                 remove_group(group, self._journal)

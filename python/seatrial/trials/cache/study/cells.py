@@ -14,7 +14,8 @@ from seatrial.study.problems import ConstraintError
 from seatrial.study.schema import Study
 from seatrial.study.units import format_factor, format_size
 from seatrial.study.values import many
-from seatrial.trials.cache.study.workload import L2ARC, MIB, L2arc, RigSpec, rig_of
+from seatrial.trials.cache.study.workload import L2ARC, L2arc, RigSpec, rig_of
+from seatrial.units import MIB
 
 USUAL: Final[Mapping[str, FactorValue]] = {"pool": "striped", "clients": "direct"}
 """Factors that a key and a cell do not name where they have these values."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.cell import Cell
-from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS, Sampled
+from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS, SampledWorkload
 from seatrial.study.values import (
     ONE,
     BlockSizes,
@@ -24,10 +24,10 @@ from seatrial.study.values import (
     Theta,
     Threads,
 )
+from seatrial.units import MIB
 
 L2ARC: Final = "l2arc"
 """The kind of the workload and of its cells."""
-MIB: Final = 1 << 20
 
 Pool = Literal["striped", "raid-z"]
 Clients = Literal["direct", "cached"]
@@ -38,7 +38,7 @@ DiskCount = Annotated[int, Meta(ge=1, le=16)]
 DiskRate = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 
-class L2arc(Sampled, frozen=True, kw_only=True, tag=L2ARC):
+class L2arc(SampledWorkload, frozen=True, kw_only=True, tag=L2ARC):
     """Random reads of one file on ZFS, with and without a cache device (L2ARC).
 
     Each sample builds a pool of its own on loop devices, and removes it again.

@@ -12,8 +12,9 @@ from seatrial._core import Histogram
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import entries_needed, estimate_of_rounds
-from seatrial.stats.timeline import NS_PER_S, is_long_enough
+from seatrial.stats.timeline import is_long_enough
 from seatrial.trials.database.analysis.readings import Round, entries_from
+from seatrial.units import NS_PER_S
 
 RUNNING_COLUMN: Final = "checkpoint_running_share"
 DURING_SHARE_MIN: Final = 0.5

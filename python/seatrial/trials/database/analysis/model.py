@@ -11,7 +11,7 @@ from seatrial.published import named, one_of
 from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, estimate_of_rounds
-from seatrial.stats.model import Analysed
+from seatrial.stats.model import AnalysedRun
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of
 
@@ -179,7 +179,7 @@ class DatabaseAnalysis(msgspec.Struct, frozen=True, kw_only=True):
     sweeps: list[CacheSweep]
 
 
-def database_of(analysed: Analysed) -> DatabaseAnalysis | None:
+def database_of(analysed: AnalysedRun) -> DatabaseAnalysis | None:
     """Return the analysis of a run's database cells; None if it has none."""
     found: DatabaseAnalysis | None = analysed.analyses.get("database")
     return found

@@ -18,7 +18,7 @@ from typing import Final
 from seatrial.results.model import Sample, Series
 from seatrial.stats.estimate import Estimate, variance
 from seatrial.stats.estimates import estimate_of_rounds, t_quantile
-from seatrial.stats.running import Running
+from seatrial.stats.running import RunningPhase
 
 WEIGHTS: Final[Mapping[str, str]] = {
     "device_read_latency_ms": "device_read_per_s",
@@ -38,7 +38,7 @@ class Round:
     """A sample and its running phase."""
 
     sample: Sample
-    phase: Running
+    phase: RunningPhase
 
 
 def entries_from(series: Series, from_s: float) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 from seatrial.trials.database.analysis.cache_sweep import is_of_sweep
 from seatrial.trials.database.analysis.model import CacheSweep, database_of
@@ -46,9 +46,9 @@ class CacheSizeFigures(Figures, frozen=True, kw_only=True, tag="cache_size"):
     others: Annotated[dict[str, float], FLATTENED]
     sweep: Annotated[CacheSweep, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=self.sweep.sentence,
             cause=_cause(self.sweep),
             next=_next(self.sweep),

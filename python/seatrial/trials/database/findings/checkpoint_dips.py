@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import (
     format_cell,
     format_duration_ns,
@@ -76,9 +76,9 @@ class CheckpointDipsFigures(Figures, frozen=True, kw_only=True, tag="checkpoint_
     worst_summary_cell: Annotated[Cell, HIDDEN]
     effect: Annotated[CheckpointEffect, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{_concerned(self.worst_summary_cell, self.cells_count)}: the rate during "
                 f"checkpoints was {format_estimate(self.effect.rate_ratio)} of the rate between "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context
+from seatrial.findings.context import AffectedCells, Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.trials.database.analysis.model import DatabaseCell, ceiling_share, database_of
 
@@ -25,10 +25,10 @@ class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limit
     ceiling_share_max: float
     ceiling_share_allowed: float
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     ceiling_per_s: Annotated[float, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = []
         if self.client_cpu_share_max:
@@ -40,7 +40,7 @@ class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limit
                 f"the rate reached {format_share(self.ceiling_share_max)} of the driver's maximum "
                 f"({format_iops(self.ceiling_per_s)} transactions/s against a null server)"
             )
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concerned}: {' and '.join(reported)}. The rate is a lower bound of what "
                 "the database can do."
@@ -97,7 +97,7 @@ def client_limited(context: Context) -> list[Finding]:
                 ceiling_share_max=of_ceiling_share,
                 ceiling_share_allowed=CEILING_SHARE_MAX,
                 cells_count=len(concerned),
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 ceiling_per_s=ceiling_per_s,
             ),
         )

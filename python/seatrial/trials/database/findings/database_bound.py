@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_plural
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.crashes import is_crash_trial
@@ -117,7 +117,7 @@ class DatabaseBoundFigures(Figures, frozen=True, kw_only=True, tag="database_bou
     typical_next: Annotated[str, HIDDEN]
     others_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         also = (
             f" The same holds for {format_plural(self.others_count, 'other test')} on this target."
@@ -129,7 +129,7 @@ class DatabaseBoundFigures(Figures, frozen=True, kw_only=True, tag="database_bou
                 f" {format_plural(self.others_count, 'other test')} on this target "
                 f"{'is' if self.others_count == 1 else 'are'} also inconclusive."
             )
-        return Words(
+        return FindingText(
             sentence=f"{format_cell(self.cell)}: {self.typical_sentence}{also}",
             cause=EXPLAINED[self.bound].cause,
             next=(f"{self.typical_next}." if self.typical_next else EXPLAINED[self.bound].next),

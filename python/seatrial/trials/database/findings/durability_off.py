@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.trials.database.analysis.model import records_of
 
 
@@ -91,12 +91,12 @@ class DurabilityOffFigures(Figures, frozen=True, kw_only=True, tag="durability_o
     setting: str
     value: str
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     loosened: Annotated[Loosened, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concerned}: {self.setting} is {self.value}. These figures cannot be "
                 "compared with those of a durable server."
@@ -119,7 +119,7 @@ def _finding(
             setting=loosened.setting,
             value=value,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             loosened=loosened,
         ),
     )

@@ -17,7 +17,7 @@ from seatrial.findings.traffic import is_direct, writes_are_flushed
 from seatrial.fingerprint import Fingerprint
 from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_estimate, format_share, format_value
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import records_of
@@ -98,9 +98,9 @@ class FasterThanItTurnsFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     fastest_cell: Annotated[Cell, HIDDEN]
     fastest_iops: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_cell(self.fastest_cell)}: {format_estimate(self.fastest_iops)} in one "
                 f"session, but a disk rotates at most {REVOLUTIONS_PER_S:.0f} times per second. A "
@@ -151,9 +151,9 @@ class FlushesNotSentFigures(Figures, frozen=True, kw_only=True, tag="flushes_not
     worst_cell: Annotated[Cell, HIDDEN]
     worst_iops: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_cell(self.worst_cell)}: only {format_share(self.flushes_share)} of the "
                 f"commits ({format_value(self.worst_iops)}) sent a flush to the device, whose "
@@ -213,9 +213,9 @@ class FlushesAddNothingFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     worst_iops: Annotated[Estimate, HIDDEN]
     write_iops: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_cell(self.worst_cell)}: {format_estimate(self.worst_iops)}, compared "
                 f"with {format_estimate(self.write_iops)} for writes without a flush. A flush "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context
+from seatrial.findings.context import AffectedCells, Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_share
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import DatabaseCell, database_of, specification
@@ -23,10 +23,10 @@ class LockContentionFigures(Figures, frozen=True, kw_only=True, tag="lock_conten
     lock_share_max: float | None
     clients_count: int
     branches_count: int | None
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     worst_cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         waited = (
             f"; lock waits took {format_share(self.lock_share_max)} of the active clients' time "
@@ -34,7 +34,7 @@ class LockContentionFigures(Figures, frozen=True, kw_only=True, tag="lock_conten
             if self.lock_share_max is not None
             else ""
         )
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concerned}: there are more clients than branches (scale), so clients wait "
                 f"for each other's row locks{waited}."
@@ -87,7 +87,7 @@ def lock_contention(context: Context) -> list[Finding]:
                 lock_share_max=share,
                 clients_count=worst.cell.threads,
                 branches_count=spec.load.scale if spec else None,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 worst_cell=worst.cell,
             ),
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.database.analysis.model import records_of
 
@@ -20,14 +20,14 @@ class ObserverMissingFigures(Figures, frozen=True, kw_only=True, tag="observer_m
 
     samples_count: int
     notes: dict[str, int]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     notes_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = list(self.notes)[:NOTES_SHOWN_MAX]
         more = self.notes_count - len(reported)
-        return Words(
+        return FindingText(
             sentence=(
                 f"Monitoring was incomplete in {format_plural(self.samples_count, 'sample')} of "
                 f"{self.concerned}: {'. '.join(reported)}"
@@ -75,7 +75,7 @@ def observer_missing(context: Context) -> list[Finding]:
             figures=ObserverMissingFigures(
                 samples_count=samples,
                 notes=notes,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 notes_count=len(notes),
             ),
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, memory_for_cache_bytes
+from seatrial.findings.context import AffectedCells, Context, memory_for_cache_bytes
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_share, format_size
 from seatrial.trials.database.analysis.model import database_of, specification
 
@@ -28,16 +28,16 @@ class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_
     device_share_max: float
     database_bytes_max: int
     memory_bytes: float | None
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     scale: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         sizes = f" (database: {format_size(self.database_bytes_max)}"
         if self.memory_bytes:
             sizes += f", memory: {format_size(int(self.memory_bytes))}"
         sizes += ")"
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concerned}: {_few(self.device_share_max)} of the blocks that queries "
                 "read came from the device, the rest from memory"
@@ -91,7 +91,7 @@ def reads_from_cache(context: Context) -> list[Finding]:
                 device_share_max=worst_share,
                 database_bytes_max=size_bytes,
                 memory_bytes=memory_bytes,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 scale=scale,
             ),
         )

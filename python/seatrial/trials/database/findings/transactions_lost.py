@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_count, format_plural
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.crashes import (
@@ -66,10 +66,10 @@ class TransactionsLostFigures(Figures, frozen=True, kw_only=True, tag="transacti
     cell: Annotated[Cell, HIDDEN]
     off: Annotated[list[str], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         crashes = format_plural(self.crashes_count, "crash", "crashes")
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_cell(self.cell)}: durability violated in {crashes}: {self.wrong}, of "
                 f"{format_count(self.acknowledged_count)} acknowledged transactions."

@@ -14,7 +14,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Watcher
-from seatrial.measure.recorder import Surroundings
+from seatrial.measure.recorder import SystemCounters
 from seatrial.measure.requests import Request, timeline_of
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.processes import end_server
@@ -32,6 +32,7 @@ from seatrial.trials.database.measure.crash import (
 from seatrial.trials.database.measure.power_cut import require_cuttable
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of
+from seatrial.units import NS_PER_MS
 
 KIND: Final = "crash"
 ENGINE: Final = "ledger"
@@ -39,7 +40,6 @@ OPERATION: Final = "transaction"
 
 CLUSTER_BYTES: Final = 1 << 30
 """A server with its WAL, and a ledger that grows by 100 bytes a transaction."""
-NS_PER_MS: Final = 1_000_000
 
 
 class CrashTrials:
@@ -110,7 +110,7 @@ class CrashTrials:
         if trial is None:
             watcher.stage(f"Creating a server for the crash trial on {cell.target}")
             trial = self._trials[cell.key] = self._trial(cell, round_number)
-        surroundings = Surroundings(trial.place)
+        surroundings = SystemCounters(trial.place)
         crashed = trial.crash(cell.parsed.duration_s, watcher)
         grown = surroundings.grown() if crashed.came_back else {}
         if not crashed.came_back:

@@ -35,13 +35,12 @@ from seatrial.trials.database.measure.pgbench import (
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import run_replay
+from seatrial.units import NS_PER_MS, NS_PER_S
 
 OPERATION: Final = "batch"
 LAST_WORDS: Final = 5
 LAST_WORDS_S: Final = 5.0
 """Time for a batch that exceeds its limit to end by itself."""
-_NS_PER_S: Final = 1_000_000_000
-_NS_PER_MS: Final = 1_000_000
 
 
 def command_of(file: str, endpoints: Endpoints) -> list[str]:
@@ -134,9 +133,9 @@ def _completions(
     ended: Sequence[Ended], options: DriverOptions, deadline: _Deadline, started_unix_s: float
 ) -> Completions:
     """Return how the batches ended: each is one operation, with its real time as response."""
-    good_ns = [round(each.real_s * _NS_PER_S) for each in ended if each.status == 0]
+    good_ns = [round(each.real_s * NS_PER_S) for each in ended if each.status == 0]
     failed = [each for each in ended if each.status != 0]
-    slice_ns = options.slice_ms * _NS_PER_MS
+    slice_ns = options.slice_ms * NS_PER_MS
     slices = [
         Slice(
             index=index,

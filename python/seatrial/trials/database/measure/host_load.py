@@ -21,16 +21,15 @@ import msgspec
 from seatrial.fleet.group import AHEAD_S
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.connection import Address, Secret, connect
 from seatrial.trials.database.measure.drive import drive
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
 from seatrial.trials.database.measure.processes import Crowd
 from seatrial.trials.database.study.workloads import DatabaseSpec
+from seatrial.units import NS_PER_MS, NS_PER_S
 
-NS_PER_MS: Final = 1_000_000
-NS_PER_S: Final = 1_000_000_000
 STEP_NS_MIN: Final = NS_PER_MS
 """A time of day that moved by less against the monotonic clock was slewed, not set."""
 
@@ -128,7 +127,7 @@ class HostLoad:
             start_unix_ns=start_at_ns + ahead_ns,
             crowd=self._crowd,
         )
-        result = drive(self._kind, spec, endpoints, options, Silent())
+        result = drive(self._kind, spec, endpoints, options, SilentWatcher())
         step_ns = _wall_ahead_ns() - ahead_ns
         if abs(step_ns) >= STEP_NS_MIN:
             note = f"The time of day was set by {step_ns / 1e9:+.3f} s while pgbench ran."

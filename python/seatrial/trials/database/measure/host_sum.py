@@ -9,17 +9,15 @@ that all hosts have. The first slice has all that ended before the start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
-from seatrial.fleet.merge import NS_PER_S, HostSample, Merged, merge
+from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
 from seatrial.results.model import Outcome, Timeline
 from seatrial.trials.database.measure.driver_result import Completions, DriverResult
 from seatrial.trials.database.measure.host_load import Part
-
-NS_PER_MS: Final = 1_000_000
+from seatrial.units import NS_PER_MS, NS_PER_S
 
 
 class HostAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-NS_PER_S = 1e9
-NS_PER_MS = 1e6
+from seatrial.units import NS_PER_MS, NS_PER_S
 
 
 class Change(NamedTuple):

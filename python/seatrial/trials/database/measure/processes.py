@@ -17,6 +17,7 @@ import msgspec
 
 from seatrial.interrupts import uninterrupted
 from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.units import NS_PER_S
 
 LISTEN_S: Final = 0.1
 THREADS_EVERY_S: Final = 0.5
@@ -25,7 +26,6 @@ LINES_MAX: Final = 200
 OUTPUT_BYTES_MAX: Final = 1 << 20
 """Bytes kept from the end of stdout."""
 _READ_BYTES: Final = 1 << 16
-_NS_PER_S: Final = 1_000_000_000
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _USER_FIELD, _SYSTEM_FIELD = 11, 12  # of what follows the name in a stat file; see proc(5)
 
@@ -269,7 +269,7 @@ def _used_s(task: str) -> float | None:
     """
     spent = (LIVE.text(f"{task}/schedstat") or "").split()
     if spent:
-        return int(spent[0]) / _NS_PER_S
+        return int(spent[0]) / NS_PER_S
     fields = (LIVE.text(f"{task}/stat") or "").rpartition(")")[2].split()
     if len(fields) <= _SYSTEM_FIELD:
         return None

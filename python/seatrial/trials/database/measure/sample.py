@@ -16,7 +16,7 @@ import msgspec
 from seatrial.errors import SeatrialError
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
-from seatrial.measure.recorder import Surroundings
+from seatrial.measure.recorder import SystemCounters
 from seatrial.postgres.page_cache import cached_bytes
 from seatrial.results.model import DatabaseRecord, Sample, Series, Stall
 from seatrial.study.cell import Cell
@@ -28,6 +28,7 @@ from seatrial.trials.database.measure.observe import Observed, Observer
 from seatrial.trials.database.measure.ready import Ready
 from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
+from seatrial.units import NS_PER_S
 
 STOLEN_SHARE_MIN: Final = 0.5
 """Share of every processor during a stall that the hypervisor must have taken to be its cause."""
@@ -108,7 +109,6 @@ _REASON: Final = {
     "script": "timed from start to end, as a shell's time does",
 }
 _CHECKPOINTS: Final = ("checkpoints_timed", "checkpoints_requested")
-NS_PER_S: Final = 1e9
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ def measured(
             databases=[address.dbname for address in ready.endpoints.addresses],
         )
         with background:
-            surroundings = Surroundings(ready.place)
+            surroundings = SystemCounters(ready.place)
             observer.start()
             try:
                 result = drive(cell.kind, spec, ready.endpoints, options, watcher)

@@ -25,6 +25,7 @@ from seatrial.postgres.connection import Address, Secret, connect, parse_url
 from seatrial.results.replay import ReplayRecord, ReplayServerQuery
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.observe_server import Record
+from seatrial.units import NS_PER_MS
 
 if TYPE_CHECKING:
     import psycopg
@@ -165,7 +166,6 @@ COLUMNS: Final = (
 TAKEN: Final = "snapshot_at"
 ELSEWHERE: Final = "postgres"
 """The database in which extensions are often installed."""
-_NS_PER_MS: Final = 1e6
 
 _SCHEMA: Final = """
     SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid =
@@ -392,7 +392,7 @@ def _query(fingerprint: str, own: Mapping[str, float | None]) -> ReplayServerQue
     return ReplayServerQuery(
         fingerprint=fingerprint,
         calls=whole("calls"),
-        exec_ns=whole("exec_ns", _NS_PER_MS),
+        exec_ns=whole("exec_ns", NS_PER_MS),
         blocks_hit=whole("blocks_hit"),
         blocks_read=whole("blocks_read"),
         wal_bytes=whole("wal_bytes"),

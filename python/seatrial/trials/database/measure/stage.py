@@ -23,8 +23,8 @@ from seatrial.errors import SeatrialError, StudyError, TargetError
 from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.background import Background, Nothing
-from seatrial.measure.engine import Occasion
+from seatrial.measure.background import Background, NoBackground
+from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.cluster import SocketFolder, make_own_socket_folder
 from seatrial.postgres.row_content import load_content
@@ -247,12 +247,12 @@ class Databases:
         workloads = [each for each in self._plan.study.workloads if each.label in own]
         return all(isinstance(each, OnDatabase) and each.optional for each in workloads)
 
-    def measure(self, cell: Cell, occasion: Occasion) -> Sample:
+    def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Measure one cell once.
 
         Args:
             cell: A database cell.
-            occasion: Round, position, watcher and background activity.
+            sample_context: Round, position, watcher and background activity.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -261,8 +261,8 @@ class Databases:
             KeyboardInterrupt: when the user ended it before any result.
             SeatrialError: when the server does not start or dies, or the driver fails.
         """
-        round_number, position = occasion.round_number, occasion.position
-        watcher, background = occasion.watcher, occasion.background
+        round_number, position = sample_context.round_number, sample_context.position
+        watcher, background = sample_context.watcher, sample_context.background
         if cell.kind == crash_sample.KIND:
             return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
@@ -280,7 +280,7 @@ class Databases:
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
             parts = measured(
-                ready, cell, spec, options, watcher, background=background or Nothing()
+                ready, cell, spec, options, watcher, background=background or NoBackground()
             )
             if background and cell.parsed.fail:
                 parts = _after_failure(parts, ready, cell, background)

@@ -17,7 +17,7 @@ import msgspec
 
 from seatrial.errors import StudyError, TargetError
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.progress import Silent, Watcher
+from seatrial.measure.progress import SilentWatcher, Watcher
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.connection import names_database, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
@@ -168,7 +168,7 @@ class StandingDatabase:
         written = rows_written(self._way_to("")) if is_copied else None
         with self._database(is_copied=is_copied) as endpoints:
             if spec.load.migrate:
-                migrate(spec.load, endpoints, self._target.label, Silent())
+                migrate(spec.load, endpoints, self._target.label, SilentWatcher())
             restored = "template" if is_copied else "restore" if replay.restore else ""
             cloned_s = time.monotonic() - began_s if restored else 0.0
             start = msgspec.structs.replace(

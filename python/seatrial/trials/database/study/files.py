@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from seatrial.study.files import Finder
-from seatrial.study.sampled import Sampled
+from seatrial.study.files import FileLookup
+from seatrial.study.sampled import SampledWorkload
 from seatrial.trials.database.study.workloads import (
     BUILTIN_SCRIPTS,
     Batch,
@@ -22,7 +22,7 @@ SQL_SUFFIX: Final = ".sql"
 """By it a batch's file is known to be SQL; any other is a program."""
 
 
-def with_database_files(workload: Sampled, files: Finder) -> Sampled:
+def with_database_files(workload: SampledWorkload, files: FileLookup) -> SampledWorkload:
     """Return a workload of a database with every file that it names as a path from the root.
 
     Raises:
@@ -46,7 +46,7 @@ def with_database_files(workload: Sampled, files: Finder) -> Sampled:
     return msgspec.structs.replace(workload, **changes)
 
 
-def _with_trace(workload: Replay, files: Finder) -> Replay:
+def _with_trace(workload: Replay, files: FileLookup) -> Replay:
     """Return a replay with its trace, what is loaded before it, and migrations, from the root."""
     changes = {"trace": files.found_or_named(workload.trace, "trace")}
     if workload.compare_rows:
@@ -61,7 +61,7 @@ def _with_trace(workload: Replay, files: Finder) -> Replay:
     return msgspec.structs.replace(workload, **changes, schema=schema)
 
 
-def _with_migration(schema: SchemaVariant, files: Finder, nth: int) -> SchemaVariant:
+def _with_migration(schema: SchemaVariant, files: FileLookup, nth: int) -> SchemaVariant:
     if not schema.migrate:
         return schema
     migrate = files.found(schema.migrate, "schema", nth, "migrate")
@@ -73,14 +73,14 @@ def is_archive_folder(path: Path) -> bool:
     return (path / "toc.dat").is_file()
 
 
-def _scripts(workload: Pgbench, files: Finder) -> str | list[str]:
+def _scripts(workload: Pgbench, files: FileLookup) -> str | list[str]:
     """Return the scripts, those that are files as paths; a name of pgbench's own goes first."""
     if isinstance(workload.scripts, str):
         return _script(workload.scripts, files, "scripts")
     return [_script(script, files, "scripts", nth) for nth, script in enumerate(workload.scripts)]
 
 
-def _script(script: str, files: Finder, *key: str | int) -> str:
+def _script(script: str, files: FileLookup, *key: str | int) -> str:
     if script in BUILTIN_SCRIPTS:
         return script
     return files.found(script, *key, or_else=BUILTIN_SCRIPTS)

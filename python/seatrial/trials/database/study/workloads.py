@@ -12,7 +12,7 @@ from msgspec import Meta, field
 
 from seatrial import _core
 from seatrial.study.cell import Cell
-from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS, Sampled
+from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS, SampledWorkload
 from seatrial.study.values import (
     ONE,
     Counts,
@@ -64,7 +64,7 @@ IdsChoices = Ids | Annotated[list[Ids], ONE]
 Settings = dict[str, SettingValue | Annotated[list[SettingValue], ONE]]
 
 
-class OnDatabase(Sampled, frozen=True, kw_only=True):
+class OnDatabase(SampledWorkload, frozen=True, kw_only=True):
     """What the kinds have that a database serves.
 
     Attributes:

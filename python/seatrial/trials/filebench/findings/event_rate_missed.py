@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_share
 from seatrial.trials.filebench.analysis import events_of
 
@@ -19,12 +19,12 @@ class EventRateMissedFigures(Figures, frozen=True, kw_only=True, tag="event_rate
 
     due_per_s: float
     taken_per_s: float
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         share = format_share(self.taken_per_s / self.due_per_s)
-        return Words(
+        return FindingText(
             sentence=f"{self.concerned} took {share} of its events: {self.taken_per_s:,.0f} of "
             f"{self.due_per_s:,.0f} per second.",
             cause="The storage or the processors could not keep up with the rate of the workload "
@@ -58,7 +58,7 @@ def event_rate_missed(context: Context) -> list[Finding]:
             severity="warning",
             cells=identities(concerned),
             figures=EventRateMissedFigures(
-                due_per_s=due, taken_per_s=taken, concerned=context.concerned(concerned)
+                due_per_s=due, taken_per_s=taken, concerned=context.affected_cells(concerned)
             ),
         )
     ]

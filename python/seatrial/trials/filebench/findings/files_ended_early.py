@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimates import counted
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.study.units import format_seconds
 
@@ -23,21 +23,21 @@ class FilesEndedEarlyFigures(Figures, frozen=True, kw_only=True, tag="files_ende
     samples_count: int
     out_of_files_count: int
     duration_s_min: float
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         after = format_seconds(self.duration_s_min)
         ended = format_plural(self.samples_count, "sample")
         if self.out_of_files_count:
-            return Words(
+            return FindingText(
                 sentence=f"{ended} of {self.concerned} ran out of files, the first after {after}.",
                 cause="A thread found no file to open, create or delete, as the set is too small "
                 "for the duration",
                 next="Use more files (--set nfiles=NUMBER) or a shorter --seconds; where the "
                 "workload is to end so, say so in its file: set mode quit firstdone",
             )
-        return Words(
+        return FindingText(
             sentence=f"{ended} of {self.concerned} reached the limit of written bytes, the first "
             f"after {after}.",
             cause="A sample ends when it has written as much as the plan allows",
@@ -72,7 +72,7 @@ def files_ended_early(context: Context) -> list[Finding]:
                 samples_count=len(early),
                 out_of_files_count=sum(OUT_OF_FILES in each.counters for each in early),
                 duration_s_min=min(each.duration_s for each in early),
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
             ),
         )
     ]

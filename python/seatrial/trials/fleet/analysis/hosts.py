@@ -8,7 +8,7 @@ import msgspec
 
 from seatrial.fingerprint import Fingerprint
 from seatrial.published import AS_KEPT, Amount, Count, one_of
-from seatrial.results.fleet import ClockOffset, Reach, Throughput
+from seatrial.results.fleet import ClockOffset, Reachability, Throughput
 from seatrial.stats.model import Finding
 
 
@@ -40,7 +40,7 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     load_per_cpu: Amount
     clock: ClockOffset | None
-    reached: list[Reach]
+    reached: list[Reachability]
     to_head: Throughput | None
     obstacle: str
     fingerprint: Annotated[Fingerprint, AS_KEPT]

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from seatrial.cli.options import Measuring, changing_options, complete_studies, measuring_options
+from seatrial.cli.options import (
+    MeasureOptions,
+    changing_options,
+    complete_studies,
+    measuring_options,
+)
 
 if TYPE_CHECKING:
     from seatrial.fleet.lab import FleetLab, LabRequest
@@ -87,7 +92,7 @@ def lab(
     loss_percent: float,
     faults: list[tuple[str, int, float]],
     resume: bool,
-    measuring: Measuring,
+    measuring: MeasureOptions,
     **changes: object,
 ) -> int:
     """Measure STUDY, which has [hosts], on one machine: each host is a set of namespaces.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.rule import from_hosts
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_ns
 from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
@@ -19,16 +19,16 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
     bound_ns: int | None
     wall_offset_ns: int | None
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         if self.bound_ns is None:
-            return Words(
+            return FindingText(
                 sentence=f"The clock of {self.host} could not be read.",
                 cause="A firewall drops connections between the hosts on free ports.",
                 next="Open the ports above 1024 between the hosts (docs/fleet.md).",
             )
         if self.bound_ns > BOUND_NS_MAX:
-            return Words(
+            return FindingText(
                 sentence=f"The clock of {self.host} is known to "
                 f"{format_duration_ns(self.bound_ns)} only, so starts may be up to "
                 f"{format_duration_ns(2 * self.bound_ns)} apart.",
@@ -36,7 +36,7 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
                 next="Use hosts of one network, and measure when they are idle.",
             )
         ahead = "ahead of" if (self.wall_offset_ns or 0) > 0 else "behind"
-        return Words(
+        return FindingText(
             sentence=f"The time of day of {self.host} is "
             f"{format_duration_ns(abs(self.wall_offset_ns or 0))} {ahead} ours.",
             cause="It has no time service, or one that does not work. Samples are not affected: "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.rule import from_hosts
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s
 from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
@@ -23,10 +23,10 @@ class HostAbsentFigures(Figures, frozen=True, kw_only=True, tag="host_absent"):
     waited_s: float
     detail: str
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         detail = f": {self.detail.rstrip('.')}" if self.detail else ""
-        return Words(
+        return FindingText(
             sentence=f"{self.host} takes no part ({self.how} after "
             f"{format_duration_s(self.waited_s)}){detail}.",
             cause=f"{_CAUSES[self.how]}.",

@@ -7,7 +7,7 @@ from typing import Final
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.results.fleet import HostRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_ns
 
 DRIFT_SHARE_MAX: Final = 500e-6
@@ -23,11 +23,11 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
     round: int
     is_time_of_day: bool = False
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         way = "ahead" if self.change_ns > 0 else "back"
         if self.is_time_of_day:
-            return Words(
+            return FindingText(
                 sentence=f"The time of day of {self.host} was set {way} by "
                 f"{format_duration_ns(abs(self.change_ns))} against ours (± "
                 f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",
@@ -35,7 +35,7 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
                 next="Figures are by the monotonic clocks and remain valid; times of day in logs "
                 "of that host do not match.",
             )
-        return Words(
+        return FindingText(
             sentence=f"The monotonic clock of {self.host} went {way} by "
             f"{format_duration_ns(abs(self.change_ns))} against ours (± "
             f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",

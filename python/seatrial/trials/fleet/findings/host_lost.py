@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_duration_s
 from seatrial.study.cell import Cell
 
@@ -37,10 +37,10 @@ class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
     detail: str
     cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         detail = f" ({self.detail})" if self.detail else ""
-        return Words(
+        return FindingText(
             sentence=f"{self.host} {_HOW[self.how]}{detail} in round {self.round + 1} of "
             f"{format_cell(self.cell)}, noticed {format_duration_s(self.noticed_s)} after the "
             f"start; the sample is the sum of {self.left_hosts} of {self.planned_hosts} hosts and "

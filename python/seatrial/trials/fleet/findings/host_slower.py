@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.fleet import FleetRecord
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_share
 
 SHARE_MAX: Final = 0.8
@@ -24,14 +24,14 @@ class HostSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_slower"):
     host: str
     share_of_median: float
     cpu_share: float
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         cause = "Its network, its mount options or its drive are slower than those of the others."
         if self.cpu_share >= CPU_SHARE_MIN:
             cause = f"Its processors are at their limit ({format_share(self.cpu_share)} busy)."
-        return Words(
+        return FindingText(
             sentence=f"{self.host} did {format_share(self.share_of_median)} of what the median "
             f"host did in {self.concerned}.",
             cause=cause,
@@ -70,7 +70,7 @@ def host_slower(context: Context) -> list[Finding]:
                 host=name,
                 share_of_median=min(share for _, share, _ in found),
                 cpu_share=max(cpu_share for _, _, cpu_share in found),
-                concerned=context.concerned([summary for summary, _, _ in found]),
+                concerned=context.affected_cells([summary for summary, _, _ in found]),
             ),
         )
         for name, found in slow.items()

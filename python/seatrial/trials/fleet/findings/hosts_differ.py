@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from seatrial.findings.rule import from_hosts
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 from seatrial.trials.fleet.analysis.hosts import FleetFacts, HostFacts
 
@@ -19,12 +19,12 @@ class HostsDifferFigures(Figures, frozen=True, kw_only=True, tag="hosts_differ")
     what: str
     values: dict[str, str]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         counts = Counter(self.values.values())
         usual = counts.most_common(1)[0][0]
         others = [f"{host} has {value}" for host, value in self.values.items() if value != usual]
-        return Words(
+        return FindingText(
             sentence=f"The hosts differ in {self.what}: {'; '.join(others)}; the others {usual}.",
             cause="They were installed or bought at different times.",
             next=f"Bring all hosts to the same {self.what}, or leave those out that differ; a "

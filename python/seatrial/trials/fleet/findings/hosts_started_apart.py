@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_ns
 
 SKEW_NS_MAX: Final = 5_000_000
@@ -21,11 +21,11 @@ class HostsStartedApartFigures(Figures, frozen=True, kw_only=True, tag="hosts_st
     last_host: str
     samples_count: int
     of_samples_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"In {self.samples_count} of {self.of_samples_count} samples the hosts "
             f"started up to {format_duration_ns(self.skew_ns_max)} apart (± "
             f"{format_duration_ns(self.skew_bound_ns)}), {self.last_host} the last.",
@@ -73,7 +73,7 @@ def hosts_started_apart(context: Context) -> list[Finding]:
                 last_host=max(worst.hosts, key=lambda host: host.started_ns).name,
                 samples_count=len(apart),
                 of_samples_count=len(several),
-                concerned=context.concerned(cells),
+                concerned=context.affected_cells(cells),
             ),
         )
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from seatrial.findings.rule import from_hosts
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_rate_bytes
 from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
@@ -21,15 +21,15 @@ class HostLinkSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_link_s
     bytes_per_s_p50: float
     obstacle: str
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         if self.obstacle:
-            return Words(
+            return FindingText(
                 sentence=f"{self.host} has no connection to the first host: {self.obstacle}.",
                 cause="A firewall drops connections between the hosts on free ports.",
                 next="Open the ports above 1024 between the hosts (docs/fleet.md).",
             )
-        return Words(
+        return FindingText(
             sentence=f"The link of {self.host} carried {format_rate_bytes(self.bytes_per_s)}, "
             f"that of the median host {format_rate_bytes(self.bytes_per_s_p50)}.",
             cause="Its link has a lower speed, is shared, or loses packets.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.rule import from_hosts
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
 
@@ -13,9 +13,9 @@ class NoProcessorLeftFigures(Figures, frozen=True, kw_only=True, tag="no_process
     hosts: list[str]
     cpus: int
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"Ray may use all {self.cpus} processors of {', '.join(self.hosts)}.",
             cause="`ray start` counts them all, and its daemons then wait for our threads; it "
             "declares hosts dead whose daemons do not answer.",

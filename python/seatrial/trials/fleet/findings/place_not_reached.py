@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.rule import from_hosts
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p")
@@ -16,9 +16,9 @@ class PlaceNotReachedFigures(Figures, frozen=True, kw_only=True, tag="place_not_
     hosts: list[str]
     obstacle: str
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{', '.join(self.hosts)} cannot use {self.place}: {self.obstacle}.",
             cause="It is not mounted there, its server refuses the host, or a firewall is between.",
             next="Mount it on every host with the same options, or open the server's port.",
@@ -64,10 +64,10 @@ class MountsDifferFigures(Figures, frozen=True, kw_only=True, tag="mounts_differ
     place: str
     mounts: dict[str, str]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         seen = "; ".join(f"{host}: {mount}" for host, mount in self.mounts.items())
-        return Words(
+        return FindingText(
             sentence=f"{self.place} is mounted differently: {seen}.",
             cause="The hosts have other entries in fstab, or mounted it at different times.",
             next="Mount it with the same source and options on every host.",

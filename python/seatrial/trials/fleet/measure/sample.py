@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from seatrial.fleet.merge import NS_PER_S, HostSample, Merged, merge
+from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.engine import SampleParts
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
 from seatrial.results.model import Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
 from seatrial.study.hosts import cell_without
+from seatrial.units import NS_PER_S
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from seatrial.errors import PartialResult, TargetError
 from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, group_of_hosts, nobody_left
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
-from seatrial.measure.recorder import Surroundings
+from seatrial.measure.recorder import SystemCounters
 from seatrial.measure.stage import Stage, StageRequest
 from seatrial.results.fleet import ClockOffset
 from seatrial.results.model import Sample
@@ -176,7 +176,7 @@ class FleetStage(Stage):
             raise _ended_early(lost)
         clocks = {name: each for name, each in before.items() if isinstance(each, ClockOffset)}
         place = self.path(cell.target, self.plan.files[0].name) if self._shared else None
-        surroundings = Surroundings(place)
+        surroundings = SystemCounters(place)
         start_ns = time.monotonic_ns() + int(AHEAD_S * 1e9)
         instants = {name: start_ns + each.offset_ns for name, each in clocks.items()}
         answers = self._run(cell, spec, hosts, instants, round_number)

@@ -9,7 +9,7 @@ import click
 
 from seatrial.cli.options import (
     Mapped,
-    Measuring,
+    MeasureOptions,
     engine_option,
     measuring_options,
     model_option,
@@ -118,7 +118,9 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
 @model_option
 @click.option("--seed", type=int, help="Seed of addresses and data.")
 @measuring_options
-def command(*, target: str, model: Path | None, measuring: Measuring, **options: object) -> int:
+def command(
+    *, target: str, model: Path | None, measuring: MeasureOptions, **options: object
+) -> int:
     """Run one workload on TARGET: a directory, file or block device, `null`, or `simulated`.
 
     In a directory, a trial file is created, filled and removed. Existing files and devices are not

@@ -9,7 +9,7 @@ import click
 
 from seatrial import _core
 from seatrial.cli.options import (
-    Measuring,
+    MeasureOptions,
     command_line,
     measuring_options,
     model_option,
@@ -110,7 +110,7 @@ def _over_provisioning(
 @click.option("--seed", type=int, help="Seed of addresses and data.")
 @measuring_options
 def command(
-    *, target: str, model: Path | None, discard: bool, measuring: Measuring, **options: object
+    *, target: str, model: Path | None, discard: bool, measuring: MeasureOptions, **options: object
 ) -> int:
     """Precondition TARGET to steady state (SNIA PTS) and verify it; shows the cost first.
 
@@ -146,7 +146,7 @@ def planned(place: Mapped, options: Mapped) -> tuple[Plan, Cost]:
         StudyError: if an option is wrong.
         TargetError: if the target does not exist.
     """
-    from seatrial.cli.places import targets_info, with_absolute_paths  # noqa: PLC0415
+    from seatrial.cli.targets import targets_info, with_absolute_paths  # noqa: PLC0415
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for --help
     from seatrial.study.load import study_from_options  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415
@@ -234,7 +234,7 @@ def _show(cost: Cost, *, as_json: bool) -> None:
         click.echo(cost_text(cost))
 
 
-def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool) -> int:
+def _conditioned(plan: Plan, cost: Cost, measuring: MeasureOptions, *, discards: bool) -> int:
     """Print the cost, precondition, verify, report; return the exit code."""
     from seatrial.cli.outcome import measure_and_report  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415

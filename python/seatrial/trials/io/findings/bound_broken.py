@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities, is_of_a_device
+from seatrial.findings.context import AffectedCells, Context, identities, is_of_a_device
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_estimate, format_rate_bytes, format_share
 from seatrial.trials.io.bounds import Broken, broken_bound
 
@@ -77,15 +77,15 @@ class BoundBrokenFigures(Figures, frozen=True, kw_only=True, tag="bound_broken")
     bandwidth_low_bytes_per_s: float | None
     excess_share: float
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     rate: Annotated[Estimate, HIDDEN]
     bound_words: Annotated[str, HIDDEN]
     bound_detail: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         significant = "" if self.bandwidth_low_bytes_per_s is None else "at least "
-        return Words(
+        return FindingText(
             sentence=(
                 f"The rate of {self.concerned} (up to {format_estimate(self.rate)}) exceeds the "
                 f"bandwidth of the path to the target by {significant}"
@@ -119,7 +119,7 @@ def _of_bound(
             bandwidth_low_bytes_per_s=rate.low,
             excess_share=excess_share,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             rate=rate,
             bound_words=bound.words,
             bound_detail=bound.detail,

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, estimate_of_rounds
-from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.steady.phases import levels_of
 from seatrial.stats.timeline import is_long_enough, median, series_of
 from seatrial.stats.wording import format_duration_s, format_estimate, format_iops
@@ -307,11 +307,11 @@ class BurstCreditFigures(Figures, frozen=True, kw_only=True, tag="burst_credit")
     recovers: bool
     spent_amount: Annotated[float, HIDDEN]
     credit_base: Annotated[Estimate, HIDDEN]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The target drops to a base rate of {format_estimate(self.credit_base)} after "
                 f"{format_iops(self.spent_amount)} "
@@ -348,6 +348,6 @@ def _finding(context: Context, credit: Credit) -> Finding:
             recovers=credit.recovers,
             spent_amount=spent_amount,
             credit_base=credit.base,
-            concerned=context.concerned(credit.witnesses),
+            concerned=context.affected_cells(credit.witnesses),
         ),
     )

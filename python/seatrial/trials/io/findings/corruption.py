@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.model import Corruption
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 
 EXAMPLES_MAX = 8
@@ -30,12 +30,12 @@ class CorruptionFigures(Figures, frozen=True, kw_only=True, tag="corruption"):
     checked_blocks_count: int
     kinds: dict[str, int]
     examples: list[dict[str, object]]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     first_bytes: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_plural(self.corrupt_blocks_count, 'block')} of "
                 f"{self.checked_blocks_count:,} failed verification in "
@@ -96,7 +96,7 @@ def corruption(context: Context) -> list[Finding]:
                 checked_blocks_count=checked,
                 kinds=kinds,
                 examples=[_example(example) for example in examples[:EXAMPLES_MAX]],
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 first_bytes=first_bytes,
             ),
         )

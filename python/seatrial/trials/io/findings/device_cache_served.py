@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Annotated
 
 from seatrial.findings.context import (
-    Concerned,
+    AffectedCells,
     Context,
     identities,
     is_of_a_device,
@@ -22,7 +22,7 @@ from seatrial.findings.traffic import (
 )
 from seatrial.published import HIDDEN
 from seatrial.stats.estimates import paired_ratio
-from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.wording import (
     format_estimate,
     format_plural,
@@ -105,14 +105,14 @@ class AboveLinksFigures(
     link_bytes_per_s: float
     link_source: str
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     rate: Annotated[Estimate, HIDDEN]
     bound_words: Annotated[str, HIDDEN]
     bound_detail: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"A cache served {self.concerned}: up to {format_estimate(self.rate)}, but "
                 f"{self.bound_words} at {format_rate_bytes(self.link_bytes_per_s, 0)} "
@@ -149,7 +149,7 @@ def _above_links(
             link_bytes_per_s=bound.bytes_per_s,
             link_source=bound.source,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             rate=rate,
             bound_words=bound.words,
             bound_detail=bound.detail,
@@ -166,12 +166,12 @@ class HeldByControllerFigures(
     cache_source: str
     span_bytes_min: int
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     cache_words: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concerned} may be served by a cache: {self.cache_words} "
                 f"({format_size(self.cache_bytes)}) can hold "
@@ -207,7 +207,7 @@ def _held_by_controller(context: Context, plausible: list[CellSummary]) -> Findi
             cache_source=cache.source,
             span_bytes_min=span,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             cache_words=cache.words,
         ),
     )
@@ -221,11 +221,11 @@ class DeviceIdleFigures(
     device_read_share_min: float
     device_read_share_allowed: float
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"Most direct reads of {self.concerned} did not reach the device: it delivered "
                 f"only {format_share(self.device_read_share_min)} of the bytes."
@@ -262,7 +262,7 @@ def _device_idle(context: Context, direct: list[CellSummary]) -> Finding | None:
             device_read_share_min=share_min,
             device_read_share_allowed=DEVICE_SHARE_MIN,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
         ),
     )
 
@@ -280,9 +280,9 @@ class SmallFileFigures(
     pairs_count: int
     most: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The small file ({format_size(self.small_bytes)}) is up to "
                 f"{format_estimate(self.most)} as fast as the large one "

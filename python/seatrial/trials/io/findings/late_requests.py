@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from seatrial.findings.context import (
-    Concerned,
+    AffectedCells,
     Context,
     identities,
     response_times,
@@ -14,7 +14,7 @@ from seatrial.findings.context import (
 )
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_duration_ns, format_plural, format_share
 from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
@@ -57,12 +57,12 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
     response_p99_ns: int
     service_p99_ns: int
     rate_per_s: float | None
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     worst: Annotated[Lateness, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{_opening(self.concerned, self.worst)}: {_reported(self.worst)}.",
             cause=(
                 "The target could not keep up with the schedule, throughout or after a stall. A "
@@ -120,7 +120,7 @@ def late_requests(context: Context) -> list[Finding]:
                 response_p99_ns=worst.response_ns,
                 service_p99_ns=worst.service_ns,
                 rate_per_s=worst.rate_per_s,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 worst=worst,
             ),
         )
@@ -138,7 +138,7 @@ def _lateness(summary: CellSummary) -> Lateness:
     )
 
 
-def _opening(concerned: Concerned, worst: Lateness) -> str:
+def _opening(concerned: AffectedCells, worst: Lateness) -> str:
     opening = f"The target could not keep up with the schedule in {concerned}"
     if concerned.count == 1:
         return opening

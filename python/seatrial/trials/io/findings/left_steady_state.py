@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.findings.rules.temperature import temperature
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.steady.phases import Phase, SteadyState
 from seatrial.stats.wording import (
     format_cell,
@@ -22,9 +22,9 @@ from seatrial.stats.wording import (
 from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
 from seatrial.trials.io.findings.burst_credit import burst_credit
+from seatrial.units import MIB
 
 WRITING = ("write", "commit", "copy")
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
     over: Literal["timeline"] | Literal["rounds"]
     likely: str
     others: Annotated[dict[str, float], FLATTENED]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     worst_summary_cell: Annotated[Cell, HIDDEN]
     worst_before_rate: Annotated[Estimate, HIDDEN]
     worst_after_rate: Annotated[Estimate, HIDDEN]
@@ -72,11 +72,11 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
     is_database: Annotated[bool, HIDDEN]
     command: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         ending = "and then recovered" if self.returned else "and did not recover"
         over = "over its rounds" if self.over == "rounds" else "within a sample"
-        return Words(
+        return FindingText(
             sentence=(
                 f"The rate dropped from a steady level in {self.concerned}; worst: "
                 f"{format_cell(self.worst_summary_cell)}, {self.worst_operation}s fell from "
@@ -139,7 +139,7 @@ def left_steady_state(context: Context) -> list[Finding]:
                 over=worst.state.over,
                 likely=likely,
                 others=cache,
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 worst_summary_cell=worst.summary.cell,
                 worst_before_rate=worst.before.rate,
                 worst_after_rate=worst.after.rate,

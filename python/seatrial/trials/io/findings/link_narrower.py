@@ -8,7 +8,7 @@ from seatrial.findings.context import device_name, smart_of
 from seatrial.findings.rule import from_fingerprint
 from seatrial.fingerprint import Device, Fingerprint, PcieLink, PciePath
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_rate_bytes, format_share
 
 ROUNDING_SHARE = 0.01
@@ -72,9 +72,9 @@ class PcieNarrowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="l
     at: Annotated[str, HIDDEN]
     reason: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.device_label} supports PCIe {self.own_link}, but its path to the CPU has a "
                 f"{self.narrowest_link} link{self.at}: at most "
@@ -193,10 +193,10 @@ class SataSlowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="lin
     lowered: Annotated[bool, HIDDEN]
     drive_max_gb_s: Annotated[float | None, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         ends = "its port supports" if self.drive_max_gb_s is None else "both ends support"
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.device_label} runs at SATA {self.sata_link_gb_s:g} Gb/s, but {ends} "
                 f"{self.sata_link_max_gb_s:g} Gb/s: {format_share(self.lost_share)} less."

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Annotated, Literal
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.wording import format_cell, format_share, format_value
 from seatrial.study.cell import Cell
@@ -89,13 +89,13 @@ class NotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
     first: Annotated[Estimate, HIDDEN]
     last: Annotated[Estimate, HIDDEN]
     is_whole_run: Annotated[bool, HIDDEN]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         where = "most of the run" if self.is_whole_run else f"{self.concerned}"
         among = "rounds" if self.over == "rounds" else "parts of a sample"
-        return Words(
+        return FindingText(
             sentence=(
                 f"Steady state was not reached in {where}: {self.worst_operation}s of "
                 f"{self.worst_cell} "
@@ -137,7 +137,7 @@ def _finding(
             first=first,
             last=last,
             is_whole_run=is_whole_run,
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
         ),
     )
 
@@ -152,14 +152,14 @@ class DatabaseNotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_stea
     first_phase_per_s: float
     last_phase_per_s: float
     over: Literal["timeline"] | Literal["rounds"]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     summary_cell: Annotated[Cell, HIDDEN]
     first: Annotated[Estimate, HIDDEN]
     last: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"Steady state was not reached in {self.concerned}: "
                 f"{format_cell(self.summary_cell)} "
@@ -195,7 +195,7 @@ def _of_databases(
             first_phase_per_s=worst.phases[0].rate.value,
             last_phase_per_s=worst.phases[-1].rate.value,
             over=worst.over,
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             summary_cell=summary.cell,
             first=first,
             last=last,

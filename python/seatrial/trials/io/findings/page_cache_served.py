@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from seatrial.findings.context import (
-    Concerned,
+    AffectedCells,
     Context,
     identities,
     is_of_a_device,
@@ -23,7 +23,7 @@ from seatrial.findings.traffic import (
     writes_are_flushed,
 )
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import (
     format_estimate,
     format_plural,
@@ -96,10 +96,10 @@ class ReadsCachedFigures(
     span_bytes_max: int
     memory_bytes: float | None
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     above: Annotated[Broken | None, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = _path_words(self.above)
         if self.device_read_share_min is not None:
@@ -111,7 +111,7 @@ class ReadsCachedFigures(
                 f"file size {format_size(self.span_bytes_max)}, memory "
                 f"{format_size(int(self.memory_bytes))}"
             )
-        return Words(
+        return FindingText(
             sentence=(
                 f"The page cache served the reads of {self.concerned}: {'; '.join(reported)}."
             ),
@@ -143,7 +143,7 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
             span_bytes_max=span,
             memory_bytes=memory_bytes,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             above=above,
         ),
     )
@@ -190,16 +190,16 @@ class WritesCachedFigures(
 
     device_write_share_min: float | None
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     above: Annotated[Broken | None, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = _path_words(self.above)
         if self.device_write_share_min is not None:
             least = format_share(self.device_write_share_min)
             reported.append(f"only {least} of the bytes had reached the device at the end")
-        return Words(
+        return FindingText(
             sentence=(
                 f"The page cache absorbed the writes of {self.concerned}: {'; '.join(reported)}."
             ),
@@ -227,7 +227,7 @@ def _writes(context: Context, buffered: list[CellSummary]) -> Finding | None:
         figures=WritesCachedFigures(
             device_write_share_min=least_share,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             above=above,
         ),
     )

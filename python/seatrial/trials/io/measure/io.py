@@ -9,22 +9,22 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.measure.background import Nothing
+from seatrial.measure.background import NoBackground
 from seatrial.measure.descriptors import DescriptorNeed
-from seatrial.measure.engine import Occasion, measure_spec
-from seatrial.measure.recorder import Surroundings
+from seatrial.measure.engine import SampleContext, measure_spec
+from seatrial.measure.recorder import SystemCounters
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 
 
-def measure_cell(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+def measure_cell(cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
     """Measure one cell once.
 
     Args:
         cell: The cell.
         spec: The complete specification for the engine (docs/engine.md), with paths, seed and
             duration.
-        occasion: Round and position, watcher, and background activity.
+        sample_context: Round and position, watcher, and background activity.
 
     Returns:
         The sample, not stored yet; its status is ``interrupted`` if the user stopped it.
@@ -35,16 +35,16 @@ def measure_cell(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sam
     """
     path = spec["target"].get("path")
     place = Path(path) if path else None
-    with occasion.background or Nothing():
-        surroundings = Surroundings(place)
-        measured = measure_spec(spec, occasion.watcher, occasion.opened)
+    with sample_context.background or NoBackground():
+        surroundings = SystemCounters(place)
+        measured = measure_spec(spec, sample_context.watcher, sample_context.opened)
         grown = surroundings.grown()
     parts = measured.parts
     return msgspec.convert(
         {
             "cell": cell,
-            "round": occasion.round_number,
-            "position": occasion.position,
+            "round": sample_context.round_number,
+            "position": sample_context.position,
             "started_at": parts["started_unix_s"],
             "duration_s": parts["duration_s"],
             "status": "interrupted" if measured.interrupted else parts["status"],

@@ -15,7 +15,7 @@ import msgspec
 from seatrial.errors import TargetError
 from seatrial.fingerprint import Health
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Interrupted, Recorder, RoundsEnd
+from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Interrupted, Recorder, RoundsResult
 from seatrial.published import FLATTENED, Amount, Count, one_of
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.results.model import Sample
@@ -90,7 +90,7 @@ class Conditioning:
         self._rates_per_s: dict[str, list[float]] = {}
         self.is_steady = False
 
-    def __call__(self, recorder: Recorder) -> RoundsEnd:
+    def __call__(self, recorder: Recorder) -> RoundsResult:
         """Fill, then test for steady state; an interrupt discards the cell in flight.
 
         Raises:
@@ -98,10 +98,10 @@ class Conditioning:
         """
         try:
             self._fill(recorder)
-            return RoundsEnd(status=COMPLETE, reason=self._prove(recorder))
+            return RoundsResult(status=COMPLETE, reason=self._prove(recorder))
         except (Interrupted, KeyboardInterrupt):
             reason = "Interrupted: the target is only partially preconditioned, not verified."
-            return RoundsEnd(status=INTERRUPTED, reason=reason)
+            return RoundsResult(status=INTERRUPTED, reason=reason)
 
     def _fill(self, recorder: Recorder) -> None:
         plan = recorder.plan

@@ -8,7 +8,7 @@ from typing import Final
 from seatrial.study.cell import NAME, NAME_RULE
 from seatrial.study.check import default_of, twice
 from seatrial.study.problems import ConstraintError, suggestion
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import CLASSIC, AccessLine, AccessSpecification, Study
 from seatrial.study.selection import labels_of
 from seatrial.study.values import many, only
@@ -238,7 +238,7 @@ def writes_trial_file(workload: WorkloadBase) -> bool:
     return True
 
 
-def alone(workload: Sampled) -> str:
+def alone(workload: SampledWorkload) -> str:
     """Return why a workload cannot be measured by several hosts; empty where it can."""
     if workload.kind in ("fill", "copy"):
         return f"a {workload.kind} is made once"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from seatrial.errors import AlignmentError, DirectError, StudyError
 from seatrial.study.cell import Cell
@@ -12,8 +11,7 @@ from seatrial.study.plan import misaligned, writes
 from seatrial.study.spec import Spec
 from seatrial.study.units import format_size
 from seatrial.trials.io.study.workloads import WorkloadBase
-
-SECTOR_BYTES: Final = 512  # verifiable data are distinguished by sectors
+from seatrial.units import SECTOR_BYTES
 
 
 def is_possible(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> bool:
@@ -46,6 +44,7 @@ def _granules(spec: Spec, target: PlannedTarget) -> Iterator[tuple[int, str]]:
     if spec.target.direct:
         yield target.logical_block_bytes, "a size or position past the page cache"
     if spec.data.kind == "verifiable":
+        # Verifiable data differs from sector to sector.
         yield SECTOR_BYTES, "a size or position of verifiable data"
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 import msgspec
 from msgspec import Meta, field
 
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import SampledWorkload
 from seatrial.study.values import (
     ONE,
     Arrivals,
@@ -36,14 +36,13 @@ from seatrial.study.values import (
     Size,
     Thetas,
 )
+from seatrial.units import KIB, MIB
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
 WHOLE_SWEEP: Final = tuple(512 << step for step in range(14))  # 512 B to 4 MiB, as bm-flash does
 ARTICLE_THREADS: Final = (1, 10, 40)  # the three columns of bm-flash
 
 
-class WorkloadBase(Sampled, frozen=True, kw_only=True):
+class WorkloadBase(SampledWorkload, frozen=True, kw_only=True):
     """What the kinds have whose requests the engine makes itself.
 
     Attributes:
@@ -70,7 +69,7 @@ class WorkloadBase(Sampled, frozen=True, kw_only=True):
     iopoll: bool = False
 
     def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
-        """Return the workload with what the command line changes of it (``Sampled``)."""
+        """Return the workload with what the command line changes of it (``SampledWorkload``)."""
         changed = super().with_options(seconds, buffered=buffered, full=full)
         return msgspec.structs.replace(changed, direct=False) if buffered else changed
 
@@ -191,7 +190,7 @@ class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
         return not self.adaptive
 
     def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
-        """Return the matrix with what the command line changes of it (``Sampled``)."""
+        """Return the matrix with what the command line changes of it (``SampledWorkload``)."""
         changed = super().with_options(seconds, buffered=buffered, full=full)
         if not full:
             return changed

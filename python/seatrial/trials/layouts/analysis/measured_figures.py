@@ -22,6 +22,7 @@ from seatrial.trials.layouts.analysis.model import (
     is_breaking_summary,
     variant_of,
 )
+from seatrial.units import GIB, NS_PER_S
 
 SIZES_MIN: Final = 3
 """With fewer block sizes there is no figure."""
@@ -30,8 +31,6 @@ TITLES: Final[Mapping[Quantity, str]] = {
     "bandwidth": "Random bandwidth against block size and threads",
     "iops": "Random requests per second against block size and threads",
 }
-_GIB: Final = 1 << 30
-_NS_PER_S: Final = 1e9
 
 Identity = Mapping[str, FactorValue]
 
@@ -131,9 +130,7 @@ def _time_of_gib(bandwidth: Estimate) -> Estimate:
     """Return the time to copy one GiB (ns), since the files of layouts differ in size."""
     unit = UNITS["copy_time"]
     return (
-        bandwidth.inverse(_GIB * _NS_PER_S, unit)
-        if bandwidth.value
-        else bandwidth.scaled(0.0, unit)
+        bandwidth.inverse(GIB * NS_PER_S, unit) if bandwidth.value else bandwidth.scaled(0.0, unit)
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from seatrial.published import Count, named
 from seatrial.results.model import LayoutRecord
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Analysed, CellSummary, is_breaking, is_broken
+from seatrial.stats.model import AnalysedRun, CellSummary, is_breaking, is_broken
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.layouts.layout import LayoutSpec
 
@@ -434,7 +434,7 @@ class LayoutAnalysis(msgspec.Struct, frozen=True, kw_only=True):
     figures: list[MeasuredFigure]
 
 
-def layouts_of(analysed: Analysed) -> LayoutAnalysis | None:
+def layouts_of(analysed: AnalysedRun) -> LayoutAnalysis | None:
     """Return the analysis of a run's layouts; None where it has none."""
     found: LayoutAnalysis | None = analysed.analyses.get("layouts")
     return found

@@ -28,7 +28,7 @@ from seatrial.stats.compare.ratio import (
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, rate_unit
 from seatrial.stats.model import CellSummary
-from seatrial.stats.running import Running, running, running_from
+from seatrial.stats.running import RunningPhase, running, running_from
 from seatrial.stats.wording import format_plural, format_size, operation_words
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.layouts.analysis.accounting import accounting
@@ -63,7 +63,7 @@ class LayoutCells:
                 self.variants[variant.target] = variant
                 own = self.by_target.setdefault(variant.target, {})
                 own[summary.cell.key_without_target] = summary
-        self._phases: dict[int, Running] = {}
+        self._phases: dict[int, RunningPhase] = {}
 
     def common(self, a: str, b: str, operation: str) -> list[str]:
         """Return the keys of cells of one operation that two targets have in common."""
@@ -101,7 +101,7 @@ class LayoutCells:
             resolution_share=min(1.0, 0.5 / completed_mean) if completed_mean else 0.0,
         )
 
-    def _phase(self, sample: Sample) -> Running:
+    def _phase(self, sample: Sample) -> RunningPhase:
         if id(sample) not in self._phases:
             self._phases[id(sample)] = running(sample)
         return self._phases[id(sample)]

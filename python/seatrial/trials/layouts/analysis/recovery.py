@@ -20,7 +20,7 @@ from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, half_w
 from seatrial.stats.estimates import counted, entries_needed, estimate_of_rounds, rate_unit
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import start_up_steps
-from seatrial.stats.timeline import NS_PER_S, SLICES_MIN, is_long_enough, slice_counts
+from seatrial.stats.timeline import SLICES_MIN, is_long_enough, slice_counts
 from seatrial.stats.wording import format_duration_s
 from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.sampled import REBUILD_LIMIT
@@ -34,6 +34,7 @@ from seatrial.trials.layouts.analysis.model import (
     layout_of,
     variant,
 )
+from seatrial.units import NS_PER_S
 
 FAULTS: Final = (
     *("failed", "bad_sectors", "rotten", "faltering", "dropping_writes"),

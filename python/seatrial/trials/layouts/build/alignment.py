@@ -22,10 +22,10 @@ from seatrial.study.units import format_size
 from seatrial.trials.layouts.build import filesystems, md_array, volume_group
 from seatrial.trials.layouts.build.backend import Built
 from seatrial.trials.layouts.build.running import attempt
+from seatrial.units import KIB, SECTOR_BYTES
 
 PAGE_BYTES: Final = 4096
 """Assumed minimum write of a flash drive, whatever its reported sector size."""
-_SECTOR_BYTES: Final = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
     """
     spec = built.spec
     stripes = filesystems.stripes_of(spec)
-    unit_bytes = stripes.unit_kib * filesystems.KIB
+    unit_bytes = stripes.unit_kib * KIB
     devices = {path: _node(path, tree) for path in built.construction.devices}
     reported = {
         path: tree.integer(f"{node.directory}/queue/optimal_io_size") or 0
@@ -125,7 +125,7 @@ def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
         unit_bytes=unit_bytes,
         width_bytes=unit_bytes * stripes.count if unit_bytes else 0,
         reported_units={path: size_bytes for path, size_bytes in reported.items() if size_bytes},
-        leg_width_bytes=spec.chunk_kib * filesystems.KIB * data if over_lvm and data > 1 else 0,
+        leg_width_bytes=spec.chunk_kib * KIB * data if over_lvm and data > 1 else 0,
         extent_starts=volume_group.pe_starts_bytes(built.name, legs) if over_lvm else {},
         filesystems=tuple(_filesystems(built)),
     )
@@ -232,7 +232,7 @@ def _drives(built: Built, tree: SystemTree) -> Iterator[tuple[str, DriveGeometry
             path,
             DriveGeometry(
                 physical_bytes=tree.integer(f"{below.directory}/queue/physical_block_size")
-                or _SECTOR_BYTES,
+                or SECTOR_BYTES,
                 start_bytes=sectors_bytes(tree, f"{node.directory}/start") or 0,
                 shift_bytes=tree.integer(f"{node.directory}/alignment_offset") or 0,
                 data_offset_bytes=offsets.get(node.name),

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.undoer import Undoer
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 
 COMMAND_PATIENCE_S: Final = 300.0
 
@@ -113,7 +113,7 @@ class Built:
 
     spec: LayoutSpec
     name: str
-    assigned: Assigned
+    assigned: DriveRoles
     construction: Construction
     folders: tuple[str, ...] = ()
     entries: list[int] = field(default_factory=list)
@@ -178,7 +178,7 @@ class Backend(ABC):
         return ""
 
     @abstractmethod
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return how a variant is built; nothing is changed, and no root is needed.
 
         Args:

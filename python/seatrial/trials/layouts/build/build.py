@@ -22,7 +22,7 @@ from seatrial.machine.sysblock import device_size_bytes
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.undoer import Outcome
 from seatrial.published import Count
-from seatrial.study.layouts.layout import Assigned, DriveInfo, LayoutSpec, assigned
+from seatrial.study.layouts.layout import DriveInfo, DriveRoles, LayoutSpec, assigned
 from seatrial.study.layouts.targets import usable_bytes
 from seatrial.trials.layouts.build import filesystems, registry, tuning
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction, Step
@@ -40,7 +40,7 @@ _POLL_S: Final = 0.1
 _REPORT_EVERY_S: Final = 1.0
 
 
-def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
+def commands_of(spec: LayoutSpec, assigned: DriveRoles, name: str) -> list[str]:
     """Return the shell commands that a build would run; nothing is changed.
 
     Args:
@@ -73,7 +73,7 @@ def commands_of(spec: LayoutSpec, assigned: Assigned, name: str) -> list[str]:
     return [*wrapping, *(str(step) for step in steps)]
 
 
-def build(spec: LayoutSpec, assigned: Assigned, name: str, journal: UndoJournal) -> Built:
+def build(spec: LayoutSpec, assigned: DriveRoles, name: str, journal: UndoJournal) -> Built:
     """Build an array with its file systems; its first synchronisation continues (``wait_synced``).
 
     A build that fails or is interrupted is undone.
@@ -204,7 +204,7 @@ def built_bytes(built: Built) -> int:
     return min((device_size_bytes(device) for device in built.construction.devices), default=0)
 
 
-def _construction(spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+def _construction(spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
     """Return how a variant is built: its array, and a cache device in front of it."""
     return with_cache(spec, assigned, name, backend_of(spec.backend).plan(spec, assigned, name))
 
@@ -256,7 +256,7 @@ def _filesystem_mounts(
 
 
 def _filesystem_steps(
-    spec: LayoutSpec, assigned: Assigned, name: str, device: str, folder: str
+    spec: LayoutSpec, assigned: DriveRoles, name: str, device: str, folder: str
 ) -> list[Step]:
     bare = device in assigned.used
     return [
@@ -325,7 +325,7 @@ class VariantPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     spec: LayoutSpec
-    assigned: Assigned | None
+    assigned: DriveRoles | None
     holds_bytes: Count | None
     survives: str
     commands: list[str]
@@ -374,7 +374,7 @@ def _obstacle(spec: LayoutSpec) -> str:
     return ""
 
 
-def _commands(spec: LayoutSpec, roles: Assigned) -> list[str]:
+def _commands(spec: LayoutSpec, roles: DriveRoles) -> list[str]:
     try:
         registry.check(spec)
         return commands_of(spec, roles, array_name(PLANNED_RUN, 1))

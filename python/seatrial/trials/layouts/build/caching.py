@@ -16,12 +16,12 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from seatrial.errors import TargetError
-from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undoer import Undoer
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import caches as _folder
 from seatrial.trials.layouts.build.backend import Built, Construction, Program, Step
+from seatrial.units import SECTOR_BYTES
 
 CacheCounts = dict[str, float]
 """Counters and gauges of a cache device, by their names in ``COUNTERS`` and ``GAUGES``."""
@@ -150,7 +150,7 @@ def cache_of(spec: LayoutSpec) -> CacheDevice | None:
 
 
 def with_cache(
-    spec: LayoutSpec, assigned: Assigned, name: str, construction: Construction
+    spec: LayoutSpec, assigned: DriveRoles, name: str, construction: Construction
 ) -> Construction:
     """Return how a variant is built with its cache device, if it has one."""
     kind = cache_of(spec)

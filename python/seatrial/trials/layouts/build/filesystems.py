@@ -18,9 +18,8 @@ from seatrial.study.units import format_size
 from seatrial.trials.layouts.build.backend import Program, Step
 from seatrial.trials.layouts.build.names import LABEL_MAX, identity, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
+from seatrial.units import KIB, MIB
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
 BLOCK_BYTES: Final = 4096
 _MKFS_PATIENCE_S: Final = 1800.0
 _XFS_FEW_GROUPS: Final = 4

@@ -15,9 +15,9 @@ from seatrial.machine.fingerprint.tree import LIVE, program_path
 from seatrial.machine.sysblock import BlockNode, node_by_name
 from seatrial.machine.undoer import Result, Undoer, failed, foreign, gone, undone
 from seatrial.machine.uses import uses_of_device
+from seatrial.units import SECTOR_BYTES
 
 NAME_PREFIX: Final = "seatrial-"
-SECTOR_BYTES: Final = 512
 _ALONE: Final = ("--noudevsync", "--noudevrules")
 
 

@@ -29,10 +29,10 @@ from seatrial.trials.layouts.build.failing import responds
 from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
+from seatrial.units import SECTOR_BYTES
 
 _OFFSET_BYTES: Final = 4096
 _LENGTH_BYTES: Final = 4096
-_SECTOR_BYTES: Final = 512
 _MAGIC: Final = 0xA92B4EFC
 _HEAD: Final = struct.Struct("<4I16s")
 """Magic number, major version, features, padding, the array's UUID."""
@@ -55,7 +55,7 @@ def array_uuid(device: str) -> str:
         return ""
     magic, major, _features, _padding, uuid = _HEAD.unpack_from(block)
     (own_sector,) = _OWN_SECTOR.unpack_from(block, _OWN_SECTOR_AT)
-    is_valid = magic == _MAGIC and major == 1 and own_sector * _SECTOR_BYTES == _OFFSET_BYTES
+    is_valid = magic == _MAGIC and major == 1 and own_sector * SECTOR_BYTES == _OFFSET_BYTES
     return uuid.hex() if is_valid else ""
 
 

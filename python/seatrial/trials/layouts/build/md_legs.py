@@ -6,7 +6,7 @@ from typing import Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.undoer import comes_true
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import md_array
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Step
 from seatrial.trials.layouts.build.failing import fail_drive, responds
@@ -19,7 +19,9 @@ def leg_name(name: str, leg: int) -> str:
     return f"{name}-leg{leg}"
 
 
-def create_steps(spec: LayoutSpec, assigned: Assigned, name: str, devices: list[str]) -> list[Step]:
+def create_steps(
+    spec: LayoutSpec, assigned: DriveRoles, name: str, devices: list[str]
+) -> list[Step]:
     """Return the steps that create the legs of a variant, one a node of ``devices``."""
     steps = []
     for leg, device in enumerate(devices, start=1):

@@ -18,7 +18,7 @@ from seatrial.machine.guard import inspect
 from seatrial.machine.marker import new_run_id
 from seatrial.machine.undo import Kept, UndoJournal, Undone, kept_journals
 from seatrial.published import Amount
-from seatrial.study.layouts.layout import Assigned, Drives, LayoutSpec, assigned
+from seatrial.study.layouts.layout import DriveRoles, Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Built
@@ -51,7 +51,7 @@ class StandingLayout(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     name: str
     spec: LayoutSpec
-    assigned: Assigned
+    assigned: DriveRoles
     folders: list[str]
     devices: list[str]
     commands: list[str]

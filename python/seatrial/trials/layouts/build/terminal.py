@@ -9,7 +9,7 @@ from seatrial import program
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.stats.wording import format_duration_s, format_plural, format_size, moment
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.study.layouts.text import layout_text
 from seatrial.trials.layouts.build.build import VariantPlan
 from seatrial.trials.layouts.build.standing import StandingLayout
@@ -89,7 +89,7 @@ def standing_text(standing: StandingLayout) -> str:
     return _facts_text([(name, text) for name, text in facts if text])
 
 
-def _roles(roles: Assigned) -> Iterator[tuple[str, str]]:
+def _roles(roles: DriveRoles) -> Iterator[tuple[str, str]]:
     for number, leg in enumerate(roles.legs, start=1):
         yield (f"leg {number}" if len(roles.legs) > 1 else "drives"), " ".join(leg)
         if spares := roles.spares[number - 1]:

@@ -14,7 +14,7 @@ from seatrial.machine.fingerprint.layers import selected
 from seatrial.machine.fingerprint.mounts import btrfs_folder
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.sysblock import BlockNode, node_by_number
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.backend import Construction, Step
 
 _STACK_DEPTH_MAX = 16
@@ -33,7 +33,7 @@ def setting_step(path: str, value: str, *, old: str) -> Step:
     )
 
 
-def scheduler_steps(spec: LayoutSpec, assigned: Assigned, tree: SystemTree = LIVE) -> list[Step]:
+def scheduler_steps(spec: LayoutSpec, assigned: DriveRoles, tree: SystemTree = LIVE) -> list[Step]:
     """Return the steps that set the scheduler of a variant's drives; none unless requested.
 
     A drive that does not exist yet gets a step for ``--plan`` to show.
@@ -67,7 +67,7 @@ def scheduler_steps(spec: LayoutSpec, assigned: Assigned, tree: SystemTree = LIV
 
 
 def read_ahead_steps(
-    spec: LayoutSpec, assigned: Assigned, construction: Construction, tree: SystemTree = LIVE
+    spec: LayoutSpec, assigned: DriveRoles, construction: Construction, tree: SystemTree = LIVE
 ) -> list[Step]:
     """Return the steps that set the read-ahead of an array, or of each exposed leg.
 
@@ -93,7 +93,7 @@ def _queue(device: str, tree: SystemTree) -> str:
     return f"{node_by_number(number, tree).disk().directory}/queue"
 
 
-def _of_filesystem(spec: LayoutSpec, assigned: Assigned, tree: SystemTree) -> str:
+def _of_filesystem(spec: LayoutSpec, assigned: DriveRoles, tree: SystemTree) -> str:
     """Return the folder of settings of a file system that is the array itself."""
     if spec.backend != "btrfs":
         raise TargetError(

@@ -22,10 +22,9 @@ from seatrial.machine.fingerprint.medium import number_text
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.sysblock import node_by_name, node_by_number
 from seatrial.machine.undo import UndoJournal
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.mapper import (
     NAME_PREFIX,
-    SECTOR_BYTES,
     make,
     mapped_name,
     mapper_obstacle,
@@ -33,6 +32,7 @@ from seatrial.trials.layouts.build.mapper import (
     reload,
     reload_over_below,
 )
+from seatrial.units import SECTOR_BYTES
 
 BLOCK_BYTES: Final = 4096
 """A failing sector: the physical block size of current drives."""
@@ -129,7 +129,7 @@ def _layers(spec: LayoutSpec, delay_ms: float, sectors: int | str) -> Iterator[t
         yield "delay", _delay_table("{below}", sectors, delay_ms)
 
 
-def with_wrappers(assigned: Assigned, wrapping: Mapping[str, str]) -> Assigned:
+def with_wrappers(assigned: DriveRoles, wrapping: Mapping[str, str]) -> DriveRoles:
     """Return the roles with the wrapped drives instead of the bare ones."""
     if not wrapping:
         return assigned

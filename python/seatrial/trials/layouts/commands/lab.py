@@ -25,7 +25,7 @@ import msgspec
 
 from seatrial import errors, interrupts
 from seatrial.cli.options import (
-    Measuring,
+    MeasureOptions,
     changing_options,
     command_line,
     complete_studies,
@@ -105,7 +105,7 @@ def command(
     machine: Choice,
     memory: int,
     resume: bool,
-    measuring: Measuring,
+    measuring: MeasureOptions,
     **changes: object,
 ) -> int:
     """Measure the layouts of STUDY in a virtual machine, without root or hardware.
@@ -130,7 +130,7 @@ for option in command.params:
         option.hidden = True  # it is refused, with the reason
 
 
-def _require_supported(file: str | None, measuring: Measuring) -> str:
+def _require_supported(file: str | None, measuring: MeasureOptions) -> str:
     from seatrial.cli.live import refuse_live  # noqa: PLC0415 - not for --help
 
     if measuring.destroy:
@@ -201,9 +201,9 @@ def _set_up(choice: Choice) -> None:
 
 
 def _measure(
-    study: Study, choice: Choice, memory_bytes: int, measuring: Measuring, *, resume: bool
+    study: Study, choice: Choice, memory_bytes: int, measuring: MeasureOptions, *, resume: bool
 ) -> int:
-    from seatrial.cli.outcome import tell  # noqa: PLC0415 - loads the analysis
+    from seatrial.cli.outcome import print_outcome  # noqa: PLC0415 - loads the analysis
     from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.lab.session import machines  # noqa: PLC0415
 
@@ -225,7 +225,7 @@ def _measure(
     run, reason = measure_in_lab(request)
     with ResultsFile.open(measuring.results, read_only=True) as store:
         samples = store.samples(run.id)
-    return tell(
+    return print_outcome(
         run,
         samples,
         reason,
@@ -472,7 +472,7 @@ def unfinished(plan: Plan, results: Path) -> str:
     """
     count, _size_bytes = parse_drives(plan.study.drives.lab)
     with ResultsFile.open(results) as store:
-        run = store.find_resumable(plan.plan_hash, [each.place for each in plan.study.targets])
+        run = store.find_resumable(plan.plan_hash, [each.location for each in plan.study.targets])
     if run is None or not is_of_lab(run) or len(run.study["drives"]["devices"]) != count:
         raise UsageError(
             seen=f"{results} has no unfinished run of this plan in the lab",

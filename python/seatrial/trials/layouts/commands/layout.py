@@ -173,7 +173,7 @@ def _require_one_of(name: str | None, all_of_them: bool) -> None:
 
 def _study(file: str, devices: str, loop: str, loop_dir: str) -> Study:
     """Return a study with the drives of the command line instead of its own."""
-    from seatrial.cli.places import with_absolute_paths  # noqa: PLC0415 - not for --help
+    from seatrial.cli.targets import with_absolute_paths  # noqa: PLC0415 - not for --help
     from seatrial.study.load import load_study  # noqa: PLC0415
     from seatrial.study.override import override  # noqa: PLC0415
 
@@ -185,7 +185,7 @@ def _study(file: str, devices: str, loop: str, loop_dir: str) -> Study:
 
 def _variants(study: Study, label: str | None) -> list[VariantPlan]:
     """Return the variants of a study, or the one of a label."""
-    from seatrial.cli.places import drives_info  # noqa: PLC0415
+    from seatrial.cli.targets import drives_info  # noqa: PLC0415
     from seatrial.study.layouts.targets import drives_of  # noqa: PLC0415
     from seatrial.study.selection import all_variants  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_size
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 
@@ -22,9 +22,9 @@ class ArrayFailedFigures(Figures, frozen=True, kw_only=True, tag="array_failed")
     faults: list[str]
     first: Annotated[Recovery, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"The array failed in {format_plural(self.samples_count, 'sample')} "
                 f"({self.first.variant.target}: {'; '.join(self.faults)}): {_lost(self.first)}; "

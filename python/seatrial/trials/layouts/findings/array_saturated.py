@@ -9,7 +9,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.fastest import NO_GAIN_RATIO
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_identity, format_plural
 from seatrial.study.cell import FactorValue
 from seatrial.trials.layouts.analysis.model import ArraySaturation, SweepSeries, layouts_of
@@ -54,13 +54,13 @@ class ArraySaturatedFigures(Figures, frozen=True, kw_only=True, tag="array_satur
     series_cell: Annotated[dict[str, str | int | float | bool], HIDDEN]
     reached_sentence: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         others = ""
         if self.series_count > 1:
             count = format_plural(self.series_count - 1, "other series", "other series")
             others = f" The same in {count}."
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.series_name}, {format_identity(self.series_cell)}: "
                 f"{self.reached_sentence}{others}"

@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell
 from seatrial.study.layouts.layout import FILESYSTEMS
 from seatrial.trials.layouts.analysis.figures import checked_words, lost_words
@@ -50,9 +50,9 @@ class DataLostFigures(Figures, frozen=True, kw_only=True, tag="data_lost"):
     faults: list[str]
     recovery: Annotated[Recovery, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_cell(self.recovery.cell)} {lost_words(self.recovery)}, of "
                 f"{checked_words(self.recovery)}, "

@@ -10,7 +10,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.verdict import ratio_words
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.model import LayoutRatio, layouts_of
 from seatrial.trials.layouts.analysis.sweep import word
@@ -60,13 +60,13 @@ class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_diff
     ordered: Annotated[list[LayoutRatio], HIDDEN]
     ordered_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
         more = self.ordered_count - PAIRS_SHOWN_MAX
         rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""
         factor = "in their options" if self.factor == "layout" else f"only in {_named(self.factor)}"
-        return Words(
+        return FindingText(
             sentence=(
                 f"Layouts that differ {factor} have different rates, "
                 f"{word(self.factor, self.value_b)} compared with "

@@ -12,10 +12,10 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Run
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.figures import RATE
-from seatrial.stats.compare.model import Comparison, Entrant, Side
+from seatrial.stats.compare.model import Comparison, Side, SideSamples
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural, format_size
 
 
@@ -33,9 +33,9 @@ class LegImbalanceFigures(Figures, frozen=True, kw_only=True, tag="leg_imbalance
     a_target: Annotated[str, HIDDEN]
     total_cells: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.slower_target} is slower than {self.fast_target}, although both are "
                 f"{_equality_text(self.drives_a, self.drives_b)}: the rate of {self.b_target} is "
@@ -149,9 +149,9 @@ def _have_common_cell(context: Context, labels: Sequence[str]) -> bool:
     return bool(set.intersection(*keys))
 
 
-def _entrant(context: Context, label: str) -> Entrant:
+def _entrant(context: Context, label: str) -> SideSamples:
     own = [sample for sample in context.samples if sample.cell.target == label]
-    return Entrant(side=Side(name=label, run=context.run, target=label), samples=own)
+    return SideSamples(side=Side(name=label, run=context.run, target=label), samples=own)
 
 
 def _drives(before: Fingerprint, label: str) -> list[Device]:

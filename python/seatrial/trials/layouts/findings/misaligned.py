@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.model import variant_of
 
@@ -41,14 +41,14 @@ class MisalignedFigures(Figures, frozen=True, kw_only=True, tag="misaligned"):
     reason: str
     layouts_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         named = (
             self.layouts[0]
             if self.layouts_count == 1
             else format_plural(self.layouts_count, "layout")
         )
-        return Words(
+        return FindingText(
             sentence=f"{named}: {self.reason.rstrip('.')}.",
             cause=(
                 "A misaligned request accesses two chunks or two stripes instead of one, and "

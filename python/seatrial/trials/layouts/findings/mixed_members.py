@@ -10,7 +10,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.fingerprint import Device
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_estimate, format_plural, format_size
 from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.accounting import LEG
@@ -69,9 +69,9 @@ class SlowMemberFigures(Figures, frozen=True, kw_only=True, tag="mixed_members")
     ratio: Annotated[Estimate | None, HIDDEN]
     each_cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.drive} ({self.member_role} of {self.each_variant_label}) is slower than "
                 "the other members: its busy time for the same work was "
@@ -141,9 +141,9 @@ class UnequalMembersFigures(Figures, frozen=True, kw_only=True, tag="mixed_membe
     drives: list[str]
     kinds_count: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.layout} has {format_plural(self.kinds_count, 'kind')} of drives: "
                 f"{', '.join(self.drives)}."

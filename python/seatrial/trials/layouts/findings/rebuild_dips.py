@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import (
     format_cell,
     format_duration_s,
@@ -51,9 +51,9 @@ class RebuildDipsFigures(Figures, frozen=True, kw_only=True, tag="rebuild_dips")
     worst: Annotated[Recovery, HIDDEN]
     phase_figures: Annotated[PhaseFigures, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=_sentence(self.worst, self.phase_figures, self.cells_count),
             cause=_CAUSES[self.phase],
             next=(

@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_duration_s, format_plural, format_share
 from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.model import layouts_of
@@ -22,7 +22,7 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
     rebuild_limit_kib_per_s: int | None
     first_cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         done = (
             f" ({format_share(self.done_share)} complete when the load ended)"
@@ -30,7 +30,7 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
             else ""
         )
         lasted = f" after {format_duration_s(self.open_s_max)}" if self.open_s_max else ""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_plural(self.rebuilds_count, 'rebuild')} did not finish{lasted} in "
                 f"{format_cell(self.first_cell)}{done}: the time without redundancy is longer than "

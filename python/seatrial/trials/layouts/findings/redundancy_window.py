@@ -7,15 +7,15 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 from seatrial.trials.layouts.analysis.figures import window_words
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
+from seatrial.units import NS_PER_S
 
 YEARLY_SHARE: Final = 0.01
 """Assumed annual failure rate of drives; published rates of fleets are about this."""
 _YEAR_S: Final = 365.25 * 86_400
-_NS_PER_S: Final = 1e9
 
 
 @from_samples(rank=340, section="Layouts", sees_faults=True)
@@ -45,7 +45,7 @@ def redundancy_window(context: Context) -> list[Finding]:
 
 
 def _window_s(recovery: Recovery) -> float:
-    closed_s = recovery.window.value / _NS_PER_S if recovery.window else 0.0
+    closed_s = recovery.window.value / NS_PER_S if recovery.window else 0.0
     return max(closed_s, recovery.window_open_s or 0.0)
 
 
@@ -61,9 +61,9 @@ class RedundancyWindowFigures(Figures, frozen=True, kw_only=True, tag="redundanc
     target: Annotated[str, HIDDEN]
     recovery: Annotated[Recovery, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.target} was without redundancy for {window_words(self.recovery)}: in this "
                 f"time one more failure among {_left(self.other_drives_count)} "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
+from seatrial.units import SECTOR_BYTES
 
-SECTOR_BYTES: Final = 512
 CORRUPTING: Final = ("rotten", "dropping_writes")
 
 
@@ -52,13 +52,13 @@ class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismat
 
     mismatch_blocks_count: int
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     is_injected: Annotated[bool, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         what = "the injected corruption" if self.is_injected else "inconsistent copies or parity"
-        return Words(
+        return FindingText(
             sentence=(
                 f"A scrub found {what}: "
                 f"{format_size(self.mismatch_blocks_count * SECTOR_BYTES)} in {self.concerned}."
@@ -85,7 +85,7 @@ def _finding(context: Context, concerned: list[CellSummary], *, is_injected: boo
         figures=ScrubMismatchFigures(
             mismatch_blocks_count=blocks,
             cells_count=len(concerned),
-            concerned=context.concerned(concerned),
+            concerned=context.affected_cells(concerned),
             is_injected=is_injected,
         ),
     )

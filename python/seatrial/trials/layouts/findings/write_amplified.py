@@ -9,7 +9,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_estimate, format_interval, format_plural
 from seatrial.trials.layouts.analysis.model import Accounting, Rule, layouts_of
 
@@ -50,12 +50,12 @@ class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_ampli
     reported: Annotated[Accounting, HIDDEN]
     worst: Annotated[ExcessIo, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         others = (
             f" (worst of {format_plural(self.cells_count, 'test')})" if self.cells_count > 1 else ""
         )
-        return Words(
+        return FindingText(
             sentence=(
                 f"{format_cell(self.reported.cell)}{others}: a write takes "
                 f"{_counted(self.reported)}; {self.reported.variant.factors['level']} requires "

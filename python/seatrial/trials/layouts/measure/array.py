@@ -22,7 +22,7 @@ from seatrial.measure.progress import Watcher
 from seatrial.postgres.page_cache import sync_file_system
 from seatrial.results.model import LayoutRecord
 from seatrial.stats.wording import format_plural
-from seatrial.study.layouts.layout import Assigned, LayoutSpec, assigned
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec, assigned
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Backend, Built
@@ -31,9 +31,8 @@ from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.wrapping import with_wrappers, wrap, wrapping_notes
+from seatrial.units import NS_PER_MS, SECTOR_BYTES
 
-SECTOR_BYTES: Final = 512
-NS_PER_MS: Final = 1_000_000
 IDLE_S: Final = 0.3
 """Drives are idle after this time without a completed or pending request. Writes that an array or
 file system delays for seconds (md's bitmap, a journal) are not waited for."""
@@ -175,7 +174,7 @@ def write_back(path: Path) -> None:
         os.close(descriptor)
 
 
-def roles(drives: Assigned) -> dict[str, str]:
+def roles(drives: DriveRoles) -> dict[str, str]:
     """Return the role of each drive, by path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``."""
     found = {drive: f"leg {n}" for n, leg in enumerate(drives.legs, 1) for drive in leg}
     for number, spares in enumerate(drives.spares, 1):

@@ -50,6 +50,7 @@ from seatrial.trials.layouts.report.words import (
     misaligned,
     variants_of,
 )
+from seatrial.units import NS_PER_S
 
 HEADING: Final = "Layouts"
 ROWS_MAX: Final = 200
@@ -211,9 +212,6 @@ def _ratios_part(found: LayoutAnalysis | None) -> dict[str, object]:
     }
 
 
-_NS_PER_S = 1e9
-
-
 def layout_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     """Return the columns of each cell on a layout, by its key."""
     variants = {variant.spec.label: variant for variant in variants_of(summary)}
@@ -255,7 +253,7 @@ def _built(variant: BuiltVariant) -> dict[str, Field]:
 
 def _mean_s(variant: BuiltVariant, name: str) -> float:
     mean = mean_of_builds(variant, name)
-    return mean.value / _NS_PER_S if mean else 0.0
+    return mean.value / NS_PER_S if mean else 0.0
 
 
 def _device(account: Accounting | None) -> dict[str, Field]:
@@ -280,8 +278,8 @@ def _failure_columns(recovery: Recovery | None) -> dict[str, Field]:
         return {}
     rebuild, window = recovery.rebuild_time, recovery.window
     return {
-        "failure_rebuild_s": rebuild.value / _NS_PER_S if rebuild else None,
-        "failure_window_s": window.value / _NS_PER_S if window else None,
+        "failure_rebuild_s": rebuild.value / NS_PER_S if rebuild else None,
+        "failure_window_s": window.value / NS_PER_S if window else None,
         "failure_lowest_share": recovery.lowest_share,
         "failure_failed": recovery.failed_count,
         "failure_corrupt_blocks": recovery.corrupt_blocks,

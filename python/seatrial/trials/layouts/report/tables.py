@@ -39,7 +39,6 @@ from seatrial.trials.layouts.analysis.model import (
 )
 from seatrial.trials.layouts.report.figures import figure_name
 from seatrial.trials.layouts.report.words import (
-    KIB,
     PHASE_NAMES,
     BuiltVariant,
     chunk_text,
@@ -50,6 +49,7 @@ from seatrial.trials.layouts.report.words import (
     with_interval,
     workload_text,
 )
+from seatrial.units import KIB
 
 _KERNEL_LIMIT: Final = "kernel default"
 

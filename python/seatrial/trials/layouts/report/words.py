@@ -26,8 +26,8 @@ from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.analysis.model import layouts_of, spec_of
 from seatrial.trials.layouts.analysis.recovery import Span, spans_within
+from seatrial.units import KIB
 
-KIB: Final = 1024
 CHUNKED: Final = ("raid0", "raid10", "raid5", "raid6")
 """Levels with a configurable chunk size."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from seatrial.stats.estimate import AtLeast, Estimate
 from seatrial.stats.estimates import PERCENTS, entries_needed
-from seatrial.stats.model import Analysed
+from seatrial.stats.model import AnalysedRun
 from seatrial.trials.loadline.study import Loadline, parse_latency_ns
 
 Break = Literal["none", "knee", "cliff", "stalls", "service", "undecided"]
@@ -90,7 +90,7 @@ class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
 
 
-def load_lines_of(analysed: Analysed) -> list[LoadLine]:
+def load_lines_of(analysed: AnalysedRun) -> list[LoadLine]:
     """Return the load lines of a run."""
     found: list[LoadLine] = analysed.analyses.get("loadline", [])
     return found

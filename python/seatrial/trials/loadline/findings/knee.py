@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.trials.loadline.analysis.model import Break, LoadLine, LoadStep, load_lines_of
 from seatrial.trials.loadline.analysis.narrative import exact_duration
 
@@ -76,11 +76,11 @@ class KneeFigures(Figures, frozen=True, kw_only=True, tag="knee"):
     line: Annotated[LoadLine, HIDDEN]
     is_one_of_several: Annotated[bool, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         opening = _opening(self.line, is_one_of_several=self.is_one_of_several)
         own = f" {self.generator}." if self.generator else ""
-        return Words(
+        return FindingText(
             sentence=f"{opening}. {self.line.cause}{own}",
             cause=_CAUSES[self.breaks],
             next=_OF_GENERATOR if self.generator else _NEXT[self.breaks],

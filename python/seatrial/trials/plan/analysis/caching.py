@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from seatrial.catalogue.units import GIB
 from seatrial.catalogue.volumes import Item
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.accesses import accesses_of
@@ -18,6 +17,7 @@ from seatrial.trials.cache.analysis.prediction import usual_sizes_bytes
 from seatrial.trials.cache.analysis.tiers import CacheTiers, Setting, Times, tiers_of
 from seatrial.trials.plan.analysis.candidates import Candidate, Cap
 from seatrial.trials.watch.analysis.load.arrivals import length_s
+from seatrial.units import GIB
 
 if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.money import UnitPrice

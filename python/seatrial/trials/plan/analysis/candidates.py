@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from seatrial.catalogue.units import GIB, BytesPerS, Iops, Money, SizeBytes, throughput
+from seatrial.catalogue.units import BytesPerS, Iops, Money, SizeBytes, throughput
 from seatrial.catalogue.volumes import (
     Bought,
     Bucket,
@@ -23,6 +23,7 @@ from seatrial.catalogue.volumes import (
 from seatrial.errors import UsageError
 from seatrial.trials.plan.analysis.array import LEAST_DRIVES, LEVELS, Array
 from seatrial.trials.plan.analysis.figure import Figure, exact
+from seatrial.units import GIB
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Drive, Instance, LatencyPrior, Volume

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from seatrial.stats.wording import moment
 from seatrial.trials.loadline.analysis.model import load_lines_of
 from seatrial.trials.plan.analysis.caps import Cap
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.fingerprint import Device, Fingerprint
     from seatrial.study.layouts.layout import LayoutSpec
 
-NS_PER_S: Final = 1e9
 _OF_GROUPS: Final = {
     "reads_per_s": "IOPS",
     "writes_per_s": "IOPS",

@@ -18,6 +18,7 @@ from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, holds_statements
 from seatrial.trials.replay.commands.read import trace_of_logs
 from seatrial.trials.replay.trace import Spread, Trace
+from seatrial.units import NS_PER_S, US_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +38,6 @@ _SERIES: Final = (
     "device_read_bytes_per_s",
     "device_write_bytes_per_s",
 )
-NS_PER_S: Final = 1e9
-US_PER_S: Final = 1e6
 SAME_PACE: Final = 0.02
 
 

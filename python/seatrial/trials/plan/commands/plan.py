@@ -606,7 +606,7 @@ def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> 
     notes = plan_text.notes(plan)
     steps = [*plan_text.explained(plan)]
     if plan.choices and not plan.lacks:
-        notes.append(proof_sentence(plan, str(study.place or "FILE")))
+        notes.append(proof_sentence(plan, str(study.path or "FILE")))
     if as_json:
         click.echo(storage_plan_document(verdict, notes, steps, plan), nl=False)
         return

@@ -12,6 +12,7 @@ from seatrial.cli.options import json_option, results_option
 from seatrial.errors import UsageError
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.study.units import parse_size_bytes
+from seatrial.units import MB
 
 if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
@@ -39,7 +40,6 @@ _HARD_DISK: Final = "1e-16..1e-15..1e-14"
 _FLASH: Final = "1e-18..1e-17..1e-16"
 _ASSUMED: Final = "assumed"
 _SLOW_MB_S: Final = (50.0, 100.0, 200.0)
-_MB: Final = 1e6
 _HOUR_S: Final = 3600.0
 
 
@@ -228,7 +228,7 @@ def _rebuild_h(given: dict[str, str | float | None], drive_bytes: float, results
         return parse_figure(str(given["rebuild_hours"]), "--rebuild-hours")
     reference = given.get("rebuild")
     if not reference:
-        low, mid, high = (drive_bytes / _MB / each / _HOUR_S for each in reversed(_SLOW_MB_S))
+        low, mid, high = (drive_bytes / MB / each / _HOUR_S for each in reversed(_SLOW_MB_S))
         return Figure(low=low, mid=mid, high=high, origin="assumed, 50 to 200 MB/s")
     source = load_source(str(reference), results)
     layouts = layouts_of(summarise(source.run, source.samples))
@@ -294,7 +294,7 @@ def _written_per_day(given: dict[str, str | float | None], results: Path) -> Fig
 
 def _used_share(place: str) -> float:
     """Return the largest share of endurance that drives below a place have used, by SMART."""
-    from seatrial.cli.places import existing  # noqa: PLC0415 - not for --help
+    from seatrial.cli.targets import existing  # noqa: PLC0415 - not for --help
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
 
     health = context.fingerprint(existing(place).path).health

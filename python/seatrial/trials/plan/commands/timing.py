@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from seatrial.trials.plan.analysis.stalls import OF_STORAGE, ObservedStalls
+from seatrial.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from seatrial.results.model import Sample, Stall
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 DRAWN: Final = 4000
 STALL_MS: Final = 50.0
 """From which length on a time without completions is a stall, where a run does not say."""
-NS_PER_MS: Final = 1e6
 OTHER_FACTOR: Final = 1.15
 """One run of a kind of storage stands for others of it within this factor, at 5 and 95 %."""
 

@@ -13,6 +13,7 @@ import msgspec
 
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.trials.plan.analysis.rented import Recognised, RentedDisk
+from seatrial.units import SECTOR_BYTES
 
 _VENDORS: Final = {
     "amazon ec2": "aws",
@@ -30,7 +31,6 @@ _MODELS: Final = {
     "microsoft nvme direct disk": "local",
     "nvme_card": "local",
 }
-_SECTOR_BYTES: Final = 512
 
 
 def recognise(tree: SystemTree) -> Recognised:
@@ -108,6 +108,6 @@ def _disks(tree: SystemTree) -> list[RentedDisk]:
             continue
         kind = next((kind for word, kind in _MODELS.items() if word in model.lower()), "")
         found.append(
-            RentedDisk(name=name, kind=kind, model=model, size_bytes=sectors * _SECTOR_BYTES)
+            RentedDisk(name=name, kind=kind, model=model, size_bytes=sectors * SECTOR_BYTES)
         )
     return found

@@ -20,9 +20,9 @@ from seatrial.trials.plan.report.plan_text import (
 )
 from seatrial.trials.plan.report.risk_text import chance_words, years_words
 from seatrial.trials.watch.report.load_page import PageWords, page_of
+from seatrial.units import NS_PER_MS
 
 _RISKS: Final = ((1e-3, "loss below 1 in 1,000 a year"), (1e-2, "below 1 %"), (1.1, "1 % and more"))
-NS_PER_MS: Final = 1e6
 
 
 def render(plan: StoragePlan, name: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from seatrial.errors import UsageError
 from seatrial.results.model import Sample
-from seatrial.stats.compare.model import Entrant
-from seatrial.stats.compare.pairing import ANYWAY, Matched
+from seatrial.stats.compare.model import SideSamples
+from seatrial.stats.compare.pairing import ANYWAY, MatchedCells
 from seatrial.stats.wording import format_plural
 from seatrial.study.cell import Cell
 from seatrial.trials.replay.analysis.judgement import judge
@@ -72,7 +72,7 @@ def _loaded(load: Mapping[str, Any]) -> str:
     return PurePath(load.get("file") or "").name
 
 
-def unlike_replays(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+def unlike_replays(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
     """Yield why the replays of two sides are different loads: trace, options, data."""
     for cell in matched.cells:
         if not is_of_replay(cell.a[0].cell):
@@ -111,7 +111,7 @@ def _begun_otherwise(a: Sequence[Sample], b: Sequence[Sample]) -> str:
     return f"{start_words(found[0])}{more}"
 
 
-def unwell_replays(a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
+def unwell_replays(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
     """Yield a sentence for each side whose replays had faults."""
     for entrant, sides in ((a, [c.a for c in matched.cells]), (b, [c.b for c in matched.cells])):
         wrong = [reasons for samples in sides if (reasons := _reasons(samples))]

@@ -11,7 +11,7 @@ from seatrial.published import Count, named, one_of
 from seatrial.results.model import Sample
 from seatrial.results.replay import ReplayErrorExample, ReplayRecord
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.model import Analysed, CellSummary
+from seatrial.stats.model import AnalysedRun, CellSummary
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.trials.database.analysis.model import BOUNDS, Rival
 from seatrial.trials.replay.analysis.judgement import is_migrated, is_schema_error
@@ -114,7 +114,7 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
     reported_round: Count
 
 
-def replays_of(analysed: Analysed) -> list[ReplayCell]:
+def replays_of(analysed: AnalysedRun) -> list[ReplayCell]:
     """Return the analysis of each replay cell of a run."""
     found: list[ReplayCell] = analysed.analyses.get("replay", [])
     return found

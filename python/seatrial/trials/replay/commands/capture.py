@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from seatrial import _core, interrupts, program
-from seatrial.cli.files import ROWS, Output, keeping_owner, place_to_write, trace_to_write
+from seatrial.cli.files import ROWS, Output, keeping_owner, writable_path, writable_trace_path
 from seatrial.cli.options import json_option, trace_output_option
 from seatrial.errors import (
     EXIT_PARTIAL,
@@ -345,8 +345,8 @@ def rows_output(wanted: Wanted) -> Output:
             next_step="Leave one of them out",
         )
     place = Path(f"{wanted.output}{SUFFIX}")
-    place_to_write(place, force=wanted.force, kind=ROWS)
-    return Output(place=place, force=wanted.force, kind=ROWS)
+    writable_path(place, force=wanted.force, kind=ROWS)
+    return Output(path=place, force=wanted.force, kind=ROWS)
 
 
 def wanted_packets(
@@ -454,7 +454,7 @@ def capture_statements(wanted: Wanted, *, quiet: bool) -> Reading:
         UsageError: when nobody can listen there, this user may not see packets, or the trace
             cannot be written there.
     """
-    place = trace_to_write(wanted.output, force=wanted.force)
+    place = writable_trace_path(wanted.output, force=wanted.force)
     wanted = msgspec.structs.replace(wanted, output=place)
     if wanted.packets is None:
         address = _require_server(wanted)
@@ -524,7 +524,7 @@ def recover_capture(output: Path, *, force: bool, with_others: bool) -> None:
             cause="Its capture ended in order, or was killed within its first minute",
             next_step=f"See `ls -l {output}*`",
         )
-    place = trace_to_write(output, force=force)
+    place = writable_trace_path(output, force=force)
     with native_errors(), keeping_owner(place):
         statements = _core.recover_trace(place)
     click.echo(f"{output} has {format_plural(statements, 'statement')} again.")

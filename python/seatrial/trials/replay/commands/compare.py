@@ -14,10 +14,10 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from seatrial.cli.display_options import answer_options, display_options
 from seatrial.cli.files import SNAPSHOT, Output, output_option
 from seatrial.cli.options import complete_runs, json_option, results_option, this_command
 from seatrial.cli.outcome import first_text
-from seatrial.cli.showing import answer_options, showing
 from seatrial.errors import EXIT_THRESHOLD, UsageError
 from seatrial.findings.registry import find_in_before_after
 from seatrial.importers.time_output import BatchTime, read_times
@@ -302,12 +302,12 @@ def _print(found: BeforeAfter, slow: list[str], options: CompareOptions) -> None
     if options.words == "verdict":
         click.echo(wrapped(f"{options.title}{first.verdict}"))
     else:
-        rest = before_after_text(found, top=options.top) if showing().tables else ""
+        rest = before_after_text(found, top=options.top) if display_options().tables else ""
         click.echo(first_text(first, rest), nl=False)
-    if not showing().quiet:
+    if not display_options().quiet:
         _report_slower(found, slow, options.slower_share)
-        if options.report.place:
-            click.echo(f"Report: {click.format_filename(options.report.place)}")
+        if options.report.path:
+            click.echo(f"Report: {click.format_filename(options.report.path)}")
 
 
 def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> None:
@@ -477,7 +477,7 @@ def write_snapshot(
         raise _without_effect(
             others[0], "--snapshot writes one file, and compares nothing", "compare afterwards"
         )
-    if url is None or output.place is None or sides:
+    if url is None or output.path is None or sides:
         raise UsageError(
             seen="A snapshot was requested with something missing, or with sides to compare",
             cause="--snapshot names the server and -o the file; comparing is another command",
@@ -493,6 +493,6 @@ def write_snapshot(
     again = this_command("--output", "FILE", without=["--output", "-o"])
     output.write(text.getvalue(), otherwise=again)
     reported = format_plural(len(found.rows), "statement")
-    click.echo(f"{reported} of pg_stat_statements: {click.format_filename(output.place)}")
+    click.echo(f"{reported} of pg_stat_statements: {click.format_filename(output.path)}")
     click.echo("Again later, then: seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv")
     return 0

@@ -11,20 +11,20 @@ from typing import Final
 import msgspec
 
 from seatrial.cli.compare_command import of_targets
-from seatrial.cli.sources import Source, load_source
+from seatrial.cli.sources import NamedResult, load_source
 from seatrial.errors import UsageError
 from seatrial.results.model import Run, Sample
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.compare.model import Entrant as Measurement
 from seatrial.stats.compare.model import Side
-from seatrial.stats.compare.pairing import CommonCell, Matched, identity_without_target, match
+from seatrial.stats.compare.model import SideSamples as Measurement
+from seatrial.stats.compare.pairing import CommonCell, MatchedCells, identity_without_target, match
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.comparison import unlike_replays
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import is_of_replay, played
 from seatrial.trials.replay.compare.model import CallFigures, Entrant, Named, ServerWork, Unit
+from seatrial.units import NS_PER_S
 
-NS_PER_S: Final = 1e9
 BOTH: Final = 2
 OF_LOAD: Final = frozenset(
     {
@@ -95,7 +95,7 @@ def two_replays(
 
 
 def _sides_of_run(
-    source: Source, reference: str
+    source: NamedResult, reference: str
 ) -> tuple[Measurement, Measurement, Measurement | None]:
     """Return the two targets of a run, or the two schemas of its one target, and the A/A control.
 
@@ -138,7 +138,7 @@ def schema_of(sample: Sample) -> str:
     return str(played(sample.cell).get("schema") or "")
 
 
-def _loaded(reference: str, results: Path) -> Source:
+def _loaded(reference: str, results: Path) -> NamedResult:
     """Return what a user names; behind a colon may be a target, and a schema behind another.
 
     Raises:
@@ -158,12 +158,12 @@ def _loaded(reference: str, results: Path) -> Source:
         raise
 
 
-def _of_schema(source: Source, schema: str, name: str) -> Source:
+def _of_schema(source: NamedResult, schema: str, name: str) -> NamedResult:
     samples = [each for each in source.samples if schema_of(each) == schema]
     return msgspec.structs.replace(source, name=name, samples=samples)
 
 
-def _measurement(source: Source) -> Measurement:
+def _measurement(source: NamedResult) -> Measurement:
     """Return a result as a side.
 
     Raises:
@@ -246,7 +246,7 @@ def _require_one_load(
     Raises:
         UsageError: when they are not, and not to be compared.
     """
-    errors = list(unlike_replays(a, b, Matched(cells=[cell], only_a=[], only_b=[])))
+    errors = list(unlike_replays(a, b, MatchedCells(cells=[cell], only_a=[], only_b=[])))
     if errors and not anyway:
         raise errors[0]
     reported = [f"{error.seen} {error.cause}" for error in errors]

@@ -38,8 +38,8 @@ from seatrial.trials.replay.compare.model import (
     Unit,
 )
 from seatrial.trials.replay.study.trace_facts import trace_facts
+from seatrial.units import US_PER_S
 
-US_PER_S: Final = 1e6
 PAGES_NAMED: Final = 3
 UNTIMED_SHARE_MAX: Final = 0.05
 TRACE_KEY: Final = b"seatrial.trace.version"

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from seatrial import _core
-from seatrial.cli.files import keeping_owner, trace_to_write
+from seatrial.cli.files import keeping_owner, writable_trace_path
 from seatrial.errors import RefusedError, SeatrialError, UsageError, native_errors
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.marker import new_run_id
@@ -208,7 +208,7 @@ def require_free(wanted: Wanted) -> Path:
             cause="The trace would replace it",
             next_step="Use another file with -o, such as prod.trace",
         )
-    return trace_to_write(output, force=wanted.force)
+    return writable_trace_path(output, force=wanted.force)
 
 
 def _is_same(log: Path, output: Path) -> bool:

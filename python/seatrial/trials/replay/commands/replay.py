@@ -9,11 +9,12 @@ from typing import Any, Final
 import click
 
 from seatrial.cli import terminal
+from seatrial.cli.display_options import display_options
 from seatrial.cli.files import Output
 from seatrial.cli.live import observing
 from seatrial.cli.options import (
     Duration,
-    Measuring,
+    MeasureOptions,
     command_line,
     measuring_options,
     next_command,
@@ -22,13 +23,12 @@ from seatrial.cli.options import (
 )
 from seatrial.cli.outcome import (
     earlier_samples,
-    echo_places,
+    echo_paths,
     first_text,
     reported_if_it_fails,
     strategy_of,
     write_report,
 )
-from seatrial.cli.showing import showing
 from seatrial.errors import EXIT_PARTIAL, UsageError
 from seatrial.findings.answer import answer
 from seatrial.findings.model import Summary
@@ -232,7 +232,7 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
 def replay(
     *,
     trace: Path,
-    measuring: Measuring,
+    measuring: MeasureOptions,
     ray: str | None,
     **options: Any,  # noqa: ANN401 - options are of many types
 ) -> int:
@@ -446,7 +446,7 @@ VERDICTS_MAX: Final = 2
 """Of the comparisons of a run's targets; ``--tables`` prints all."""
 
 
-def play_and_report(plan: Plan, measuring: Measuring, *, ray: str = "") -> int:
+def play_and_report(plan: Plan, measuring: MeasureOptions, *, ray: str = "") -> int:
     """Play a trace, store what came of it, print it, write its report; return the exit code.
 
     Of several targets, what differs between them is printed as well.
@@ -484,20 +484,20 @@ def play_and_report(plan: Plan, measuring: Measuring, *, ray: str = "") -> int:
             ending = "" if judged else f"Nothing was replayed. {end.reason}"
             print_replay(summary, judged, measuring, results, ending=ending)
         place = None
-        if showing().report:
+        if display_options().report:
             place = write_report(summary, measuring.report, results, observation=observation)
         if measuring.as_json:
             earlier = earlier_samples(run, results)
-            click.echo(json_document.render(summary, showing().profile, earlier), nl=False)
+            click.echo(json_document.render(summary, display_options().profile, earlier), nl=False)
         else:
-            echo_places(run, results, place)
+            echo_paths(run, results, place)
     return _exit_code(plan, summary, judged)
 
 
 def print_replay(
     summary: Summary,
     judged: Mapping[str, Judgement],
-    measuring: Measuring,
+    measuring: MeasureOptions,
     results: Path,
     *,
     ending: str = "",
@@ -512,13 +512,13 @@ def print_replay(
         ending: Why nothing was replayed; empty where something was.
     """
     rest = f"{replay_text(judged, summary)}\n" if judged else ""
-    found = answer(summary, showing().profile)
+    found = answer(summary, display_options().profile)
     click.echo(first_text(found, rest, ending=ending), nl=False)
-    if not showing().quiet:
+    if not display_options().quiet:
         _compare(summary.run, list(judged), measuring, results)
 
 
-def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Path) -> None:
+def _compare(run: Run, labels: Sequence[str], measuring: MeasureOptions, results: Path) -> None:
     """Print how each target of a run compares with its first, and write a page of it.
 
     With ``--tables`` query by query; else the verdict alone, and of many targets the first ones.
@@ -526,36 +526,36 @@ def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Pat
     controls = [label for label in labels if label == f"{labels[0]}{CONTROL_SUFFIX}"]
     others = [label for label in labels[1:] if label not in controls]
     for place, label in enumerate(others):
-        is_printed = place < VERDICTS_MAX or showing().tables
+        is_printed = place < VERDICTS_MAX or display_options().tables
         sides = (f"{run.id}:{labels[0]}", f"{run.id}:{label}")
         options = CompareOptions(
             sides=sides,
             control=f"{run.id}:{controls[0]}" if controls else None,
             report=Output(
-                place=results.parent / f"seatrial-{labels[0]}-{label}-{run.id}.html",
+                path=results.parent / f"seatrial-{labels[0]}-{label}-{run.id}.html",
                 force=measuring.report.force,
             )
-            if showing().report
+            if display_options().report
             else Output(),
             otherwise=next_command(
                 *("sql", "compare", *sides, "--anyway", "--report", "FILE"), results=results
             ),
             results=results,
             anyway=True,
-            words="all" if showing().tables else "verdict" if is_printed else "none",
+            words="all" if display_options().tables else "verdict" if is_printed else "none",
             title=f"{label} compared with {labels[0]}: ",
         )
-        if not place or showing().tables:
+        if not place or display_options().tables:
             click.echo("")
         try:
             run_comparison(options)
         except UsageError as error:
             # Such as when nothing was answered on one of them, which is reported above.
             click.echo(wrapped(f"{label} is not compared with {labels[0]}: {error.seen}."))
-    if len(others) > VERDICTS_MAX and not showing().tables:
+    if len(others) > VERDICTS_MAX and not display_options().tables:
         more = format_plural(len(others) - VERDICTS_MAX, "more comparison")
         where = f": {results.parent / f'seatrial-{labels[0]}-*-{run.id}.html'}"
-        click.echo(f"{more}{where if showing().report else ' with --tables'}")
+        click.echo(f"{more}{where if display_options().report else ' with --tables'}")
 
 
 def _exit_code(plan: Plan, summary: Summary, judged: Mapping[str, Judgement]) -> int:

@@ -59,7 +59,7 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
         ServerSession,
     )
 
-    if output.place is None or output.stream is not None:
+    if output.path is None or output.stream is not None:
         raise UsageError(
             seen="No output file is given",
             cause="The output is not text",
@@ -73,7 +73,7 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     output.write(packed(content), otherwise=again)
     count = sum(table.count for table in content.tables.values())
     tables = format_plural(len(content.tables), "table")
-    place = click.format_filename(output.place or "")
+    place = click.format_filename(output.path or "")
     click.echo(f"{format_count(count)} rows of {tables} of {address.dbname}: {place}", err=quiet)
     for name, why in content.unread.items():
         click.echo(f"Not read: {name}, {why}", err=quiet)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from seatrial.findings.rule import from_before_after
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.compare.model import BeforeAfter, Change
 from seatrial.trials.replay.compare.verdict import change_words, once_of
@@ -23,10 +23,10 @@ class PlanChangedFigures(Figures, frozen=True, kw_only=True, tag="plan_changed")
     reported: Annotated[Change, HIDDEN]
     once: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         how = change_words(self.reported, once=self.once)
-        return Words(
+        return FindingText(
             sentence=(
                 f"The plans of {format_count(self.changed_count)} of "
                 f"{format_count(self.known_count)} queries changed; "

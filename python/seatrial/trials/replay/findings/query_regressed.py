@@ -7,7 +7,7 @@ from typing import Annotated
 
 from seatrial.findings.rule import from_before_after
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_s, format_share
 from seatrial.trials.replay.compare.model import BeforeAfter, Change, Table
 from seatrial.trials.replay.compare.verdict import once_of, speed_words
@@ -56,9 +56,9 @@ class QueryRegressedFigures(Figures, frozen=True, kw_only=True, tag="query_regre
     table: Annotated[Table, HIDDEN]
     slower: Annotated[list[Change], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=_sentence(self.table, self.slower, self.cost_s, self.cost_share),
             cause=_cause(self.slower),
             next=_next(self.table),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.trials.replay.analysis.model import replays_of
 
@@ -27,9 +27,9 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
     ceiling_share_allowed: float
     ceiling_per_s: float | None
     cells_count: int
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = []
         if self.client_core_share_max > CORE_SHARE_MAX:
@@ -43,7 +43,7 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
                 f"maximum ({format_iops(self.ceiling_per_s or 0.0)} statements/s against a null "
                 "server)"
             )
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concerned}: {' and '.join(reported)}. The rate is a lower bound of what "
                 "the database can do."
@@ -104,7 +104,7 @@ def replay_client_bound(context: Context) -> list[Finding]:
                 ceiling_share_allowed=CEILING_SHARE_MAX,
                 ceiling_per_s=fullest.ceiling_per_s,
                 cells_count=len(parts),
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
             ),
         )
     ]

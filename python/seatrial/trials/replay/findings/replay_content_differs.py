@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import CAPTURE, ReplayContent, ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.ids import content_sentence
 from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above, lowered
@@ -36,9 +36,9 @@ class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="repla
     where: Annotated[Affected, HIDDEN]
     content: Annotated[ReplayContent, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{self.where}: {lowered(content_sentence(self.content))}.",
             cause=_CAUSE if self.content.against == CAPTURE else _CAUSE_OF_ROUNDS,
             next=(

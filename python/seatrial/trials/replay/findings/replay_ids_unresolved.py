@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayIds, ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_share
 from seatrial.trials.replay.analysis.ids import (
     IdSums,
@@ -40,9 +40,9 @@ class ReplayIdsUnresolvedFigures(Figures, frozen=True, kw_only=True, tag="replay
     ids: Annotated[ReplayIds, HIDDEN]
     sums: Annotated[IdSums, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{self.where}: {_reported(self.ids, self.sums)}{_first(self.ids)}.",
             cause=(
                 "A log does not contain the values that an INSERT returned. These IDs may come "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_ns, format_share
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell, replays_of
 from seatrial.trials.replay.analysis.pace import KEPT_SHARE_MIN, keeps_pace
@@ -59,14 +59,14 @@ class ReplayLateFigures(Figures, frozen=True, kw_only=True, tag="replay_late"):
     driver_lag_p99_ns: int
     driver_lag_max_ns: int
     others: Annotated[dict[str, int], FLATTENED]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     part: Annotated[ReplayCell, HIDDEN]
     worst: Annotated[Lateness, HIDDEN]
     by: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=_sentence(self.concerned, self.part, self.worst),
             cause=_CAUSES[self.by],
             next=_NEXT[self.by],
@@ -126,7 +126,7 @@ def replay_late(context: Context) -> list[Finding]:
                 driver_lag_p99_ns=worst.driver_p99_ns,
                 driver_lag_max_ns=worst.driver_max_ns,
                 others={f"late_by_{name}_count": count for name, count in worst.late_by.items()},
-                concerned=context.concerned(concerned),
+                concerned=context.affected_cells(concerned),
                 part=part,
                 worst=worst,
                 by=by,
@@ -145,7 +145,7 @@ def _is_late(late: Lateness) -> bool:
     return 1 - late.within_1ms_share > LATE_SHARE_MAX
 
 
-def _sentence(concerned: Concerned, part: ReplayCell, late: Lateness) -> str:
+def _sentence(concerned: AffectedCells, part: ReplayCell, late: Lateness) -> str:
     reported = [
         f"{format_share(1 - late.within_1ms_share)} of {format_count(late.due)} statements were "
         f"sent more than 1 ms late (lag p50 {format_duration_ns(late.p50_ns)}, p99 "

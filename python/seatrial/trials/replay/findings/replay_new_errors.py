@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayErrorExample, ReplayErrors, ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.judgement import errors_beyond, is_migrated
 from seatrial.trials.replay.analysis.model import schema_error_count
@@ -38,9 +38,9 @@ class ReplayNewErrorsFigures(Figures, frozen=True, kw_only=True, tag="replay_new
     record: Annotated[ReplayRecord, HIDDEN]
     errors: Annotated[ReplayErrors, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{self.where}: {_reported(self.record)}.",
             cause=_cause(self.errors, self.beyond_capture_count),
             next=(

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
@@ -21,10 +21,10 @@ class ReplayOrderChangedFigures(Figures, frozen=True, kw_only=True, tag="replay_
     sent_count: int
     where: Annotated[Affected, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         share = self.postponed_count / self.sent_count if self.sent_count else 0.0
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.where}: {format_plural(self.postponed_count, 'statement')} "
                 f"of {format_count(self.sent_count)} "

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_ns, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
@@ -25,9 +25,9 @@ class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay
     where: Annotated[Affected, HIDDEN]
     released: Annotated[int, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.where}: {format_plural(self.released, 'statement')} of "
                 f"{format_count(self.sent_count)} "

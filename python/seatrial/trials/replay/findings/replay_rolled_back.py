@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
@@ -26,9 +26,9 @@ class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     rounds_count: int
     where: Annotated[Affected, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.where}: {format_plural(self.lost_count, 'transaction')} of "
                 f"{format_count(self.commits_captured_count)} that committed in the capture "

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
 
@@ -29,9 +29,9 @@ class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     where: Annotated[Affected, HIDDEN]
     record: Annotated[ReplayRecord, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{self.where}: {' and '.join(_reported(self.record))}.",
             cause=(
                 "The data differ from the data at the start of the capture, or sessions ran in "

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayErrorExample
-from seatrial.stats.model import CellSummary, Figures, Finding, Words
+from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.model import SchemaErrors, schema_errors
 from seatrial.trials.replay.findings.replaying import query_words
@@ -52,9 +52,9 @@ class ReplaySchemaMismatchFigures(Figures, frozen=True, kw_only=True, tag="repla
     schema: Annotated[str, HIDDEN]
     example: Annotated[ReplayErrorExample, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"Schema {self.schema}: {format_plural(self.schema_errors_count, 'statement')} of "
                 f"{format_count(self.sent_count)} ({format_share(self.schema_error_share)}) fail "

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.ids import id_sums, mismatches
 from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
@@ -29,14 +29,14 @@ class ReplaySequenceMismatchFigures(
     first_source: Annotated[str, HIDDEN]
     first_column: Annotated[str, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         more = (
             format_plural(self.sequences_count - 1, "more sequence")
             if self.sequences_count > 1
             else ""
         )
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.where}: the first value of {self.first_source or self.first_column} was "
                 f"{format_count(self.next_value_log)} in the capture and "

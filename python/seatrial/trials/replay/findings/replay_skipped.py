@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.model import NOT_LOGGED, of_reasons
 from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
@@ -40,10 +40,10 @@ class ReplaySkippedFigures(Figures, frozen=True, kw_only=True, tag="replay_skipp
     where: Annotated[Affected, HIDDEN]
     reasons: Annotated[dict[str, int], HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         listed = ", ".join(f"{format_count(n)} {_REASONS[why]}" for why, n in self.reasons.items())
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.where}: {format_share(self.skipped_share)} of "
                 f"{format_plural(self.captured_count, 'captured statement')} could not be "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from seatrial.findings.context import Concerned, Context, identities
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.starts import StartDifference, start_differences, start_words
 
@@ -22,13 +22,13 @@ class ReplayStartsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_
     differences_count: int
     starts_count: int
     others: Annotated[dict[str, int], FLATTENED]
-    concerned: Annotated[Concerned, HIDDEN]
+    concerned: Annotated[AffectedCells, HIDDEN]
     first: Annotated[StartDifference, HIDDEN]
     is_estimated: Annotated[bool, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.concerned}: the replays did not start with the same data: "
                 f"{start_words(self.first)}{_others(self.differences_count - 1)}."
@@ -92,7 +92,7 @@ def replay_starts_differ(context: Context) -> list[Finding]:
                 others={
                     f"{what}_count": sum(each.what == what for each in found) for what in ORDER
                 },
-                concerned=context.concerned(cells),
+                concerned=context.affected_cells(cells),
                 first=first,
                 is_estimated=is_estimated,
             ),

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.trials.replay.analysis.judgement import Fault, account_of
 from seatrial.trials.replay.analysis.model import NO_CONNECTION
 from seatrial.trials.replay.findings.replaying import (
@@ -57,9 +57,9 @@ class ReplayUnderDeliveredFigures(Figures, frozen=True, kw_only=True, tag="repla
     judged: Annotated[Fault, HIDDEN]
     worst_record: Annotated[ReplayRecord, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=(
                 f"{self.where}: {lowered(self.judged.sentence)}; {account_of(self.worst_record)}."
             ),

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.trials.replay.analysis.judgement import Fault
 from seatrial.trials.replay.findings.replaying import Affected, affected, lowered, with_faults
 
@@ -30,9 +30,9 @@ class ReplayWrongDatabaseFigures(Figures, frozen=True, kw_only=True, tag="replay
     where: Annotated[Affected, HIDDEN]
     judged: Annotated[Fault, HIDDEN]
 
-    def words(self) -> Words:
+    def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        return Words(
+        return FindingText(
             sentence=f"{self.where}: {lowered(self.judged.sentence)}.",
             cause=(
                 "This is another database, or it was not restored to the time at which the capture "

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.context import Concerned, Context
+from seatrial.findings.context import AffectedCells, Context
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count
@@ -82,7 +82,7 @@ class Affected(msgspec.Struct, frozen=True):
         of_rounds_count: All rounds of the worst cell.
     """
 
-    cells: Concerned
+    cells: AffectedCells
     rounds_count: int
     of_rounds_count: int
 
@@ -96,7 +96,7 @@ class Affected(msgspec.Struct, frozen=True):
 
 def affected(context: Context, found: Sequence[AffectedCell], worst: AffectedCell) -> Affected:
     """Return what a finding's sentence is about: ``2 of 8 tests``, or one in 3 of 5 rounds."""
-    cells = context.concerned([each.summary for each in found])
+    cells = context.affected_cells([each.summary for each in found])
     return Affected(cells, worst.rounds, len(worst.summary.samples))
 
 

@@ -46,9 +46,9 @@ from seatrial.study.cell import SpecDocument
 from seatrial.trials.database.measure.hosts import HostsStage
 from seatrial.trials.database.measure.stage import Databases
 from seatrial.trials.replay.measure.replay import PlayedResult, Ran
+from seatrial.units import NS_PER_S
 
 PREPARE_S: Final = 3600.0
-NS_PER_S: Final = 1e9
 _LOOK: Final = "Look with `seatrial fleet check --ray ADDRESS TRACE URL`"
 
 

@@ -33,9 +33,9 @@ from seatrial.trials.database.measure.server_side import ServerSide
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.study.cells import OF_TARGETS
 from seatrial.trials.replay.study.trace_facts import TraceFacts, trace_facts
+from seatrial.units import US_PER_S
 
 POLL_S: Final = 0.1
-_US_PER_S: Final = 1_000_000
 
 
 class PlayedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +169,7 @@ def engine_spec(
         "pace": replay.pace,
         "order": replay.order,
         "connections_max": replay.connections_max,
-        "until_us": None if replay.until_s is None else round(replay.until_s * _US_PER_S),
+        "until_us": None if replay.until_s is None else round(replay.until_s * US_PER_S),
         "databases": replay.databases,
         "read_only": replay.read_only,
         "allow": [name for name in replay.allow if name not in OF_TARGETS],

@@ -11,7 +11,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, native_errors
-from seatrial.measure.progress import Silent
+from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.binaries import Binaries
 from seatrial.results.replay import ReplayRecord
 from seatrial.trials.database.measure import pgbench
@@ -76,7 +76,7 @@ def _measured(
             spec = engine_spec(
                 replay, endpoints, slice_ms=_SLICE_MS, stall_threshold_ms=_STALL_THRESHOLD_MS
             )
-            ran = play(spec, Silent(), seconds_max=seconds)
+            ran = play(spec, SilentWatcher(), seconds_max=seconds)
         finally:
             server.stop()
     sent = msgspec.json.decode(ran.result.record_json, type=ReplayRecord).total.sent

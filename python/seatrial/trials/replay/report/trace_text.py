@@ -32,6 +32,7 @@ from seatrial.trials.replay.reading import (
     Unreadable,
 )
 from seatrial.trials.replay.trace import Mix, Query, Spread, Sums, Timeline, Trace
+from seatrial.units import US_PER_S
 
 
 def words_of(reason: str) -> str:
@@ -228,7 +229,6 @@ def split_text(split: Split, statements: int) -> str:
 
 
 COLUMNS_MAX: Final = 60
-US_PER_S: Final = 1_000_000
 MINUTE_S: Final = 60
 DAY_S: Final = 86_400
 _SHORT_S: Final = (1, 2, 5, 10, 15, 30)

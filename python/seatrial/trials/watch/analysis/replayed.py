@@ -12,12 +12,12 @@ from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.timeline import slice_counts
 from seatrial.trials.watch.study.recorded import replay_of
 from seatrial.trials.watch.study.workload import RECORDING
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     from seatrial.results.model import Sample
 
 PERCENTILES: Final = ("p50", "p99", "max")
-_NS_PER_S: Final = 1e9
 
 
 class OperationReplay(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +156,7 @@ def _lag_mean_s(samples: Sequence[Sample]) -> float | None:
                 late_ns = each.response_histogram().mean_ns - each.service_histogram().mean_ns
                 lag_ns += max(0.0, late_ns) * each.completed
                 count += each.completed
-    return lag_ns / count / _NS_PER_S if count else None
+    return lag_ns / count / NS_PER_S if count else None
 
 
 def lag_curve(sample: Sample, step_s: float, due_counts: Sequence[int]) -> list[LagPoint]:
@@ -176,7 +176,7 @@ def lag_curve(sample: Sample, step_s: float, due_counts: Sequence[int]) -> list[
     counts = np.concatenate([[0.0], np.cumsum(slice_counts(sample))])
     if not due_counts or len(counts) < 2:
         return []
-    slice_s = sample.timeline.slice_ns / _NS_PER_S
+    slice_s = sample.timeline.slice_ns / NS_PER_S
     steps = np.arange(1, int((len(counts) - 1) * slice_s / step_s + 1e-6) + 1)
     completed = np.interp(steps * step_s, slice_s * np.arange(len(counts)), counts)
     # The first step by whose end more was due than has completed now.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.cli.serve_app import HEADERS, LOOPBACK, Gate, Session, listening
+from seatrial.cli.serve_app import HEADERS, LOOPBACK, AccessControl, Session, listening
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.trials.watch.analysis.activity import Interval
 from seatrial.trials.watch.analysis.compact import ROWS_PER_DOUBLING, compact
@@ -182,7 +182,7 @@ class LivePage:
         self._metrics_token = secrets.token_urlsafe(_TOKEN_BYTES)
         self.address = f"http://{LOOPBACK}:{port}/?token={session.token}"
         self.metrics_address = f"http://{LOOPBACK}:{port}/metrics?token={self._metrics_token}"
-        self._gate = Gate(
+        self._gate = AccessControl(
             session,
             port,
             command=command,

@@ -17,7 +17,7 @@ from typing import IO, Any, Final, NoReturn
 
 import msgspec
 
-from seatrial.cli.live import IDLE_S, Answer, Finished, ObservedRun
+from seatrial.cli.live import IDLE_S, Answer, FinishedEvent, ObservedRun
 from seatrial.errors import SeatrialError
 from seatrial.postgres.connection import parse_url
 from seatrial.trials.watch.analysis.activity import Readings
@@ -47,7 +47,7 @@ class Progress:
         """Start to read."""
         self.has_ended = threading.Event()
         self.is_gone = threading.Event()
-        self._end: Finished | None = None
+        self._end: FinishedEvent | None = None
         self._readings: Readings = {}
         self._read_s = 0.0
         self._feed = feed
@@ -74,7 +74,7 @@ class Progress:
         for line in self._source:
             event = json.loads(line)
             if event["kind"] == "finished":
-                self._end = msgspec.convert(event, Finished)
+                self._end = msgspec.convert(event, FinishedEvent)
                 self.has_ended.set()
             else:
                 if readings := _readings_of(event):

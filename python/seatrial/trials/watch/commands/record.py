@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from seatrial.cli.files import RECORDING, Output, is_trace, place_to_write, trace_to_write
+from seatrial.cli.files import RECORDING, Output, is_trace, writable_path, writable_trace_path
 from seatrial.errors import RefusedError, UsageError
 from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
 
@@ -47,11 +47,11 @@ def record_to(output: Output, rotate_bytes: int) -> RecordingTarget | None:
             cause="It is a Parquet file, whose parts are not written in order",
             next_step="Name a file with --record FILE",
         )
-    if output.place is None:
+    if output.path is None:
         return None
     from seatrial.trials.watch.measure.recorder import RecordingTarget  # noqa: PLC0415
 
-    path = trace_to_write(output.place, force=output.force, kind=RECORDING)
+    path = writable_trace_path(output.path, force=output.force, kind=RECORDING)
     _require_no_others(path, force=output.force)
     return RecordingTarget(path, rotate_bytes)
 
@@ -77,7 +77,7 @@ def _require_no_others(path: Path, *, force: bool) -> None:
             "it with --force",
         )
     for each in others:
-        place_to_write(each, force=force, kind=RECORDING)
+        writable_path(each, force=force, kind=RECORDING)
     for each in (*others, cut_off) if force else ():
         each.unlink(missing_ok=True)
 

@@ -15,10 +15,10 @@ from seatrial.cli.files import (
     is_trace,
     keeping_owner,
     output_option,
-    trace_to_write,
+    writable_trace_path,
 )
 from seatrial.cli.options import (
-    Measuring,
+    MeasureOptions,
     engine_option,
     json_option,
     label_option,
@@ -101,7 +101,7 @@ def replay(
     seconds: float | None,
     buffered: bool,
     engine: str,
-    measuring: Measuring,
+    measuring: MeasureOptions,
 ) -> int:
     """Send the requests of the recording FILE to TARGET, in their order.
 
@@ -271,7 +271,7 @@ def import_(
     from seatrial.trials.watch.recording import read_about  # noqa: PLC0415
     from seatrial.trials.watch.report.import_text import import_text  # noqa: PLC0415
 
-    path = trace_to_write(output, force=force, kind=RECORDING)
+    path = writable_trace_path(output, force=force, kind=RECORDING)
     wanted = None if trace_format == "auto" else trace_format
     with keeping_owner(path), native_errors():
         found, requests, total_bytes, files = _core.import_recording(trace, wanted, path)
@@ -319,7 +319,7 @@ def study(*, recording: Path, output: Output) -> int:
     output.write(text, otherwise=f"seatrial trace study {recording} -o FILE")
     click.echo(imitation_text(found))
     if output.stream is None:
-        click.echo(f"Next: `seatrial study {output.place} --target DIR`, which measures it; then")
+        click.echo(f"Next: `seatrial study {output.path} --target DIR`, which measures it; then")
         click.echo(f"`seatrial trace compare {recording} last` says how near it came.")
     return 0
 
@@ -409,7 +409,7 @@ def _fills(sample: Sample) -> bool:
 
 def next_step_of(recording: Path, output: Output) -> str:
     """Return the next step with a recording: view its charts, then imitate it."""
-    if output.place is not None:
+    if output.path is not None:
         return f"Imitate it elsewhere: `seatrial trace study {recording} -o study.toml`"
     return f"See it over time: `seatrial trace show {recording} --output load.html`"
 

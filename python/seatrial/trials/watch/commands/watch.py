@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from seatrial.cli.display_options import PORT_MAX
 from seatrial.cli.files import RECORDING, Output, output_option
 from seatrial.cli.options import Duration, json_option, results_option
-from seatrial.cli.showing import PORT_MAX
 from seatrial.errors import TargetError
 from seatrial.trials.watch.commands.record import (
     ROTATE,

@@ -25,12 +25,12 @@ from seatrial.trials.database.measure.observe_server import (
     report_queries,
 )
 from seatrial.trials.watch.analysis.activity import Readings
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     from seatrial.postgres.connection import Address, Secret
 
 _PRESSURES: Final = {"some": "some tasks", "full": "all tasks"}
-_NS_PER_S: Final = 1e9
 _AGAIN_S: Final = 5.0
 """Until a server that was lost is tried again."""
 _OPERATIONS: Final = {"read": "reads", "write": "writes", "extend": "extends", "fsync": "fsyncs"}
@@ -53,7 +53,7 @@ class Pressure:
         now, now_s = self._read(), time.monotonic()
         seconds = max(now_s - self._before_s, 1e-3)
         shares = {
-            name: (now[key] - self._before[key]) / (seconds * _NS_PER_S)
+            name: (now[key] - self._before[key]) / (seconds * NS_PER_S)
             for line, name in _PRESSURES.items()
             if (key := f"psi_io_{line}_ns") in now and key in self._before
         }

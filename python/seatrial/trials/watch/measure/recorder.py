@@ -12,10 +12,10 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import SeatrialError, SpaceError, native_errors
-from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED, Losses
 from seatrial.trials.watch.measure.volume import DeviceNumber
 from seatrial.trials.watch.recording import SOURCE, UNKNOWN, KnownFields, StoredMetadata
+from seatrial.units import SECTOR_BYTES
 
 POLL_S: Final = 0.5
 """How long requests are in the kernel's memory at most, and not in the recording."""

@@ -13,18 +13,18 @@ from seatrial.trials.watch.study.recorded import replay_of
 from seatrial.trials.watch.study.workload import RECORDING
 
 if TYPE_CHECKING:
-    from seatrial.measure.engine import Occasion
+    from seatrial.measure.engine import SampleContext
     from seatrial.results.model import Sample
     from seatrial.study.cell import Cell
 
 
-def measure_recording(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+def measure_recording(cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
     """Send the requests of a recording once.
 
     Args:
         cell: A cell of the kind ``recording``.
         spec: Its specification with paths, seed and duration.
-        occasion: Round, position, watcher and background activity.
+        sample_context: Round, position, watcher and background activity.
 
     Raises:
         SeatrialError: when the recording cannot be read any more.
@@ -37,4 +37,4 @@ def measure_recording(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -
         path = Path(folder, "requests")
         path.write_bytes(records.tobytes())
         own = {key: value for key, value in spec.items() if key != RECORDING}
-        return measure_cell(cell, {**own, "list": {"path": str(path)}}, occasion)
+        return measure_cell(cell, {**own, "list": {"path": str(path)}}, sample_context)

@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from seatrial.errors import TargetError
-from seatrial.machine.fingerprint.layers import SECTOR_BYTES, dm_table
+from seatrial.machine.fingerprint.layers import dm_table
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.sysblock import BlockNode, node_by_name, node_by_number
+from seatrial.units import SECTOR_BYTES
 
 DeviceNumber = tuple[int, int]
 """Major and minor number of a whole disk."""

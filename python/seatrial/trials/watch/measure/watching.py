@@ -17,8 +17,6 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.interrupts import uninterrupted
-from seatrial.machine.fingerprint.counters import NS_PER_MS
-from seatrial.machine.fingerprint.layers import SECTOR_BYTES
 from seatrial.postgres.processes import read_pid_file
 from seatrial.trials.watch.analysis.activity import (
     NOT_MAPPED,
@@ -39,6 +37,7 @@ from seatrial.trials.watch.measure.recorder import (
 )
 from seatrial.trials.watch.measure.relations import Relations
 from seatrial.trials.watch.measure.volume import DeviceNumber
+from seatrial.units import NS_PER_MS, SECTOR_BYTES
 
 _DISKSTATS: Final = Path("/proc/diskstats")
 _COUNTED: Final = (("read", 0), ("write", 4), ("discard", 11))

@@ -19,8 +19,8 @@ from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.comparison import LoadFigure
 from seatrial.trials.watch.analysis.load.imitation import Imitation
 from seatrial.trials.watch.report.load_words import number
+from seatrial.units import KIB
 
-KIB: Final = 1024
 _SIZES: Final = ("size", "block_sizes", "limit_bytes")
 _FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
     "per_s": lambda value: format_iops(value).removesuffix(" IOPS"),

@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from seatrial.report.exports.openmetrics import cumulative
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -30,7 +31,6 @@ SCHEMA: Final = 4
 """Each power of two has 2^4 buckets."""
 ZERO_THRESHOLD_S: Final = 2.0**-128
 """Values up to it are in the zero bucket; client libraries use the same."""
-_NS_PER_S: Final = 1e9
 _SKIPPED_MAX: Final = 2
 """A gap of so few empty buckets costs less than another span."""
 _COUNTER, _GAUGE, _HISTOGRAM = 0, 1, 4
@@ -94,7 +94,7 @@ def native_buckets(histogram: Histogram) -> tuple[int, dict[int, int]]:
         if not most_ns:
             zeros += count
             continue
-        index = math.ceil(math.log2(most_ns / _NS_PER_S) * 2**SCHEMA)
+        index = math.ceil(math.log2(most_ns / NS_PER_S) * 2**SCHEMA)
         found[index] = found.get(index, 0) + count
     return zeros, found
 

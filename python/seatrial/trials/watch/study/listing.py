@@ -20,6 +20,7 @@ import msgspec
 from seatrial import _core
 from seatrial.trials.watch.analysis.load.mix import latencies_ns, percentiles_ns
 from seatrial.trials.watch.recording import Recording, read
+from seatrial.units import MIB
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +38,6 @@ RECORD: Final = [
     ("padding", "V7"),
 ]
 """Fields of a record of the engine's list, as numpy has them."""
-MIB: Final = 1 << 20
 OTHERS_MAX: Final = _core.DEPTH_MAX - 1
 """Where concurrency is not limited by the recording."""
 _DUE_STEPS_MAX: Final = 200

@@ -15,9 +15,8 @@ from seatrial.trials.watch.analysis.load.mix import mix_of
 from seatrial.trials.watch.analysis.load.profile import concurrency_of, load_of
 from seatrial.trials.watch.analysis.load.reuse import reuse_of
 from seatrial.trials.watch.analysis.load.sequential import sequentiality_of
+from seatrial.units import KIB
 from trials.watch.recordings import FLUSH, READ, WRITE, recording
-
-KIB = 1024
 
 
 def test_operations_sizes_and_latencies_are_counted():

@@ -24,7 +24,7 @@ from seatrial.machine.fingerprint.mounts import mounts
 from seatrial.machine.fingerprint.tree import LIVE, program_path
 from seatrial.machine.undoer import Outcome, Result, Undoer, comes_true, failed, gone, undone
 from seatrial.machine.undoers import unmount
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
     Backend,
@@ -221,7 +221,7 @@ class Btrfs(Backend):
             return "btrfs needs at least 109 MiB of each drive"
         return ""
 
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return how it is built: one file system, or one for each exposed leg."""
         folders = tuple(mount_folder(name, label) for label in spec.target_labels)
         steps = (
@@ -319,7 +319,7 @@ class Btrfs(Backend):
         ]
 
 
-def _steps(spec: LayoutSpec, assigned: Assigned, name: str, leg: int, folder: str) -> list[Step]:
+def _steps(spec: LayoutSpec, assigned: DriveRoles, name: str, leg: int, folder: str) -> list[Step]:
     drives = assigned.legs[leg - 1]
     fsid = _fsid(name, leg)
     metadata = _METADATA.get(spec.level, spec.level)

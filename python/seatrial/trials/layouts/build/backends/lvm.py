@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from seatrial.machine.undoer import Undoer
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import volume_group
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
@@ -38,7 +38,7 @@ class Lvm(Backend):
             spec.level, spec.drives, spec.chunk_kib, is_clean=not spec.initial_sync
         )
 
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return the creation of a group and a volume for each leg."""
         steps = []
         for leg, (active, spares) in enumerate(zip(assigned.legs, assigned.spares, strict=True), 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from seatrial.machine.undoer import Undoer
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import md_array, md_legs
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
@@ -67,7 +67,7 @@ class Md(OverMd):
     programs: ClassVar[tuple[Program, ...]] = (md_array.PROGRAM,)
     undoers: ClassVar[dict[str, Undoer]] = md_array.MD_UNDOERS
 
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return the creation of each leg."""
         devices = md_array.free_devices(spec.legs)
         return Construction(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from seatrial.machine.undoer import Undoer
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import md_legs
 from seatrial.trials.layouts.build.backend import ArrayState, Backend, Built, Construction, Program
 from seatrial.trials.layouts.build.filesystems import FILESYSTEM_UNDOERS
@@ -26,7 +26,7 @@ class Single(Backend):
             return f"single has one drive, but {spec.drives} were given; raid0 stripes over several"
         return ""
 
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return the drives themselves; there is nothing to build."""
         drives = tuple(leg[0] for leg in assigned.legs)
         return Construction(steps=(), devices=drives, leg_devices=drives)

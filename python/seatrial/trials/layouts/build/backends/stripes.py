@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from seatrial.machine.undoer import Undoer
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import md_array, md_legs, volume_group
 from seatrial.trials.layouts.build.backend import Built, Construction, Program, Step
 from seatrial.trials.layouts.build.backends.md import OverMd
@@ -50,7 +50,7 @@ class MdLvm(Striped):
         stripe = volume_group.unfit("raid0", spec.legs, spec.stripe_kib, is_clean=False)
         return super().check(spec) or stripe
 
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return the creation of the legs, and of the striped volume over them."""
         steps, legs = _legs(spec, assigned, name)
         if spec.expose == "legs":
@@ -85,7 +85,7 @@ class MdMd(Striped):
     programs: ClassVar[tuple[Program, ...]] = (md_array.PROGRAM,)
     undoers: ClassVar[dict[str, Undoer]] = md_array.MD_UNDOERS | FILESYSTEM_UNDOERS
 
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return the creation of the legs, and of the md array over them."""
         steps, legs = _legs(spec, assigned, name)
         if spec.expose == "legs":
@@ -109,7 +109,7 @@ class MdMd(Striped):
         return reported | {f"over_{name}": value for name, value in over.items()}
 
 
-def _legs(spec: LayoutSpec, assigned: Assigned, name: str) -> tuple[list[Step], tuple[str, ...]]:
+def _legs(spec: LayoutSpec, assigned: DriveRoles, name: str) -> tuple[list[Step], tuple[str, ...]]:
     """Return the steps that create the legs, and their devices; bare drives are used as is."""
     if spec.level == "single":
         return [], tuple(leg[0] for leg in assigned.legs)

@@ -22,7 +22,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.sysblock import node_by_number
 from seatrial.machine.undoer import POLL_S, Outcome, Result, Undoer, failed, foreign, gone, undone
-from seatrial.study.layouts.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
     Backend,
@@ -279,7 +279,7 @@ class Zfs(Backend):
             return f"ZFS has no mount option {unknown[0]}; use properties, such as atime=off"
         return ""
 
-    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+    def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
         """Return how it is built: one pool, or one for each exposed leg."""
         folders = tuple(mount_folder(name, label) for label in spec.target_labels)
         steps = (
@@ -344,7 +344,7 @@ class Zfs(Backend):
         return sum(_status(built, leg).checksum_errors)
 
 
-def _create(spec: LayoutSpec, assigned: Assigned, name: str, leg: int, folder: str) -> Step:
+def _create(spec: LayoutSpec, assigned: DriveRoles, name: str, leg: int, folder: str) -> Step:
     drives, spares = assigned.legs[leg - 1], assigned.spares[leg - 1]
     pool = _pool(spec, name, leg)
     extras = (("spare", spares), ("log", assigned.logs), ("cache", assigned.caches))

@@ -13,9 +13,10 @@ from seatrial.machine.undoer import Undoer
 from seatrial.trials.layouts.build import volume_group
 from seatrial.trials.layouts.build.backend import Step
 from seatrial.trials.layouts.build.caching import CacheCounts, CacheDevice, CacheSetup, drive_counts
-from seatrial.trials.layouts.build.mapper import SECTOR_BYTES, mapper_obstacle
+from seatrial.trials.layouts.build.mapper import mapper_obstacle
 from seatrial.trials.layouts.build.running import run_checked
 from seatrial.trials.layouts.build.volume_group import Member
+from seatrial.units import SECTOR_BYTES
 
 _FAST: Final = "fast"
 CHUNK_BYTES: Final = 64 << 10

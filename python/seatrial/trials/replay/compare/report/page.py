@@ -51,6 +51,7 @@ from seatrial.trials.replay.compare.report.words import (
 )
 from seatrial.trials.replay.compare.verdict import change_words, factor_words, once_of, speed_words
 from seatrial.trials.replay.report.words import shortened
+from seatrial.units import NS_PER_S
 
 HEADINGS: dict[Subject, str] = {"query": "Queries", "page": "Pages"}
 BATCHES_HEADING = "Batches"
@@ -235,7 +236,6 @@ PART_SHARE_MIN: Final = 0.002
 ANSWERS: Final = ("slower", "faster", "undecided", "same")
 _LABEL_MAX: Final = 72
 _TITLE_MAX: Final = 60
-_NS_A_S: Final = 1e9
 _FACTORS: Final = (100.0, 10.0, 2.0, 1.0, 0.5, 0.1, 0.01)
 
 
@@ -314,13 +314,13 @@ def _shown_in_table_only(count: int, plural: str) -> list[str]:
 
 def _bubble(change: Change, largest_s: float, label: str, *, once: str) -> Bubble:
     """Return one circle; its interval is that of the speed-up, at the mean time before."""
-    before_ns = change.before.mean_s * _NS_A_S
+    before_ns = change.before.mean_s * NS_PER_S
     low, high = change.speed_up.low, change.speed_up.high
     has_interval = bool(low and high)
     times = f"{seconds(change.before.mean_s)} before, {seconds(change.after.mean_s)} after"
     return Bubble(
         x=before_ns,
-        y=change.after.mean_s * _NS_A_S,
+        y=change.after.mean_s * NS_PER_S,
         low=before_ns / high if has_interval and high else None,
         high=before_ns / low if has_interval and low else None,
         area_share=change.before.total_s / largest_s,
@@ -333,7 +333,7 @@ def _bubble(change: Change, largest_s: float, label: str, *, once: str) -> Bubbl
 
 
 def _times_ns(change: Change) -> tuple[float, float]:
-    return change.before.mean_s * _NS_A_S, change.after.mean_s * _NS_A_S
+    return change.before.mean_s * NS_PER_S, change.after.mean_s * NS_PER_S
 
 
 def _axes(values_ns: Sequence[float], names: tuple[str, str]) -> tuple[Axis, Axis]:

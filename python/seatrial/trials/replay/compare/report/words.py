@@ -34,6 +34,7 @@ from seatrial.trials.replay.compare.verdict import (
     once_of,
     table_sentences,
 )
+from seatrial.units import NS_PER_S
 
 Subject = Literal["query", "page"]
 
@@ -54,7 +55,6 @@ BASES: Final = {
     "in_sequence": "several rounds of one side, then of the other",
     "once": "one measurement of {of}: no significance test",
 }
-_NS_A_S: Final = 1e9
 _COUNTS_WHOLE: Final = 100
 LEVEL_OF_ONE: Final = 0.95
 """Level of an interval that is not adjusted for multiple queries."""
@@ -183,7 +183,7 @@ def seconds(value_s: float) -> str:
     sign = "−" if value_s < 0 else ""
     if abs(value_s) >= 60:
         return f"{sign}{format_duration_s(abs(value_s))}"
-    return f"{sign}{format_duration_ns(abs(value_s) * _NS_A_S)}"
+    return f"{sign}{format_duration_ns(abs(value_s) * NS_PER_S)}"
 
 
 def calls_text(calls: float) -> str:

@@ -21,6 +21,7 @@ from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import HOTTEST
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
 from seatrial.trials.watch.analysis.load.streams import BurstGroup, Stream
+from seatrial.units import MIB, SECTOR_BYTES
 
 SECONDS: Final = 30
 """Length of a sample of the study."""
@@ -32,8 +33,6 @@ IN_FLIGHT_MIN: Final = 64
 IN_FLIGHT_MAX: Final = 1024
 """Limits of the queue depth, which must be large enough that a slow target delays no request."""
 PAUSE_S_MIN: Final = 1e-6
-SECTOR_BYTES: Final = 512
-MIB: Final = 1 << 20
 FILE_BYTES_MIN: Final = 16 * MIB
 SKEW_MIN: Final = 0.4
 """Minimum difference between the hot region's share of the accesses and its share of the blocks."""

@@ -21,6 +21,7 @@ from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.analysis.load.mix import latencies_ns
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS, predecessors
+from seatrial.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,6 @@ GROUPS_MAX: Final = 32
 SERIAL_SHARE_MIN: Final = 0.9
 """Minimum share of requests that begin after the previous one has ended, in a serial stream."""
 
-_SECTOR_BYTES: Final = 512
 _BURST_SIZE_MIN: Final = 2.0
 
 
@@ -120,7 +120,7 @@ def streams_of(recording: Recording) -> list[Stream]:
     length = recording.length_bytes
     found = []
     for name in TRANSFERS:
-        own = (recording.operation == OPERATIONS.index(name)) & (length >= _SECTOR_BYTES)
+        own = (recording.operation == OPERATIONS.index(name)) & (length >= SECTOR_BYTES)
         for sync in np.unique(recording.is_sync[own]):
             of_sync = own & (recording.is_sync == sync)
             if sync == 1:
@@ -253,7 +253,7 @@ def grouped_sizes_bytes(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     import numpy as np  # noqa: PLC0415 - takes 0.1 s
 
     values, counts = np.unique(lengths, return_counts=True)
-    unit = 4096 if (values % 4096 == 0).all() else _SECTOR_BYTES
+    unit = 4096 if (values % 4096 == 0).all() else SECTOR_BYTES
     if len(values) > SIZES_MAX:
         groups = np.array_split(np.sort(lengths), SIZES_MAX)
         values = np.array([max(unit, round(group.mean() / unit) * unit) for group in groups])

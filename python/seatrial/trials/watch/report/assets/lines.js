@@ -136,7 +136,7 @@ function watchLinesOption(plot, width_px, colours) {
     name, values: columns.map((column) => valueIn(plot, column, name)),
   }));
   const y = valueAxis(plot.series.flatMap(({ values }) => values), drawing);
-  const placed = (value) => (value === null ? null : place(y, Math.max(value, y.least)));
+  const placed = (value) => (value === null ? null : position(y, Math.max(value, y.least)));
   const style = (name) => plot.styleOf(name, colours);
   return {
     ...baseOption(colours),
@@ -158,7 +158,9 @@ function watchLinesOption(plot, width_px, colours) {
           ...(isAlone(values, index) ? { symbol: 'circle', symbolSize: 5 } : {}),
         })),
       })),
-      happenedSeries(plot, colours, { low: place(y, y.low), high: place(y, y.high), named: false }),
+      happenedSeries(plot, colours, {
+        low: position(y, y.low), high: position(y, y.high), named: false,
+      }),
     ],
   };
 }

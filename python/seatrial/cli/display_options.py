@@ -1,7 +1,7 @@
 """How much of a run a command prints: the answer, the answer with all tables, the verdict alone.
 
-The options are read where they are needed, from the context of the command, so that no command
-passes them on.
+The options are read from the context of the command where they are needed, so that no command has
+to pass them on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH_DEFAULT: Final = 80
 _META: Final = "seatrial.showing"
 
 
-class Showing(msgspec.Struct, frozen=True, kw_only=True):
+class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a command prints and writes of a run.
 
     Attributes:
@@ -43,15 +43,15 @@ class Showing(msgspec.Struct, frozen=True, kw_only=True):
     port: int | None = None
 
 
-def showing() -> Showing:
+def display_options() -> DisplayOptions:
     """Return what the current command shows; the defaults outside of a command."""
     context = click.get_current_context(silent=True)
     found = context.meta.get(_META, {}) if context else {}
-    return Showing(**found)
+    return DisplayOptions(**found)
 
 
 def width() -> int:
-    """Return the columns that an answer may take: the terminal's, 60 to 200; 80 where none is."""
+    """Return the width of an answer: the terminal's, 60 to 200 columns; 80 without a terminal."""
     return text_width(WIDTH_DEFAULT)
 
 
@@ -110,13 +110,13 @@ _NO_REPORT = click.option(
 )
 
 
-def showing_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add what is printed of a run: ``--tables``, ``--quiet`` and ``--profile``."""
+def run_display_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add ``--tables``, ``--quiet`` and ``--profile``."""
     return _TABLES(_QUIET(_PROFILE(function)))
 
 
 def answer_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add ``--tables`` and ``--quiet``: of what no profile grades."""
+    """Add ``--tables`` and ``--quiet``, for results that no profile grades."""
     return _TABLES(_QUIET(function))
 
 

@@ -1,4 +1,4 @@
-"""From what a user names to what a plan needs to know of it; nothing is touched."""
+"""Facts that a plan needs about the targets and drives that a user names; nothing is changed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from seatrial.trials.database.study.workloads import OnDatabase
 
 
 def with_absolute_paths(study: Study) -> Study:
-    """Return the study with paths of targets and drives from the root, for the run's record.
+    """Return the study with absolute paths of targets and drives, as stored with the run.
 
-    A run is found again by them, from any folder, when it is resumed.
+    A run to be resumed is found by them from any folder.
 
     Raises:
         TargetError: when a target does not exist.
@@ -57,11 +57,11 @@ def targets_info(study: Study) -> dict[str, TargetInfo]:
 
 
 def drives_info(study: Study) -> list[DriveInfo]:
-    """Return what layouts are built of, with what is known of the devices; no root is needed.
+    """Return the drives of layouts, with the known facts of devices; root is not needed.
 
     Raises:
         TargetError: when a device does not exist.
-        StudyError: when what is named is no block device.
+        StudyError: when one is not a block device.
     """
     if not study.layouts:
         return []
@@ -75,7 +75,7 @@ def _drive_info(device: str) -> DriveInfo:
         raise StudyError(
             seen=f"{device} is to be a drive of layouts, but it is a {info.kind or 'name'}",
             cause="Layouts are built of block devices",
-            next_step="Name devices such as /dev/sdb, or have loop devices made with --loop 6x2G",
+            next_step="Name devices such as /dev/sdb, or use loop devices with --loop 6x2G",
         )
     return DriveInfo(
         name=device, size_bytes=info.size_bytes, logical_block_bytes=info.logical_block_bytes
@@ -86,7 +86,7 @@ def require_room(plan: Plan) -> None:
     """Check that the directories of a plan have room for its files.
 
     Raises:
-        SpaceError: when one has not.
+        SpaceError: when one has not enough.
     """
     for target in plan.targets:
         if target.kind == "directory" and target.path:
@@ -97,7 +97,7 @@ def require_room(plan: Plan) -> None:
 
 
 def existing(target: str) -> ResolvedTarget:
-    """Return what a target is that must be there already.
+    """Return an existing target.
 
     Raises:
         TargetError: when it does not exist.
@@ -107,7 +107,7 @@ def existing(target: str) -> ResolvedTarget:
     if found.kind is TargetKind.SIMULATED:
         raise UsageError(
             seen=f"There is no simulated device called {found.name!r}",
-            cause="A simulated device has no name; it is what its model says",
+            cause="A simulated device has no name, only a model",
             next_step="Write `seatrial io simulated --model FILE`, with the model in a TOML file",
         )
     if found.kind is TargetKind.NEW_FILE and found.path is not None:
@@ -157,7 +157,7 @@ def _has_database(study: Study, target: Target) -> bool:
 
 
 def _with_database(info: TargetInfo, folder: Path, pg_bin: str) -> TargetInfo:
-    """Return what is known of a directory with whether a PostgreSQL of our own can run there."""
+    """Return the facts of a directory, with whether a PostgreSQL of our own can run there."""
     from seatrial.postgres.account import account_for  # noqa: PLC0415 - only here
     from seatrial.postgres.binaries import find_binaries  # noqa: PLC0415 - only here
 

@@ -3,13 +3,11 @@
 import os
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from machine.conftest import run
-from seatrial.errors import AlignmentError, RefusedError, SeatrialError, TargetError, UsageError
+from seatrial.errors import RefusedError, SeatrialError, TargetError
 from seatrial.machine import guard, loop
-from seatrial.machine.device import Device, open_device
+from seatrial.machine.device import open_device
 from seatrial.machine.guard import inspect
 from seatrial.machine.loop import attach, detach
 from seatrial.machine.undo import UndoJournal
@@ -17,47 +15,9 @@ from seatrial.machine.undoers import loop_backing
 from seatrial.units import MIB
 
 
-@pytest.fixture
-def some_device(image):
-    return device_of(image())
-
-
-def device_of(path):
-    return Device(
-        path=path,
-        state=inspect(path),
-        size_bytes=64 * MIB,
-        logical_block_bytes=4096,
-        physical_block_bytes=4096,
-        permit=None,
-    )
-
-
 def test_a_file_is_no_device(image):
     with pytest.raises(TargetError, match="regular file, not a block device"):
         open_device(image())
-
-
-@given(start_blocks=st.integers(-1, 20000), length_blocks=st.integers(-1, 20000))
-def test_a_range_of_whole_blocks_passes_just_when_it_lies_on_the_device(
-    tmp_path_factory, start_blocks, length_blocks
-):
-    path = tmp_path_factory.mktemp("any") / "disk.img"
-    path.touch()
-    device = device_of(path)
-    blocks = 64 * MIB // 4096
-    lies_on_it = start_blocks >= 0 and length_blocks > 0 and start_blocks + length_blocks <= blocks
-    if lies_on_it:
-        device.require_range(start_blocks * 4096, length_blocks * 4096)
-    else:
-        with pytest.raises(UsageError, match="exceeds"):
-            device.require_range(start_blocks * 4096, length_blocks * 4096)
-
-
-@pytest.mark.parametrize(("start_bytes", "length_bytes"), [(512, 4096), (0, 1000)])
-def test_a_range_within_a_block_is_reported(some_device, start_bytes, length_bytes):
-    with pytest.raises(AlignmentError, match="logical block size of 4096 bytes"):
-        some_device.require_range(start_bytes, length_bytes)
 
 
 def test_a_loop_device_needs_root(image, monkeypatch):

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from seatrial.errors import TargetError, UsageError
-from seatrial.machine.direct import require_multiple
+from seatrial.errors import TargetError
 from seatrial.machine.guard import DeviceState, Permit, inspect, permit_write, unreadable
-from seatrial.machine.sizes import size_text
 
 # Source: include/uapi/linux/fs.h.
 _BLKSSZGET: Final = 0x1268
@@ -39,23 +37,6 @@ class Device:
     logical_block_bytes: int
     physical_block_bytes: int
     permit: Permit | None
-
-    def require_range(self, start_bytes: int, length_bytes: int) -> None:
-        """Check that a range is within the device and consists of whole logical blocks.
-
-        Raises:
-            AlignmentError: when it begins or ends within a block.
-            UsageError: when it reaches beyond the device.
-        """
-        require_multiple("The start of the range", start_bytes, self.logical_block_bytes)
-        require_multiple("The length of the range", length_bytes, self.logical_block_bytes)
-        if start_bytes < 0 or length_bytes <= 0 or start_bytes + length_bytes > self.size_bytes:
-            raise UsageError(
-                seen=f"The range of {length_bytes} bytes from {start_bytes} exceeds {self.path} "
-                f"({size_text(self.size_bytes)})",
-                cause="The device is smaller than the study assumes, or the unit is wrong",
-                next_step=f"Use a range that ends at {self.size_bytes} bytes at most",
-            )
 
     def close(self) -> None:
         """Release the claim, if any."""

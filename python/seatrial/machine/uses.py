@@ -76,11 +76,7 @@ class OpenFile:
 
 
 class Survey:
-    """The mounts, open files and block devices of a machine, read once for one check.
-
-    Args:
-        tree: The machine.
-    """
+    """The mounts, open files and block devices of a machine, read once for one check."""
 
     def __init__(self, tree: SystemTree = LIVE) -> None:
         self.tree = tree

@@ -60,5 +60,5 @@ def test_without_scripts_the_tables_say_it_all_and_names_are_text(browser: Any, 
     visit.page.click("#tables > summary")
     text = visit.page.inner_text("#tables")
     assert "<b>postgres</b> (1)" in text
-    assert "Working set: different bytes in a window" in text
+    assert "Working set: distinct bytes in a window" in text
     visit.context.close()

@@ -179,13 +179,7 @@ class Backend(ABC):
 
     @abstractmethod
     def plan(self, spec: LayoutSpec, assigned: DriveRoles, name: str) -> Construction:
-        """Return how a variant is built; nothing is changed, and no root is needed.
-
-        Args:
-            spec: The variant.
-            assigned: The role of each drive.
-            name: The name of the array.
-        """
+        """Return how a variant is built; nothing is changed, and no root is needed."""
 
     @abstractmethod
     def describe(self, built: Built) -> dict[str, str]:

@@ -333,12 +333,7 @@ class VariantPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> VariantPlan:
-    """Return the description of a variant before it is built; nothing is changed.
-
-    Args:
-        spec: The variant.
-        drives: The drives for it.
-    """
+    """Return the description of a variant before it is built; nothing is changed."""
     by_name = {drive.name: drive for drive in drives}
     try:
         roles = assigned(spec, list(by_name))

@@ -67,11 +67,7 @@ class StandingLayout(msgspec.Struct, frozen=True, kw_only=True):
         return self.folders or self.devices
 
     def is_there(self, tree: SystemTree = LIVE) -> bool:
-        """Return whether it still exists; a reboot removes it.
-
-        Args:
-            tree: The machine.
-        """
+        """Return whether it still exists; a reboot removes it."""
         if not self.folders:
             return all(tree.exists(device) for device in self.devices)
         points = {mount.point for mount in mounts(tree)}

@@ -19,11 +19,7 @@ PERIOD_S: Final = 0.1
 
 
 class PageCacheDropper:
-    """Drops the clean pages of all files in a folder, as a context.
-
-    Args:
-        folder: The exported folder.
-    """
+    """Drops the clean pages of all files in a folder, as a context."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -183,13 +183,7 @@ def _has_started_rebuild(before: ArrayState, now: ArrayState) -> bool:
 
 
 def series_of(readings: Sequence[ArrayReading], start_s: float, duration_s: float) -> Series:
-    """Return the readings over a sample as a series.
-
-    Args:
-        readings: In order.
-        start_s: Start of the sample (monotonic).
-        duration_s: Of the sample.
-    """
+    """Return the readings over a sample as a series."""
     entries = round(duration_s / SERIES_PERIOD_S)
     return Series(
         period_s=SERIES_PERIOD_S, columns=_columns(readings, start_s, SERIES_PERIOD_S, entries)

@@ -143,12 +143,7 @@ def data_text(recovery: Recovery) -> str:
 
 
 def phases_table(recovery: Recovery, identifier: str) -> Table:
-    """Return the service in each phase of one failure.
-
-    Args:
-        recovery: The failure.
-        identifier: Identifier of the table.
-    """
+    """Return the service in each phase of one failure."""
     return Table(
         id=identifier,
         title="Service by phase",
@@ -168,12 +163,7 @@ def phases_table(recovery: Recovery, identifier: str) -> Table:
 
 
 def consequences_table(recovery: Recovery, identifier: str) -> Table:
-    """Return the other effects of one failure: dip, rebuild, errors, data.
-
-    Args:
-        recovery: The failure.
-        identifier: Identifier of the table.
-    """
+    """Return the other effects of one failure: dip, rebuild, errors, data."""
     return Table(
         id=identifier,
         title="Effects",

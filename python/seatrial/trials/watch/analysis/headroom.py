@@ -128,12 +128,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def headroom_of(lines: Sequence[DiskLoadLine], interval: Interval) -> list[Headroom]:
-    """Return the headroom of each disk with a load line; of several the most similar is used.
-
-    Args:
-        lines: The lines, the newest first.
-        interval: The completed requests.
-    """
+    """Return the headroom of each disk with a load line; of several the most similar is used."""
     found = []
     for disk in dict.fromkeys(each.disk for each in lines):
         load = load_of(disk, interval)

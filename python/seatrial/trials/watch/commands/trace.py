@@ -208,7 +208,7 @@ def command() -> None:
 def show(*, recording: Path, output: Output, as_json: bool) -> int:
     """Show what kind of load the recording FILE is.
 
-    Operations, sizes, sequential runs, different bytes and working sets, reuse by size of cache,
+    Operations, sizes, sequential runs, distinct bytes and working sets, reuse by size of cache,
     burstiness, requests in flight, latencies; by table, process and device where known.
     """
     from seatrial.trials.watch.analysis.load.profile import load_of  # noqa: PLC0415

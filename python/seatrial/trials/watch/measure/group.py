@@ -71,12 +71,7 @@ def v2_counters(text: str) -> dict[GroupCounter, int]:
 
 
 def v1_counters(panel: str, text: str) -> dict[GroupCounter, int]:
-    """Return the counters in a file of version 1, whose lines are ``8:0 Read 4096``.
-
-    Args:
-        panel: What the file counts.
-        text: Its text.
-    """
+    """Return the counters in a file of version 1, whose lines are ``8:0 Read 4096``."""
     words = (line.split() for line in text.splitlines())
     return {
         GroupCounter(panel, each[0], _V1_OPERATIONS[each[1]]): int(each[2])
@@ -103,10 +98,6 @@ class GroupWatch:
         """Return the group of a process; None where it has none of its own that is counted.
 
         A process in the root shares it with the whole machine, whose disks are watched anyway.
-
-        Args:
-            pid: The process.
-            tree: The machine.
         """
         for controller, file in (("", "io.stat"), ("blkio", _V1_FILES[BYTES])):
             folder = next(own_groups(tree, controller, str(pid)), "")

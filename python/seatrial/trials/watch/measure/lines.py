@@ -31,10 +31,6 @@ def lines_of(disks: Sequence[str], results: Path) -> list[DiskLoadLine]:
 
     Lines through the page cache, and those of arrays and volumes, are left out: their requests are
     not those of a disk.
-
-    Args:
-        disks: Names in the kernel.
-        results: The results file.
     """
     if not results.exists():
         return []

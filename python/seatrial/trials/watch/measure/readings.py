@@ -147,13 +147,7 @@ def _counters(session: Session, values: Mapping[str, Any]) -> dict[str, float]:
 def server_readings(
     before: Mapping[str, float], now: Mapping[str, float], seconds: float
 ) -> dict[str, Mapping[str, float]]:
-    """Return rates of what a server counts between two readings, by panel and name.
-
-    Args:
-        before: Earlier counters.
-        now: Later counters.
-        seconds: The time between them.
-    """
+    """Return rates of what a server counts between two readings, by panel and name."""
 
     def rate_per_s(name: str) -> float | None:
         if name not in before or name not in now or now[name] < before[name]:

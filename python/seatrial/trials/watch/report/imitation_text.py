@@ -33,12 +33,7 @@ _FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
 
 
 def study_text(imitation: Imitation, name: str) -> str:
-    """Return the study as a file, with the properties that it imitates or not as comments.
-
-    Args:
-        imitation: The study.
-        name: Name of the recording.
-    """
+    """Return the study as a file, with the properties that it imitates or not as comments."""
     comments = [f"Imitates the recording {name}."]
     comments += imitation.imitated
     comments += [f"Not imitated. {each}" for each in imitation.left_out]

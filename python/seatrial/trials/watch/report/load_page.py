@@ -46,12 +46,6 @@ class PageWords(NamedTuple):
 def render(name: str, recording: Recording, load: LoadProfile, next_step: str) -> str:
     """Return the page as a self-contained HTML document.
 
-    Args:
-        name: Name of the recording.
-        recording: Its requests.
-        load: Their load.
-        next_step: The next step.
-
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.
     """

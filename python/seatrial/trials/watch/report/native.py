@@ -47,9 +47,6 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 def families_of(metrics: Iterable[Metric]) -> bytes:
     """Return metrics with one value each as messages, a family for each name of a sample.
 
-    Args:
-        metrics: Counters, gauges and information.
-
     Raises:
         KeyError: if a metric is of another type.
     """

@@ -79,12 +79,7 @@ class Screen:
         self._events += event_lines(frame.marks, [each for each in stalls if each.is_over])
 
     def render(self, interval: Interval, height_rows: int) -> RenderableType:
-        """Return the screen, as far as it fits.
-
-        Args:
-            interval: The last interval.
-            height_rows: Lines of the terminal.
-        """
+        """Return the screen, as far as it fits."""
         from rich.console import Group as Lines  # noqa: PLC0415 - loaded on a terminal only
         from rich.text import Text  # noqa: PLC0415 - likewise
 

@@ -105,7 +105,7 @@ def _figures(load: LoadProfile) -> Iterator[tuple[str, str, float | None]]:
     flushes, writes = by_operation.get("flush"), by_operation.get("write")
     per_write = flushes.requests / writes.requests if flushes and writes else None
     yield "flushes per write", "share", per_write
-    yield "different bytes", "bytes", float(load.footprint.unique_bytes) if count else None
+    yield "distinct bytes", "bytes", float(load.footprint.unique_bytes) if count else None
     yield "accesses to the hottest 10 %", "share", _hottest(load.reuse)
     yield "in flight (mean)", "count", load.concurrency.mean if load.concurrency else None
     bursts = {each.window_s: each.index for each in arrivals.dispersion} if arrivals else {}

@@ -135,7 +135,8 @@ class Survey:
         return [path for store in stores if (path := tree.word(store))]
 
     def _devices(self, mount: Mount) -> frozenset[str]:
-        sides = [part.split("=", 1)[1] for part in mount.options.split(",") if _is_side(part)]
+        options = mount.options.split(",")
+        sides = [each.split("=", 1)[1] for each in options if each.startswith(_SIDES)]
         numbers = {mount.number, *map(self.number_of, (mount.source, *sides))}
         return frozenset(number for number in numbers if number)
 
@@ -187,7 +188,7 @@ def uses_of_device(number: str, tree: SystemTree = LIVE, survey: Survey | None =
     survey = survey or Survey(tree)
     found = []
     for node in target.relatives():
-        owner = "" if node == target else _shares_with(node)
+        owner = "" if node == target else f"shares its data with {node.name}, which "
         found += [replace(use, phrase=owner + use.phrase) for use in uses_of_node(node, survey)]
     return found
 
@@ -277,10 +278,6 @@ def exclusive_use(path: Path) -> Use | None:
     return None
 
 
-def _shares_with(node: BlockNode) -> str:
-    return f"shares its data with {node.name}, which "
-
-
 def _mount_uses(node: BlockNode, survey: Survey) -> Iterator[Use]:
     direct = list(_mounts_of(node, survey))
     for mount, where in direct:
@@ -303,10 +300,6 @@ def _mounts_of(node: BlockNode, survey: Survey) -> Iterator[tuple[Mount, str]]:
     for mount, where, numbers in survey.mounted:
         if node.number in numbers:
             yield mount, where
-
-
-def _is_side(option: str) -> bool:
-    return option.startswith(_SIDES)
 
 
 def _swap_uses(is_it: Callable[[str], bool], survey: Survey) -> Iterator[Use]:

@@ -149,7 +149,7 @@ class ProcessTree:
     def _of(self, pid: int) -> Usage | None:
         """Return the usage of one process and its reaped children; None when it has ended."""
         # In this order, unknown bytes never belong to a process that has just ended.
-        read_bytes = self._read_bytes(pid)
+        read_bytes = _io_counters(self._tree, pid).get("read_bytes")
         fields = _stat(self._tree, pid)
         if not fields:
             return None
@@ -176,10 +176,6 @@ class ProcessTree:
                 if len(words) > _DELAY:
                     found[thread] = float(words[_DELAY])
         return found
-
-    def _read_bytes(self, pid: int) -> int | None:
-        """Return the bytes that a process read from storage; None where not readable."""
-        return _io_counters(self._tree, pid).get("read_bytes")
 
 
 class _Delays:

@@ -229,7 +229,7 @@ def best_layouts(measured: LayoutCells) -> list[BestLayout]:
 def _best(
     measured: LayoutCells, use: UseCase, targets: Sequence[str], alpha: float, among: Among
 ) -> BestLayout:
-    ordered = sorted(targets, key=lambda t: -_rate(measured, t, use).value)
+    ordered = sorted(targets, key=lambda t: -measured.by_target[t][use.key].iops.value)
     first, others = ordered[0], ordered[1:]
     slower: dict[str, Estimate] = {}
     for other in others:
@@ -247,10 +247,6 @@ def _best(
         ratio=slower.get(runner_up),
         equals=[other for other in others if other not in slower],
     )
-
-
-def _rate(measured: LayoutCells, target: str, use: UseCase) -> Estimate:
-    return measured.by_target[target][use.key].iops
 
 
 def _figure(summary: CellSummary) -> Estimate:

@@ -391,8 +391,10 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
     rebuilt = [(sample, rebuild) for sample in samples for rebuild in _rebuilds(sample)]
     lengths_s = [each.length_s for _, each in rebuilt if each.length_s]
     unfinished = [sample for sample, each in rebuilt if each.ended_s is None]
-    exposed = any(_is_exposed(sample, spec) for sample in samples)
-    closed_s, open_s = _windows_s(samples, _losses_survived(spec) if exposed else 1)
+    survived = _losses_survived(spec)
+    # Whether one more failure could have lost data at any time.
+    exposed = any(missing_max(sample) >= survived for sample in samples)
+    closed_s, open_s = _windows_s(samples, survived if exposed else 1)
     lowest, lowest_before = lowest_shares(timelines)
     checks = [sample.verification for sample in samples if sample.verification]
     records = [sample.layout for sample in samples if sample.layout]
@@ -425,7 +427,9 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
         checked_bytes=sum(record.checked_bytes for record in records),
         wrong_bytes=_sum_known([record.wrong_bytes for record in records]),
         sums_differ_count=_sums_differ_count(samples),
-        array_failed_count=sum(_has_failed(record) for record in records),
+        array_failed_count=sum(
+            any(event.what == "array_failed" for event in record.events) for record in records
+        ),
         mismatch_blocks=_sum_known([record.mismatch_blocks for record in records]),
         rebuild_limit_kib_per_s=records[0].rebuild_limit_kib_per_s or None,
     )
@@ -473,11 +477,6 @@ def _windows_s(samples: Sequence[Sample], missing: int) -> tuple[list[float], li
     return closed_s, open_s
 
 
-def _is_exposed(sample: Sample, spec: LayoutSpec) -> bool:
-    """Return whether one more failure could have lost data at any time."""
-    return missing_max(sample) >= _losses_survived(spec)
-
-
 def _losses_survived(spec: LayoutSpec) -> int:
     """Return how many drives of a leg must be missing before the next failure loses data; >= 1."""
     return max(1, spec.facts.losses_survived(spec.drives))
@@ -523,10 +522,6 @@ def _unfinished_share(samples: Sequence[Sample]) -> float | None:
         known = [share for share in columns.get(REBUILD_SHARE, []) if share is not None]
         shares += known[-1:]
     return max(shares, default=None)
-
-
-def _has_failed(record: LayoutRecord) -> bool:
-    return any(event.what == "array_failed" for event in record.events)
 
 
 def _sum_known(values: Sequence[int | None]) -> int | None:

@@ -287,7 +287,8 @@ def replace(device: str, new_drive: str) -> None:
         TargetError: when md does not release a failed drive, or refuses the new one.
     """
     # A failed drive stays busy until the array's thread has released it.
-    comes_true(lambda: _remove_failed(device), _SLOT_PATIENCE_S)
+    remove = ["mdadm", device, "--remove", "failed"]
+    comes_true(lambda: attempt(remove).status == 0, _SLOT_PATIENCE_S)
     run_checked(["mdadm", device, "--add", new_drive])
 
 
@@ -394,10 +395,6 @@ def _member_state(device: str, drive: str) -> str:
         if name.startswith("dev-") and LIVE.word(f"{folder}/{name}/block/dev") == number:
             return LIVE.text(f"{folder}/{name}/state") or ""
     return ""
-
-
-def _remove_failed(device: str) -> bool:
-    return attempt(["mdadm", device, "--remove", "failed"]).status == 0
 
 
 def _arrays_of(uuid: str, device: str, members: Sequence[str]) -> list[str]:

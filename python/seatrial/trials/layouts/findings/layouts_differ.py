@@ -65,7 +65,9 @@ class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_diff
         reported = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
         more = self.ordered_count - PAIRS_SHOWN_MAX
         rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""
-        factor = "in their options" if self.factor == "layout" else f"only in {_named(self.factor)}"
+        factor = f"only in {self.factor.removesuffix('_kib').replace('_', '-')}"
+        if self.factor == "layout":
+            factor = "in their options"
         return FindingText(
             sentence=(
                 f"Layouts that differ {factor} have different rates, "
@@ -114,10 +116,6 @@ def _finding(context: Context, group: Sequence[LayoutRatio]) -> Finding:
 def _words(each: LayoutRatio) -> str:
     cells = f" over {format_plural(each.cells, 'test')}" if each.cells > 1 else ""
     return f"{each.operation} {each.b} {ratio_words(each.ratio)} of {each.a}{cells}"
-
-
-def _named(factor: str) -> str:
-    return factor.removesuffix("_kib").replace("_", "-")
 
 
 _CAUSE: Final = "The layouts differ in nothing else, so this factor is the cause."

@@ -392,7 +392,8 @@ def _only_test(reference: str, results: Path) -> list[Sample]:
     """
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
 
-    samples = [each for each in load_source(reference, results).samples if not _fills(each)]
+    found = load_source(reference, results).samples
+    samples = [each for each in found if each.cell.kind != "fill"]
     keys = {each.cell.key for each in samples}
     if len(keys) != 1:
         raise UsageError(
@@ -401,10 +402,6 @@ def _only_test(reference: str, results: Path) -> list[Sample]:
             next_step=f"Run a study of `seatrial trace study`, or see `seatrial show {reference}`",
         )
     return samples
-
-
-def _fills(sample: Sample) -> bool:
-    return sample.cell.kind == "fill"
 
 
 def next_step_of(recording: Path, output: Output) -> str:

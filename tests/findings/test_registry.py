@@ -20,11 +20,11 @@ SOURCES = [path for folder in PRODUCT.glob("**/findings") for path in folder.glo
 
 RULE = """
 from seatrial.findings.rule import from_samples
-from seatrial.stats.model import Figures, Finding, Words
+from seatrial.stats.model import Figures, Finding, FindingText
 
 class TooPurple(Figures, frozen=True, tag="too_purple"):
     def words(self):
-        return Words("Purple.", "", "")
+        return FindingText("Purple.", "", "")
 
 @from_samples(rank=1, section="Time")
 def too_purple(context):

@@ -2,7 +2,7 @@
 
 from seatrial.fingerprint import FingerprintAfter
 from seatrial.machine.run_lock import Holder
-from seatrial.measure.recorder import Neighbours
+from seatrial.measure.recorder import OtherProcessIo
 
 EARLIER = Holder(pid=11, command="seatrial io /srv/a", since_unix_s=1.0)
 LATER = Holder(pid=12, command="seatrial io /srv/b", since_unix_s=2.0)
@@ -19,7 +19,7 @@ class Lock:
 
 
 def test_a_run_that_ends_during_the_sample_is_named():
-    neighbours = Neighbours(Lock([EARLIER], []))
+    neighbours = OtherProcessIo(Lock([EARLIER], []))
     neighbours.before()
     assert neighbours.after()["other_runs"] == 1.0
     (named,) = neighbours.noted(FingerprintAfter()).other_runs
@@ -27,7 +27,7 @@ def test_a_run_that_ends_during_the_sample_is_named():
 
 
 def test_each_run_is_counted_once():
-    neighbours = Neighbours(Lock([EARLIER], [EARLIER, LATER], [LATER], []))
+    neighbours = OtherProcessIo(Lock([EARLIER], [EARLIER, LATER], [LATER], []))
     neighbours.before()
     assert neighbours.after()["other_runs"] == 2.0
     neighbours.before()
@@ -36,7 +36,7 @@ def test_each_run_is_counted_once():
 
 
 def test_a_run_that_ended_before_the_sample_is_not_counted():
-    neighbours = Neighbours(Lock([EARLIER], [], [], []))
+    neighbours = OtherProcessIo(Lock([EARLIER], [], [], []))
     neighbours.before()
     neighbours.after()
     neighbours.before()

@@ -194,17 +194,17 @@ def of_load(load: str, measured: BenchResult) -> str:
                 reported(median_estimate(each("held", spent, 100), "percent"), 1),
                 reported(median_estimate(each("released_by_lock", spent, 100), "percent"), 1),
                 f"{median_estimate(each('edges', spent), 'edges').value:.1f}",
-                placing(spent),
+                ordering_ns(spent),
                 reported(median_estimate(cpu_us, "us"), 1),
             ]
         )
-    head = ["order", "statements/s", "of strict", "of session", "held back, %"]
-    head += ["let go by lock, %", "edges each", "placing, ns each", "driver, µs each"]
+    head = ["order", "statements/s", "of strict", "of session", "delayed by order, %"]
+    head += ["released by lock, %", "edges each", "ordering, ns each", "driver, µs each"]
     return table(head, rows)
 
 
-def placing(spent: Sequence[ResourceUse]) -> str:
-    """Return what placing a statement took; empty where no such order was kept."""
+def ordering_ns(spent: Sequence[ResourceUse]) -> str:
+    """Return the time that ordering a statement took; empty where no such order was kept."""
     each_ns = [one.reported["record"]["order"]["statement_ns"] for one in spent]
     return "" if None in each_ns else reported(median_estimate(each_ns, "ns"), 0)
 

@@ -12,11 +12,11 @@ from seatrial.catalogue.facts import Fact, Instance, Volume, first_day
 from seatrial.catalogue.store import TABLES, Catalogue, read_own, write_own
 from seatrial.catalogue.units import Money, SizeBytes
 from seatrial.catalogue.volumes import (
-    Bought,
+    ProvisionedVolume,
+    instance_bill,
     limits_of,
     limits_of_instance,
-    month_of,
-    month_of_instance,
+    monthly_bill,
 )
 from seatrial.errors import UsageError
 from seatrial.units import GIB
@@ -26,7 +26,7 @@ TODAY = datetime.date(2026, 11, 27)
 
 
 def shipped(own: dict[str, dict[str, object]] | None = None) -> Catalogue:
-    return Catalogue(own or {}, today=TODAY, place="own.toml")
+    return Catalogue(own or {}, today=TODAY, source_name="own.toml")
 
 
 ROWS = [
@@ -65,7 +65,7 @@ def test_every_volume_has_limits_at_both_ends_of_its_sizes(volume: Volume):
     for size_gib in ends:
         iops = None if free or volume.rule not in ("provisioned", "io1") else 100
         size = SizeBytes(int(size_gib) * GIB)
-        limits = limits_of(Bought(volume=volume, size_bytes=size, iops=iops))
+        limits = limits_of(ProvisionedVolume(volume=volume, size_bytes=size, iops=iops))
         assert 0 < limits.iops <= volume.max_iops
         assert limits.bytes_per_s > 0
         for bucket in (limits.iops_bucket, limits.bytes_bucket):
@@ -83,20 +83,20 @@ def test_half_of_the_instances_carry_less_for_ever_than_they_advertise():
 
 
 def month(spec: str, instance: str, facts: Catalogue | None = None) -> Money:
-    from seatrial.catalogue.volumes import parse_bought, total_of
+    from seatrial.catalogue.volumes import parse_volume, total_of
 
     facts = facts or shipped()
     machine = facts.find("instances", instance)
     assert isinstance(machine, Instance)
-    bought = parse_bought(spec, facts)
-    return total_of([*month_of(bought, facts), month_of_instance(machine, facts)])
+    provisioned = parse_volume(spec, facts)
+    return total_of([*monthly_bill(provisioned, facts), instance_bill(machine, facts)])
 
 
 def test_the_published_months_of_2025_come_out_to_the_cent():
     assert round(month("gp3:700GiB:10000:500", "r7i.2xlarge").mid, 2) == 492.32
     assert round(month("io2:700GiB:16000", "r7i.2xlarge").mid, 2) == 1513.82
-    assert round(month_of_instance(shipped().instances["aws/i7i.2xlarge"], shipped()).money.mid, 2)
-    larger = month_of_instance(shipped().instances["aws/r7i.4xlarge"], shipped())
+    assert round(instance_bill(shipped().instances["aws/i7i.2xlarge"], shipped()).money.mid, 2)
+    larger = instance_bill(shipped().instances["aws/r7i.4xlarge"], shipped())
     assert larger.money.mid == pytest.approx(2 * 386.32)
     assert "in proportion to r7i.2xlarge" in larger.origin
 

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from seatrial.catalogue.store import Catalogue
 from seatrial.catalogue.units import BytesPerS, Iops, SizeBytes
-from seatrial.catalogue.volumes import Bought, limits_of, month_of, parse_bought, total_of
+from seatrial.catalogue.volumes import (
+    ProvisionedVolume,
+    limits_of,
+    monthly_bill,
+    parse_volume,
+    total_of,
+)
 from seatrial.errors import UsageError
 from seatrial.units import GIB, MB, MIB
 
@@ -51,7 +57,7 @@ FACTS = Catalogue({}, today=datetime.date(2026, 11, 27))
     ],
 )
 def test_the_rule_of_a_volume(spec: str, iops: float, bytes_per_s: float):
-    limits = limits_of(parse_bought(spec, FACTS))
+    limits = limits_of(parse_volume(spec, FACTS))
     assert limits.iops == pytest.approx(iops)
     assert limits.bytes_per_s == pytest.approx(bytes_per_s)
 
@@ -79,30 +85,30 @@ def test_the_rule_of_a_volume(spec: str, iops: float, bytes_per_s: float):
 )
 def test_what_cannot_be_had_is_refused(spec: str, words: str):
     with pytest.raises(UsageError) as caught:
-        limits_of(parse_bought(spec, FACTS))
+        limits_of(parse_volume(spec, FACTS))
     assert words in str(caught.value)
 
 
 def test_bursts_last_as_long_as_the_providers_say():
-    gp2 = limits_of(parse_bought("gp2:100GiB", FACTS)).iops_bucket
+    gp2 = limits_of(parse_volume("gp2:100GiB", FACTS)).iops_bucket
     assert gp2 is not None
     assert gp2.lasts_s(3000) == pytest.approx(2000)  # AWS's own table: 100 GiB, 2,000 s
-    smallest = limits_of(parse_bought("gp2:1GiB", FACTS)).iops_bucket
+    smallest = limits_of(parse_volume("gp2:1GiB", FACTS)).iops_bucket
     assert smallest is not None
     assert smallest.lasts_s(3000) == pytest.approx(1862, abs=1)  # AWS's own table: 1,862 s
     assert smallest.lasts_s(100) == float("inf")
-    assert limits_of(parse_bought("gp2:1000GiB", FACTS)).iops_bucket is None
-    p20 = limits_of(parse_bought("Premium SSD P20:512GiB", FACTS))
+    assert limits_of(parse_volume("gp2:1000GiB", FACTS)).iops_bucket is None
+    p20 = limits_of(parse_volume("Premium SSD P20:512GiB", FACTS))
     assert p20.iops_bucket is not None
     assert p20.iops_bucket.lasts_s(3500) == 1800
-    st1 = limits_of(parse_bought("st1:2048GiB", FACTS)).bytes_bucket
+    st1 = limits_of(parse_volume("st1:2048GiB", FACTS)).bytes_bucket
     assert st1 is not None
     assert st1.burst_per_s == 500 * MIB
     assert st1.credits_max == pytest.approx(2 * 1024**4)
 
 
 def cost(spec: str) -> float:
-    return total_of(month_of(parse_bought(spec, FACTS), FACTS)).mid
+    return total_of(monthly_bill(parse_volume(spec, FACTS), FACTS)).mid
 
 
 def test_what_is_free_is_free_once_and_steps_have_their_own_price():
@@ -120,18 +126,18 @@ def test_what_is_free_is_free_once_and_steps_have_their_own_price():
 
 @given(st.integers(6, 65_536), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_more_of_a_gp3_never_costs_less(size_gib, iops, more_iops, through, more_through):
-    def bought(share_iops: float, share_through: float) -> Bought:
+    def provisioned(share_iops: float, share_through: float) -> ProvisionedVolume:
         most = min(80_000, 500 * size_gib)
         amount = 3000 + max(0, most - 3000) * share_iops
         high = max(125, min(2000, 0.25 * amount))
-        return Bought(
+        return ProvisionedVolume(
             volume=FACTS.volumes["aws/gp3"],
             size_bytes=SizeBytes(size_gib * GIB),
             iops=Iops(amount),
             bytes_per_s=BytesPerS((125 + (high - 125) * share_through) * MIB),
         )
 
-    least = bought(iops * more_iops, 0)
-    most = bought(iops, through * more_through)
-    low, high = (total_of(month_of(each, FACTS)).mid for each in (least, most))
+    least = provisioned(iops * more_iops, 0)
+    most = provisioned(iops, through * more_through)
+    low, high = (total_of(monthly_bill(each, FACTS)).mid for each in (least, most))
     assert 0 < low <= high + 1e-9

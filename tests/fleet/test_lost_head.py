@@ -37,8 +37,8 @@ def test_a_run_without_its_head_ends_with_a_sentence_and_goes_on_elsewhere(lab, 
         out, error = conducting.communicate(timeout=50)
     assert conducting.returncode == EXIT_PARTIAL, out + error
     assert "The head of the cluster at " in (error + out).splitlines()[0], out + error
-    held = len(stored(results))
-    assert 2 <= held < ROUNDS
+    stored_count = len(stored(results))
+    assert 2 <= stored_count < ROUNDS
     done = subprocess.run(
         [*command, lab.address, "--resume"], capture_output=True, text=True, check=False
     )

@@ -30,11 +30,11 @@ FAULTS = ("kill", "cut", "pause", "clock")
 SEEDS = range(100) if IS_LONG else range(len(FAULTS))
 SECONDS = 4 if IS_LONG else 3
 NOTICED_S_MAX = 5.0
-AHEAD_S = 3.0
+START_DELAY_S = 3.0
 TWO_ROUNDS = ("min = 3\nmax = 3", "min = 2\nmax = 2")
 
 
-def told(line: str) -> None:
+def log_fault(line: str) -> None:
     """Keep what happened, where a file is named for it."""
     if place := os.environ.get("SEATRIAL_TEST_FAULTS"):
         with Path(place).open("a") as log:
@@ -69,19 +69,19 @@ def test_no_fault_makes_a_wrong_total(seed, lab, target, tmp_path, monkeypatch):
     study = study_of(target, f"[{HOSTS}]", workload=f"threads = 2\nseconds = {SECONDS}")
     act = {
         "kill": lambda: lab.kill(number),
-        "cut": lambda: lab.cut(number),
+        "cut": lambda: lab.cut_link(number),
         "pause": lambda: lab.pause(number, 2.0),
-        "clock": lambda: lab.set_clock(number, AHEAD_S),
+        "clock": lambda: lab.set_clock(number, START_DELAY_S),
     }[fault]
     with struck(act, after_s, monkeypatch):
         run, _, samples = measured(tmp_path, study.replace(*ONE_ROUND), lab.address)
     if fault == "clock":
         lab.set_clock(number, 0.0)
     elif fault != "pause":
-        lab.revive(number)
+        lab.restart(number)
     (sample,) = samples
     record = sample.fleet
-    told(f"seed {seed}: {fault} host{number} after {after_s - 1:.2f} s: {record.lost}")
+    log_fault(f"seed {seed}: {fault} host{number} after {after_s - 1:.2f} s: {record.lost}")
     assert sum(host.window_completed for host in record.hosts) == sample.outcome.completed > 0
     of_hosts = sum(host.completed for host in record.hosts)
     assert sample.outcome.completed + record.outside_completed == of_hosts
@@ -116,7 +116,7 @@ def test_with_continue_the_tests_that_need_fewer_hosts_go_on(lab, target, tmp_pa
     )
     with struck(lambda: lab.kill(1), 1.8, monkeypatch):
         run, _, samples = measured(tmp_path, study.replace(*TWO_ROUNDS), lab.address)
-    lab.revive(1)
+    lab.restart(1)
     whole = [sample for sample in samples if not sample.fleet.lost]
     lost = [sample for sample in samples if sample.fleet.lost]
     assert run.status == "complete"
@@ -144,8 +144,8 @@ def test_what_was_committed_is_there_after_a_kill_and_resume_goes_on(lab, target
         time.sleep(0.1)
     conducting.kill()
     conducting.wait()
-    held = len(stored(results))
-    assert 2 <= held < 3
+    stored_count = len(stored(results))
+    assert 2 <= stored_count < 3
     done = subprocess.run([*command, "--resume"], env=own, text=True, check=False, **output)
     assert done.returncode == 0, done.stdout
     assert len(stored(results)) == 3

@@ -19,9 +19,9 @@ from seatrial.fleet.relay import (
     TUN,
     Impairment,
     RelayRequest,
-    carried,
-    echoes,
-    quality,
+    echo_round_trips_ns,
+    measure_cost,
+    read_statistics,
     start_relay,
 )
 from seatrial.machine.undo import UndoJournal
@@ -71,9 +71,9 @@ def linked(folder: Path, **impairment):
 def test_a_round_trip_grows_by_twice_the_delay(tmp_path):
     delay_ms = 40.0
     with linked(tmp_path, delay_ms=delay_ms) as (address, wished, counts):
-        echoes(address, 1)  # finds the hardware address
-        cost = quality(address, wished, counts)
-        trips_ms = [each / 1e6 for each in echoes(address, 20)]
+        echo_round_trips_ns(address, 1)  # finds the hardware address
+        cost = measure_cost(address, wished, counts)
+        trips_ms = [each / 1e6 for each in echo_round_trips_ns(address, 20)]
     assert len(trips_ms) == 20
     assert min(trips_ms) >= 2 * delay_ms
     stated_ms = 2 * (delay_ms + cost.extra_ns_max / 1e6)
@@ -86,10 +86,10 @@ def test_as_many_frames_are_lost_as_should(tmp_path):
     # Slow enough that no queue of the kernel is full while other processes have the processors.
     count, loss = 600, 0.2
     with linked(tmp_path, loss_percent=100 * loss, seed=7) as (address, _, counts):
-        found = any(echoes(address, 1) for _ in range(20))
+        found = any(echo_round_trips_ns(address, 1) for _ in range(20))
         assert found, "the hardware address was not found"
-        answered = len(echoes(address, count, apart_s=0.003))
-        seen = carried(counts)
+        answered = len(echo_round_trips_ns(address, count, apart_s=0.003))
+        seen = read_statistics(counts)
     both_ways = (1 - loss) ** 2
     slack = SIGMAS * math.sqrt(count * both_ways * (1 - both_ways))
     assert abs(answered - count * both_ways) < slack

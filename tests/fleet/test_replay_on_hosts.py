@@ -137,7 +137,7 @@ def test_a_lost_host_is_named_first_and_its_statements_are_not_guessed(
         done, record, sums = played(load, tmp_path, "--ray", lab.address, "--speed", SPEED[fault])
     finally:
         striking.join()
-        lab.revive(2)
+        lab.restart(2)
     assert done.code == EXIT_PARTIAL, done
     assert "lost host2: " in done.out.splitlines()[0]
     (lost_host,) = fleet_in(tmp_path).lost

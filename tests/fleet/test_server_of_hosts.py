@@ -37,7 +37,7 @@ pgbench's first session, and ours that tries the address), and pgbench sends two
 the load (``GetTableInfo`` of pgbench.c)."""
 
 
-AHEAD_S = 3.0
+START_DELAY_S = 3.0
 NOTICED_S_MAX = 5.0
 SESSIONS = """
     SELECT count(*) FROM pg_stat_activity
@@ -174,10 +174,10 @@ def test_a_host_that_is_cut_off_is_named_and_the_others_go_on(lab, server, tmp_p
     seconds = 9
     study = study.replace(f"seconds = {SECONDS}", f"seconds = {seconds}")
     try:
-        with struck(lambda: lab.cut(3), 3.0, monkeypatch):
+        with struck(lambda: lab.cut_link(3), 3.0, monkeypatch):
             run, _, (sample,) = measured(tmp_path, study, lab.address)
     finally:
-        lab.revive(3)
+        lab.restart(3)
     require_named("host3", "silent", run, sample)
     assert sample.fleet.lost[0].noticed_s - 2.0 < NOTICED_S_MAX
     # The lost host held the hot row perhaps: its session was ended, so that the others go on.
@@ -202,7 +202,7 @@ def require_named(name: str, how: str, run: Run, sample: Sample) -> None:
 
 
 def test_a_time_of_day_that_is_set_moves_no_transaction(lab, server, tmp_path, monkeypatch):
-    with struck(lambda: lab.set_clock(2, AHEAD_S), 3.0, monkeypatch):
+    with struck(lambda: lab.set_clock(2, START_DELAY_S), 3.0, monkeypatch):
         run, _, (sample,) = measured(tmp_path, study_of(server, "[4]", rounds=1), lab.address)
     lab.set_clock(2, 0.0)
     hosts = sample.fleet.hosts
@@ -242,7 +242,7 @@ def test_the_command_names_a_host_that_dies_in_its_first_line(lab, server, tmp_p
     try:
         out, error = running.communicate(timeout=90)
     finally:
-        lab.revive(4)
+        lab.restart(4)
     assert running.returncode == EXIT_PARTIAL, out + error
     assert out.splitlines()[0].startswith("Host4 died in round 1"), out
     assert server.value(SESSIONS) == 0

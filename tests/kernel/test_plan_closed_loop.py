@@ -10,16 +10,16 @@ import pytest
 
 from cli.command import seatrial
 from seatrial.catalogue.store import Catalogue
-from seatrial.catalogue.volumes import parse_bought
+from seatrial.catalogue.volumes import parse_volume
 from seatrial.results.store import ResultsFile
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.answer import plan_of
 from seatrial.trials.plan.analysis.candidates import SearchBounds, rented
 from seatrial.trials.plan.analysis.demand import constant_demand
 from seatrial.trials.plan.analysis.figure import exact
-from seatrial.trials.plan.analysis.need import Need
-from seatrial.trials.plan.analysis.worlds import Worlds
-from seatrial.trials.plan.commands.needing import demand_of_samples
+from seatrial.trials.plan.analysis.need import StorageNeed
+from seatrial.trials.plan.analysis.scenarios import Scenarios
+from seatrial.trials.plan.commands.load_source import demand_of_samples
 from seatrial.units import GIB
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -60,7 +60,7 @@ def foreseen_per_s(facts: Catalogue, size_bytes: int) -> float:
     asked = SearchBounds(
         iops=NEED_PER_S, bytes_per_s=NEED_PER_S * size_bytes, capacity_bytes=GIB, provider="rig"
     )
-    need = Need(
+    need = StorageNeed(
         demand=demand,
         other_day=exact(1.0, "typed"),
         capacity=exact(GIB, "typed"),
@@ -68,7 +68,7 @@ def foreseen_per_s(facts: Catalogue, size_bytes: int) -> float:
         years=0.0,
         objective=None,
     )
-    plan = plan_of(rented(asked, facts, {}), need, worlds=Worlds(10))
+    plan = plan_of(rented(asked, facts, {}), need, scenarios=Scenarios(10))
     return plan.choices[0].holds * NEED_PER_S
 
 
@@ -93,7 +93,7 @@ def test_a_plan_foresees_what_is_measured_and_the_planted_cap_is_named(
     file_system, group, tmp_path
 ):
     places = [file_system("ext4", number) for number in range(3)]
-    foreseen, named, cases = 0, 0, []
+    forecast, named, cases = 0, 0, []
     for seed in range(CASES):
         draw = random.Random(seed)
         place = places[seed % len(places)]
@@ -108,12 +108,16 @@ def test_a_plan_foresees_what_is_measured_and_the_planted_cap_is_named(
         expected = foreseen_per_s(facts, size)
         limit_reads(group.path, place.device, iops, bytes_per_s)
         run, samples = measured(place.folder, folder, group.path, size)
-        bought = parse_bought("stand-in:1GiB", facts)
-        found = caps.found_with_load(
-            caps.caps_of_volume(bought, facts), demand_of_samples(run, samples), bought, None, None
+        provisioned = parse_volume("stand-in:1GiB", facts)
+        found = caps.report_with_load(
+            caps.caps_of_volume(provisioned, facts),
+            demand_of_samples(run, samples),
+            provisioned,
+            None,
+            None,
         )
-        foreseen += abs(samples[0].completed_per_s / expected - 1) <= TOLERANCE
+        forecast += abs(samples[0].completed_per_s / expected - 1) <= TOLERANCE
         named += found.binding[0].quantity == planted
         cases.append((seed, planted, rate, expected, samples[0].completed_per_s, found.binding[0]))
-    assert foreseen >= FORESEEN_MIN, cases
+    assert forecast >= FORESEEN_MIN, cases
     assert named == CASES, cases

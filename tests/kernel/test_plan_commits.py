@@ -26,7 +26,7 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.processes import server_processes
 from seatrial.postgres.server import Server
-from seatrial.trials.plan.analysis.commits import Foreseen
+from seatrial.trials.plan.analysis.commits import CommitForecast
 from seatrial.trials.watch.recording import read
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -167,7 +167,7 @@ def measured_run(volume: Volume) -> Path:
 
 def foreseen_by_command(
     file: Path, commits_per_s: float, limits: dict[str, tuple[int, int]], run: Path
-) -> dict[str, Foreseen]:
+) -> dict[str, CommitForecast]:
     """Commits on each volume, as the document of `seatrial plan` has them."""
     (file.parent / "own.toml").write_text(own_facts(limits))
     done = seatrial(
@@ -181,14 +181,14 @@ def foreseen_by_command(
     assert done.code == 0, done
     plan = done.document["plan"]
     of_names = {
-        each["name"].split()[-1].partition(":")[0]: msgspec.convert(each["commits"], Foreseen)
+        each["name"].split()[-1].partition(":")[0]: msgspec.convert(each["commits"], CommitForecast)
         for each in [*plan["choices"], *plan["refused"]]
     }
     assert set(of_names) == set(limits), plan
     return of_names
 
 
-def is_held(found: Foreseen, per_s: float, p99_ms: float) -> bool:
+def is_held(found: CommitForecast, per_s: float, p99_ms: float) -> bool:
     rate, times = found.commits_per_s, found.transaction_ms_p99
     return rate.low <= per_s <= rate.high and times.low <= p99_ms <= times.high
 
@@ -206,10 +206,10 @@ def test_plan_foresees_commits_on_two_devices_from_a_third(volumes, group):
         limits = {
             name: (draw.randint(150, 1200), draw.choice([1, 4, 64]) << 20) for name in ("b", "c")
         }
-        foreseen = foreseen_by_command(file, commits_per_s, limits, run)
+        forecast = foreseen_by_command(file, commits_per_s, limits, run)
         both = []
         for volume, name in zip(others, limits, strict=True):
-            found = foreseen[name]
+            found = forecast[name]
             limit_writes(group, volume.place, *limits[name])
             per_s, p99_ms = measured(volume, clients)
             both.append(is_held(found, per_s, p99_ms))

@@ -15,7 +15,7 @@ from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
 from seatrial.stats.estimates import latency_estimates
 from seatrial.stats.wording import format_at_least
-from seatrial.trials.loadline.analysis.measured import measured_steps
+from seatrial.trials.loadline.analysis.measured_steps import measured_steps
 from seatrial.trials.loadline.analysis.model import LatencyTarget
 
 from .builders import MS_NS, cell_of, run_of, sample_of

@@ -65,7 +65,7 @@ KEY_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 _ANY: Final = "any"
 """The region of what costs the same everywhere."""
 
-F = TypeVar("F", bound=Fact)
+FactType = TypeVar("FactType", bound=Fact)
 
 
 def own_file() -> Path:
@@ -81,18 +81,18 @@ def own_file() -> Path:
 
 
 class Catalogue:
-    """Facts by table and key; a table is read when it is first asked for.
+    """Facts by table and key; a table is read at its first use.
 
     Attributes:
         today: From which the age of a fact counts.
     """
 
     def __init__(
-        self, own: Mapping[str, Mapping[str, Any]], *, today: datetime.date, place: str = ""
+        self, own: Mapping[str, Mapping[str, Any]], *, today: datetime.date, source_name: str = ""
     ) -> None:
         self.today = today
         self._own = own
-        self._place = place
+        self._source_name = source_name
         self._read: dict[str, dict[str, Fact]] = {}
 
     def table(self, name: str) -> Mapping[str, Fact]:
@@ -207,13 +207,13 @@ class Catalogue:
 
     @cached_property
     def _prices_by_item(self) -> dict[tuple[str, str, str], list[Price]]:
-        """Prices of all regions; a plan asks for thousands."""
+        """Prices of all regions; a plan needs thousands."""
         found: dict[tuple[str, str, str], list[Price]] = {}
         for each in self.prices.values():
             found.setdefault((each.provider, each.item, each.component), []).append(each)
         return found
 
-    def _of(self, name: str, kind: type[F]) -> dict[str, F]:
+    def _of(self, name: str, kind: type[FactType]) -> dict[str, FactType]:
         return {key: each for key, each in self.table(name).items() if isinstance(each, kind)}
 
     def _facts(self, name: str) -> dict[str, Fact]:
@@ -232,18 +232,20 @@ class Catalogue:
         }
         for file in files:
             for line, row in enumerate(_rows(file), start=2):
-                fact = _checked(kind, row, f"catalogue/{file}, line {line}")
+                fact = _validated(kind, row, f"catalogue/{file}, line {line}")
                 if fact.key in facts:
-                    raise _broken(f"catalogue/{file}, line {line}", f"{fact.key} is there twice")
+                    raise _invalid_row(
+                        f"catalogue/{file}, line {line}", f"{fact.key} is there twice"
+                    )
                 if fact.key in own:
-                    fact = self._changed(kind, name, fact.key, row, own.pop(fact.key))
+                    fact = self._overridden(kind, name, fact.key, row, own.pop(fact.key))
                 facts[fact.key] = fact
         for key, fields in own.items():
-            fact = self._changed(kind, name, key, {}, fields)
+            fact = self._overridden(kind, name, key, {}, fields)
             facts[fact.key] = fact
         return facts
 
-    def _changed(
+    def _overridden(
         self,
         kind: type[Fact],
         table: str,
@@ -252,18 +254,18 @@ class Catalogue:
         fields: Mapping[str, Any],
     ) -> Fact:
         """Return a row with the user's fields above its own."""
-        where = f"{self._place}, {table}/{key}"
+        where = f"{self._source_name}, {table}/{key}"
         names = {each.encode_name for each in msgspec.structs.fields(kind)}
         for name in fields:
             if name not in names:
                 near = difflib.get_close_matches(name, sorted(names), 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                raise _broken(where, f"{table} have no field {name!r}{hint}")
+                raise _invalid_row(where, f"{table} have no field {name!r}{hint}")
         parts = dict(zip(KEY_FIELDS[table], _parts(table, key), strict=False))
         typed = {"source": "typed by the user", "as_of": str(self.today), "dated": "source"}
         mid = {"low": fields["mid"], "high": fields["mid"]} if "mid" in fields else {}
         fresh = {"confidence": "high", "contradicted": "", "typed": True}
-        return _checked(kind, {**parts, **row, **typed, **fresh, **mid, **fields}, where)
+        return _validated(kind, {**parts, **row, **typed, **fresh, **mid, **fields}, where)
 
 
 def _parts(table: str, key: str) -> list[str]:
@@ -284,7 +286,7 @@ _WORDS: Final = {"yes": True, "no": False}
 _TRUTHS: Final = ("mib_s_bought",)
 
 
-def _checked(kind: type[F], row: Mapping[str, Any], where: str) -> F:
+def _validated(kind: type[FactType], row: Mapping[str, Any], where: str) -> FactType:
     """Return a row as a structure; raises UsageError in a sentence."""
     clean = {
         name: _WORDS.get(value, value) if name in _TRUTHS else value for name, value in row.items()
@@ -292,10 +294,10 @@ def _checked(kind: type[F], row: Mapping[str, Any], where: str) -> F:
     try:
         return msgspec.convert(clean, kind, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
-        raise _broken(where, str(error)) from None
+        raise _invalid_row(where, str(error)) from None
 
 
-def _broken(where: str, why: str) -> UsageError:
+def _invalid_row(where: str, why: str) -> UsageError:
     return UsageError(
         seen=f"A row of the catalogue is broken: {where}: {why}",
         cause="It was written by hand, or for another version",
@@ -321,7 +323,9 @@ def read_own(path: Path) -> dict[str, dict[str, FactorValue]]:
         ) from None
     for key, fields in document.items():
         if not isinstance(fields, dict) or key.partition("/")[0] not in TABLES:
-            raise _broken(f"{path}, {key}", "it is no row such as ['prices/aws/gp3/capacity/any']")
+            raise _invalid_row(
+                f"{path}, {key}", "it is no row such as ['prices/aws/gp3/capacity/any']"
+            )
     return document
 
 
@@ -333,7 +337,7 @@ def catalogue() -> Catalogue:
         UsageError: when the user's file is broken.
     """
     path = own_file()
-    return Catalogue(read_own(path), today=datetime.date.today(), place=str(path))
+    return Catalogue(read_own(path), today=datetime.date.today(), source_name=str(path))
 
 
 def write_own(path: Path, own: Mapping[str, Mapping[str, Any]]) -> None:

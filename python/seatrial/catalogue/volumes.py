@@ -73,7 +73,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     write_iops: Iops | None = None
 
 
-class Bought(msgspec.Struct, frozen=True, kw_only=True):
+class ProvisionedVolume(msgspec.Struct, frozen=True, kw_only=True):
     """A volume as somebody rents it.
 
     Attributes:
@@ -99,7 +99,7 @@ class Bought(msgspec.Struct, frozen=True, kw_only=True):
         return ":".join(parts)
 
 
-def parse_bought(text: str, facts: Catalogue) -> Bought:
+def parse_volume(text: str, facts: Catalogue) -> ProvisionedVolume:
     """Return a volume as it is typed: ``gp3:700GiB:10000:500`` for name, size, IOPS, throughput.
 
     Args:
@@ -125,7 +125,7 @@ def parse_bought(text: str, facts: Catalogue) -> Bought:
         raise UsageError(
             seen=f"{text!r} has a limit that is not above 0", cause=expected, next_step=expected
         )
-    return Bought(
+    return ProvisionedVolume(
         volume=volume,
         size_bytes=size,
         iops=Iops(numbers[0]) if numbers else None,
@@ -143,14 +143,14 @@ def limits_of_instance(instance: Instance) -> Limits:
     burst_bytes = throughput(instance.burst_mb_s or 0.0, "MB/s")
 
     def daily(base_per_s: float, burst_per_s: float) -> Bucket | None:
-        held = (burst_per_s - base_per_s) * length_s
-        if held <= 0:
+        burst_credits = (burst_per_s - base_per_s) * length_s
+        if burst_credits <= 0:
             return None
         return Bucket(
             base_per_s=base_per_s,
             burst_per_s=burst_per_s,
-            credits_max=held,
-            refill_per_s=held / DAY_S,
+            credits_max=burst_credits,
+            refill_per_s=burst_credits / DAY_S,
         )
 
     return Limits(
@@ -161,36 +161,38 @@ def limits_of_instance(instance: Instance) -> Limits:
     )
 
 
-def limits_of(bought: Bought) -> Limits:
+def limits_of(provisioned: ProvisionedVolume) -> Limits:
     """Return the limits of a volume as it was bought.
 
     Raises:
         UsageError: when it cannot be had so.
     """
-    volume = bought.volume
-    _check_size(bought)
+    volume = provisioned.volume
+    _check_size(provisioned)
     unit = SizeBytes(int(volume.io_unit_kib * KIB))
     if volume.rule in ("provisioned", "io1", "by-throughput"):
-        found = _provisioned(bought)
+        found = _provisioned_limits(provisioned)
     else:
-        if bought.iops is not None or bought.bytes_per_s is not None:
-            raise _refused(bought, "IOPS or throughput were given, but they follow from its size")
-        found = _following(volume, gib(bought.size_bytes))
+        if provisioned.iops is not None or provisioned.bytes_per_s is not None:
+            raise _size_error(
+                provisioned, "IOPS or throughput were given, but they follow from its size"
+            )
+        found = _limits_by_size(volume, gib(provisioned.size_bytes))
     return msgspec.structs.replace(found, unit_bytes=unit)
 
 
-def _check_size(bought: Bought) -> None:
-    volume, size_gib = bought.volume, gib(bought.size_bytes)
+def _check_size(provisioned: ProvisionedVolume) -> None:
+    volume, size_gib = provisioned.volume, gib(provisioned.size_bytes)
     if not volume.min_gib <= size_gib <= volume.max_gib:
-        raise _refused(
-            bought,
+        raise _size_error(
+            provisioned,
             f"it has {size_gib:g} GiB, and {volume.volume} has {volume.min_gib:g} to "
             f"{volume.max_gib:g}",
         )
 
 
-def _refused(bought: Bought, why: str) -> UsageError:
-    volume = bought.volume
+def _size_error(provisioned: ProvisionedVolume, why: str) -> UsageError:
+    volume = provisioned.volume
     return UsageError(
         seen=f"{volume.key} cannot be had so: {why}",
         cause=f"The catalogue has this rule as of {volume.as_of}: "
@@ -199,35 +201,37 @@ def _refused(bought: Bought, why: str) -> UsageError:
     )
 
 
-def _provisioned(bought: Bought) -> Limits:
-    volume, size_gib = bought.volume, gib(bought.size_bytes)
+def _provisioned_limits(provisioned: ProvisionedVolume) -> Limits:
+    volume, size_gib = provisioned.volume, gib(provisioned.size_bytes)
     unit = volume.throughput_unit
     if volume.rule == "by-throughput":
-        given = bought.bytes_per_s or throughput(volume.free_mib_s, unit)
+        given = provisioned.bytes_per_s or throughput(volume.free_mib_s, unit)
         return Limits(
             iops=Iops(given / throughput(1, unit) * volume.iops_per_mib_s), bytes_per_s=given
         )
     floor_iops = max(volume.free_iops, volume.base_iops)
     most = max(min(volume.max_iops, volume.iops_per_gib_max * size_gib), floor_iops)
-    iops = bought.iops if bought.iops is not None else Iops(floor_iops)
+    iops = provisioned.iops if provisioned.iops is not None else Iops(floor_iops)
     if iops <= 0:
-        raise _refused(bought, "no IOPS were given, and its price includes none")
+        raise _size_error(provisioned, "no IOPS were given, and its price includes none")
     if not floor_iops <= iops <= most:
-        raise _refused(bought, f"{iops:,.0f} IOPS, and it has {floor_iops:,.0f} to {most:,.0f}")
+        raise _size_error(
+            provisioned, f"{iops:,.0f} IOPS, and it has {floor_iops:,.0f} to {most:,.0f}"
+        )
     free = throughput(volume.free_mib_s, unit)
     most_bytes = _throughput_max(volume, iops)
     if not volume.mib_s_bought or volume.rule == "io1":
-        if bought.bytes_per_s is not None:
-            raise _refused(bought, "throughput was given, but it follows from its IOPS")
+        if provisioned.bytes_per_s is not None:
+            raise _size_error(provisioned, "throughput was given, but it follows from its IOPS")
         return Limits(iops=iops, bytes_per_s=most_bytes)
-    given = bought.bytes_per_s if bought.bytes_per_s is not None else free
+    given = provisioned.bytes_per_s if provisioned.bytes_per_s is not None else free
     least = free if free else throughput(volume.base_mib_s, unit)
-    if bought.bytes_per_s is None and not free:
+    if provisioned.bytes_per_s is None and not free:
         given = most_bytes
     if not least <= given <= max(most_bytes, free):
         one = throughput(1, unit)
-        raise _refused(
-            bought,
+        raise _size_error(
+            provisioned,
             f"{given / one:,.0f} {unit}, and with {iops:,.0f} IOPS it has {least / one:,.0f} to "
             f"{max(most_bytes, free) / one:,.0f}",
         )
@@ -244,7 +248,7 @@ def _throughput_max(volume: Volume, iops: Iops) -> BytesPerS:
     return throughput(mib_s, volume.throughput_unit)
 
 
-def _following(volume: Volume, size_gib: float) -> Limits:
+def _limits_by_size(volume: Volume, size_gib: float) -> Limits:
     """Return limits that follow from the size alone."""
     unit = volume.throughput_unit
     if volume.rule == "gp2":
@@ -253,11 +257,11 @@ def _following(volume: Volume, size_gib: float) -> Limits:
         tib = size_gib * GIB / TIB
         base = throughput(min(volume.mib_s_per_tib * tib, volume.max_mib_s), unit)
         burst = throughput(min(volume.burst_mib_s_per_tib * tib, volume.max_mib_s), unit)
-        held = throughput(volume.burst_mib_per_tib * tib, unit)
+        burst_credits = throughput(volume.burst_mib_per_tib * tib, unit)
         return Limits(
             iops=Iops(volume.base_iops),
             bytes_per_s=base,
-            bytes_bucket=_bucket(base, burst, held),
+            bytes_bucket=_bucket(base, burst, burst_credits),
         )
     if volume.rule == "tier":
         base_bytes = throughput(volume.base_mib_s, unit)
@@ -300,10 +304,10 @@ def _gp2(volume: Volume, size_gib: float) -> Limits:
     )
 
 
-def _bucket(base_per_s: float, burst_per_s: float, held: float) -> Bucket | None:
+def _bucket(base_per_s: float, burst_per_s: float, credits_max: float) -> Bucket | None:
     if burst_per_s <= base_per_s:
         return None
-    return Bucket(base_per_s=base_per_s, burst_per_s=burst_per_s, credits_max=held)
+    return Bucket(base_per_s=base_per_s, burst_per_s=burst_per_s, credits_max=credits_max)
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -324,7 +328,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
 
 
-def month_of_instance(instance: Instance, prices: Catalogue, region: str = "") -> Item:
+def instance_bill(instance: Instance, prices: Catalogue, region: str = "") -> Item:
     """Return what an instance costs a month.
 
     Where only another one of its family has a price, it is taken in proportion to processors, as
@@ -350,18 +354,18 @@ def month_of_instance(instance: Instance, prices: Catalogue, region: str = "") -
     return _line(_price(prices, provider, name, "instance", region), 1, name, prices)
 
 
-def month_of(bought: Bought, prices: Catalogue, region: str = "") -> list[Item]:
+def monthly_bill(provisioned: ProvisionedVolume, prices: Catalogue, region: str = "") -> list[Item]:
     """Return what a volume costs a month, line by line.
 
     Raises:
         NoPriceError: when a price is not known.
     """
-    volume = bought.volume
+    volume = provisioned.volume
     provider, item = volume.provider, volume.volume
-    limits = limits_of(bought)
+    limits = limits_of(provisioned)
     if volume.rule == "tier":
         return [_line(_price(prices, provider, item, "disk", region), 1, item, prices)]
-    size_gib = gib(bought.size_bytes)
+    size_gib = gib(provisioned.size_bytes)
     capacity = _price(prices, provider, item, "capacity", region)
     lines = [_line(capacity, size_gib, f"{size_gib:g} GiB of {item}", prices)]
     if volume.rule not in ("provisioned", "io1"):
@@ -377,7 +381,7 @@ def month_of(bought: Bought, prices: Catalogue, region: str = "") -> list[Item]:
 
 
 def _steps(
-    prices: Catalogue, provider: str, item: str, bought_iops: float, region: str
+    prices: Catalogue, provider: str, item: str, provisioned_iops: float, region: str
 ) -> list[Item]:
     """Return the lines of IOPS, each step at its own price."""
     steps = [(0.0, _price(prices, provider, item, "iops", region))]
@@ -388,9 +392,9 @@ def _steps(
     steps.sort(key=lambda step: step[0])
     ends = [*(start for start, _ in steps[1:]), math.inf]
     return [
-        _line(price, min(bought_iops, end) - start, "IOPS", prices)
+        _line(price, min(provisioned_iops, end) - start, "IOPS", prices)
         for (start, price), end in zip(steps, ends, strict=True)
-        if bought_iops > start
+        if provisioned_iops > start
     ]
 
 

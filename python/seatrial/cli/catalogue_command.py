@@ -215,7 +215,7 @@ def set_own(key: str, fields: tuple[str, ...], remove: bool, as_json: bool) -> i
             cause="No FIELD=VALUE was given",
             next_step=f"See its fields: `seatrial catalogue show {key}`",
         )
-    changed = Catalogue(own, today=today, place=str(path))
+    changed = Catalogue(own, today=today, source_name=str(path))
     found = [(table, changed.table(table)[name])] if name in changed.table(table) else []
     write_own(path, own)
     if as_json:

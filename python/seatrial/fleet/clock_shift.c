@@ -1,7 +1,7 @@
-/* Shifts the time of day that the processes of a lab's host see, by what a shared file says.
+/* Shifts the time of day seen by the processes of a lab's host by the value in a shared file.
  *
- * Loaded before libc (LD_PRELOAD). The machine's own clock is not touched, and the monotonic clocks
- * are not shifted: as on a host whose clock is set.
+ * Loaded before libc (LD_PRELOAD). The machine's own clock is not set, and monotonic clocks are not
+ * shifted, as on a host whose clock is set.
  * Source: clock_gettime(2), ld.so(8).
  */
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-"""The time of day of a lab's hosts, which can be set without touching the machine's clock."""
+"""The time of day of a lab's hosts, which can be set independently of the machine's clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHIFT: Final = struct.Struct("=q")
 
 
 def build(folder: Path) -> Path:
-    """Compile what shifts the time of day; return the library.
+    """Compile the library that shifts the time of day; return its path.
 
     Raises:
         TargetError: without a C compiler.
@@ -30,22 +30,22 @@ def build(folder: Path) -> Path:
         compiler = (done.stderr.strip().splitlines() or ["it failed"])[-1]
     raise TargetError(
         seen=f"The clocks of the lab's hosts cannot be set: {compiler or 'there is no C compiler'}",
-        cause="What shifts their time of day is compiled on this machine",
+        cause="The library that shifts their time of day is compiled on this machine",
         next_step="Install one (`apt install gcc libc6-dev`), or leave out --fault clock",
     )
 
 
-def set_shift(place: Path, shift_s: float) -> None:
-    """Set by how much the time of day of a host is ahead; ``place`` is that host's file."""
+def write_shift(path: Path, shift_s: float) -> None:
+    """Write the offset of a host's time of day to that host's file."""
     data = _SHIFT.pack(round(shift_s * 1e9))
-    if not place.exists():
-        place.write_bytes(data)
+    if not path.exists():
+        path.write_bytes(data)
         return
     # In place, as the host's processes have it mapped.
-    with place.open("r+b") as opened:
+    with path.open("r+b") as opened:
         opened.write(data)
 
 
-def environment(library: Path, place: Path) -> dict[str, str]:
+def environment(library: Path, shift_path: Path) -> dict[str, str]:
     """Return the variables of a host's processes."""
-    return {"LD_PRELOAD": str(library), "SEATRIAL_LAB_CLOCK": str(place)}
+    return {"LD_PRELOAD": str(library), "SEATRIAL_LAB_CLOCK": str(shift_path)}

@@ -1,6 +1,6 @@
 """The connection to a Ray cluster: the one module that imports Ray.
 
-Ray is the optional extra ``seatrial[ray]``. It places, starts and watches our part on each host and
+Ray is the optional extra ``seatrial[ray]``. It starts and watches our actor on each host and
 collects the results; it is never called inside the measured phase.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from seatrial.errors import SeatrialError
 
 ANSWER_S: Final = 5.0
-"""How long the port of an address may take to answer."""
+"""Timeout of connecting to an address."""
 
 SETTINGS: Final = {
     # Nodes with another patch version of Python may join.
@@ -42,9 +42,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Ray's identifier.
-        host: The name that the host has for itself.
+        host: Its host name.
         address: Its address in the cluster's network.
-        cpus: Processors that the cluster may use there; 0 where its start reserved none.
+        cpus: Processors that the cluster may use there.
         is_head: Whether the cluster's own daemons run there.
     """
 
@@ -59,7 +59,7 @@ class Cluster:
     """A connection to a cluster; a context manager that closes it.
 
     Attributes:
-        address: Where its head answers, as ``HOST:PORT``.
+        address: Of its head, as ``HOST:PORT``.
         ray: The module, for actors and tasks.
         is_lost: Whether its head is gone.
     """
@@ -81,13 +81,12 @@ class Cluster:
         self.close()
 
     def nodes(self) -> list[Node]:
-        """Return the hosts that are alive: the head first, the others by address."""
-        alive = [each for each in self.ray.nodes() if each["Alive"]]
-        found = [_node(each) for each in alive]
-        return sorted(found, key=lambda each: (not each.is_head, _in_order(each.address)))
+        """Return the live hosts: the head first, the others by address."""
+        alive = [_node(entry) for entry in self.ray.nodes() if entry["Alive"]]
+        return sorted(alive, key=lambda each: (not each.is_head, _address_key(each.address)))
 
     def close(self) -> None:
-        """Disconnect; the cluster goes on. Without a head it takes 5 s."""
+        """Disconnect; the cluster keeps running. Without a head it takes 5 s."""
         self.ray.shutdown()
 
 
@@ -102,7 +101,7 @@ def _node(entry: dict[str, Any]) -> Node:
     )
 
 
-def _in_order(address: str) -> tuple[int | str, ...]:
+def _address_key(address: str) -> tuple[int | str, ...]:
     parts = address.split(".")
     return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else (0, address)
 
@@ -155,14 +154,14 @@ def connect(address: str) -> Cluster:
             "one of its nodes",
             next_step="Run `ray status` here; join a cluster with `ray start --address=HOST:6379`",
         ) from None
-    _silence(ray)
+    _silence_ray(ray)
     return Cluster(started.address_info["gcs_address"], ray)
 
 
-def _silence(ray: Any) -> None:  # noqa: ANN401 - Ray has no types, and is optional
-    """Keep what Ray says of dead hosts from standard output, where answers and documents go.
+def _silence_ray(ray: Any) -> None:  # noqa: ANN401 - Ray has no types, and is optional
+    """Suppress Ray's messages about dead hosts on standard output, which is for documents.
 
-    No option does it: `log_to_driver` concerns workers alone (listen_error_messages of Ray 2).
+    Ray has no option for it: `log_to_driver` only affects workers (listen_error_messages of Ray 2).
     """
     ray._private.worker.print_to_stdstream = lambda *_arguments, **_named: None
 

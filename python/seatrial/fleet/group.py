@@ -1,4 +1,4 @@
-"""The hosts of a cluster that take part: one actor on each, and calls to all of them at once."""
+"""The participating hosts of a cluster: an actor on each, and concurrent calls to all."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ import msgspec
 from seatrial.errors import PartialResult, TargetError
 from seatrial.fleet.cluster import Cluster, ClusterError, Node, connect
 from seatrial.fleet.heartbeat import LIMIT_S, Heartbeats
-from seatrial.fleet.host import HostPart
+from seatrial.fleet.host import HostActor
 from seatrial.fleet.link import clock_offset
 from seatrial.results.fleet import ClockOffset, LostHost
 
 START_S: Final = 90.0
-"""How long Ray may take to start our part on every host; it starts a Python there."""
-ASK_S: Final = 60.0
+"""Timeout of starting our actor on every host, with a Python process."""
+CALL_S: Final = 60.0
 POLL_S: Final = 0.25
 HEAD: Final = ""
-"""The head among the hosts that are watched; no host has this name."""
-HEAD_GRACE_S: Final = 40.0
-"""Hosts measure on without a head; after a minute Ray ends every process of the cluster."""
-
-
-AHEAD_S: Final = 1.0
-"""A start is so far ahead when the hosts receive it: Ray delivers a call within milliseconds, and
-the engine opens its files and starts its threads."""
+"""Name of the head among the watched hosts."""
+HEAD_LOSS_GRACE_S: Final = 40.0
+"""Hosts continue without a head; after a minute Ray ends every process of the cluster."""
+START_DELAY_S: Final = 1.0
+"""From the call to the start: Ray delivers a call within milliseconds, and the engine opens its
+files and starts its threads."""
 
 
 class HostLost(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,11 +35,11 @@ class HostLost(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Its name.
-        how: ``died`` where its process or node ended, ``unreachable`` where Ray's connection
-            broke, ``silent`` where its kernel did not answer for the heartbeat limit, or no
-            answer came in time, ``failed`` where our part raised an error.
-        noticed_s: How long after the call, or after the START of a sample, that was noticed.
-        detail: Ray's words, or those of the error.
+        how: ``died`` if its process or node ended, ``unreachable`` if Ray's connection broke,
+            ``silent`` if its kernel did not answer for the heartbeat limit or no answer came in
+            time, ``failed`` if our actor raised an error.
+        noticed_s: Time of detection after the call, or after the START of a sample.
+        detail: Message of Ray or of the error.
     """
 
     host: str
@@ -51,22 +49,22 @@ class HostLost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It with how it was lost, such as ``host2 died (out of memory)``."""
+        """Name and cause, such as ``host2 died (out of memory)``."""
         return f"{self.host} {self.how} ({self.detail or 'no answer'})"
 
     def since_start(self) -> LostHost:
-        """Return its record; the start was ``AHEAD_S`` after the call."""
-        noticed_s = max(0.0, self.noticed_s - AHEAD_S)
+        """Return its record, with the time since the start of the sample."""
+        noticed_s = max(0.0, self.noticed_s - START_DELAY_S)
         return LostHost(name=self.host, how=self.how, noticed_s=noticed_s, detail=self.detail)
 
 
-def nobody_left(lost: Sequence[HostLost], used: str, next_step: str) -> TargetError:
+def all_hosts_lost(lost: Sequence[HostLost], used: str, next_step: str) -> TargetError:
     """Return the error of a sample that lost all hosts.
 
     Args:
         lost: The hosts.
-        used: What they use, such as ``server``.
-        next_step: What to do.
+        used: Such as ``server``.
+        next_step: Of the error.
     """
     return TargetError(
         seen=f"No host is left: {'; '.join(each.words for each in lost)}",
@@ -76,14 +74,14 @@ def nobody_left(lost: Sequence[HostLost], used: str, next_step: str) -> TargetEr
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """One host with our part on it.
+    """One host with our actor.
 
     Attributes:
-        name: Its own name, with its address where several have the same.
+        name: Its host name, with its address if several have the same.
         node: Ray's node.
-        actor: Ray's handle of the ``HostPart``.
+        actor: Ray's handle of the ``HostActor``.
         port: Of its ``LinkServer``.
-        versions: Of Seatrial and Python there.
+        versions: Of Seatrial and Python.
     """
 
     name: str
@@ -94,11 +92,11 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group:
-    """Hosts with our part on each; a context manager that ends the parts.
+    """Hosts with an actor on each; a context manager that ends the actors.
 
     Attributes:
         hosts: In the order of their addresses.
-        missing: Hosts on which no part could be started.
+        missing: Hosts on which no actor could be started.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -120,12 +118,12 @@ class Group:
         trace: TracebackType | None,
     ) -> None:
         self._heartbeats.close()
-        # Without a head nobody takes the call; the hosts' daemons end the parts within a minute.
+        # Without a head the call fails; the hosts' daemons end the actors within a minute.
         for host in () if self.cluster.is_lost else self.hosts:
             self.cluster.ray.kill(host.actor, no_restart=True)
 
-    def start_on(self, nodes: Sequence[Node]) -> None:
-        """Start our part on these nodes, without reserving processors there.
+    def start_on_nodes(self, nodes: Sequence[Node]) -> None:
+        """Start our actor on these nodes, without reserving processors.
 
         Raises:
             ClusterError: when it starts on none of them.
@@ -137,8 +135,8 @@ class Group:
         strategies = [NodeAffinitySchedulingStrategy(node_id=n.id, soft=False) for n in nodes]
         self._start(nodes, [{"num_cpus": 0, "scheduling_strategy": s} for s in strategies])
 
-    def start_apart(self, count: int) -> None:
-        """Start our part on so many hosts, one on each, with a processor reserved there.
+    def start_spread(self, count: int) -> None:
+        """Start our actor on ``count`` hosts, with a processor reserved on each.
 
         Raises:
             ClusterError: when the cluster has too few hosts with a free processor.
@@ -148,11 +146,11 @@ class Group:
             PlacementGroupSchedulingStrategy,
         )
 
-        able = [node for node in self.cluster.nodes() if node.cpus >= 1]
-        if len(able) < count:
+        usable = [node for node in self.cluster.nodes() if node.cpus >= 1]
+        if len(usable) < count:
             raise ClusterError(
-                seen=f"The study needs {count} hosts, and the cluster has {len(able)} with a "
-                f"processor for us: {', '.join(_names(able)) or 'none'}",
+                seen=f"The study needs {count} hosts, and the cluster has {len(usable)} with a "
+                f"processor for us: {', '.join(_names(usable)) or 'none'}",
                 cause="Hosts are missing, or were started with --num-cpus=0, as a head is",
                 next_step="Add hosts with `ray start --address=HEAD:6379`, or use fewer in "
                 "[hosts] counts",
@@ -165,32 +163,32 @@ class Group:
                 cause="Other work of the cluster holds their processors",
                 next_step="See `ray status`, and wait for the other work to end",
             )
-        placed = ray.util.placement_group_table(group)["bundles_to_node_id"]
-        # Hosts may have come and gone since they were counted.
-        there = self.cluster.nodes()
-        places = {node.id: rank for rank, node in enumerate(there)}
-        if any(node_id not in places for node_id in placed.values()):
+        node_ids = ray.util.placement_group_table(group)["bundles_to_node_id"]
+        # Hosts may have joined or left since they were counted.
+        nodes = self.cluster.nodes()
+        ranks = {node.id: rank for rank, node in enumerate(nodes)}
+        if any(node_id not in ranks for node_id in node_ids.values()):
             raise ClusterError(
-                seen="A host left the cluster while our part was placed on it",
+                seen="A host left the cluster while our actor was started on it",
                 cause="It was stopped, or its network was cut, just now",
                 next_step="See `ray status`, and try again",
             )
-        order = sorted(range(count), key=lambda bundle: places[placed[bundle]])
+        order = sorted(range(count), key=lambda bundle: ranks[node_ids[bundle]])
         strategies = [
             PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
             for bundle in order
         ]
         self._start(
-            [there[places[placed[bundle]]] for bundle in order],
+            [nodes[ranks[node_ids[bundle]]] for bundle in order],
             [{"num_cpus": 1, "scheduling_strategy": each} for each in strategies],
         )
 
     def _start(self, nodes: Sequence[Node], options: Sequence[Mapping[str, Any]]) -> None:
-        part = self.cluster.ray.remote(HostPart)
+        actor_class = self.cluster.ray.remote(HostActor)
         actors = [
-            part.options(max_restarts=0, max_task_retries=0, max_concurrency=2, **each).remote(
-                node.address
-            )
+            actor_class.options(
+                max_restarts=0, max_task_retries=0, max_concurrency=2, **each
+            ).remote(node.address)
             for node, each in zip(nodes, options, strict=True)
         ]
         names = _names(nodes)
@@ -207,7 +205,7 @@ class Group:
             self._heartbeats.watch(name, node.address, port)
         if not self.hosts:
             raise ClusterError(
-                seen="Our part started on no host"
+                seen="Our actor started on no host"
                 + "".join(f"; {each.host}: {each.detail}" for each in self.missing[:1]),
                 cause="Seatrial is not installed there in the Python that runs Ray, or Ray is too "
                 "busy to start it",
@@ -219,41 +217,41 @@ class Group:
         method: str,
         *arguments: object,
         hosts: Sequence[Host] | None = None,
-        timeout_s: float = ASK_S,
+        timeout_s: float = CALL_S,
     ) -> dict[str, Any]:
-        """Call a method of every host's part at once; return the answers by the host's name.
+        """Call a method of every host's actor concurrently; return the answers by host name.
 
-        A host without an answer has a ``HostLost`` in its place.
+        The answer of a lost host is a ``HostLost``.
         """
-        return self.ask_each(
+        return self.call_each(
             lambda actor, _: getattr(actor, method).remote(*arguments), hosts, timeout_s
         )
 
-    def ask_each(
+    def call_each(
         self,
         call: Callable[[Any, Host], Any],
         hosts: Sequence[Host] | None = None,
-        timeout_s: float = ASK_S,
+        timeout_s: float = CALL_S,
         stop_on_loss: Callable[[HostLost], bool] | None = None,
     ) -> dict[str, Any]:
-        """Call every host's part by a function of its actor, which returns Ray's reference.
+        """Call every host's actor by a function that returns Ray's reference.
 
         Args:
             call: Makes the call.
-            hosts: Whom; all by default.
-            timeout_s: After which a host is silent.
-            stop_on_loss: Called for each loss at once, until it returns true.
+            hosts: All by default.
+            timeout_s: Time until a host counts as silent.
+            stop_on_loss: Called for each loss until it returns true.
 
         Raises:
-            PartialResult: when the head died before, or died meanwhile and the hosts were not done
-                ``HEAD_GRACE_S`` later.
+            PartialResult: when the head died before, or dies and the hosts are not done
+                ``HEAD_LOSS_GRACE_S`` later.
         """
-        asked = self.hosts if hosts is None else hosts
-        if self._head_is_lost():
-            raise self._without_head()
+        called = self.hosts if hosts is None else hosts
+        if self._is_head_lost():
+            raise self._head_error()
         began_s = time.monotonic()
-        references = [call(host.actor, host) for host in asked]
-        names = [host.name for host in asked]
+        references = [call(host.actor, host) for host in called]
+        names = [host.name for host in called]
         return self._answers(names, references, timeout_s, began_s, stop_on_loss)
 
     def _answers(
@@ -275,9 +273,9 @@ class Group:
                 lost = answers[name]
                 if isinstance(lost, HostLost) and stop_on_loss and stop_on_loss(lost):
                     stop_on_loss = None
-            if self._head_is_lost(HEAD_GRACE_S):
-                raise self._without_head()
-            for lost in self._without_heartbeat(waiting.values(), began_s):
+            if self._is_head_lost(HEAD_LOSS_GRACE_S):
+                raise self._head_error()
+            for lost in self._unresponsive(waiting.values(), began_s):
                 waiting = {each: name for each, name in waiting.items() if name != lost.host}
                 answers[lost.host] = lost
                 if stop_on_loss and stop_on_loss(lost):
@@ -287,8 +285,8 @@ class Group:
             answers[name] = HostLost(host=name, how="silent", noticed_s=silent_s)
         return {name: answers[name] for name in names}
 
-    def _head_is_lost(self, since_s: float = 0.0) -> bool:
-        """Return whether the head was lost so long ago."""
+    def _is_head_lost(self, since_s: float = 0.0) -> bool:
+        """Return whether the head was lost at least ``since_s`` ago."""
         if HEAD not in self._heartbeats.lost():
             return False
         if self._head_lost_at_s is None:
@@ -296,7 +294,7 @@ class Group:
             self.cluster.is_lost = True
         return time.monotonic() - self._head_lost_at_s >= since_s
 
-    def _without_head(self) -> PartialResult:
+    def _head_error(self) -> PartialResult:
         return PartialResult(
             seen=f"The head of the cluster at {self.cluster.address} is gone; the samples until "
             "then are stored",
@@ -304,8 +302,8 @@ class Group:
             next_step="Start a cluster again, and go on with --resume",
         )
 
-    def _without_heartbeat(self, names: Iterable[str], began_s: float) -> list[HostLost]:
-        """Return those of the hosts whose kernels have ended their connection or do not answer."""
+    def _unresponsive(self, names: Iterable[str], began_s: float) -> list[HostLost]:
+        """Return the hosts whose kernels have closed their connection or do not answer."""
         found = self._heartbeats.lost()
         details = {
             "died": "its process or its node ended",
@@ -329,13 +327,13 @@ class Group:
         except ray.exceptions.RayError as error:
             return HostLost(
                 host=name,
-                how=_how(ray, error),
+                how=_classify_loss(ray, error),
                 noticed_s=time.monotonic() - began_s,
                 detail=_detail(ray, error),
             )
 
     def clocks(self, hosts: Sequence[Host] | None = None) -> dict[str, ClockOffset | HostLost]:
-        """Return how far the clocks of each host are ahead of this machine's."""
+        """Return the clock offset of each host against this machine."""
         found: dict[str, ClockOffset | HostLost] = {}
         for host in self.hosts if hosts is None else hosts:
             began_s = time.monotonic()
@@ -353,23 +351,23 @@ class Group:
 
 @contextmanager
 def group_of_hosts(address: str, count: int | None = None) -> Iterator[Group]:
-    """Connect to a cluster, and start our part on so many of its hosts, one on each.
+    """Connect to a cluster, and start our actor on ``count`` of its hosts.
 
     Args:
         address: Of the head, as for ``connect``.
-        count: How many hosts take part; None for all with a processor for it.
+        count: Number of hosts; None for all with a free processor.
 
     Raises:
         ClusterError: when it cannot be used, or has too few hosts with a free processor.
     """
     with connect(address) as cluster, Group(cluster) as group:
-        able = sum(node.cpus >= 1 for node in cluster.nodes())
-        group.start_apart(max(1, able) if count is None else count)
+        usable = sum(node.cpus >= 1 for node in cluster.nodes())
+        group.start_spread(max(1, usable) if count is None else count)
         yield group
 
 
-def _how(ray: Any, error: Exception) -> str:  # noqa: ANN401 - an optional module
-    """Return how a host was lost, by Ray's error; an error of our own part is a failure."""
+def _classify_loss(ray: Any, error: Exception) -> str:  # noqa: ANN401 - an optional module
+    """Classify the loss of a host by Ray's error; an error of our actor is a failure."""
     errors = ray.exceptions
     if isinstance(error, errors.RayTaskError) or not isinstance(error, errors.RayActorError):
         return "failed"
@@ -377,7 +375,7 @@ def _how(ray: Any, error: Exception) -> str:  # noqa: ANN401 - an optional modul
 
 
 def _detail(ray: Any, error: Exception) -> str:  # noqa: ANN401 - an optional module
-    """Return the words of an error in one sentence, without Ray's identifiers."""
+    """Return the message of an error in one sentence, without Ray's identifiers."""
     text = str(getattr(error, "cause", None) or error).strip() or type(error).__name__
     if isinstance(error, ray.exceptions.RayTaskError):
         return text.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Our part on one host: an actor that Ray starts there, and what it answers.
+"""Our actor on one host, started by Ray.
 
 Between the START and the STOP of a sample it makes no call to Ray and receives none: the engine's
 threads measure, and the thread of the actor waits for them in native code.
@@ -29,27 +29,27 @@ from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
 
 REACH_S: Final = 3.0
-"""How long a server may take to accept a connection."""
+"""Timeout of connecting to a server."""
 WAIT_S: Final = 0.5
-LOOK_S: Final = 0.02
-HEAD_BYTES: Final = 1 << 16
-"""So much of a shared file tells it from another."""
+POLL_S: Final = 0.02
+CONTENT_SAMPLE_BYTES: Final = 1 << 16
+"""Size of the samples of a shared file's start and end that identify it."""
 
 
 class Work(Protocol):
-    """A topic's own part of a sample on one host; Ray sends it there, so it can be pickled."""
+    """A topic's part of a sample on one host; it is pickled."""
 
     def prepare(self) -> Any:  # noqa: ANN401 - as the topic needs it
-        """Check that it can be done; return what must be alike on all hosts."""
+        """Check that it can run; return what must be equal on all hosts."""
 
     def run(self, start_at_ns: int) -> Any:  # noqa: ANN401 - likewise
-        """Do it from an instant of this host's monotonic clock on; return the result."""
+        """Run from an instant of this host's monotonic clock; return the result."""
 
     def stop(self) -> None:
         """End it early; called by another thread."""
 
 
-class HostPart:
+class HostActor:
     """The actor; one per host."""
 
     def __init__(self, address: str) -> None:
@@ -61,7 +61,7 @@ class HostPart:
         self._work: Work | None = None
 
     def versions(self) -> dict[str, str]:
-        """Return what must be alike on all hosts, and the port for round trips; plain builtins."""
+        """Return what must be equal on all hosts, and the port for round trips."""
         return {
             "seatrial": _core.__version__,
             "python": platform.python_version(),
@@ -69,38 +69,38 @@ class HostPart:
             "host": socket.gethostname(),
         }
 
-    def fingerprint(self, place: str | None) -> Fingerprint:
-        """Return the fingerprint of the host, with that of a path where one is given."""
+    def fingerprint(self, path_text: str | None) -> Fingerprint:
+        """Return the fingerprint of the host, with that of a path if given."""
         from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for every actor
 
-        path = Path(place) if place else None
+        path = Path(path_text) if path_text else None
         return context.fingerprint(path if path and path.exists() else None)
 
     def load_per_cpu(self) -> float:
-        """Return the runnable tasks of the last minute, for each processor."""
+        """Return the load average of the last minute per processor."""
         running = float(Path("/proc/loadavg").read_text(encoding="utf-8").split()[0])
         return running / (os.cpu_count() or 1)
 
-    def reach(self, places: list[str]) -> list[Reachability]:
-        """Return what the host sees at each path or address."""
-        return [_reach(place) for place in places]
+    def reach(self, targets: list[str]) -> list[Reachability]:
+        """Return whether the host can use each path or address."""
+        return [_reach(target) for target in targets]
 
     def throughput_to(self, address: str, port: int) -> Throughput | str:
-        """Return what a connection to another host carries, or why there is none."""
+        """Return the throughput to another host, or why there is none."""
         try:
             return throughput(address, port)
         except OSError as error:
             return error.strerror or str(error)
 
     def content(self, path: str) -> dict[str, str | int]:
-        """Return what identifies a file that all hosts share, and how it is mounted here."""
+        """Return what identifies a shared file, and its mount on this host."""
         seen = _reach(path)
         if seen.obstacle:
             return {"obstacle": seen.obstacle}
         with open(path, "rb", buffering=0) as opened:  # noqa: PTH123 - unbuffered
-            head = opened.read(HEAD_BYTES)
-            opened.seek(max(0, opened.seek(0, os.SEEK_END) - HEAD_BYTES))
-            tail = opened.read(HEAD_BYTES)
+            head = opened.read(CONTENT_SAMPLE_BYTES)
+            opened.seek(max(0, opened.seek(0, os.SEEK_END) - CONTENT_SAMPLE_BYTES))
+            tail = opened.read(CONTENT_SAMPLE_BYTES)
         return {
             "size_bytes": os.stat(path).st_size,  # noqa: PTH116 - its text may not be a Path
             "head": hashlib.sha256(head).hexdigest(),
@@ -132,16 +132,15 @@ class HostPart:
     def measure(
         self, cell: Cell, spec: SpecDocument, round_number: int, start_at_ns: int
     ) -> dict[str, Any]:
-        """Measure one cell from an instant of this host's monotonic clock on.
+        """Measure one cell from an instant of this host's monotonic clock.
 
-        From there to the end nothing is sent or received: this thread waits in native code.
+        Nothing is sent or received meanwhile: this thread waits in native code.
 
         Args:
             cell: The cell.
-            spec: Its whole specification, for a shared file; the target of a host's own file is
-                replaced.
+            spec: Its specification; the target is replaced for a host's own file.
             round_number: The round, from 0.
-            start_at_ns: The instant.
+            start_at_ns: Of the monotonic clock.
 
         Raises:
             SeatrialError: when the target or the engine fails.
@@ -160,21 +159,21 @@ class HostPart:
         return {**parts, **_network_bytes_per_s(before, began_ns)}
 
     def prepare_replay(self, spec: SpecDocument) -> None:
-        """Read the trace of a replay that awaits its start, up to the first statement.
+        """Prepare a replay: read the trace up to the first statement.
 
         Raises:
-            SeatrialError: when the trace cannot be read, or the server's name is none.
+            SeatrialError: when the trace cannot be read, or the server's address is invalid.
         """
         with native_errors():
             self._playback = playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
             while not playback.is_ready():
-                if playback.wait(LOOK_S):
+                if playback.wait(POLL_S):
                     playback.result()
 
     def replay(self, start_at_ns: int) -> dict[str, Any]:
-        """Play what was prepared from an instant of this host's monotonic clock on.
+        """Run the prepared replay from an instant of this host's monotonic clock.
 
-        From there to the end nothing is sent or received but the replay itself.
+        Nothing else is sent or received meanwhile.
 
         Raises:
             SeatrialError: when the trace or the engine fails.
@@ -199,19 +198,19 @@ class HostPart:
         }
 
     def prepare_work(self, work: Work) -> Any:  # noqa: ANN401 - as the work returns it
-        """Prepare a topic's own part of a sample; return what it says of itself.
+        """Prepare a topic's part of a sample; return its description.
 
         Raises:
-            SeatrialError: when it cannot be done on this host.
+            SeatrialError: when this host cannot run it.
         """
         found = work.prepare()
         self._work = work
         return found
 
     def work(self, start_at_ns: int) -> dict[str, Any]:
-        """Do what was prepared from an instant of this host's monotonic clock on.
+        """Run the prepared work from an instant of this host's monotonic clock.
 
-        From there to the end nothing is sent or received but the load itself.
+        Nothing but the load is sent or received meanwhile.
 
         Raises:
             SeatrialError: when it fails.
@@ -224,7 +223,7 @@ class HostPart:
         return {"done": done, **_network_bytes_per_s(before, began_ns)}
 
     def stop(self) -> None:
-        """End the sample that is being measured; what was measured is kept."""
+        """End the current sample early; its results are kept."""
         if self._work is not None:
             self._work.stop()
         if self._playback is not None:
@@ -235,7 +234,7 @@ class HostPart:
 
 
 def _network_bytes_per_s(before: tuple[int, int], began_ns: int) -> dict[str, float]:
-    """Return what this host's interfaces carried since a reading of them."""
+    """Return the rates of this host's interfaces since a reading."""
     took_s = (time.monotonic_ns() - began_ns) / 1e9
     received, sent = (max(0, b - a) / took_s for a, b in zip(before, _network_bytes(), strict=True))
     return {"received_bytes_per_s": received, "sent_bytes_per_s": sent}
@@ -253,18 +252,18 @@ def _network_bytes() -> tuple[int, int]:
     return received_bytes, sent_bytes
 
 
-def _reach(place: str) -> Reachability:
-    if "://" in place or not place.startswith("/"):
-        return _reach_address(place)
-    path = Path(place)
+def _reach(target: str) -> Reachability:
+    if "://" in target or not target.startswith("/"):
+        return _reach_address(target)
+    path = Path(target)
     if not path.exists():
-        return Reachability(place=place, obstacle="it does not exist")
+        return Reachability(place=target, obstacle="it does not exist")
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for an address
 
     found = context.target_fingerprint(path)
     system = found.filesystem if found else None
     return Reachability(
-        place=place,
+        place=target,
         source=(system.source if system else None) or "",
         filesystem=(system.type if system else None) or "",
         mount_options=system.mount_options if system else [],
@@ -272,16 +271,16 @@ def _reach(place: str) -> Reachability:
     )
 
 
-def _reach_address(place: str) -> Reachability:
-    parts = urlsplit(place if "://" in place else f"tcp://{place}")
+def _reach_address(target: str) -> Reachability:
+    parts = urlsplit(target if "://" in target else f"tcp://{target}")
     port = parts.port or {"http": 80, "https": 443, "postgresql": 5432, "postgres": 5432}.get(
         parts.scheme, 0
     )
     if not parts.hostname or not port:
-        return Reachability(place=place, obstacle="it is neither a path nor HOST:PORT")
+        return Reachability(place=target, obstacle="it is neither a path nor HOST:PORT")
     began_ns = time.monotonic_ns()
     try:
         socket.create_connection((parts.hostname, port), timeout=REACH_S).close()
     except OSError as error:
-        return Reachability(place=place, obstacle=(error.strerror or str(error)).lower())
-    return Reachability(place=place, connect_ns=time.monotonic_ns() - began_ns)
+        return Reachability(place=target, obstacle=(error.strerror or str(error)).lower())
+    return Reachability(place=target, connect_ns=time.monotonic_ns() - began_ns)

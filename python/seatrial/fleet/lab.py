@@ -1,9 +1,9 @@
 """A cluster on one machine: a head, and hosts that are namespaces of the kernel.
 
-Each host has a network, a process table, a name, a temporary folder and, if wished, a monotonic
-clock of its own; a bridge joins them. So a host can be killed, cut off, stopped or given another
-clock, as hosts are. Root is needed. All of it is in the undo journal; what processes of a host
-change is in that host's own journals, below the folder of the lab.
+Each host has its own network, process table, name, temporary folder and, optionally, monotonic
+clock; a bridge joins them. Hosts can be killed, disconnected, paused or given another clock. Root
+is needed. Everything is in the undo journal; changes by processes of a host are in that host's own
+journals, below the folder of the lab.
 
 Source: namespaces(7), time_namespaces(7), veth(4), unshare(1); the nodes of a Ray session share the
 path of its temporary folder, so that each host mounts its own folder there.
@@ -31,12 +31,12 @@ import msgspec
 from seatrial.errors import TargetError
 from seatrial.fleet import clock_shift
 from seatrial.fleet.cluster import SETTINGS, Node, connect, ray_module
-from seatrial.fleet.relay import Impairment, RelayRequest, quality, start_relay
+from seatrial.fleet.relay import Impairment, RelayRequest, measure_cost, start_relay
 from seatrial.fleet.undoing import STATE, processes_of_host
 from seatrial.machine.undo import UndoJournal
 from seatrial.processes import start_ticks
 
-UP_S: Final = 240.0
+START_TIMEOUT_S: Final = 240.0
 OBJECT_STORE_BYTES: Final = 80_000_000
 FOLDERS: Final = Path("/var/tmp")  # noqa: S108 - the folder's name is random
 HEALTH: Final = {
@@ -45,18 +45,18 @@ HEALTH: Final = {
     "health_check_timeout_ms": 5_000,
     "health_check_failure_threshold": 5,
 }
-"""A host is declared dead after about 5 x (1 + 5) s of silence, as busy ones answer late; and 5 s
-after its death, when its kernel refuses the connection."""
+"""A host is declared dead after about 5 x (1 + 5) s without an answer, as busy ones answer late, or
+5 s after its kernel refuses connections."""
 
 
 class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a lab is like.
+    """Configuration of a lab.
 
     Attributes:
-        hosts_count: How many hosts load; the head is one more.
+        hosts_count: Number of hosts, without the head.
         delay_ms: Added to each packet from or to a host; 0 for none.
-        loss_percent: Packets that are lost each way; 0 for none.
-        seed: Of the losses, where a relay makes them.
+        loss_percent: Share of lost packets in each direction; 0 for none.
+        seed: Of the losses of a relay.
         clock_shifts_s: By how much a host's monotonic clock is ahead, by its number from 1.
         sets_clocks: Whether the time of day of hosts can be set while they run.
         own_paths: Paths at which each host has a folder of its own.
@@ -72,11 +72,11 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetLab:
-    """The lab; a context that removes everything when it is left.
+    """A lab; a context manager that removes everything on exit.
 
     Attributes:
         address: Of the head.
-        notes: What this machine does otherwise, as sentences.
+        notes: Peculiarities of this machine, as sentences.
     """
 
     def __init__(self, request: LabRequest, journal: UndoJournal) -> None:
@@ -114,7 +114,7 @@ class FleetLab:
         (self._folder / "ray").mkdir(parents=True)
         if self._request.sets_clocks:
             self._clock_library = clock_shift.build(self._folder)
-        self._wire()
+        self._create_networks()
         port = _free_port()
         self.address = f"{self._subnet}.1:{port}"
         self._start(0, self._head_command(port))
@@ -127,21 +127,21 @@ class FleetLab:
         return range(1, self._request.hosts_count + 1)
 
     def name_of(self, number: int) -> str:
-        """Return the name that a host has for itself."""
+        """Return the host name of a host."""
         return f"host{number}"
 
     def _link(self, number: int) -> str:
         return f"{self._name}v{number}"
 
-    def _wire(self) -> None:
-        """Make the bridge and the hosts' networks."""
+    def _create_networks(self) -> None:
+        """Create the bridge and the hosts' networks."""
         bridge = f"{self._name}b"
         self._journal.record("fleet_bridge", name=bridge)
         _ip("link", "add", bridge, "type", "bridge")
         _ip("address", "add", f"{self._subnet}.1/24", "dev", bridge)
         _ip("link", "set", bridge, "up")
-        wished = self._request.delay_ms or self._request.loss_percent
-        is_relayed = bool(wished) and not _has_netem(bridge)
+        is_impaired = self._request.delay_ms or self._request.loss_percent
+        is_relayed = bool(is_impaired) and not _has_netem(bridge)
         if is_relayed:
             self._start_relay()
         for number in self._numbers():
@@ -158,10 +158,10 @@ class FleetLab:
             for each in ("lo", "eth0"):
                 _ip("-n", space, "link", "set", each, "up")
             _ip("-n", space, "route", "add", "default", "via", f"{self._subnet}.1")
-            if wished and not is_relayed:
+            if is_impaired and not is_relayed:
                 self._impair(link, space)
         if is_relayed:
-            found = quality(f"{self._subnet}.2", self._impairment, self._relay_statistics)
+            found = measure_cost(f"{self._subnet}.2", self._impairment, self._relay_statistics)
             self.notes.append(found.words)
 
     @property
@@ -176,7 +176,7 @@ class FleetLab:
         return self._folder / "relay"
 
     def _start_relay(self) -> None:
-        """Make the links of all hosts, between whose ends a process of ours carries frames."""
+        """Create the links of all hosts and the process that relays their frames."""
         links = [self._link(number) for number in self._numbers()]
         request = RelayRequest(
             pairs=[(link, f"{link}i") for link in links],
@@ -186,7 +186,7 @@ class FleetLab:
         self._relay = start_relay(request, self._journal, _environment())
 
     def _impair(self, link: str, space: str) -> None:
-        """Have the kernel delay and lose what goes to a host and comes from it."""
+        """Have the kernel delay and lose packets to and from a host."""
         request = self._request
         netem = ["root", "netem", "delay", f"{request.delay_ms:g}ms"]
         netem += ["loss", f"{request.loss_percent:g}%"]
@@ -209,7 +209,7 @@ class FleetLab:
         return f"exec {_ray('start --head', options)}"
 
     def _host_command(self, number: int) -> str:
-        own = self._own(number)
+        own = self._host_folder(number)
         (own / "hosts").write_text(self._hosts_file(), encoding="utf-8")
         (own / "resolv.conf").write_text("", encoding="utf-8")
         lines = [f"hostname {self.name_of(number)}"]
@@ -218,12 +218,12 @@ class FleetLab:
             "/etc/hosts": own / "hosts",
             "/etc/resolv.conf": own / "resolv.conf",
         }
-        for place, path in enumerate(self._request.own_paths):
-            mounts[path] = own / f"disk{place}"
-        for where, what in mounts.items():
-            if not what.exists():
-                what.mkdir()
-            lines.append(f"mount --bind {what} {where}")
+        for index, path in enumerate(self._request.own_paths):
+            mounts[path] = own / f"disk{index}"
+        for mount_point, source in mounts.items():
+            if not source.exists():
+                source.mkdir()
+            lines.append(f"mount --bind {source} {mount_point}")
         options = {
             "address": self.address,
             "node-ip-address": f"{self._subnet}.{number + 1}",
@@ -237,7 +237,7 @@ class FleetLab:
         lines += [f"{self._subnet}.{n + 1} {self.name_of(n)}" for n in self._numbers()]
         return "\n".join(lines) + "\n"
 
-    def _own(self, number: int) -> Path:
+    def _host_folder(self, number: int) -> Path:
         """Return the folder of a host; 0 is the head."""
         own = self._folder / f"host{number}"
         own.mkdir(exist_ok=True)
@@ -248,7 +248,7 @@ class FleetLab:
 
     def _start(self, number: int, script: str) -> None:
         """Start a host; 0 is the head, which keeps the network and name of this machine."""
-        # What is unmounted outside is not held by a copy of the mount in here.
+        # A copy of a mount in here must not keep it busy when it is unmounted outside.
         spaces = ["--mount", "--propagation", "slave", "--pid", "--fork"]
         command = ["unshare", *spaces, "--kill-child", "--mount-proc"]
         if number:
@@ -256,10 +256,12 @@ class FleetLab:
             command = [*inside, *command, "--uts"]
             if shift_s := self._request.clock_shifts_s.get(number):
                 command += ["--time", "--monotonic", f"{shift_s:g}", "--boottime", f"{shift_s:g}"]
-        # A killed host's journals are judged by whoever takes the lab down, who sees that it ended.
-        environment = _environment() | {"SEATRIAL_STATE_DIR": str(self._own(number) / STATE)}
+        # Whoever removes the lab undoes a killed host's journals, and sees that it has ended.
+        environment = _environment() | {
+            "SEATRIAL_STATE_DIR": str(self._host_folder(number) / STATE)
+        }
         if number and self._clock_library:
-            clock_shift.set_shift(self._clock(number), 0.0)
+            clock_shift.write_shift(self._clock(number), 0.0)
             environment |= clock_shift.environment(self._clock_library, self._clock(number))
         with self._log(number).open("wb") as log:
             process = subprocess.Popen(
@@ -276,50 +278,50 @@ class FleetLab:
         self._hosts[number] = process
 
     def _wait_for_hosts(self, without: Collection[str] = ()) -> None:
-        """Wait until all hosts are in the cluster, and none of those with these identifiers."""
-        give_up_at_s = time.monotonic() + UP_S
+        """Wait until all hosts are in the cluster, and none of the nodes ``without``."""
+        give_up_at_s = time.monotonic() + START_TIMEOUT_S
         wanted = self._request.hosts_count
         with connect(self.address) as cluster:
             while not _is_complete(cluster.nodes(), wanted, without):
                 for number, process in self._hosts.items():
                     if process.poll() is not None:
-                        raise _not_up(number, self._log(number))
+                        raise _start_error(number, self._log(number))
                 if time.monotonic() > give_up_at_s:
-                    raise _not_up(wanted, self._log(wanted))
+                    raise _start_error(wanted, self._log(wanted))
                 time.sleep(0.5)
 
-    # What can happen to a host.
+    # Faults.
 
     def kill(self, number: int) -> None:
         """Kill all processes of a host at once, as a power cut would."""
         self._hosts[number].kill()
 
-    def revive(self, number: int) -> None:
-        """Start a host again, with its network; what is left of it is ended before.
+    def restart(self, number: int) -> None:
+        """Restart a host with its network, and end its remaining processes.
 
         Raises:
             TargetError: when it does not come up.
         """
-        self.mend(number)
+        self.restore_link(number)
         self.kill(number)
         self._hosts[number].wait()
         address = f"{self._subnet}.{number + 1}"
         with connect(self.address) as cluster:
             former = {node.id for node in cluster.nodes() if node.address == address}
-        shutil.rmtree(self._own(number) / "ray", ignore_errors=True)
+        shutil.rmtree(self._host_folder(number) / "ray", ignore_errors=True)
         self._start(number, self._host_command(number))
         self._wait_for_hosts(without=former)
 
-    def cut(self, number: int) -> None:
+    def cut_link(self, number: int) -> None:
         """Take a host's link down."""
         _ip("link", "set", self._link(number), "down")
 
-    def mend(self, number: int) -> None:
+    def restore_link(self, number: int) -> None:
         """Bring a host's link up again."""
         _ip("link", "set", self._link(number), "up")
 
     def pause(self, number: int, pause_s: float) -> None:
-        """Stop all processes of a host for a time."""
+        """Pause all processes of a host."""
         found = processes_of_host(self._hosts[number].pid)
         _signal(found, signal.SIGSTOP)
         try:
@@ -328,26 +330,26 @@ class FleetLab:
             _signal(found, signal.SIGCONT)
 
     def set_clock(self, number: int, ahead_s: float) -> None:
-        """Set by how much the time of day that a host's processes see is ahead of the machine's.
+        """Set the offset of a host's time of day from the machine's.
 
         Raises:
-            ValueError: in a lab that cannot.
+            ValueError: when the lab was built without ``sets_clocks``.
         """
         if self._clock_library is None:
             raise ValueError("the lab was built without sets_clocks")
-        clock_shift.set_shift(self._clock(number), ahead_s)
+        clock_shift.write_shift(self._clock(number), ahead_s)
 
     def _clock(self, number: int) -> Path:
         return self._folder / f"clock{number}"
 
     def sent_packets(self, number: int) -> int:
-        """Return the packets that the link of a host has carried so far, in both directions."""
+        """Return the packets of a host's link so far, in both directions."""
         statistics = Path("/sys/class/net", self._link(number), "statistics")
-        return sum(int((statistics / f"{way}_packets").read_text()) for way in ("rx", "tx"))
+        return sum(int((statistics / f"{side}_packets").read_text()) for side in ("rx", "tx"))
 
 
 def _has_netem(device: str) -> bool:
-    """Return whether the kernel can delay and lose packets; the device is as before."""
+    """Return whether the kernel has netem; the device is unchanged afterwards."""
     command = ["tc", "qdisc", "add", "dev", device, "root", "netem", "delay", "0ms"]
     if (
         shutil.which("tc") is None
@@ -408,20 +410,20 @@ def _free_port() -> int:
 
 
 def _wait_for_port(host: str, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up_at_s = time.monotonic() + UP_S
+    give_up_at_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < give_up_at_s and process.poll() is None:
         with suppress(OSError):
             socket.create_connection((host, port), timeout=1.0).close()
             return
         time.sleep(0.2)
-    raise _not_up(0, log)
+    raise _start_error(0, log)
 
 
-def _not_up(number: int, log: Path) -> TargetError:
+def _start_error(number: int, log: Path) -> TargetError:
     name = f"Host {number}" if number else "The head"
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return TargetError(
-        seen=f"{name} of the lab did not come up: {lines[-1] if lines else 'it said nothing'}",
+        seen=f"{name} of the lab did not come up: {lines[-1] if lines else 'without output'}",
         cause="Ray could not start there: too little memory, or a machine that is too busy",
         next_step=f"Read {log}, and try it with fewer hosts",
     )

@@ -1,8 +1,8 @@
 """The network between two hosts: round trips, clocks and throughput, by a plain connection.
 
 The method of a clock's offset is Cristian's (Probabilistic clock synchronization, 1989): of many
-round trips the shortest is taken, the other side's reading is placed in its middle, and half of it
-bounds the error.
+round trips the shortest counts, the remote reading is assumed at its middle, and half of it bounds
+the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from seatrial.results.fleet import ClockOffset, Throughput
 
 ROUND_TRIPS: Final = 100
 SEND_S: Final = 0.5
-"""How long a throughput is measured for."""
+"""Duration of a throughput measurement."""
 CHUNK_BYTES: Final = 1 << 20
 TIMEOUT_S: Final = 5.0
 
@@ -29,7 +29,7 @@ _READING: Final = struct.Struct("!qq")
 
 
 class LinkServer:
-    """Answers round trips and swallows what is sent to it, on a free port; idle otherwise."""
+    """Answers round trips and discards received data, on a free port."""
 
     def __init__(self, address: str) -> None:
         self._listener = socket.create_server((address, 0))
@@ -37,7 +37,7 @@ class LinkServer:
         threading.Thread(target=self._accept, name="link", daemon=True).start()
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Close the port."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -68,36 +68,36 @@ def _serve(connection: socket.socket) -> None:
 
 
 def clock_offset(address: str, port: int, round_trips: int = ROUND_TRIPS) -> ClockOffset:
-    """Return how far the clocks of a host with a ``LinkServer`` are ahead.
+    """Return the clock offset of a host with a ``LinkServer``.
 
     Raises:
         OSError: when it does not answer within 5 s.
     """
-    found: list[tuple[int, int, int, int]] = []
+    trips: list[tuple[int, int, int, int]] = []
     with socket.create_connection((address, port), timeout=TIMEOUT_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(round_trips):
             before_ns, wall_ns = time.monotonic_ns(), time.time_ns()
             connection.sendall(_PING)
-            its_ns, its_wall_ns = _READING.unpack(_receive(connection, _READING.size))
+            remote_ns, remote_wall_ns = _READING.unpack(_receive(connection, _READING.size))
             trip_ns = time.monotonic_ns() - before_ns
             middle_ns = before_ns + trip_ns // 2
-            found.append(
-                (trip_ns, its_ns - middle_ns, its_wall_ns - wall_ns - trip_ns // 2, middle_ns)
+            trips.append(
+                (trip_ns, remote_ns - middle_ns, remote_wall_ns - wall_ns - trip_ns // 2, middle_ns)
             )
-    trip_ns, offset_ns, wall_offset_ns, read_at_ns = min(found)
+    trip_ns, offset_ns, wall_offset_ns, read_at_ns = min(trips)
     return ClockOffset(
         offset_ns=offset_ns,
         bound_ns=trip_ns // 2,
         wall_offset_ns=wall_offset_ns,
-        round_trip_ns_p50=int(statistics.median(each[0] for each in found)),
+        round_trip_ns_p50=int(statistics.median(each[0] for each in trips)),
         round_trip_ns_min=trip_ns,
         read_at_ns=read_at_ns,
     )
 
 
 def throughput(address: str, port: int, send_s: float = SEND_S) -> Throughput:
-    """Return what one connection carries to a host with a ``LinkServer``.
+    """Return the throughput of a connection to a host with a ``LinkServer``.
 
     Raises:
         OSError: when it does not answer, or the connection breaks.

@@ -1,9 +1,9 @@
-"""Merges what several hosts measured: counts over the common window, never percentiles.
+"""Merges the samples of several hosts: counts over the common window, never percentiles.
 
 The common window begins with the latest start and ends with the earliest end. Slices of the
-timelines are added that lie at the same time on the common axis; their starts are as far apart as
-those of the hosts. Percentiles are computed from the sum alone. Addition is exact, so the order of
-the hosts does not matter.
+timelines at the same time on the common axis are added; their starts differ as those of the hosts
+do. Percentiles are computed from the sum. Addition is exact, so the order of the hosts does not
+matter.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from seatrial.results.model import OperationResult, Slice, Timeline
 
 
 class HostSample(msgspec.Struct, frozen=True, kw_only=True):
-    """What one host measured.
+    """The sample of one host.
 
     Attributes:
         name: The host.
-        start_ns: Its start on the common axis, the monotonic clock of the machine that asked.
-        end_ns: When it stopped to start requests, on the same axis.
-        timeline: Its completions by time.
+        start_ns: Its start on the common axis, the monotonic clock of the controlling machine.
+        end_ns: When it stopped starting requests, on the same axis.
+        timeline: Its completions over time.
     """
 
     name: str
@@ -34,7 +34,7 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WindowPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What one host did in the common window.
+    """The share of one host in the common window.
 
     Attributes:
         completed: Requests by operation.
@@ -58,7 +58,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
         operations: The sums by operation; failures are not counted here.
         timeline: The sums by slice.
         parts: Of each host, by name.
-        unaligned_ns_max: The most by which slices that were added are apart.
+        unaligned_ns_max: Maximum difference of the starts of added slices.
     """
 
     start_ns: int
@@ -85,13 +85,13 @@ def merge(samples: Sequence[HostSample]) -> Merged:
     # Sorted by name, so that equal input in any order gives equal bytes.
     in_order = sorted(samples, key=lambda each: each.name)
     windows = {e.name: _window(e.timeline, slice_ns, skips[e.name], count) for e in in_order}
-    slices = _added([part for window in windows.values() for part in window])
+    slices = _add_slices([part for window in windows.values() for part in window])
     return Merged(
         start_ns=start_ns,
         duration_ns=count * slice_ns,
         operations=_operations(slices),
         timeline=Timeline(slice_ns=slice_ns, slices=slices),
-        parts={name: _part(window, count) for name, window in windows.items()},
+        parts={name: _window_part(window, count) for name, window in windows.items()},
         unaligned_ns_max=max(
             abs(e.start_ns + skips[e.name] * slice_ns - start_ns) for e in samples
         ),
@@ -99,16 +99,16 @@ def merge(samples: Sequence[HostSample]) -> Merged:
 
 
 def _window(timeline: Timeline, slice_ns: int, skip: int, count: int) -> list[Slice]:
-    """Return the slices of a window, counted from its start, as long as those of all hosts."""
+    """Return the slices of a window, indexed from its start, of length ``slice_ns``."""
     factor = slice_ns // timeline.slice_ns
     moved = (
         msgspec.structs.replace(each, index=each.index // factor - skip) for each in timeline.slices
     )
-    return _added(each for each in moved if 0 <= each.index < count)
+    return _add_slices(each for each in moved if 0 <= each.index < count)
 
 
-def _added(slices: Iterable[Slice]) -> list[Slice]:
-    """Return slices with those of the same time and operation added, in order."""
+def _add_slices(slices: Iterable[Slice]) -> list[Slice]:
+    """Add the slices of the same time and operation; in order."""
     same: dict[tuple[int, str], list[Slice]] = {}
     for each in slices:
         same.setdefault((each.index, each.operation), []).append(each)
@@ -144,25 +144,31 @@ def _by_operation(slices: Iterable[Slice]) -> Mapping[str, list[Slice]]:
 def _operations(slices: Iterable[Slice]) -> dict[str, OperationResult]:
     return {
         operation: OperationResult(
-            completed=sum(each.completed for each in own),
+            completed=sum(each.completed for each in operation_slices),
             failed=0,
-            transferred_bytes=sum(each.transferred_bytes for each in own),
-            response=_histogram(own).encode(),
+            transferred_bytes=sum(each.transferred_bytes for each in operation_slices),
+            response=_histogram(operation_slices).encode(),
         )
-        for operation, own in sorted(_by_operation(slices).items())
+        for operation, operation_slices in sorted(_by_operation(slices).items())
     }
 
 
-def _part(slices: Sequence[Slice], count: int) -> WindowPart:
+def _window_part(slices: Sequence[Slice], count: int) -> WindowPart:
     by_operation = _by_operation(slices)
     per_slice = Counter[int]()
     for each in slices:
         per_slice[each.index] += each.completed
     return WindowPart(
-        completed={name: sum(e.completed for e in own) for name, own in by_operation.items()},
-        transferred_bytes={
-            name: sum(each.transferred_bytes for each in own) for name, own in by_operation.items()
+        completed={
+            name: sum(e.completed for e in operation_slices)
+            for name, operation_slices in by_operation.items()
         },
-        responses={name: _histogram(own) for name, own in by_operation.items()},
+        transferred_bytes={
+            name: sum(each.transferred_bytes for each in operation_slices)
+            for name, operation_slices in by_operation.items()
+        },
+        responses={
+            name: _histogram(operation_slices) for name, operation_slices in by_operation.items()
+        },
         per_slice=[per_slice[index] for index in range(count)],
     )

@@ -1,8 +1,7 @@
 """Delay and loss between two network devices without the kernel's netem: a relay in user space.
 
 One process holds both ends of each link as TAP devices. It reads each frame from one end, drops it
-by a seeded generator or writes it to the other end when it is due. Its devices are gone when it
-ends, however it ends.
+by a seeded generator or writes it to the other end when it is due. Its devices vanish when it ends.
 
 Source: Documentation/networking/tuntap.rst of Linux; icmp(7); RFC 792, "Echo".
 """
@@ -37,7 +36,7 @@ TUNSETIFF: Final = 0x400454CA
 TAP_WITHOUT_HEADER: Final = 0x0002 | 0x1000
 FRAME_BYTES_MAX: Final = 1 << 16
 QUEUE_FRAMES_MAX: Final = 10_000
-"""As netem's usual limit is 1,000 frames: more that wait are dropped."""
+"""Frames beyond this are dropped; netem's default is 1,000."""
 BATCH_FRAMES: Final = 64
 STATISTICS_S: Final = 0.25
 READY: Final = b"ready\n"
@@ -47,12 +46,12 @@ FLOOD_BYTES: Final = 1400
 
 
 class Impairment(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to frames, each way.
+    """Delay and loss of frames, in each direction.
 
     Attributes:
-        delay_ms: So late is each frame at least.
-        loss_percent: So many are dropped.
-        seed: Of the generator that drops.
+        delay_ms: Minimum delay of a frame.
+        loss_percent: Share of dropped frames.
+        seed: Of the generator of losses.
     """
 
     delay_ms: float = 0.0
@@ -61,12 +60,12 @@ class Impairment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a relay process does.
+    """Configuration of a relay process.
 
     Attributes:
         pairs: Names of the two ends of each link.
-        impairment: What happens to frames.
-        statistics: Where it writes how many it carried.
+        impairment: Delay and loss.
+        statistics: Path of its statistics file.
     """
 
     pairs: list[tuple[str, str]]
@@ -74,8 +73,8 @@ class RelayRequest(msgspec.Struct, frozen=True, kw_only=True):
     statistics: str
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True):
-    """What a relay carried so far.
+class RelayStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters of a relay.
 
     Attributes:
         frames: Written to the other end.
@@ -90,13 +89,13 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     overflowed: int = 0
 
 
-class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """What a relay itself costs, measured through one of its links.
+class RelayCost(msgspec.Struct, frozen=True, kw_only=True):
+    """Overhead of a relay, measured through one of its links.
 
     Attributes:
-        extra_ns_p50: Of echoes, how late each way is beyond the wished delay.
-        extra_ns_max: The latest.
-        bytes_per_s_max: What it carried of a flood, one way.
+        extra_ns_p50: One-way delay of echoes beyond the configured delay.
+        extra_ns_max: The maximum.
+        bytes_per_s_max: Throughput of a flood in one direction.
     """
 
     extra_ns_p50: int
@@ -105,7 +104,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It in one sentence."""
+        """The overhead in words."""
         return (
             "Delay and loss are made by a relay in user space: this kernel has no netem. It adds "
             f"{self.extra_ns_p50 / 1e6:.2f} ms each way (median; {self.extra_ns_max / 1e6:.1f} ms "
@@ -151,16 +150,16 @@ def serve(request_json: str) -> None:
         OSError: when a device cannot be made.
     """
     request = msgspec.json.decode(request_json, type=RelayRequest)
-    ways = []
+    forwarders = []
     for first, second in request.pairs:
         one, other = _tap(first), _tap(second)
-        ways += [
-            _Way(one, other, request.impairment, f"{first} out"),
-            _Way(other, one, request.impairment, f"{first} in"),
+        forwarders += [
+            _Forwarder(one, other, request.impairment, f"{first} out"),
+            _Forwarder(other, one, request.impairment, f"{first} in"),
         ]
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
-    _pump(ways, Path(request.statistics))
+    _relay_frames(forwarders, Path(request.statistics))
 
 
 def _tap(name: str) -> int:
@@ -170,7 +169,7 @@ def _tap(name: str) -> int:
     return number
 
 
-class _Way:
+class _Forwarder:
     """One direction of a link."""
 
     def __init__(self, source: int, sink: int, impairment: Impairment, name: str) -> None:
@@ -182,8 +181,8 @@ class _Way:
         self._waiting: deque[tuple[int, bytes]] = deque()
         self.frames = self.carried_bytes = self.lost = self.overflowed = 0
 
-    def take(self, now_ns: int) -> None:
-        """Read what came, and let each frame wait or be lost."""
+    def receive(self, now_ns: int) -> None:
+        """Read available frames; queue or drop each."""
         for _ in range(BATCH_FRAMES):
             try:
                 frame = os.read(self.source, FRAME_BYTES_MAX)
@@ -196,8 +195,8 @@ class _Way:
             else:
                 self._waiting.append((now_ns + self._delay_ns, frame))
 
-    def give(self, now_ns: int) -> int | None:
-        """Write what is due; return when the next frame is."""
+    def forward(self, now_ns: int) -> int | None:
+        """Write due frames; return when the next one is due."""
         while self._waiting and self._waiting[0][0] <= now_ns:
             _, frame = self._waiting.popleft()
             try:
@@ -210,54 +209,60 @@ class _Way:
         return self._waiting[0][0] if self._waiting else None
 
 
-def _pump(ways: Sequence[_Way], statistics: Path) -> None:
-    by_source = {way.source: way for way in ways}
-    written, write_at_ns = Carried(), 0
+def _relay_frames(forwarders: Sequence[_Forwarder], statistics: Path) -> None:
+    by_source = {forwarder.source: forwarder for forwarder in forwarders}
+    written, write_at_ns = RelayStatistics(), 0
     while True:
         now_ns = time.monotonic_ns()
-        due = [at_ns for way in ways if (at_ns := way.give(now_ns)) is not None]
+        due = [
+            at_ns for forwarder in forwarders if (at_ns := forwarder.forward(now_ns)) is not None
+        ]
         now_ns = time.monotonic_ns()
-        if now_ns >= write_at_ns and (sums := _sums(ways)) != written:
-            _write(statistics, sums)
-            written, write_at_ns = sums, now_ns + int(STATISTICS_S * 1e9)
+        if now_ns >= write_at_ns and (total := _total(forwarders)) != written:
+            _write_statistics(statistics, total)
+            written, write_at_ns = total, now_ns + int(STATISTICS_S * 1e9)
         wait_s = max(0.0, (min(due) - now_ns) / 1e9) if due else STATISTICS_S
         # Not epoll, which counts in milliseconds.
         ready, _, _ = select.select(list(by_source), [], [], wait_s)
         now_ns = time.monotonic_ns()
         for source in ready:
-            by_source[source].take(now_ns)
+            by_source[source].receive(now_ns)
 
 
-def _sums(ways: Sequence[_Way]) -> Carried:
-    names = Carried.__struct_fields__
-    return Carried(**{name: sum(getattr(way, name) for way in ways) for name in names})
+def _total(forwarders: Sequence[_Forwarder]) -> RelayStatistics:
+    names = RelayStatistics.__struct_fields__
+    return RelayStatistics(
+        **{name: sum(getattr(forwarder, name) for forwarder in forwarders) for name in names}
+    )
 
 
-def _write(place: Path, sums: Carried) -> None:
+def _write_statistics(path: Path, total: RelayStatistics) -> None:
     with suppress(OSError):
-        new = place.with_suffix(".new")
-        new.write_text(json.dumps(msgspec.to_builtins(sums)), encoding="utf-8")
-        new.replace(place)
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(msgspec.to_builtins(total)), encoding="utf-8")
+        new.replace(path)
 
 
-def carried(place: Path) -> Carried:
-    """Return what a relay carried so far, by its own count."""
-    if not place.exists():
-        return Carried()
-    return msgspec.json.decode(place.read_bytes(), type=Carried)
+def read_statistics(path: Path) -> RelayStatistics:
+    """Return the counters of a relay."""
+    if not path.exists():
+        return RelayStatistics()
+    return msgspec.json.decode(path.read_bytes(), type=RelayStatistics)
 
 
-def echoes(address: str, count: int, *, apart_s: float = 0.0, wait_s: float = 2.0) -> list[int]:
-    """Return the round trips (ns) of echoes to a kernel; those of lost ones are missing.
+def echo_round_trips_ns(
+    address: str, count: int, *, apart_s: float = 0.0, wait_s: float = 2.0
+) -> list[int]:
+    """Return the round trips (ns) of the ICMP echoes that were answered.
 
     Args:
-        address: Whose kernel answers.
-        count: How many are sent.
-        apart_s: Time between two; one after the other's answer where 0.
-        wait_s: How long the last answer may take.
+        address: Of the host.
+        count: Number of echoes.
+        apart_s: Interval; 0 to wait for each answer.
+        wait_s: Timeout of the last answer.
 
     Raises:
-        OSError: without root, or a way there.
+        OSError: without root or a route.
     """
     mark = os.urandom(8)
     sent_ns: list[int] = []
@@ -267,8 +272,8 @@ def echoes(address: str, count: int, *, apart_s: float = 0.0, wait_s: float = 2.
             sent_ns.append(time.monotonic_ns())
             link.sendto(_echo(number, mark), (address, 0))
             until_s = time.monotonic() + (apart_s or wait_s)
-            _collect(link, mark, sent_ns, found_ns, until_s, None if apart_s else number)
-        _collect(link, mark, sent_ns, found_ns, time.monotonic() + wait_s, count - 1)
+            _receive_echoes(link, mark, sent_ns, found_ns, until_s, None if apart_s else number)
+        _receive_echoes(link, mark, sent_ns, found_ns, time.monotonic() + wait_s, count - 1)
     return list(found_ns.values())
 
 
@@ -279,7 +284,7 @@ def _echo(number: int, mark: bytes) -> bytes:
     return struct.pack("!BBH", 8, 0, ~(total + (total >> 16)) & 0xFFFF) + body
 
 
-def _collect(  # noqa: PLR0917 - one loop of `echoes`
+def _receive_echoes(  # noqa: PLR0917 - one loop of `echoes`
     link: socket.socket,
     mark: bytes,
     sent_ns: Sequence[int],
@@ -287,7 +292,7 @@ def _collect(  # noqa: PLR0917 - one loop of `echoes`
     until_s: float,
     last: int | None,
 ) -> None:
-    """Take answers until a time, or until one of a number came."""
+    """Receive answers until a time, or until that of number ``last``."""
     while (left_s := until_s - time.monotonic()) > 0 and (last is None or last not in found_ns):
         ready, _, _ = select.select([link], [], [], left_s)
         if not ready:
@@ -299,13 +304,13 @@ def _collect(  # noqa: PLR0917 - one loop of `echoes`
             found_ns.setdefault(number, time.monotonic_ns() - sent_ns[number])
 
 
-def quality(address: str, impairment: Impairment, place: Path) -> Quality:
-    """Measure what a relay itself costs, through a link to an address.
+def measure_cost(address: str, impairment: Impairment, statistics_path: Path) -> RelayCost:
+    """Measure the overhead of a relay through a link to an address.
 
     Raises:
         TargetError: when no echo came back.
     """
-    trips_ns = echoes(address, ECHOES)
+    trips_ns = echo_round_trips_ns(address, ECHOES)
     if not trips_ns:
         raise TargetError(
             seen=f"No echo of {ECHOES} came back from {address} through the relay",
@@ -313,7 +318,7 @@ def quality(address: str, impairment: Impairment, place: Path) -> Quality:
             next_step="Use a smaller --loss",
         )
     extra_ns = [max(0, trip_ns // 2 - int(impairment.delay_ms * 1e6)) for trip_ns in trips_ns]
-    before = carried(place).carried_bytes
+    before = read_statistics(statistics_path).carried_bytes
     began_s = time.monotonic()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
         while time.monotonic() - began_s < FLOOD_S:
@@ -321,8 +326,8 @@ def quality(address: str, impairment: Impairment, place: Path) -> Quality:
                 flood.sendto(bytes(FLOOD_BYTES), (address, 9))
     took_s = time.monotonic() - began_s
     time.sleep(STATISTICS_S * 2 + impairment.delay_ms / 1e3)
-    return Quality(
+    return RelayCost(
         extra_ns_p50=int(statistics.median(extra_ns)),
         extra_ns_max=max(extra_ns),
-        bytes_per_s_max=(carried(place).carried_bytes - before) / took_s,
+        bytes_per_s_max=(read_statistics(statistics_path).carried_bytes - before) / took_s,
     )

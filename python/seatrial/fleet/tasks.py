@@ -1,7 +1,7 @@
 """Independent tasks on a cluster, their results in the order of the calls.
 
-Ray starts a task again elsewhere when its host or process dies, and makes a result again that was
-lost with its host. A task depends on nothing but its arguments, so its result is the same.
+Ray restarts a task when its host or process dies, and recomputes results that were lost with a
+host. A task depends only on its arguments, so its result is the same.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final
 from seatrial.fleet.cluster import Cluster, ClusterError
 
 TASKS_PER_CPU: Final = 2
-"""Tasks that are on their way for each processor: one that runs, one that waits."""
+"""Submitted tasks per processor: one that runs, one that waits."""
 TASKS_MAX: Final = 512
-"""Tasks on their way at most: it bounds what their results take."""
+"""Maximum of submitted tasks, which bounds the memory of their results."""
 RETRIES: Final = 5
-"""Times that a task is started again when its host or process dies."""
+"""Restarts of a task whose host or process dies."""
 STREAMED_MAX: Final = 4
-"""Results of a streamed task that wait to be taken."""
+"""Unread results of a streamed task."""
 
 
 def shared(cluster: Cluster, value: Any) -> Any:  # noqa: ANN401 - any value that can be pickled
-    """Return a reference that stands for a value in the arguments of any task."""
+    """Return a reference to a value, for the arguments of tasks."""
     return cluster.ray.put(value)
 
 
@@ -38,10 +38,10 @@ def results_in_order(
     """Yield the result of each call of a function, in the order of the calls.
 
     Args:
-        cluster: Where the tasks run, on any host with a processor to spare.
-        function: A function that every host can import.
+        cluster: Where the tasks run.
+        function: Importable on every host.
         calls: The arguments of each call.
-        memory_bytes: What a task takes at most; no host runs more tasks than it has memory for.
+        memory_bytes: Maximum of a task; limits the tasks per host.
         is_streamed: Whether the function is a generator, whose values are yielded one by one.
 
     Raises:
@@ -55,14 +55,14 @@ def results_in_order(
     _require_room(cluster, memory_bytes)
     remote = ray.remote(function).options(**options)
     cpus = sum(each.cpus for each in cluster.nodes())
-    on_their_way = max(1, min(TASKS_MAX, int(cpus * TASKS_PER_CPU)))
+    in_flight_max = max(1, min(TASKS_MAX, int(cpus * TASKS_PER_CPU)))
     waiting: deque[Any] = deque()
     remaining = iter(calls)
     try:
         while True:
             for call in remaining:
                 waiting.append(remote.remote(*call))
-                if len(waiting) >= on_their_way:
+                if len(waiting) >= in_flight_max:
                     break
             if not waiting:
                 return

@@ -1,8 +1,8 @@
-"""How a lab of many hosts is taken down, at its end and by ``seatrial clean``.
+"""Removes a lab of several hosts, at its end and by ``seatrial clean``.
 
-Each host is a process namespace: all of its processes end with the first of them, which ends with
-the ``unshare`` that was started. What they had changed is in journals of each host's own, below the
-folder of the lab: these are undone when the hosts have ended, whether they were killed or not.
+Each host is a process namespace: its processes end with the first of them, which ends with its
+``unshare``. Their changes are in journals of each host, below the folder of the lab, and are undone
+when the hosts have ended.
 
 Source: pid_namespaces(7), ip-netns(8).
 """
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 """The folder of a host's journals, below that of the host."""
-_LEFT: Final = frozenset({Outcome.FAILED, Outcome.RUNNING})
+_NOT_UNDONE: Final = frozenset({Outcome.FAILED, Outcome.RUNNING})
 
 
 def undo_host(*, pid: int, start_ticks: int) -> Result:
-    """Kill a host of a lab: the process that was started, and all below it."""
+    """Kill a host of a lab: the process that was started, and its descendants."""
     if ticks_of(pid) != start_ticks:
         return gone("it has ended")
     below = processes_of_host(pid)
@@ -66,21 +66,21 @@ def _reap(pid: int) -> None:
 def processes_of_host(pid: int) -> list[int]:
     """Return all processes in the process namespace that a process has made for its children."""
     try:
-        space = Path(f"/proc/{pid}/ns/pid_for_children").readlink()
-        own = Path("/proc/self/ns/pid").readlink()
+        namespace = Path(f"/proc/{pid}/ns/pid_for_children").readlink()
+        own_namespace = Path("/proc/self/ns/pid").readlink()
     except OSError:
         return []
-    return [] if space == own else pids_in(str(space)) or []
+    return [] if namespace == own_namespace else pids_in(str(namespace)) or []
 
 
 def undo_namespace(*, name: str) -> Result:
-    """Remove a network namespace, and with it the links that lead into it."""
+    """Remove a network namespace with its links."""
     if not Path("/run/netns", name).exists():
         return gone("it does not exist")
-    done = subprocess.run(
+    result = subprocess.run(
         ["ip", "netns", "delete", name], check=False, capture_output=True, text=True
     )
-    return failed(done.stderr.strip()) if done.returncode else undone("removed")
+    return failed(result.stderr.strip()) if result.returncode else undone("removed")
 
 
 def undo_bridge(*, name: str) -> Result:
@@ -89,21 +89,21 @@ def undo_bridge(*, name: str) -> Result:
         return gone("it does not exist")
     if not Path("/sys/class/net", name, "bridge").exists():
         return foreign("it is not a bridge")
-    done = subprocess.run(
+    result = subprocess.run(
         ["ip", "link", "delete", name, "type", "bridge"],
         check=False,
         capture_output=True,
         text=True,
     )
-    return failed(done.stderr.strip()) if done.returncode else undone("removed")
+    return failed(result.stderr.strip()) if result.returncode else undone("removed")
 
 
 def undo_folder(*, path: str, own_paths: Sequence[str] = ()) -> Result:
-    """Undo what hosts of a lab had changed, and remove its folder, which has a random name.
+    """Undo the changes of a lab's hosts, and remove its folder, which has a random name.
 
     Args:
-        path: The folder; it stays while a change of a host is not undone.
-        own_paths: Where each host had a folder below it.
+        path: The folder; kept while a change of a host is not undone.
+        own_paths: Paths at which each host had a folder of its own.
     """
     folder = Path(path)
     if not folder.exists():
@@ -111,9 +111,9 @@ def undo_folder(*, path: str, own_paths: Sequence[str] = ()) -> Result:
     if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
         return foreign("it is not a folder of ours")
     changes = _undo_hosts(folder, own_paths)
-    left = [each for each in changes if each.outcome in _LEFT]
-    if left:
-        listed = "; ".join(f"{each.kind} {each.subject}: {each.detail}" for each in left)
+    not_undone = [each for each in changes if each.outcome in _NOT_UNDONE]
+    if not_undone:
+        listed = "; ".join(f"{each.kind} {each.subject}: {each.detail}" for each in not_undone)
         return failed(f"changes of its hosts could not be undone: {listed}")
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
@@ -122,14 +122,14 @@ def undo_folder(*, path: str, own_paths: Sequence[str] = ()) -> Result:
 
 
 def _undo_hosts(folder: Path, own_paths: Sequence[str]) -> list[Undone]:
-    """Undo what the processes of a lab's hosts had changed; they may end just now."""
+    """Undo the changes of a lab's hosts, whose processes may still be ending."""
     from seatrial.machine.undo import Container, clean  # noqa: PLC0415 - it asks for our undoers
 
     container = Container(own_paths=list(own_paths))
     found: list[Undone] = []
 
     def have_ended() -> bool:
-        found[:] = [each for each in found if each.outcome not in _LEFT]
+        found[:] = [each for each in found if each.outcome not in _NOT_UNDONE]
         for state in sorted(folder.glob(f"*/{STATE}")):
             found.extend(clean(folder=state, container=container))
         return not any(each.outcome == Outcome.RUNNING for each in found)

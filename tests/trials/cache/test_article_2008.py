@@ -17,7 +17,7 @@ from seatrial.trials.cache.analysis.article_2008 import (
     recalculated,
     served_by_ssd_share,
 )
-from seatrial.trials.cache.analysis.law import WarmingLaw
+from seatrial.trials.cache.analysis.warming_model import WarmingModel
 
 ROOT = Path(__file__).parents[3]
 
@@ -76,7 +76,7 @@ def test_rows_of_another_article_are_refused():
 
 
 LAWS = st.builds(
-    WarmingLaw,
+    WarmingModel,
     working_set_bytes=st.floats(1e6, 1e13),
     storage_bytes_per_s=st.floats(1e5, 1e8),
     path_bytes_per_s=st.floats(1e8, 1e10),
@@ -85,7 +85,7 @@ LAWS = st.builds(
 
 
 @given(LAWS, st.floats(1e-4, 0.5))
-def test_the_law_is_the_solution_of_its_equation(law: WarmingLaw, cold_share: float):
+def test_the_law_is_the_solution_of_its_equation(model: WarmingModel, cold_share: float):
     """dC/dt = min(F, X (1 - c)), in small steps of the cold share."""
     steps = 4000
     seconds = 0.0
@@ -93,12 +93,12 @@ def test_the_law_is_the_solution_of_its_equation(law: WarmingLaw, cold_share: fl
         high = cold_share ** (step / steps)
         low = cold_share ** ((step + 1) / steps)
         cold = math.sqrt(high * low)
-        rate = min(law.feed_bytes_per_s, law.bytes_per_s(1 - cold) * cold)
-        seconds += law.working_set_bytes * (high - low) / rate
-    assert law.warm_s(cold_share) == pytest.approx(seconds, rel=0.01)
+        rate = min(model.feed_bytes_per_s, model.bytes_per_s(1 - cold) * cold)
+        seconds += model.working_set_bytes * (high - low) / rate
+    assert model.warm_s(cold_share) == pytest.approx(seconds, rel=0.01)
 
 
 @given(LAWS, st.floats(0, 1), st.floats(0, 1))
-def test_more_on_the_device_never_gives_less(law: WarmingLaw, one: float, other: float):
+def test_more_on_the_device_never_gives_less(model: WarmingModel, one: float, other: float):
     low, high = sorted((one, other))
-    assert law.bytes_per_s(low) <= law.bytes_per_s(high) <= law.path_bytes_per_s
+    assert model.bytes_per_s(low) <= model.bytes_per_s(high) <= model.path_bytes_per_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s, scaled_to
+from seatrial.trials.cache.analysis.closed_loop import Storage, calibrated, operations_per_s
 
 
 def test_one_client_waits_for_nobody():
@@ -46,7 +46,7 @@ def test_clients_between_whole_numbers_lie_between():
 
 
 def test_a_known_rate_scales_the_storage():
-    scaled = scaled_to(Storage(100.0, 150.0, 0.2), 2.0, 0.01, 4, 70.0)
+    scaled = calibrated(Storage(100.0, 150.0, 0.2), 2.0, 0.01, 4, 70.0)
     assert operations_per_s(scaled, 2.0, 0.01, 4) == pytest.approx(70.0, rel=1e-3)
     assert scaled.most_per_s / scaled.alone_per_s == pytest.approx(1.5)
 

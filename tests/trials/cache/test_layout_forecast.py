@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from seatrial.trials.cache.analysis.layout_forecast import BeforeCache, forecast_of_layout
+from seatrial.trials.cache.analysis.layout_forecast import LayoutBaseline, forecast_of_layout
 from seatrial.units import MIB
 
 
-def before(**more) -> BeforeCache:
+def before(**more) -> LayoutBaseline:
     usual = {
         "threads": 8,
         "record_bytes": 8192,
@@ -22,7 +22,7 @@ def before(**more) -> BeforeCache:
         "ceiling_per_s": 4000.0,
         "length_s": 120.0,
     }
-    return BeforeCache(**usual | more)
+    return LayoutBaseline(**usual | more)
 
 
 def reached_s(fills: list[float], level_bytes: float) -> int:

@@ -10,19 +10,19 @@ import pytest
 from seatrial.catalogue.store import Catalogue
 from seatrial.catalogue.units import Money
 from seatrial.errors import UsageError
-from seatrial.trials.cache.analysis.money import Tariff, parse_endurance, parse_price, tariff_of
+from seatrial.trials.cache.analysis.money import Prices, parse_endurance, parse_price, prices_of
 from seatrial.trials.cache.report.prediction_page import prediction_figures
 from seatrial.trials.cache.report.prediction_text import prediction_tables
 from seatrial.trials.cache.report.prediction_words import doubts, notable
 from seatrial.units import GIB
-from trials.cache.test_prediction import BLOCK, blocks_read, predicted, skewed
+from trials.cache.test_prediction import BLOCK, blocks_read, predict_caches, skewed
 
 FACTS = Catalogue({}, today=datetime.date(2026, 11, 27))
 WHOLE = 16384 * BLOCK
 
 
-def tariff(*prices: str, endurance: str | None = None) -> Tariff:
-    return tariff_of(prices, endurance, FACTS)
+def tariff(*prices: str, endurance: str | None = None) -> Prices:
+    return prices_of(prices, endurance, FACTS)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_memory_that_serves_half_costs_its_size_and_saves_half_the_reads():
     reads = np.empty(20_000, dtype=np.int64)
     reads[::2] = np.tile(np.arange(100), 100)
     reads[1::2] = 1000 + np.arange(10_000)
-    found = predicted(
+    found = predict_caches(
         blocks_read(reads, gap_ns=1_000_000),
         memory_bytes=[WHOLE],
         tariff=tariff("ram=8USD", "storage=0.01USD"),
@@ -103,7 +103,7 @@ def test_memory_that_serves_half_costs_its_size_and_saves_half_the_reads():
 
 def test_an_ssd_is_compared_with_memory_and_wears_out():
     reads = skewed(60_000, blocks=8_000)
-    found = predicted(
+    found = predict_caches(
         blocks_read(reads),
         memory_bytes=[64 * BLOCK],
         device_bytes=[0, WHOLE],
@@ -125,14 +125,14 @@ def test_an_ssd_is_compared_with_memory_and_wears_out():
 
 
 def test_without_prices_nothing_is_said_of_money():
-    found = predicted(blocks_read(skewed(20_000)))
+    found = predict_caches(blocks_read(skewed(20_000)))
     assert found.costs == []
     assert [each.id for each in prediction_figures(found)] == ["cache-curve"]
     assert "month" not in " ".join([*notable(found)])
 
 
 def test_a_size_without_a_price_has_no_cost():
-    found = predicted(
+    found = predict_caches(
         blocks_read(skewed(20_000)), device_bytes=[0, WHOLE], tariff=tariff("ram=8USD")
     )
     assert [each.device_bytes for each in found.costs] == [0]
@@ -140,5 +140,5 @@ def test_a_size_without_a_price_has_no_cost():
 
 def test_the_origin_of_catalogue_prices_is_stated():
     made = blocks_read(skewed(20_000))
-    found = predicted(made, tariff=tariff("ram=3USD", "storage=aws/gp3"))
+    found = predict_caches(made, tariff=tariff("ram=3USD", "storage=aws/gp3"))
     assert any("aws/gp3/iops" in each for each in doubts(found, made.about))

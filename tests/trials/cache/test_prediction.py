@@ -16,7 +16,7 @@ from seatrial.trials.cache.analysis.accesses import Accesses, accesses_of
 from seatrial.trials.cache.analysis.clients import TooFewClientsError
 from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s
 from seatrial.trials.cache.analysis.curves import BEST, curve_of, curve_sizes_bytes, policies
-from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted, predict
+from seatrial.trials.cache.analysis.prediction import CachePrediction, PredictionRequest, predict
 from seatrial.trials.cache.analysis.simulations import Simulation
 from seatrial.trials.cache.report.prediction_words import doubts, notable, verdict_line
 from seatrial.trials.watch.recording import Recording
@@ -42,7 +42,7 @@ def blocks_read(
     )
 
 
-def wanted(**changes: object) -> Wanted:
+def request(**changes: object) -> PredictionRequest:
     usual: dict[str, object] = {
         "memory_bytes": [100 * BLOCK],
         "device_bytes": [],
@@ -50,11 +50,11 @@ def wanted(**changes: object) -> Wanted:
         "device_kind": "bcache",
         "block_bytes": BLOCK,
     }
-    return Wanted(**{**usual, **changes})  # type: ignore[arg-type]
+    return PredictionRequest(**{**usual, **changes})  # type: ignore[arg-type]
 
 
-def predicted(made: Recording, **changes: object) -> CachePrediction:
-    found = predict(made, wanted(**changes))
+def predict_caches(made: Recording, **changes: object) -> CachePrediction:
+    found = predict(made, request(**changes))
     assert found is not None
     return found
 
@@ -65,7 +65,7 @@ def skewed(count: int, blocks: int = 20_000, seed: int = 3) -> np.ndarray:
 
 
 def test_memory_that_holds_all_serves_every_read_but_the_first():
-    found = predicted(blocks_read([*range(100)] * 50))
+    found = predict_caches(blocks_read([*range(100)] * 50))
     (tiers,) = found.tiers
     assert (tiers.memory_share, tiers.disk_share) == (1.0, 0.0)
     assert tiers.is_warm
@@ -77,7 +77,7 @@ def test_memory_that_holds_all_serves_every_read_but_the_first():
 
 
 def test_a_cycle_that_is_longer_than_memory_defeats_lru_and_not_the_best_policy():
-    found = predicted(blocks_read([*range(100)] * 20), memory_bytes=[50 * BLOCK])
+    found = predict_caches(blocks_read([*range(100)] * 20), memory_bytes=[50 * BLOCK])
     assert found.tiers[0].disk_share == 1.0
     at = {each.policy: {p.cache_bytes: p.share for p in each.points} for each in found.curves}
     assert at["lru"][50 * BLOCK] == 0
@@ -87,7 +87,7 @@ def test_a_cycle_that_is_longer_than_memory_defeats_lru_and_not_the_best_policy(
 
 def test_the_mean_read_is_that_of_the_reads_which_the_storage_serves():
     made = blocks_read(skewed(50_000))
-    (tiers,) = predicted(made, memory_bytes=[2000 * BLOCK]).tiers
+    (tiers,) = predict_caches(made, memory_bytes=[2000 * BLOCK]).tiers
     assert 0.2 < tiers.disk_share < 0.8
     assert tiers.read_ns_mean == pytest.approx(tiers.disk_share * 5 * MS)
     assert tiers.read_ns_p99 == 5 * MS
@@ -95,7 +95,7 @@ def test_the_mean_read_is_that_of_the_reads_which_the_storage_serves():
 
 def test_an_ssd_serves_what_memory_lacks_and_its_latency_counts():
     made = blocks_read(skewed(50_000))
-    alone, both = predicted(
+    alone, both = predict_caches(
         made,
         memory_bytes=[500 * BLOCK],
         device_bytes=[0, 20_000 * BLOCK],
@@ -107,13 +107,13 @@ def test_an_ssd_serves_what_memory_lacks_and_its_latency_counts():
     expected = both.device_share * 100_000 + both.disk_share * 5 * MS
     assert both.read_ns_mean == pytest.approx(expected)
     # Each block is written once, when it is read first.
-    different = len(np.unique(skewed(50_000)))
-    assert both.device_written_bytes_per_day == pytest.approx(different * BLOCK / 50 * 86_400)
+    distinct = len(np.unique(skewed(50_000)))
+    assert both.device_written_bytes_per_day == pytest.approx(distinct * BLOCK / 50 * 86_400)
 
 
 def test_without_the_ssds_latency_no_response_time_is_given():
     made = blocks_read(skewed(20_000))
-    found = predicted(made, memory_bytes=[500 * BLOCK], device_bytes=[20_000 * BLOCK])
+    found = predict_caches(made, memory_bytes=[500 * BLOCK], device_bytes=[20_000 * BLOCK])
     assert found.tiers[0].read_ns_mean is None
     assert any("--ssd-like" in each for each in doubts(found, made.about))
 
@@ -122,7 +122,7 @@ def test_a_feed_writes_no_more_than_it_may_and_its_headers_take_memory():
     # 40,000 reads a second of any of 50,000 blocks, of which the feed of 2008 takes 8 MiB.
     random = np.random.default_rng(9)
     made = blocks_read(random.integers(0, 50_000, 400_000), gap_ns=25_000)
-    found = predicted(
+    found = predict_caches(
         made,
         memory_bytes=[20_000 * BLOCK],
         device_bytes=[200_000 * BLOCK],
@@ -149,7 +149,7 @@ def test_headers_of_a_full_device_take_what_is_known_of_them():
     # All of 4,000 blocks are read over and over, of which memory has room for 1,000 with headers.
     random = np.random.default_rng(4)
     made = blocks_read(random.integers(0, 4000, 100_000), gap_ns=500_000)
-    found = predicted(
+    found = predict_caches(
         made,
         memory_bytes=[1000 * BLOCK],
         device_bytes=[8000 * BLOCK],
@@ -168,9 +168,9 @@ def test_the_pinned_arc_serves_what_zfs_fuse_did(theta: float, served: float):
     # Measured with zfs-fuse 0.7 and fio: 120,000 reads of 1 GiB, room for 13,048 records.
     random = np.random.default_rng(1)
     sums = np.cumsum(np.arange(1, 131_073) ** -theta)
-    drawn = np.searchsorted(sums, random.random(120_000) * sums[-1]).astype(np.uint64)
+    records = np.searchsorted(sums, random.random(120_000) * sums[-1]).astype(np.uint64)
     hits, by_paper = (
-        _core.CacheAccesses(drawn.data).hits(policy, [13_048], BLOCK)[0] / 120_000
+        _core.CacheAccesses(records.data).hits(policy, [13_048], BLOCK)[0] / 120_000
         for policy in ("arc-pinned", "arc")
     )
     assert hits == pytest.approx(served, abs=0.02)
@@ -179,14 +179,14 @@ def test_the_pinned_arc_serves_what_zfs_fuse_did(theta: float, served: float):
 
 def test_writes_bring_blocks_in_and_are_no_hits():
     made = blocks_read([7, 7, 7, 7], operation=[WRITE, READ, WRITE, READ])
-    found = predicted(made)
+    found = predict_caches(made)
     assert (found.accesses, found.reads, found.repeated_share) == (4, 2, 1.0)
 
 
 def test_few_reads_are_not_compared_by_their_response_times():
     for count, is_compared in ((4000, False), (50_000, True)):
         made = blocks_read(skewed(count))
-        found = predicted(made, memory_bytes=[100 * BLOCK, 10_000 * BLOCK])
+        found = predict_caches(made, memory_bytes=[100 * BLOCK, 10_000 * BLOCK])
         assert any("times as many" in each for each in notable(found)) == is_compared
         assert (
             any(each.startswith("Few reads") for each in doubts(found, made.about)) != is_compared
@@ -194,11 +194,13 @@ def test_few_reads_are_not_compared_by_their_response_times():
 
 
 def test_a_recording_of_writes_alone_has_no_prediction():
-    assert predict(blocks_read([1, 2], operation=[WRITE, WRITE]), wanted()) is None
+    assert predict(blocks_read([1, 2], operation=[WRITE, WRITE]), request()) is None
 
 
 def test_reads_that_are_never_repeated_are_served_by_none():
-    assert verdict_line(predicted(blocks_read(range(1000)))).startswith("No cache helps: 100 %")
+    assert verdict_line(predict_caches(blocks_read(range(1000)))).startswith(
+        "No cache helps: 100 %"
+    )
 
 
 @pytest.mark.parametrize("policy", ["lru", "arc", "linux", "s3-fifo"])
@@ -213,7 +215,7 @@ def test_the_band_of_samples_covers_what_all_blocks_give(
     assert whole is not None
     assert sampled is not None
     assert (whole.share, sampled.share, len(sampled.samples)) == (1.0, 0.1, 4)
-    assert sampled.different == pytest.approx(whole.different, rel=0.05)
+    assert sampled.distinct == pytest.approx(whole.distinct, rel=0.05)
     sizes = curve_sizes_bytes(sampled, [])
     exact = curve_of(whole, policy, sizes).points
     bands = curve_of(sampled, policy, sizes).points
@@ -233,7 +235,7 @@ def test_every_policy_has_a_name_and_a_description():
 def test_clients_get_what_they_got_if_no_cache_helps():
     # 500 reads a second of 5 ms, none of a block that was read before.
     made = blocks_read([*range(20_000)], gap_ns=2 * MS)
-    (tiers,) = predicted(made, clients=8).tiers
+    (tiers,) = predict_caches(made, clients=8).tiers
     assert tiers.reads_per_s == pytest.approx(500, rel=0.02)
     assert tiers.read_ns_mean == pytest.approx(5 * MS, rel=0.01)
     assert tiers.read_ns_p99 == pytest.approx(5 * MS, rel=0.02)
@@ -242,7 +244,7 @@ def test_clients_get_what_they_got_if_no_cache_helps():
 def test_clients_ask_for_more_when_memory_serves_them():
     # Of 8 clients at 500 a second, each does other things for 16 - 5 = 11 ms per read.
     made = blocks_read([*range(100)] * 300, gap_ns=2 * MS)
-    found = predicted(made, clients=8)
+    found = predict_caches(made, clients=8)
     assert found.other_ns == pytest.approx(11 * MS)
     (tiers,) = found.tiers
     assert tiers.memory_share == 1.0
@@ -255,7 +257,7 @@ def test_clients_ask_for_more_when_memory_serves_them():
 def test_clients_queue_at_an_ssd_as_mean_value_analysis_has_it():
     scattered = [7 * place % 2000 for place in range(40_000)]
     made = blocks_read(scattered, gap_ns=MS // 4, read_ns=2 * MS)
-    found = predicted(
+    found = predict_caches(
         made,
         memory_bytes=[0],
         device_bytes=[4000 * BLOCK],
@@ -280,7 +282,7 @@ def test_a_read_of_several_blocks_waits_once():
         length_bytes=[4 * BLOCK] * 10_000,
         device_ns=[5 * MS] * 10_000,
     )
-    (tiers,) = predicted(made, clients=8).tiers
+    (tiers,) = predict_caches(made, clients=8).tiers
     assert tiers.reads_per_s == pytest.approx(500, rel=0.02)
     assert tiers.read_ns_mean == pytest.approx(5 * MS, rel=0.01)
 
@@ -288,10 +290,10 @@ def test_a_read_of_several_blocks_waits_once():
 def test_a_sample_of_the_blocks_has_the_rate_of_all(monkeypatch: pytest.MonkeyPatch):
     made = blocks_read(skewed(60_000, blocks=3000), gap_ns=2 * MS)
     options = {"clients": 8, "memory_bytes": [1000 * BLOCK]}
-    (whole,) = predicted(made, **options).tiers
+    (whole,) = predict_caches(made, **options).tiers
     monkeypatch.setattr(of_accesses, "EXACT_ACCESSES_MAX", 1000)
     monkeypatch.setattr(of_accesses, "SAMPLED_ACCESSES", 30_000)
-    found = predicted(made, **options)
+    found = predict_caches(made, **options)
     assert found.method == "sampled"
     assert found.tiers[0].reads_per_s == pytest.approx(whole.reads_per_s, rel=0.1)
     assert found.tiers[0].read_ns_p99 == pytest.approx(whole.read_ns_p99, rel=0.05)
@@ -301,8 +303,8 @@ def test_too_few_clients_cannot_have_sent_a_load():
     # 5 ms each 2 ms: 2.5 in flight.
     made = blocks_read([*range(1000)], gap_ns=2 * MS)
     with pytest.raises(TooFewClientsError, match=r"2\.5 reads were in flight"):
-        predicted(made, clients=2)
-    assert predicted(made, clients=3).other_ns == pytest.approx(MS)
+        predict_caches(made, clients=2)
+    assert predict_caches(made, clients=3).other_ns == pytest.approx(MS)
 
 
 def elsewhere(accesses: Accesses, simulations: Sequence[Simulation]) -> list[Any]:
@@ -322,7 +324,7 @@ def test_wherever_it_is_simulated_the_figures_are_the_same(monkeypatch, is_sampl
         monkeypatch.setattr(of_accesses, "EXACT_ACCESSES_MAX", 10_000)
         monkeypatch.setattr(of_accesses, "SAMPLED_ACCESSES", 5_000)
     made = blocks_read(skewed(30_000))
-    asked = wanted(
+    asked = request(
         policy="linux", memory_bytes=[300 * BLOCK, 3000 * BLOCK], device_bytes=[0, 2000 * BLOCK]
     )
     here = predict(made, asked)
@@ -337,17 +339,17 @@ def test_a_scan_passes_a_device_by_once_it_is_long():
     """Scans of 1,000 blocks: from the 512th on, 4 MiB, bcache leaves them to the disks."""
     scans = blocks_read([*range(1000)] * 20)
     device = {"memory_bytes": [0], "device_bytes": [5000 * BLOCK]}
-    (bcache,) = (each for each in predicted(scans, **device).tiers if each.device_bytes)
+    (bcache,) = (each for each in predict_caches(scans, **device).tiers if each.device_bytes)
     assert bcache.device_share == pytest.approx(0.511, abs=0.02)
     assert bcache.disk_share == pytest.approx(1 - bcache.device_share)
-    assert predicted(scans, **device).stream_share == pytest.approx(0.489)
-    said = " ".join(notable(predicted(scans, **device)))
+    assert predict_caches(scans, **device).stream_share == pytest.approx(0.489)
+    said = " ".join(notable(predict_caches(scans, **device)))
     assert "49 % of the reads are part of sequential streams from 4 MiB on" in said
     # It is never full, and Open-CAS has a limit on a full device alone.
-    found = predicted(scans, device_kind="open-cas", **device).tiers
+    found = predict_caches(scans, device_kind="open-cas", **device).tiers
     assert [each.disk_share for each in found if each.device_bytes] == [0.0]
     full = {**device, "device_bytes": [900 * BLOCK], "device_kind": "open-cas"}
-    (cas,) = (each for each in predicted(scans, **full).tiers if each.device_bytes)
+    (cas,) = (each for each in predict_caches(scans, **full).tiers if each.device_bytes)
     assert cas.device_share > 0.8
 
 
@@ -357,7 +359,7 @@ def test_what_was_written_is_read_from_bcache_and_not_from_an_l2arc():
     device = {"memory_bytes": [100 * BLOCK], "device_bytes": [5000 * BLOCK]}
     served = {}
     for policy, kind in (("lru", "bcache"), ("arc", "l2arc-2.3")):
-        found = predicted(made, policy=policy, device_kind=kind, **device).tiers
+        found = predict_caches(made, policy=policy, device_kind=kind, **device).tiers
         (served[kind],) = (each.device_share for each in found if each.device_bytes)
     assert served["bcache"] == 1.0
     assert served["l2arc-2.3"] < 0.9

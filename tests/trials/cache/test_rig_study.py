@@ -95,9 +95,9 @@ def test_counters_are_read_from_files_and_from_lines(tmp_path):
     (folder / "size").write_text("123\n")
     (folder / "l2_hits").write_text("7\n")
     counters = Counters(folder)
-    assert counters.are_there()
+    assert counters.exist()
     assert counters.read() == {"size": 123.0, "l2_hits": 7.0}
-    assert not Counters(tmp_path / "none").are_there()
+    assert not Counters(tmp_path / "none").exist()
     text = "13 1 0x01 96 4608 1 2\nname type data\nsize 4 99\nl2_hits 4 5\nother 4 1\n"
     (tmp_path / "lines").write_text(text)
     assert parse_kstat(text)["other"] == 1

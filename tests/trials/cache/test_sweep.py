@@ -10,14 +10,18 @@ import numpy as np
 import pytest
 
 from seatrial.trials.cache.analysis import references as of_references
-from seatrial.trials.cache.analysis.references import Buffers, References, references_of
+from seatrial.trials.cache.analysis.references import (
+    BufferSimulator,
+    ReferenceString,
+    references_of,
+)
 from seatrial.trials.cache.analysis.sweep import (
-    Basis,
+    MeasuredRun,
     Predictor,
-    Run,
-    behind_of,
+    ReplayMeasurement,
     check_of,
     interval_per_s,
+    page_cache_points,
     relation_curves,
     rounded_bytes,
     sizes_bytes,
@@ -58,14 +62,14 @@ def made(
     })  # fmt: skip
 
 
-def string_of(found: Recording, begin: int = 0, end: int = 10**9) -> References:
+def string_of(found: Recording, begin: int = 0, end: int = 10**9) -> ReferenceString:
     made_of = references_of(found, (begin * MS, end * MS))
     assert made_of is not None
     return made_of
 
 
 def misses(found: Recording, pages: int, begin: int = 0) -> int:
-    return round(float(Buffers(string_of(found, begin)).of_size(pages * PAGE).misses.sum()))
+    return round(float(BufferSimulator(string_of(found, begin)).of_size(pages * PAGE).misses.sum()))
 
 
 def test_pages_need_not_begin_at_multiples_of_their_size():
@@ -102,7 +106,7 @@ def test_only_changed_pages_are_written_when_they_leave():
     string = string_of(found)
     assert string.changes.tolist() == [True, False, False, False]
     assert not string.is_new.any()
-    simulated = Buffers(string).of_size(2 * PAGE)
+    simulated = BufferSimulator(string).of_size(2 * PAGE)
     assert simulated.write_backs.sum() == 1
 
 
@@ -110,7 +114,7 @@ def test_a_page_that_is_written_before_it_is_read_was_made():
     string = string_of(made([7, 1, 7], [WRITE, READ, READ]))
     assert string.is_new.tolist() == [True, False, False]
     # It is in the buffers since it was made: only page 1 is read.
-    assert Buffers(string).of_size(4 * PAGE).misses.sum() == 1
+    assert BufferSimulator(string).of_size(4 * PAGE).misses.sum() == 1
 
 
 def test_what_passes_by_the_buffers_is_left_out():
@@ -122,26 +126,26 @@ def test_samples_of_the_pages_agree_with_all_of_them(monkeypatch: pytest.MonkeyP
     random = np.random.default_rng(2)
     pages = (random.random(80_000) ** 3 * 20_000).astype(np.int64)
     string = string_of(made(pages), begin=40_000)
-    whole = Buffers(string).of_size(4000 * PAGE).misses.sum()
+    whole = BufferSimulator(string).of_size(4000 * PAGE).misses.sum()
     monkeypatch.setattr(of_references, "ACCESSES_MAX", 20_000)
-    sampled = Buffers(string).of_size(4000 * PAGE)
+    sampled = BufferSimulator(string).of_size(4000 * PAGE)
     assert sampled.misses.sum() == pytest.approx(whole, rel=0.05)
     assert 0 < sampled.deviation_share < 0.1
 
 
 def test_a_page_cache_behind_serves_what_the_buffers_miss():
     pages = [*range(100)] * 6
-    buffers = Buffers(string_of(made(pages), begin=300))
-    none, all_of_it = behind_of(buffers, 10 * PAGE, [5 * PAGE, 200 * PAGE], 0)
+    buffers = BufferSimulator(string_of(made(pages), begin=300))
+    none, all_of_it = page_cache_points(buffers, 10 * PAGE, [5 * PAGE, 200 * PAGE], 0)
     assert none.served_share < 0.1
     assert all_of_it.served_share == 1.0
 
 
 def test_a_page_cache_behind_reads_ahead_of_a_scan_and_of_nothing_else():
-    scan = Buffers(string_of(made([*range(1000, 2000)])))
-    rest = Buffers(string_of(made([*np.random.default_rng(1).permutation(40_000)[:1000]])))
+    scan = BufferSimulator(string_of(made([*range(1000, 2000)])))
+    rest = BufferSimulator(string_of(made([*np.random.default_rng(1).permutation(40_000)[:1000]])))
     shares = [
-        behind_of(buffers, 10 * PAGE, [5000 * PAGE], read_ahead_bytes)[0].served_share
+        page_cache_points(buffers, 10 * PAGE, [5000 * PAGE], read_ahead_bytes)[0].served_share
         for buffers in (scan, rest)
         for read_ahead_bytes in (0, 128 << 10)
     ]
@@ -150,7 +154,7 @@ def test_a_page_cache_behind_reads_ahead_of_a_scan_and_of_nothing_else():
     assert max(shares[2:]) < 0.02
 
 
-def basis(**changes: object) -> Basis:
+def measurement(**changes: object) -> ReplayMeasurement:
     usual: dict[str, object] = {
         "operations": 100,
         "seconds": 2.0,
@@ -165,11 +169,11 @@ def basis(**changes: object) -> Basis:
         "storage_per_s": [60.0, 60.0, 60.0],
         "variation": 0.5,
     }
-    return Basis(**{**usual, **changes})  # type: ignore[arg-type]
+    return ReplayMeasurement(**{**usual, **changes})  # type: ignore[arg-type]
 
 
 def predictor(found: Recording, begin: int, **changes: object) -> Predictor:
-    return Predictor(string_of(found, begin), basis(**changes), 8 * PAGE)
+    return Predictor(string_of(found, begin), measurement(**changes), 8 * PAGE)
 
 
 def test_the_recorded_size_has_the_recorded_rate_and_hit_ratio():
@@ -201,7 +205,7 @@ def test_waits_for_writes_that_make_room_vanish_with_them():
     operations = [READ] * count + [WRITE] * count + [READ] * count
     found = made(pages, operations)
     small = Predictor(
-        string_of(found), basis(reads=120, read_s=2.0, writes=60, write_s=4.0), 8 * PAGE
+        string_of(found), measurement(reads=120, read_s=2.0, writes=60, write_s=4.0), 8 * PAGE
     )
     assert small.point(200 * PAGE).per_s > small.point(8 * PAGE).per_s
 
@@ -230,7 +234,7 @@ def test_a_table_fits_where_no_larger_size_gains():
     pages = np.array([*range(30)] * 6)
     relation = np.where(pages < 10, 0, 1)
     string = string_of(made(pages, relation=relation), begin=90)
-    buffers = Buffers(string)
+    buffers = BufferSimulator(string)
     simulated = [(size * PAGE, buffers.of_size(size * PAGE)) for size in (8, 16, 30, 60)]
     known = {NAMES[0]: (600, 60, 10 * PAGE), NAMES[1]: (120, 120, 20 * PAGE)}
     curves = {each.name: each for each in relation_curves(string, simulated, known)}
@@ -242,7 +246,10 @@ def test_a_table_fits_where_no_larger_size_gains():
 def test_errors_of_a_check_are_signed():
     point = predictor(made([*range(100)] * 2), 100).point(8 * PAGE)
     check = check_of(
-        point, Run(hits=270, reads=130, operations=100, per_s=40.0, rates_per_s=[40.0, 41.0, 39.0])
+        point,
+        MeasuredRun(
+            hits=270, reads=130, operations=100, per_s=40.0, rates_per_s=[40.0, 41.0, 39.0]
+        ),
     )
     assert check.hit_error_points == pytest.approx(100 * (point.hit_share - 0.675))
     assert check.rate_error_share == pytest.approx(0.25, rel=0.02)

@@ -28,7 +28,7 @@ SIZE_BYTES = 3 << 30
         ([], "There is nothing to play"),
         (["--log", "a.trace", "--pgbench", "select-only"], "are both given"),
         (["--log", "a.trace", "--prepare", "a.sql", "--scale", "2"], "are given together"),
-        (["--pgbench", "select-only", "--set", "shared_buffers=1GB"], "is what is swept"),
+        (["--pgbench", "select-only", "--set", "shared_buffers=1GB"], "is the swept setting"),
         (["--pgbench", "select-only", "--check", "much"], "much"),
     ],
 )

@@ -26,14 +26,14 @@ from seatrial.stats.steady.states import steady_states
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import make_plan
 from seatrial.trials.cache.analysis.forecast import (
-    Before,
+    Baseline,
     forecast_with_device,
     forecast_without_device,
 )
-from seatrial.trials.cache.analysis.law import WarmingLaw
 from seatrial.trials.cache.analysis.warm_up import RigAnalysis, rigs_of, warm_up_of
+from seatrial.trials.cache.analysis.warming_model import WarmingModel
 from seatrial.trials.cache.report.rig_tables import published_pools, rig_tables
-from seatrial.trials.cache.report.rig_words import missed, sentences, verdict_words
+from seatrial.trials.cache.report.rig_words import misses_of_bounds, sentences, verdict_words
 from seatrial.trials.cache.study.workload import rig_of
 from seatrial.units import MIB
 
@@ -158,7 +158,7 @@ def test_a_prediction_that_is_late_has_positive_errors_and_is_listed_as_missed()
     assert found.error_of("t50") == pytest.approx(0.3)
     assert found.error_of("t99") == pytest.approx(3.0 / 19.8)
     analysis = rigs_of(summary_of([sample_of(cache=True, late_s=3.0)]))
-    (line,) = missed(analysis)
+    (line,) = misses_of_bounds(analysis)
     assert "t50 was off by +30 %" in line
 
 
@@ -247,7 +247,7 @@ def test_memory_alone_is_judged_by_what_it_serves():
         "an ARC of 138 MiB serves 16 % of the reads, one of 19 MiB 5 %: up to 680 IOPS"
     )
     assert "within 6.0 points, and the rate within 10 %" in sentences(analysis)[0]
-    assert len(missed(analysis)) == 3
+    assert len(misses_of_bounds(analysis)) == 3
     (table,) = rig_tables(analysis)
     assert table.id == "cache-memory"
 
@@ -266,7 +266,7 @@ def test_a_sample_without_a_prediction_has_only_times():
     summary = summary_of([msgspec.structs.replace(sample, cache=record)])
     analysis = rigs_of(summary)
     assert not any("prediction" in each for each in sentences(analysis))
-    assert missed(analysis) == []
+    assert misses_of_bounds(analysis) == []
     assert analysis.cells[0].samples[0].warm_s["t50"] == pytest.approx(10.0)
     assert "why" in render(summary)
 
@@ -295,16 +295,16 @@ def test_the_record_is_stored_and_read_again(tmp_path):
     assert found.series == sample.series
 
 
-def before(**changes: float) -> Before:
+def before(**changes: float) -> Baseline:
     values = {"reads_per_s": 550.0, "disk_reads_per_s": 500.0, "arc_data_bytes": 14.0 * MIB}
-    return Before(**values | {"ceiling_per_s": 12_000.0} | changes)
+    return Baseline(**values | {"ceiling_per_s": 12_000.0} | changes)
 
 
 def test_a_forecast_agrees_with_the_closed_law_where_that_holds():
     """Half full: as the law has it, less what two passes bring before the first read."""
     spec = rig_of(cell_of(cache=True))
     found = forecast_with_device(spec, 8, before(), 5.0, 7)
-    law = WarmingLaw(
+    law = WarmingModel(
         working_set_bytes=spec.working_set_bytes,
         storage_bytes_per_s=500.0 * 8192,
         path_bytes_per_s=12_000.0 * 8192,

@@ -59,10 +59,10 @@ def counts_of(sample):
 def test_a_personality_does_what_its_file_declares(name, tmp_path) -> None:
     """Each thread did its whole loops, and at most one more in part."""
     (sample,) = run(tmp_path, name, **SMALL[name])
-    outcome, made = sample.outcome, workload_of(name, text_of(name), SMALL[name])
+    outcome, program = sample.outcome, workload_of(name, text_of(name), SMALL[name])
     assert outcome.failed == outcome.in_flight_at_end == outcome.late_skipped == 0
     assert outcome.completed == sum(counts_of(sample).values()) > 0
-    engine = msgspec.to_builtins(made.engine)
+    engine = msgspec.to_builtins(program.engine)
     for thread in engine["threads"]:
         loops = sample.counters[f"{thread['name']}:loops"]
         for kind, per_loop in declared(thread["steps"], engine["kinds"]).items():
@@ -207,7 +207,7 @@ def test_an_interrupt_while_files_are_made_leaves_nothing(tmp_path) -> None:
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
     started.send_signal(signal.SIGINT)
-    _, said = started.communicate(timeout=60)
-    assert started.returncode not in (0, 1), said
-    assert "Traceback" not in said
+    _, stderr = started.communicate(timeout=60)
+    assert started.returncode not in (0, 1), stderr
+    assert "Traceback" not in stderr
     assert not list(folder.iterdir())

@@ -1,4 +1,4 @@
-"""Workload files: the engine gets what they say; what is not understood is named by line."""
+"""Workload files: what the engine gets of them, and errors with their line."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def workload(flowops: str, head: str = HEAD, **changed):
     return workload_of("mine.f", text, changed)
 
 
-def flowops_of(made):
-    return msgspec.to_builtins(made.engine)["threads"][0]["steps"]
+def flowops_of(program):
+    return msgspec.to_builtins(program.engine)["threads"][0]["steps"]
 
 
-def refused(text: str) -> str:
+def file_error(text: str) -> str:
     with pytest.raises(WorkloadFileError) as caught:
         workload_of("mine.f", text)
     return str(caught.value)
 
 
-def test_these_are_shipped() -> None:
+def test_shipped_personalities() -> None:
     assert personalities() == ("fileserver", "oltp", "randomread", "varmail", "webserver")
 
 
@@ -48,26 +48,26 @@ def test_these_are_shipped() -> None:
     ],
 )
 def test_a_personality_has_its_documented_parameters(name, threads, entries, made_bytes) -> None:
-    made = workload_of(name, text_of(name))
+    program = workload_of(name, text_of(name))
     assert {
-        each["name"]: each["instances"] for each in msgspec.to_builtins(made.engine)["threads"]
+        each["name"]: each["instances"] for each in msgspec.to_builtins(program.engine)["threads"]
     } == threads
-    assert (made.entries, made.made_bytes) == (entries, made_bytes)
-    assert (made.run_s, made.notes) == (60.0, [])
+    assert (program.entries, program.made_bytes) == (entries, made_bytes)
+    assert (program.run_s, program.notes) == (60.0, [])
 
 
 def test_oltp_writes_its_log_in_256_kib_and_pages_by_the_hundred() -> None:
-    made = workload_of("oltp", text_of("oltp"))
-    log, pages, readers = (each["steps"] for each in msgspec.to_builtins(made.engine)["threads"])
+    program = workload_of("oltp", text_of("oltp"))
+    log, pages, readers = (each["steps"] for each in msgspec.to_builtins(program.engine)["threads"])
     assert (log[0]["io_bytes"], log[0]["dsync"], log[2]["value"]) == (256 << 10, True, 3200)
     assert (pages[0]["io_bytes"], pages[0]["iters"], pages[0]["rotates"]) == (2048, 100, 10)
-    names = [each["name"] for each in msgspec.to_builtins(made.engine)["kinds"]]
+    names = [each["name"] for each in msgspec.to_builtins(program.engine)["kinds"]]
     assert [names[target] for target in readers[2]["targets"]] == ["log-wait"]
 
 
-def test_a_variable_gets_another_value_and_an_unknown_one_is_named() -> None:
-    made = workload_of("varmail", text_of("varmail"), {"nfiles": 50, "nthreads": 2})
-    assert (made.threads, made.entries) == (2, 50)
+def test_a_variable_can_be_overridden_and_an_unknown_one_is_an_error() -> None:
+    program = workload_of("varmail", text_of("varmail"), {"nfiles": 50, "nthreads": 2})
+    assert (program.threads, program.entries) == (2, 50)
     with pytest.raises(WorkloadFileError, match=r"no variable \$nfile.* Did you mean 'nfiles'"):
         workload_of("varmail", text_of("varmail"), {"nfile": 50})
 
@@ -87,7 +87,7 @@ def test_a_composite_is_repeated_with_its_parameters() -> None:
     assert [step["verb"] for step in steps[0]["steps"]] == ["openfile", "closefile"]
 
 
-def test_random_numbers_have_the_mean_that_the_file_says() -> None:
+def test_distributions_have_the_mean_of_the_file() -> None:
     text = """
     define randvar name=$table, type=tabular, min=1k, randtable = {{ 80, 1k, 3k}, {20, 4k, 16k}}
     set $gamma = randvar(type=gamma, min=1k, mean=5632, gamma=1500)
@@ -101,13 +101,13 @@ def test_random_numbers_have_the_mean_that_the_file_says() -> None:
     assert [mean_of(size) for size in sizes] == [0.8 * 2048 + 0.2 * 10240, 5632, 6144]
 
 
-def test_a_flowop_without_fd_uses_the_file_that_it_names() -> None:
-    made = workload(
+def test_a_flowop_without_fd_uses_its_file() -> None:
+    program = workload(
         "flowop read name=a,filesetname=s,iosize=1k flowop read name=b,filesetname=u,iosize=1k "
         "flowop write name=c,filesetname=s,iosize=1k flowop fsync name=d",
         HEAD + "define file name=u,prealloc\n",
     )
-    first, second, third, sync = [step["slot"] for step in flowops_of(made)]
+    first, second, third, sync = [step["slot"] for step in flowops_of(program)]
     assert first == third == sync != second
 
 
@@ -123,7 +123,7 @@ PROCESS = "define process name=p { thread name=t { flowop delay name=d,value=1 }
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "mine.f: it defines no process"),
         ("\n\nsystem \"rm -rf /\"", "line 3: 'system' is not supported"),
@@ -141,12 +141,12 @@ PROCESS = "define process name=p { thread name=t { flowop delay name=d,value=1 }
         ("define process name=p,instances=5000 { thread name=t { flowop hog name=h } }", "5000 th"),
     ],
 )  # fmt: skip
-def test_what_is_not_understood_is_named(text, said) -> None:
-    assert said in refused(text)
+def test_an_unsupported_statement_is_reported(text, message) -> None:
+    assert message in file_error(text)
 
 
 @pytest.mark.parametrize(
-    ("flowops", "said"),
+    ("flowops", "message"),
     [
         ("flowop reed name=x", "line 2: no flowop 'reed'. Did you mean 'read'?"),
         ("flowop print name=x,value=hi", "the flowop 'print' is not supported"),
@@ -166,10 +166,10 @@ def test_what_is_not_understood_is_named(text, said) -> None:
         ("flowop read name=x,filesetname=s,iosize=1k,fd=200", "fd 200"),
     ],
 )
-def test_a_flowop_that_cannot_be_done_is_refused(flowops, said) -> None:
+def test_an_impossible_flowop_is_an_error(flowops, message) -> None:
     with pytest.raises(WorkloadFileError) as caught:
         workload(flowops)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 WORDS = [
@@ -200,21 +200,23 @@ def test_a_damaged_personality_is_read_or_refused(name, seed) -> None:
     """Words of a file that is right are lost, doubled or replaced."""
     rng, words = random.Random(seed), text_of(name).split(" ")
     for _ in range(rng.randint(1, 4)):
-        place = rng.randrange(len(words))
-        words[place : place + 1] = rng.choice([[], [words[place]] * 2, [rng.choice(WORDS)]])
+        file_name = rng.randrange(len(words))
+        words[file_name : file_name + 1] = rng.choice(
+            [[], [words[file_name]] * 2, [rng.choice(WORDS)]]
+        )
     read_or_refused(" ".join(words))
 
 
 def read_or_refused(text: str) -> None:
-    said = ""
+    message = ""
     try:
-        said = f"mine.f: {workload_of('mine.f', text).threads} threads"
+        message = f"mine.f: {workload_of('mine.f', text).threads} threads"
     except WorkloadFileError as error:
-        said = str(error)
-    assert "mine.f" in said
+        message = str(error)
+    assert "mine.f" in message
 
 
 def test_deep_nesting_is_refused() -> None:
-    assert "nested a hundred times" in refused("set $a=" + "(" * 5000 + "1" + ")" * 5000)
+    assert "nested a hundred times" in file_error("set $a=" + "(" * 5000 + "1" + ")" * 5000)
     with pytest.raises(WorkloadFileError, match="characters"):
         parse("mine.f", "#" * (5 << 20))

@@ -78,15 +78,15 @@ def answer(name, per_s, *, late_ns=0, before=None, after=None, cpu_share=0.1):
     )
 
 
-def sample_of(answers, *, round_number=0, lost=(), on_loss="stop", asked=None):
-    asked = asked or len(answers) + len(lost)
+def sample_of(answers, *, round_number=0, lost=(), on_loss="stop", planned_hosts=None):
+    planned_hosts = planned_hosts or len(answers) + len(lost)
     return merged_sample(
         SampleRequest(
-            cell=cell_of(asked),
+            cell=cell_of(planned_hosts),
             round_number=round_number,
             position=0,
             start_ns=5_000_000_000,
-            hosts_count=asked,
+            hosts_count=planned_hosts,
             on_loss=on_loss,
             lost=list(lost),
             grown={"device_reads": 7.0},

@@ -1,4 +1,4 @@
-"""What would spoil a measurement with several hosts: each rule just above its limit and below."""
+"""Checks of several hosts: each rule just above its limit and below."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.results.fleet import ClockOffset, Reachability, Throughput
 from seatrial.trials.fleet.analysis.hosts import FleetFacts, HostAbsent, HostFacts
 from seatrial.trials.fleet.documents import fleet_check_document
-from seatrial.trials.fleet.report.check_text import hosts_table, places_table, verdict_line
+from seatrial.trials.fleet.report.check_text import hosts_table, reach_table, verdict_line
 
 MACHINE = Machine(cpus_online=8, kernel="6.1", cpu_model="X", memory_bytes=32 << 30)
 CLOCK = ClockOffset(
@@ -159,6 +159,6 @@ def test_tables_and_document_have_every_host():
     reached = [Reachability(place="10.0.0.9:5432", connect_ns=150_000)]
     found = facts(host("a", is_head=True, reached=reached), host("b", reached=reached))
     assert [row[0] for row in hosts_table(found).rows] == ["a head", "b"]
-    assert places_table(found).rows[0] == ["10.0.0.9:5432", "a", "usable", "–", "150 µs"]
+    assert reach_table(found).rows[0] == ["10.0.0.9:5432", "a", "usable", "–", "150 µs"]
     document = json.loads(fleet_check_document("fine", found, []))
     assert (document["kind"], len(document["facts"]["hosts"])) == ("fleet_check", 2)

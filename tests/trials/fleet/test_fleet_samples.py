@@ -14,8 +14,8 @@ from seatrial.results.fleet import LostHost
 from seatrial.results.model import Run
 from seatrial.stats.estimates import rate_estimate
 from seatrial.stats.model import CellSummary
-from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit, law
-from seatrial.trials.fleet.report.section import LAW, hosts_part
+from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit, usl_rate_per_s
+from seatrial.trials.fleet.report.section import USL_NAME, hosts_part
 from seatrial.trials.fleet.report.tables import hosts_tables, scaling_sentence, scaling_tables
 
 from .fleet_sample import answer, clock, sample_of
@@ -172,7 +172,7 @@ def test_a_target_at_its_limit_is_said():
     st.sampled_from([(1, 2, 4), (1, 3, 5, 8)]),
 )
 def test_the_law_is_recovered_from_its_own_rates(one, serial, pairs, counts):
-    rates = {n: law(n, one, serial, pairs) for n in counts}
+    rates = {n: usl_rate_per_s(n, one, serial, pairs) for n in counts}
     assert fit(rates) == pytest.approx((one, serial, pairs), rel=1e-6, abs=1e-6)
 
 
@@ -201,7 +201,7 @@ def test_the_page_has_a_chart_and_a_row_for_each_host():
     ]
     part = hosts_part(summarise(RUN, samples))
     (figure,) = part.figures
-    assert [line.name for line in figure.views[0].panels[0].lines] == ["measured", LAW]
+    assert [line.name for line in figure.views[0].panels[0].lines] == ["measured", USL_NAME]
     assert figure.views[0].panels[0].guides[0].label.startswith("limit 1")
     assert f'id="{figure.table}"' in part.section
     assert part.section.count("<td>h3</td>") + part.section.count(">h3<") >= 1

@@ -6,7 +6,7 @@ import pytest
 
 from measure.sought import US, exponential, sought, sustained_in_theory
 from seatrial.measure import recorder
-from seatrial.trials.loadline.analysis.measured import is_scheduled
+from seatrial.trials.loadline.analysis.measured_steps import is_scheduled
 
 PLAIN = {
     "channels": 8,

@@ -63,7 +63,7 @@ def test_a_cell_at_a_rate_is_the_template_under_a_schedule():
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["rate = 100"], "A load line searches for its rates itself"),
         (["burst = 4"], "A load line searches for its rates itself"),
@@ -76,16 +76,16 @@ def test_a_cell_at_a_rate_is_the_template_under_a_schedule():
         (["[thresholds]", '"loadline.p99_ms" = "< 5"'], "A load line supports sustained_per_s"),
     ],
 )
-def test_what_makes_no_sense_is_reported_with_its_key(lines, said):
+def test_what_makes_no_sense_is_reported_with_its_key(lines, message):
     with pytest.raises(StudyError, match=r"n\.toml, line \d+") as caught:
         planned(*lines)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_limit_must_be_given_and_be_one():
-    for limit, said in (("", "has no 'limit'"), ('limit = "5"', "has no unit")):
+    for limit, message in (("", "has no 'limit'"), ('limit = "5"', "has no unit")):
         text = f'name = "n"\n[[workload]]\nkind = "loadline"\n{limit}\n'
-        with pytest.raises(StudyError, match=said):
+        with pytest.raises(StudyError, match=message):
             parse_study(text, "n.toml")
 
 

@@ -14,7 +14,7 @@ TODAY = datetime.date(2026, 11, 27)
 
 def facts(own: dict[str, dict[str, object]] | None = None) -> Catalogue:
     """The shipped catalogue, with figures above it."""
-    return Catalogue(own or {}, today=TODAY, place="own.toml")
+    return Catalogue(own or {}, today=TODAY, source_name="own.toml")
 
 
 def demand(per_s: object, size_bytes: float = 8192, slot_s: float = 60.0) -> Demand:

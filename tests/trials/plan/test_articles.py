@@ -17,12 +17,12 @@ import pytest
 from seatrial.catalogue.units import Money
 from seatrial.trials.plan.analysis.answer import StoragePlan, plan_of
 from seatrial.trials.plan.analysis.array import Array
-from seatrial.trials.plan.analysis.candidates import Candidate, OwnDrive, Times, own_arrays
+from seatrial.trials.plan.analysis.candidates import Candidate, OwnDrive, RequestTimes, own_arrays
 from seatrial.trials.plan.analysis.demand import constant_demand
 from seatrial.trials.plan.analysis.figure import exact
-from seatrial.trials.plan.analysis.need import Need
+from seatrial.trials.plan.analysis.need import StorageNeed
 from seatrial.trials.plan.analysis.queueing import log_normal
-from seatrial.trials.plan.analysis.worlds import Worlds
+from seatrial.trials.plan.analysis.scenarios import Scenarios
 from seatrial.units import GB
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +30,7 @@ SQL_2008 = "article, 2008-12-15"
 PGBENCH_2010 = "article, 2010-08-08"
 DISKS = "disks"
 SERVICE = log_normal(0.5)
-FEW = Worlds(100)
+FEW = Scenarios(100)
 """Nothing is uncertain here: load, limits and prices are those of the articles."""
 
 
@@ -53,7 +53,7 @@ def drive(
 ) -> OwnDrive:
     """A device of an article: its rates of reads and writes are measured, so they last."""
     reads_per_s, writes_per_s = rates_per_s
-    times = Times(
+    times = RequestTimes(
         kind=name,
         mean_ms=exact(1000 / reads_per_s, origin),
         service=SERVICE,
@@ -81,8 +81,8 @@ def array(level: str, count: int, of: OwnDrive) -> Candidate:
     return found
 
 
-def need(reads_per_s: float, writes_per_s: float, stored_gb: float, origin: str) -> Need:
-    return Need(
+def need(reads_per_s: float, writes_per_s: float, stored_gb: float, origin: str) -> StorageNeed:
+    return StorageNeed(
         demand=constant_demand(origin, reads_per_s, writes_per_s, 4096),
         other_day=exact(1.0, origin),
         capacity=exact(stored_gb * GB, origin),
@@ -92,11 +92,11 @@ def need(reads_per_s: float, writes_per_s: float, stored_gb: float, origin: str)
     )
 
 
-def fewest(level: str, of: OwnDrive, wanted: Need) -> Candidate:
+def fewest(level: str, of: OwnDrive, wanted: StorageNeed) -> Candidate:
     """The smallest array of a drive that `plan` does not refuse."""
     for count in range(2, 100, 2):
         found = array(level, count, of)
-        if plan_of([found], wanted, worlds=FEW).choices:
+        if plan_of([found], wanted, scenarios=FEW).choices:
             return found
     raise AssertionError(f"no {level} of {of.name} holds it")
 
@@ -106,22 +106,22 @@ class Judgement(NamedTuple):
 
     when: str
     load: str
-    bought: OwnDrive
+    drive: OwnDrive
     level: str
     count: int
     instead: Candidate
-    wanted: Need
+    wanted: StorageNeed
 
     def plan(self, price: float) -> StoragePlan:
         """What `plan` says if one SSD costs so much."""
-        dear = replace(self.bought, price=Money.of(price, self.instead.month.currency))
+        dear = replace(self.drive, price=Money.of(price, self.instead.month.currency))
         made = [self.instead, array(self.level, self.count, dear)]
-        return plan_of(made, self.wanted, worlds=FEW)
+        return plan_of(made, self.wanted, scenarios=FEW)
 
     @property
     def pays_below(self) -> float | None:
         """The price of one SSD above which the other is cheaper; None where that does not fit."""
-        if not plan_of([self.instead], self.wanted, worlds=FEW).choices:
+        if not plan_of([self.instead], self.wanted, scenarios=FEW).choices:
             return None
         return self.instead.month.mid * 36 / self.count
 
@@ -136,7 +136,7 @@ class Judgement(NamedTuple):
         cells = [
             self.when,
             self.load,
-            f"{self.level} of {self.count} {self.bought.name}",
+            f"{self.level} of {self.count} {self.drive.name}",
             f"{self.instead.name}{refused}",
             answer,
         ]
@@ -200,18 +200,18 @@ def test_the_documentation_has_the_table():
     assert not missing, "\n" + "\n".join(missing)
 
 
-@pytest.mark.parametrize("judged", [*of_2008(), *of_2010()], ids=lambda each: each.line)
-def test_the_ranking_turns_at_that_price(judged: Judgement):
-    below = judged.pays_below
-    ssd = array(judged.level, judged.count, judged.bought).name
+@pytest.mark.parametrize("comparison", [*of_2008(), *of_2010()], ids=lambda each: each.line)
+def test_the_ranking_turns_at_that_price(comparison: Judgement):
+    below = comparison.pays_below
+    ssd = array(comparison.level, comparison.count, comparison.drive).name
     if below is None:
-        plan = judged.plan(1e6)
+        plan = comparison.plan(1e6)
         assert [each.name for each in plan.choices] == [ssd]
         assert [each.miss for each in plan.refused] == ["load"]
         return
-    for factor, first in ((0.9, ssd), (0.99, ssd), (1.01, judged.instead.name), (1.1, None)):
-        plan = judged.plan(below * factor)
-        assert plan.choices[0].name == (first or judged.instead.name)
+    for factor, first in ((0.9, ssd), (0.99, ssd), (1.01, comparison.instead.name), (1.1, None)):
+        plan = comparison.plan(below * factor)
+        assert plan.choices[0].name == (first or comparison.instead.name)
         assert plan.choices[0].reads_origin.startswith("article, 20")
         if factor in (0.9, 1.1):
             assert len(plan.overlapping) == 1, "nothing is uncertain but at nearly the same price"
@@ -239,6 +239,6 @@ def test_the_slower_ssd_of_2010_holds_more_where_the_article_was_surprised():
         plan = plan_of(
             [array("raid1", 2, older)],
             need(0, tps[test, "ssd-100gb"], 45, PGBENCH_2010),
-            worlds=FEW,
+            scenarios=FEW,
         )
         assert bool(plan.choices) is holds

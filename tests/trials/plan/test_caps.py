@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from cli.command import Ended, seatrial
 from report.json_schema import assert_published
 from seatrial.catalogue.facts import Instance
-from seatrial.catalogue.volumes import Bucket, parse_bought
+from seatrial.catalogue.volumes import Bucket, parse_volume
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.trials.plan.analysis import caps
-from seatrial.trials.plan.analysis.buckets import buckets_of, factors_held, play
+from seatrial.trials.plan.analysis.buckets import buckets_of, simulate, sustained_factors
 from seatrial.trials.plan.measure.recognise import recognise
 
 from .made import demand, facts
@@ -26,38 +26,40 @@ GP2 = Bucket(base_per_s=1500, burst_per_s=3000, credits_max=5_400_000)
 
 
 def test_a_bucket_runs_dry_when_arithmetic_says_so():
-    played = play(np.full((1, 240), 2400.0), 60.0, buckets_of([(1500, GP2)]))
-    assert played.dry_after_s[0] == pytest.approx(6000)  # 5.4 M credits at 900 a second
+    outcome = simulate(np.full((1, 240), 2400.0), 60.0, buckets_of([(1500, GP2)]))
+    assert outcome.dry_after_s[0] == pytest.approx(6000)  # 5.4 M credits at 900 a second
     # Then 1,500 of 2,400 are served: (14,400 - 6,000) s of 240 minutes.
-    assert played.unserved_share[0] == pytest.approx(900 * 8400 / (2400 * 14400))
-    assert played.least_share[0] == 0
+    assert outcome.unserved_share[0] == pytest.approx(900 * 8400 / (2400 * 14400))
+    assert outcome.least_share[0] == 0
 
 
 def test_credits_come_back_while_the_load_is_low():
     hour_on_hour_off = np.tile([2900.0] * 30 + [100.0] * 30, 24)[None, :]
-    played = play(hour_on_hour_off, 60.0, buckets_of([(1500, GP2)]))
-    assert played.unserved_share[0] == 0
-    assert np.isinf(played.dry_after_s[0])
-    assert 0 < played.least_share[0] < 1
+    outcome = simulate(hour_on_hour_off, 60.0, buckets_of([(1500, GP2)]))
+    assert outcome.unserved_share[0] == 0
+    assert np.isinf(outcome.dry_after_s[0])
+    assert 0 < outcome.least_share[0] < 1
     daily = Bucket(base_per_s=1500, burst_per_s=3000, credits_max=2_700_000, refill_per_s=31.25)
-    assert play(hour_on_hour_off, 60.0, buckets_of([(1500, daily)])).unserved_share[0] > 0.1
+    assert simulate(hour_on_hour_off, 60.0, buckets_of([(1500, daily)])).unserved_share[0] > 0.1
 
 
 def test_a_short_load_is_played_in_fine_slots_and_for_a_day():
     """10 s of 5,000 and 10 of 100: no peak fits a burst of 3,000, and the mean empties credits."""
     load = demand([5000.0] * 100 + [100.0] * 100, slot_s=0.1)
-    fine, day = load.to_play()
+    fine, day = load.for_simulation()
     assert (fine.slot_s, len(fine.reads_per_s)) == (0.1, 200)
     assert (day.slot_s, day.seconds) == (30.0, 86_400)
     assert day.reads_per_s[0] == pytest.approx(2550)
-    assert len(demand([1.0] * 36_000, slot_s=0.1).to_play()[0].reads_per_s) == 3000
-    bought = parse_bought("gp2:500GiB", facts())
-    cap = caps.found_with_load(caps.caps_of_volume(bought, facts()), load, bought, None, None)
+    assert len(demand([1.0] * 36_000, slot_s=0.1).for_simulation()[0].reads_per_s) == 3000
+    provisioned = parse_volume("gp2:500GiB", facts())
+    cap = caps.report_with_load(
+        caps.caps_of_volume(provisioned, facts()), load, provisioned, None, None
+    )
     assert cap.binding[0].is_broken
     assert cap.binding[0].dry_after_s == 0
     hours = demand([1000.0, 2000.0, 3000.0, 400.0], slot_s=3600.0)
     assert hours.in_slots_of(7200).reads_per_s.tolist() == [1500.0, 1700.0]
-    assert hours.to_play()[1].seconds == 86_400
+    assert hours.for_simulation()[1].seconds == 86_400
 
 
 @given(
@@ -73,7 +75,7 @@ def test_a_larger_limit_never_holds_less(load, base, held, burst, more):
     large = Bucket(
         base_per_s=base * more, burst_per_s=(base + burst + 1) * more, credits_max=held * more
     )
-    factors = factors_held(loads, 60.0, buckets_of([(base, small), (base * more, large)]))
+    factors = sustained_factors(loads, 60.0, buckets_of([(base, small), (base * more, large)]))
     assert factors[1] >= factors[0] * (1 - 1e-3)
 
 
@@ -82,30 +84,30 @@ def test_the_planted_cap_is_named(seed: int):
     """A load that wants more than any limit, cut by the planted one as a device would cut it."""
     draw = random.Random(seed)
     size = draw.choice([4096, 16384, 65536])
-    bought = parse_bought(
+    provisioned = parse_volume(
         f"gp3:2000GiB:{draw.randint(3000, 20000)}:{draw.randint(125, 700)}", facts()
     )
     names = ["r7i.large", "m7g.xlarge", "c7i.2xlarge", "r7i.8xlarge"]
     instance = facts().find("instances", draw.choice(names))
     assert isinstance(instance, Instance)
-    found = [*caps.caps_of_volume(bought, facts()), *caps.caps_of_instance(instance, facts())]
+    found = [*caps.caps_of_volume(provisioned, facts()), *caps.caps_of_instance(instance, facts())]
     in_requests = [each.per_s / (size if each.quantity == "throughput" else 1) for each in found]
     planted = min(zip(in_requests, found, strict=True), key=lambda pair: pair[0])
     noise = 1 - 0.02 * np.random.default_rng(seed).random(60)
     load = demand(planted[0] * noise, size)
-    named = caps.found_with_load(found, load, bought, instance, None).binding[0]
+    named = caps.report_with_load(found, load, provisioned, instance, None).binding[0]
     assert (named.subject, named.quantity) == (planted[1].subject, planted[1].quantity)
 
 
 def test_the_published_comparison_paid_for_iops_that_its_instance_cannot_carry():
     instance = facts().instances["aws/r7i.2xlarge"]
-    io2 = caps.wasted_of(parse_bought("io2:700GiB:16000", facts()), instance, facts())
+    io2 = caps.wasted_of(parse_volume("io2:700GiB:16000", facts()), instance, facts())
     assert io2 is not None
     assert (io2.iops, round(io2.month.mid, 2)) == (4000, 260.0)
-    gp3 = caps.wasted_of(parse_bought("gp3:700GiB:10000:500", facts()), instance, facts())
+    gp3 = caps.wasted_of(parse_volume("gp3:700GiB:10000:500", facts()), instance, facts())
     assert gp3 is not None
     assert gp3.month.mid == pytest.approx(0.04 * (500 - 312.5e6 / 2**20))
-    assert caps.wasted_of(parse_bought("gp3:700GiB", facts()), instance, facts()) is None
+    assert caps.wasted_of(parse_volume("gp3:700GiB", facts()), instance, facts()) is None
 
 
 def called(folder: Path, *words: str) -> Ended:
@@ -157,9 +159,9 @@ def test_bad_input_is_one_sentence(tmp_path: Path, words: tuple[str, ...], said:
 
 
 def put(root: Path, path: str, text: str) -> None:
-    place = root / path.lstrip("/")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
+    source_name = root / path.lstrip("/")
+    source_name.parent.mkdir(parents=True, exist_ok=True)
+    source_name.write_text(text)
 
 
 def test_a_rented_machine_is_recognised_without_a_network(tmp_path: Path):

@@ -15,7 +15,7 @@ from seatrial.trials.plan.analysis.commits import (
     Allowance,
     CommitPath,
     commit_path_of,
-    foresee,
+    forecast_commits,
 )
 from seatrial.trials.watch.recording import Recording
 from trials.watch.recordings import FLUSH, WRITE, recording
@@ -42,10 +42,10 @@ class Throttle:
         self._per_slice = per_s * 0.1
         self._slice, self._left = -1, 0.0
 
-    def passed(self, at_s: float) -> float:
-        place = math.floor(at_s / 0.1)
-        if place > self._slice:
-            self._slice, self._left = place, self._per_slice
+    def time_through(self, at_s: float) -> float:
+        source_name = math.floor(at_s / 0.1)
+        if source_name > self._slice:
+            self._slice, self._left = source_name, self._per_slice
         if self._left < 1:
             self._slice, self._left = self._slice + 1, self._left + self._per_slice
         self._left -= 1
@@ -65,9 +65,9 @@ def true_commits(clients: int, work_s: float, *, seed: int, iops: float | None =
         joined = []
         while ready and ready[0][0] <= start_s:
             joined.append(heapq.heappop(ready)[1])
-        begin_s = throttle.passed(start_s) if throttle else start_s
+        begin_s = throttle.time_through(start_s) if throttle else start_s
         written_s = begin_s + draw.expovariate(1 / WRITE_S)
-        flush_s = throttle.passed(written_s) if throttle else written_s
+        flush_s = throttle.time_through(written_s) if throttle else written_s
         free_s = flush_s + draw.expovariate(1 / FLUSH_S)
         writes.append((begin_s, written_s, free_s, joined[0]))
         for client in joined:
@@ -109,7 +109,7 @@ def test_the_path_has_the_clients_and_rates_of_the_truth(clients, work_s):
     assert path.pairs_per_s == pytest.approx(len(truth.writes) / SECONDS, rel=0.02)
     assert float(path.write_s.mean()) == pytest.approx(WRITE_S, rel=0.05)
     assert float(path.flush_s.mean()) == pytest.approx(FLUSH_S, rel=0.05)
-    own = foresee(path, (), worlds=40)
+    own = forecast_commits(path, (), scenarios=40)
     assert own.commits_per_s.low < truth.commits_per_s < own.commits_per_s.high
 
 
@@ -122,7 +122,7 @@ def test_a_slower_limit_is_foreseen_as_it_comes_true(clients):
     for seed in range(10):
         iops = draw.randint(150, 900)
         truth = true_commits(clients, 0.004, seed=seed, iops=iops)
-        found = foresee(path, (Allowance(per_s=iops),), worlds=60)
+        found = forecast_commits(path, (Allowance(per_s=iops),), scenarios=60)
         rate, times = found.commits_per_s, found.transaction_ms_p99
         held += (
             rate.low * 0.98 <= truth.commits_per_s <= rate.high * 1.02
@@ -134,19 +134,21 @@ def test_a_slower_limit_is_foreseen_as_it_comes_true(clients):
 
 def test_a_limit_that_is_never_reached_changes_nothing():
     path = path_of(true_commits(4, 0.004, seed=3))
-    free, wide = foresee(path, ()), foresee(path, (Allowance(per_s=1e6),))
+    free, wide = forecast_commits(path, ()), forecast_commits(path, (Allowance(per_s=1e6),))
     assert wide.commits_per_s.mid == pytest.approx(free.commits_per_s.mid, rel=0.03)
 
 
 def test_less_is_committed_under_a_lower_limit_and_by_bytes_as_by_requests():
     path = path_of(true_commits(4, 0.004, seed=4))
     rates = [
-        foresee(path, (Allowance(per_s=iops),), worlds=40).commits_per_s.mid
+        forecast_commits(path, (Allowance(per_s=iops),), scenarios=40).commits_per_s.mid
         for iops in (50, 200, 800, 3200)
     ]
     assert rates == sorted(rates)
     assert rates[0] < 0.3 * rates[-1]
-    by_bytes = foresee(path, (Allowance(per_s=100 * LOG_BYTES, is_of_bytes=True),), worlds=40)
+    by_bytes = forecast_commits(
+        path, (Allowance(per_s=100 * LOG_BYTES, is_of_bytes=True),), scenarios=40
+    )
     assert by_bytes.pairs_per_s.mid == pytest.approx(100, rel=0.06)
 
 
@@ -154,7 +156,7 @@ def test_slower_storage_commits_less():
     from seatrial.trials.plan.analysis.figure import exact
 
     path = path_of(true_commits(4, 0.004, seed=5))
-    own, slow = foresee(path, ()), foresee(path, (), times=exact(8.0, "a test"))
+    own, slow = forecast_commits(path, ()), forecast_commits(path, (), times=exact(8.0, "a test"))
     assert slow.commits_per_s.high < own.commits_per_s.low
     assert slow.transaction_ms_p99.mid > own.transaction_ms_p99.mid
 

@@ -14,8 +14,13 @@ from cli.command import Ended, seatrial
 from report.json_schema import assert_published
 from seatrial.results.model import Series
 from seatrial.trials.plan.analysis.demand import constant_demand
-from seatrial.trials.plan.analysis.logged import LACKS, following, logged_load, of_commits
-from seatrial.trials.plan.commands.needing import demand_of_samples, logged_of
+from seatrial.trials.plan.analysis.log_load import (
+    LACKS,
+    commit_demand,
+    demand_following,
+    logged_load,
+)
+from seatrial.trials.plan.commands.load_source import demand_of_samples, log_load_of
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from stats.builders import run_of
 from trials.replay.analysis.hand import Play, sample_of
@@ -40,15 +45,15 @@ def transactions(per_minute: list[int]) -> str:
     """A log of three sessions: a transaction that writes, and a query and a procedure besides."""
     lines = []
     for minute, count in enumerate(per_minute):
-        for place in range(count):
-            at_s, process = 60 * (minute + (place + 0.5) / count), 100 + place % 3
+        for source_name in range(count):
+            at_s, process = 60 * (minute + (source_name + 0.5) / count), 100 + source_name % 3
             lines += [
                 line(at_s, process, 0.1, "BEGIN"),
                 line(at_s + 0.002, process, 0.5, "UPDATE t SET a = a + 1 WHERE k = 5"),
                 line(at_s + 0.012, process, 8.0, "COMMIT"),
                 line(at_s + 0.014, process, 0.5, "SELECT a FROM t WHERE k = 5"),
             ]
-            if place % 2:
+            if source_name % 2:
                 lines.append(line(at_s + 0.02, process, 1.0, "CALL p(5)"))
     return "".join(lines)
 
@@ -61,9 +66,9 @@ def busy_minute() -> list[int]:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> Path:
-    place = tmp_path_factory.mktemp("log") / "prod.log"
-    place.write_text(transactions(busy_minute()))
-    return place
+    source_name = tmp_path_factory.mktemp("log") / "prod.log"
+    source_name.write_text(transactions(busy_minute()))
+    return source_name
 
 
 def planned(log: Path, *words: str) -> Ended:
@@ -74,7 +79,7 @@ def planned(log: Path, *words: str) -> Ended:
 
 
 def test_a_log_shows_its_commits_by_minute(log: Path):
-    load = logged_of(str(log))
+    load = log_load_of(str(log))
     assert load is not None
     assert load.slot_s == 60
     counts = np.array(busy_minute())
@@ -89,7 +94,7 @@ def test_a_log_shows_its_commits_by_minute(log: Path):
 
 def test_a_trace_of_a_log_is_the_same_need(log: Path):
     assert seatrial("sql", "read", log.name, "-o", "prod.trace", folder=log.parent).code == 0
-    load, traced = logged_of(str(log)), logged_of(str(log.parent / "prod.trace"))
+    load, traced = log_load_of(str(log)), log_load_of(str(log.parent / "prod.trace"))
     assert load is not None
     assert traced is not None
     assert (load.statements_per_s == traced.statements_per_s).all()
@@ -99,7 +104,7 @@ def test_a_trace_of_a_log_is_the_same_need(log: Path):
 def test_means_follow_the_statements_and_keep_their_mean():
     columns = np.array([[10.0, 10.0, 80.0, 20.0], *[[1.0] * 4] * 3])
     load = logged_load("x", 60.0, columns, **ABOUT)
-    demand = following(constant_demand("typed", 900, 100, 8192), load)
+    demand = demand_following(constant_demand("typed", 900, 100, 8192), load)
     assert demand.reads_per_s.mean() == pytest.approx(900)
     assert demand.write_bytes_per_s.mean() == pytest.approx(100 * 8192)
     shape = load.statements_per_s / load.statements_per_s.mean()
@@ -109,7 +114,7 @@ def test_means_follow_the_statements_and_keep_their_mean():
 
 def test_commits_that_may_share_a_write_are_an_interval():
     commits = np.array([[60.0] * 20, [30.0] * 20, [60.0] * 20, [180.0] * 20])
-    demand, shared = of_commits(logged_load("x", 60.0, commits, **ABOUT))
+    demand, shared = commit_demand(logged_load("x", 60.0, commits, **ABOUT))
     assert demand.writes_per_s == pytest.approx(np.full(20, 1.0))
     assert (shared.low, shared.high) == pytest.approx((0.5 / 3, 1.0))
     assert shared.mid == pytest.approx(math.sqrt(0.5 / 3))

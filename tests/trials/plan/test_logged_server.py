@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from postgres.programs import installed_programs
-from seatrial.trials.plan.commands.needing import logged_of
+from seatrial.trials.plan.commands.load_source import log_load_of
 from trials.replay.logging_server import MODES, QUIET, logging_server
 
 CLIENTS, TRANSACTIONS = 4, 250
@@ -27,7 +27,7 @@ def test_commits_of_a_log_are_those_that_pgbench_counted(tmp_path_factory):
             server.pgbench("-n", "-S", "-c", f"{CLIENTS}", "-t", f"{TRANSACTIONS}")
         assert wanted == CLIENTS * TRANSACTIONS
         for form in server.formats:
-            load = logged_of(str(server.log("writes", form)))
+            load = log_load_of(str(server.log("writes", form)))
             assert load is not None
             commits = (load.commits_per_s_min.sum(), load.commits_per_s_max.sum())
             assert commits[0] * load.slot_s == pytest.approx(wanted + SILENCED)
@@ -35,6 +35,6 @@ def test_commits_of_a_log_are_those_that_pgbench_counted(tmp_path_factory):
             assert load.sessions_max >= CLIENTS
             assert load.commit_ms is not None
             assert 0 < float(load.at_work.max()) <= CLIENTS
-            quiet = logged_of(str(server.log("reads", form)))
+            quiet = log_load_of(str(server.log("reads", form)))
             assert quiet is not None
             assert quiet.commits_per_s_max.sum() * quiet.slot_s == pytest.approx(SILENCED)

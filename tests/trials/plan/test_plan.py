@@ -22,19 +22,18 @@ from seatrial.trials.plan.analysis.answer import StoragePlan, plan_of
 from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.candidates import (
     Candidate,
-    Cap,
     OwnDrive,
+    RequestTimes,
     SearchBounds,
-    Times,
     own_arrays,
     rented,
 )
-from seatrial.trials.plan.analysis.demand import constant_demand
+from seatrial.trials.plan.analysis.demand import Limit, constant_demand
 from seatrial.trials.plan.analysis.figure import Figure, exact
-from seatrial.trials.plan.analysis.need import Need, busiest_gaps, parse_objective
+from seatrial.trials.plan.analysis.need import StorageNeed, busiest_gaps, parse_objective
 from seatrial.trials.plan.analysis.queueing import log_normal
 from seatrial.trials.plan.analysis.ranking import pareto
-from seatrial.trials.plan.analysis.worlds import Worlds, judge
+from seatrial.trials.plan.analysis.scenarios import Scenarios, evaluate
 from seatrial.units import GIB
 
 from .made import facts
@@ -45,7 +44,7 @@ FEW = 400
 
 def candidate(name: str, money: float, iops: float, mean_ms: float = 1.0, **more) -> Candidate:
     """Storage of a rate, a time and a price."""
-    times = Times(
+    times = RequestTimes(
         kind=more.pop("times_kind", name),
         mean_ms=more.pop("times", exact(mean_ms, "typed")),
         service=SERVICE,
@@ -56,7 +55,7 @@ def candidate(name: str, money: float, iops: float, mean_ms: float = 1.0, **more
         name=name,
         kind="volume",
         capacity_bytes=more.pop("capacity_bytes", 1000.0 * GIB),
-        caps=(Cap(whose=f"volume {name}", quantity="IOPS", per_s=iops),),
+        caps=(Limit(subject=f"volume {name}", quantity="IOPS", per_s=iops),),
         reads=times,
         writes=times,
         bill=(Item(what=name, amount=1, unit="month", money=price, origin="typed"),),
@@ -66,9 +65,9 @@ def candidate(name: str, money: float, iops: float, mean_ms: float = 1.0, **more
     )
 
 
-def need(per_s: float = 1000.0, objective: str = "read.p99_ms=20", **more) -> Need:
+def need(per_s: float = 1000.0, objective: str = "read.p99_ms=20", **more) -> StorageNeed:
     """A constant load of reads and writes."""
-    return Need(
+    return StorageNeed(
         demand=constant_demand("typed", per_s * 0.7, per_s * 0.3, 8192),
         other_day=more.pop("other_day", Figure(low=0.8, mid=1, high=1.6, origin="assumed")),
         capacity=exact(100.0 * GIB, "typed"),
@@ -91,10 +90,10 @@ rates = st.floats(200, 20_000)
 @given(st.lists(st.tuples(prices, rates, st.floats(0.1, 5)), min_size=1, max_size=6), st.randoms())
 def test_the_order_of_candidates_does_not_matter(rows, shuffler: random.Random):
     made = [candidate(f"c{number}", *row) for number, row in enumerate(rows)]
-    plan = plan_of(made, need(), worlds=Worlds(FEW))
+    plan = plan_of(made, need(), scenarios=Scenarios(FEW))
     shuffled = list(made)
     shuffler.shuffle(shuffled)
-    assert plan_of(shuffled, need(), worlds=Worlds(FEW)) == plan
+    assert plan_of(shuffled, need(), scenarios=Scenarios(FEW)) == plan
     assert all(each.month.mid >= 0 and (each.regret or 0) >= 0 for each in plan.choices)
     assert len(plan.choices) + plan.dominated + plan.refused_count == len(made)
 
@@ -104,20 +103,20 @@ def test_the_order_of_candidates_does_not_matter(rows, shuffler: random.Random):
 def test_cheaper_and_better_always_dominates(money, iops, mean_ms, cheaper, faster):
     worse = candidate("worse", money, iops, mean_ms)
     better = candidate("better", money / cheaper, iops * faster, mean_ms / faster)
-    judged = judge([worse, better], need(), Worlds(FEW))
-    assert judged[1].fit_share >= judged[0].fit_share
-    assert (judged[1].response_ms <= judged[0].response_ms * 1.02).all()
-    if judged[1].fit_share >= 0.5:
-        assert [each.candidate.name for each in pareto(judged)] == ["better"]
-        assert named(plan_of([worse, better], need(), worlds=Worlds(FEW))) == ["better"]
+    evaluation = evaluate([worse, better], need(), Scenarios(FEW))
+    assert evaluation[1].fit_share >= evaluation[0].fit_share
+    assert (evaluation[1].response_ms <= evaluation[0].response_ms * 1.02).all()
+    if evaluation[1].fit_share >= 0.5:
+        assert [each.candidate.name for each in pareto(evaluation)] == ["better"]
+        assert named(plan_of([worse, better], need(), scenarios=Scenarios(FEW))) == ["better"]
 
 
 @settings(max_examples=20, deadline=None)
 @given(rates, st.floats(100, 5000), st.floats(1.0, 4))
 def test_more_need_never_fits_better(iops, per_s, more):
-    worlds = Worlds(FEW)
+    scenarios = Scenarios(FEW)
     one = candidate("one", 10, iops)
-    (low,), (high,) = (judge([one], need(x), worlds) for x in (per_s, per_s * more))
+    (low,), (high,) = (evaluate([one], need(x), scenarios) for x in (per_s, per_s * more))
     assert high.fit_share <= low.fit_share
     assert (high.response_ms >= low.response_ms * (1 - 1e-6)).all()
 
@@ -132,7 +131,7 @@ def test_cheapest_that_fits_is_first_and_excuses_say_why_the_others_are_not():
             candidate("full", 6, 50_000, capacity_bytes=10.0 * GIB),
         ],
         need(),
-        worlds=Worlds(FEW),
+        scenarios=Scenarios(FEW),
     )
     assert plan.choices[0].name == "right"
     assert {each.name: each.miss for each in plan.refused} == {
@@ -140,10 +139,10 @@ def test_cheapest_that_fits_is_first_and_excuses_say_why_the_others_are_not():
         "slow": "objective",
         "full": "capacity",
     }
-    dear = plan_of([candidate("right", 50, 5000)], need(), budget=49, worlds=Worlds(FEW))
+    dear = plan_of([candidate("right", 50, 5000)], need(), budget=49, scenarios=Scenarios(FEW))
     assert [(each.name, each.miss) for each in dear.refused] == [("right", "budget")]
     risky = plan_of(
-        [candidate("right", 50, 5000, lost=0.02)], need(), lost_max=0.01, worlds=Worlds(FEW)
+        [candidate("right", 50, 5000, lost=0.02)], need(), lost_max=0.01, scenarios=Scenarios(FEW)
     )
     assert [(each.name, each.miss) for each in risky.refused] == [("right", "risk")]
 
@@ -156,7 +155,7 @@ def test_what_overlaps_is_not_ranked_and_one_measurement_is_named():
         candidate("b", 100, 20_000, 0.3, times_kind="b's"),
     ]
     known = need(other_day=exact(1.0, "typed"))
-    plan = plan_of(made, known, worlds=Worlds(4000))
+    plan = plan_of(made, known, scenarios=Scenarios(4000))
     assert len(plan.overlapping) == 2
     assert plan.measurement is not None
     assert plan.measurement.name == "times of a's"
@@ -164,17 +163,17 @@ def test_what_overlaps_is_not_ranked_and_one_measurement_is_named():
     # Once it is measured, nothing overlaps: the cheap one is right, or is refused.
     for mean_ms, first in ((1.0, "a"), (30.0, "b")):
         made[0] = candidate("a", 40, 20_000, mean_ms, times_kind="a's")
-        plan = plan_of(made, known, worlds=Worlds(4000))
+        plan = plan_of(made, known, scenarios=Scenarios(4000))
         assert plan.choices[0].name == first
         assert plan.measurement is None
         assert len(plan.overlapping) == 1
 
 
 def test_worlds_are_common_and_follow_from_names():
-    one, other = Worlds(100), Worlds(100)
+    one, other = Scenarios(100), Scenarios(100)
     other.of("first asked")
     assert (one.of("growth") == other.of("growth")).all()
-    assert abs(np.corrcoef(Worlds(10_000).of("a"), Worlds(10_000).of("b"))[0, 1]) < 0.05
+    assert abs(np.corrcoef(Scenarios(10_000).of("a"), Scenarios(10_000).of("b"))[0, 1]) < 0.05
 
 
 def test_instances_cap_volumes_in_a_searched_plan():
@@ -188,12 +187,14 @@ def test_instances_cap_volumes_in_a_searched_plan():
     found = rented(asked, facts(), {})
     assert len(found) > 50
     calm = need(14_000, "", other_day=exact(1.0, "typed"))
-    judged = {each.candidate.name: each for each in judge(found, calm, Worlds(10))}
-    for name, each in judged.items():
+    evaluation = {each.candidate.name: each for each in evaluate(found, calm, Scenarios(10))}
+    for name, each in evaluation.items():
         assert each.candidate.month.mid > 0
         if name.startswith("r7i.2xlarge"):
             assert each.holds < 1, "it carries 12,000 IOPS, and its bucket does not last a day"
-    assert any(each.holds > 1 for name, each in judged.items() if name.startswith("r7i.4xlarge"))
+    assert any(
+        each.holds > 1 for name, each in evaluation.items() if name.startswith("r7i.4xlarge")
+    )
 
 
 def test_objectives_and_gaps_are_read():
@@ -250,7 +251,7 @@ def test_an_own_array_costs_what_md_writes(level: str, drives: int, reads: int, 
 def test_bytes_limit_an_array_that_writes_them_several_times():
     """Full stripes of RAID5 write n / (n - 1) of the bytes and read none."""
     assert own("raid5", 5, 4 * 512 * 1024).caps[1].writes_cost < own("raid5", 5).caps[1].writes_cost
-    large = Need(
+    large = StorageNeed(
         demand=constant_demand("typed", 0, 100, 1 << 20),
         other_day=exact(1.0, "typed"),
         capacity=exact(1e12, "typed"),
@@ -259,7 +260,7 @@ def test_bytes_limit_an_array_that_writes_them_several_times():
         objective=None,
     )
     made = [own("raid0", 4, 1 << 20), own("raid10", 4, 1 << 20)]
-    striped, mirrored = judge(made, large, Worlds(10))
+    striped, mirrored = evaluate(made, large, Scenarios(10))
     assert (striped.narrowest.quantity, mirrored.narrowest.quantity) == ("throughput",) * 2
     # Four drives write 200 MB/s, in mirrors 100 MB/s; the load is 104.9 MB/s.
     assert striped.holds == pytest.approx(200e6 / (100 << 20), rel=0.01)
@@ -473,7 +474,7 @@ def test_a_cache_that_serves_nothing_changes_nothing():
     cap = one.caps[0]
     shares = (1.0, 0.5, 0.0)
     cached = [replace(one, caps=(replace(cap, reads_share=share),)) for share in shares]
-    full, half, none = judge(cached, need(other_day=exact(1.0, "typed")), Worlds(FEW))
+    full, half, none = evaluate(cached, need(other_day=exact(1.0, "typed")), Scenarios(FEW))
     # 700 reads and 300 writes a second.
     assert full.holds == pytest.approx(2000 / 1000, rel=0.01)
     assert half.holds == pytest.approx(2000 / 650, rel=0.01)

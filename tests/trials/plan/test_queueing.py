@@ -11,7 +11,7 @@ import pytest
 
 from cli.command import seatrial
 from seatrial.results.store import ResultsFile
-from seatrial.trials.plan.analysis.candidates import Times
+from seatrial.trials.plan.analysis.candidates import RequestTimes
 from seatrial.trials.plan.analysis.figure import exact
 from seatrial.trials.plan.analysis.queueing import (
     LOADS,
@@ -21,16 +21,16 @@ from seatrial.trials.plan.analysis.queueing import (
     Service,
     Stalls,
     log_normal,
-    of_times,
+    measured_service,
     response_times,
 )
+from seatrial.trials.plan.analysis.scenarios import Evaluation, Scenarios, evaluate
 from seatrial.trials.plan.analysis.stalls import ObservedStalls
-from seatrial.trials.plan.analysis.worlds import Judged, Worlds, judge
-from seatrial.trials.plan.commands.timing import times_of_samples
+from seatrial.trials.plan.commands.measured_times import times_of_samples
 
 from .test_plan import candidate, need
 
-EXPONENTIAL = of_times(-np.log1p(-(np.arange(4000) + 0.5) / 4000))
+EXPONENTIAL = measured_service(-np.log1p(-(np.arange(4000) + 0.5) / 4000))
 
 
 def p99_of_m_m_k(servers: int, load_share: float) -> float:
@@ -101,7 +101,7 @@ def test_stalls_hold_all_servers_and_recorded_gaps_are_replayed():
     alone = response_times(EXPONENTIAL, 1, 0.3, requests=40_000, repetitions=8, seed=5)
     assert np.percentile(together, 99) > 1.5 * np.percentile(alone, 99)
     with pytest.raises(ValueError, match="above 0"):
-        of_times([])
+        measured_service([])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -143,7 +143,7 @@ def test_the_truth_of_a_device_that_stalls_is_met_within_5_percent(
     assert times.stalls is not None
     assert len(times.stalls.lengths_s) == stalls
     truth_ms = truth.percentile_ns(float(percentile[1:])) / 1e6
-    found = foreseen(times, channels, load_share, percentile)
+    found = forecast(times, channels, load_share, percentile)
     assert found.response_ends_ms[1] == pytest.approx(truth_ms, rel=0.05)
     assert found.calm_ms is not None
     if percentile == "p99.9":
@@ -210,13 +210,13 @@ def stalling(tmp_path_factory):
     return measured
 
 
-def foreseen(times: Times, channels: int, load_share: float, percentile: str) -> Judged:
+def forecast(times: RequestTimes, channels: int, load_share: float, percentile: str) -> Evaluation:
     """Return storage of those times under a constant load."""
     per_s = channels / (times.mean_ms.mid / 1000)
     storage = candidate("x", 1.0, per_s)
     storage = dataclasses.replace(storage, reads=times)
     wanted = need(per_s * load_share, f"read.{percentile}_ms=1000", other_day=exact(1.0, "typed"))
-    (found,) = judge([storage], wanted, Worlds())
+    (found,) = evaluate([storage], wanted, Scenarios())
     return found
 
 

@@ -19,9 +19,9 @@ from seatrial.trials.plan.analysis.array import Array, checked
 from seatrial.trials.plan.analysis.figure import Figure, exact, parse_figure
 from seatrial.trials.plan.analysis.risk import (
     HOURS_PER_YEAR,
-    Assumed,
     FailureRate,
     Risk,
+    RiskAssumptions,
     rate_of_model,
     risk_of,
 )
@@ -51,7 +51,7 @@ def simulated(
         spares=more.pop("spares", 0),
         drive_bytes=more.pop("drive_bytes", 1e12),
     )
-    assumed = Assumed(
+    assumed = RiskAssumptions(
         failures=FailureRate(typed=exact(per_year, "typed"), origin="typed"),
         rebuild_h=exact(repair_h, "typed"),
         replace_h=exact(more.pop("replace_h", 0.0), "typed"),
@@ -142,7 +142,7 @@ def test_a_count_of_failures_is_an_interval():
     st.floats(1.05, 3),
 )
 def test_worse_is_never_better(level, per_year, repair_h, factor):
-    few = {"worlds": 50, "lives": 100, "exponential": False}
+    few = {"scenarios": 50, "lives": 100, "exponential": False}
     base = simulated(level, 4, per_year, repair_h, **few)
     for worse in (
         simulated(level, 4, per_year * factor, repair_h, **few),

@@ -110,7 +110,7 @@ def command(
     requested = requested_cell(predict) if predict is not None else None
     source = load_source(result, results)
     if remeasure:
-        source = _measured_again(result, results, destroy=destroy, quiet=as_json, waits=waits)
+        source = _remeasure(result, results, destroy=destroy, quiet=as_json, waits=waits)
     summary = summarise(*with_declared(source.run, source.samples, declared))
     _require_tables(summary, result)
     answers = section.answers(audits_of(summary), requested) if requested else []
@@ -128,13 +128,11 @@ def command(
     return 0
 
 
-def _measured_again(
+def _remeasure(
     result: str, results: Path, *, destroy: str | None, quiet: bool, waits: bool
 ) -> NamedResult:
     """Measure the gaps of a run again, print the result, and return the whole run."""
-    source, reported = measure_gaps_again(
-        result, results, destroy=destroy, quiet=quiet, waits=waits
-    )
+    source, reported = remeasure_gaps(result, results, destroy=destroy, quiet=quiet, waits=waits)
     if not quiet:
         click.echo(reported)
     return source
@@ -159,7 +157,7 @@ def _require_tables(summary: Summary, result: str) -> None:
         )
 
 
-def measure_gaps_again(
+def remeasure_gaps(
     reference: str,
     results: Path,
     *,
@@ -189,7 +187,7 @@ def measure_gaps_again(
         plan=plan, command=source.run.command, destroy=destroy, resume=source.run, waits=waits
     )
     with ResultsFile.open(results) as store:
-        _require_own(store, source, results)
+        _require_same_file(store, source, results)
         informative = reported_if_it_fails(request, store, as_json=quiet)
         with informative, terminal.watcher(quiet=quiet) as watcher:
             run, end = execute(request, store, watcher=watcher, strategy=remeasuring(gap_keys))
@@ -230,7 +228,7 @@ def _plan_of(source: NamedResult) -> Plan:
     return plan
 
 
-def _require_own(store: ResultsFile, source: NamedResult, results: Path) -> None:
+def _require_same_file(store: ResultsFile, source: NamedResult, results: Path) -> None:
     """Check that the run is in the results file for the new samples.
 
     Raises:

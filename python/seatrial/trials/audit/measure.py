@@ -7,7 +7,7 @@ are measured, in interleaved rounds like any others, each with a guard before it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from seatrial.measure.budget import RunBudget
 from seatrial.measure.guard import GUARD_NS, Guard
@@ -19,27 +19,11 @@ from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s
 from seatrial.study.plan import order
 from seatrial.study.units import format_seconds
-from seatrial.trials.audit.study import adaptive_cells, predicted_within_share
+from seatrial.trials.audit.study import Guidance, adaptive_cells, predicted_within_share
 from seatrial.trials.loadline.study import LOADLINE
 from seatrial.units import NS_PER_S
 
 STEPS_MAX: Final = 1000
-
-
-class Guidance(Protocol):
-    """The analysis of an adaptive matrix at some point of its measurement."""
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """Cells to measure next; empty when the others are known well enough."""
-
-    @property
-    def predicted_count(self) -> int:
-        """Cells that were not measured and are predicted."""
-
-    @property
-    def within_share(self) -> float | None:
-        """Half of the widest interval of these over its figure; None if none is predicted."""
 
 
 Guide = Callable[[Run, Sequence[Cell], Sequence[Sample], float], Guidance]
@@ -89,7 +73,7 @@ class Adaptive:
         """
         exhausted = self._steps()
         matrix = self._matrix_sentence()
-        again = "" if exhausted else self._again()
+        again = "" if exhausted else self._remeasure()
         reported = f"{exhausted} ended." if exhausted else ""
         return RoundsResult(
             status=COMPLETE, reason=" ".join(filter(None, (matrix, reported, again)))
@@ -99,7 +83,7 @@ class Adaptive:
         """Measure until no cell is requested; return the budget that ended it, or empty."""
         first = list(self._next().keys)
         self._guard = Guard(self._budget, self._cells(first or [c.key for c in self._matrix]))
-        keys = self._plain_keys + self._begun() + first
+        keys = self._plain_keys + self._resumed_keys() + first
         for _ in range(STEPS_MAX):
             if exhausted := self._rounds(keys):
                 return exhausted
@@ -112,7 +96,7 @@ class Adaptive:
         requested_share = predicted_within_share(self._plan.study)
         return self._guide(self._budget.run, self._matrix, self._budget.all(), requested_share)
 
-    def _begun(self) -> list[str]:
+    def _resumed_keys(self) -> list[str]:
         """Return the cells of the matrices that a resumed run has samples of."""
         return [cell.key for cell in self._matrix if self._budget.of(cell.key)]
 
@@ -171,7 +155,7 @@ class Adaptive:
         certain_s = sum(map(cell_time_s, due)) if is_first else 0.0
         return self._budget.time_left(due[0], needed_s, certain_s=certain_s, may_end_sooner=True)
 
-    def _again(self) -> str:
+    def _remeasure(self) -> str:
         rounds = self._plan.study.rounds.remeasure
         if self._outlier is None or rounds == 0:
             return ""

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.study.schema import Study
 from seatrial.trials.io.study.workloads import Matrix
+
+
+class Guidance(NamedTuple):
+    """The cells to measure next, and the precision of the others.
+
+    Attributes:
+        keys: Cells to measure next; empty when the others have the requested precision.
+        predicted_count: Cells that were not measured and are predicted to that precision.
+        within_share: Half of the widest interval of these over its figure; None without any.
+    """
+
+    keys: list[str]
+    predicted_count: int
+    within_share: float | None
 
 
 def is_adaptive(study: Study) -> bool:

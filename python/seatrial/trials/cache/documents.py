@@ -13,12 +13,12 @@ from seatrial.trials.cache.report import sweep_words
 
 
 class CacheAnswer(Document, frozen=True, kw_only=True):
-    """What is said of caches before the figures.
+    """The answer of a prediction, before the figures.
 
     Attributes:
-        verdict: What more memory would do, in one line; of a server that runs, a bound.
-        notable: What stands out, in a sentence each.
-        doubts: What limits all this, in a sentence each.
+        verdict: The effect of more memory, in one line; for a running server, a bound.
+        notable: Notable facts, in a sentence each.
+        doubts: Limits of the prediction, in a sentence each.
     """
 
     verdict: str
@@ -27,7 +27,7 @@ class CacheAnswer(Document, frozen=True, kw_only=True):
 
 
 class CacheDocument(CacheAnswer, frozen=True, kw_only=True):
-    """What caches would do for a recorded load.
+    """Predicted caches for a recorded load.
 
     ``seatrial cache predict --json``.
 
@@ -40,7 +40,7 @@ class CacheDocument(CacheAnswer, frozen=True, kw_only=True):
 
 
 class CacheSweepDocument(CacheAnswer, frozen=True, kw_only=True):
-    """What shared buffers of every size would do for a load that was replayed once.
+    """Predicted shared buffers of every size for a load that was replayed once.
 
     ``seatrial cache sweep DIR --json``.
 
@@ -53,7 +53,7 @@ class CacheSweepDocument(CacheAnswer, frozen=True, kw_only=True):
 
 
 class CacheBoundDocument(CacheAnswer, frozen=True, kw_only=True):
-    """What a server that runs says of other sizes of its shared buffers: a bound.
+    """Bounds for other sizes of the shared buffers of a running server.
 
     ``seatrial cache sweep URL --json``.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class CacheTopic(Topic):
-    """Caches in front of storage: what they would serve of a recorded load, and what they serve."""
+    """Caches in front of storage: predicted for a recorded load, and measured."""
 
     name = "cache"
     charts_first = True
@@ -196,10 +196,14 @@ class CacheTopic(Topic):
         """Return how good the predictions were."""
         from seatrial.report.exports.markdown import sentences_part
         from seatrial.trials.cache.analysis.warm_up import rigs_of
-        from seatrial.trials.cache.report.rig_words import missed, sentences
+        from seatrial.trials.cache.report.rig_words import misses_of_bounds, sentences
 
         found = rigs_of(summary)
-        return sentences_part("Cache device", [*sentences(found), *missed(found)]) if found else []
+        return (
+            sentences_part("Cache device", [*sentences(found), *misses_of_bounds(found)])
+            if found
+            else []
+        )
 
     def answers(self, analyses: Mapping[str, Any]) -> list[str]:
         """Return what the cache device gives, and how good the prediction was."""

@@ -23,7 +23,7 @@ class FlowopRate(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: As in the workload file.
         rate: Operations per second; together those of the cell.
-        bandwidth: Bytes per second; None where it moves none.
+        bandwidth: Bytes per second; None if it moves none.
         completed: Over all rounds.
         failed: Over all rounds.
     """
@@ -36,7 +36,7 @@ class FlowopRate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowopWait(msgspec.Struct, frozen=True, kw_only=True):
-    """One flowop that is no request: a limit, a semaphore, a pause, use of the processor.
+    """One flowop that is not a request: a limit, semaphore, pause or CPU use.
 
     Attributes:
         name: As in the workload file.
@@ -84,7 +84,7 @@ def rates_of(summary: CellSummary) -> list[FlowopRate]:
 
 
 def waits_of(summary: CellSummary) -> list[FlowopWait]:
-    """Return the flowops of a cell that are no requests, in the order of the workload file."""
+    """Return the flowops of a cell that are not requests, in the order of the workload file."""
     samples = counted(summary.samples)
     names = dict.fromkeys(
         name.removesuffix(":waits")
@@ -109,7 +109,7 @@ def waits_of(summary: CellSummary) -> list[FlowopWait]:
 
 
 def events_of(summary: CellSummary) -> tuple[float, float] | None:
-    """Return the events taken and due per second; None for a workload without a rate."""
+    """Return the consumed and the due events per second; None for a workload without a rate."""
     samples = [each for each in counted(summary.samples) if "events_due" in each.counters]
     duration_s = sum(sample.duration_s for sample in samples)
     if not duration_s:
@@ -125,18 +125,18 @@ def _sum(samples: Sequence[Sample], name: str) -> float:
 
 
 FILEBENCH: Final = "filebench"
-SAID_MAX: Final = 3
+HEADLINE_CELLS_MAX: Final = 3
 TILES_MAX: Final = 4
 _PERCENTILE: Final = "p99"
 
 
 def headline_words(cells: Sequence[CellSummary]) -> tuple[str, tuple[CellSummary, ...]]:
-    """Return the rates of the first cells in words, and these cells.
+    """Return the rates of the first cells as text, and these cells.
 
     Args:
-        cells: Of one target; those of other topics are left out.
+        cells: Of one target; other topics are ignored.
     """
-    own = [each for each in cells if each.cell.kind == FILEBENCH][:SAID_MAX]
+    own = [each for each in cells if each.cell.kind == FILEBENCH][:HEADLINE_CELLS_MAX]
     words = "; ".join(f"{named(each)} {format_estimate(each.iops)}" for each in own)
     return words, tuple(own)
 

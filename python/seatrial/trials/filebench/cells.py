@@ -1,4 +1,4 @@
-"""From the workload ``filebench`` to its cells, and what each costs."""
+"""Expands the workload ``filebench`` to cells, with the cost of each."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from seatrial.study.values import many
 from seatrial.trials.filebench.study import FILEBENCH, Filebench, VariableValue
 from seatrial.trials.filebench.wml.engine import Flowop, flowops_of
 from seatrial.trials.filebench.wml.source import is_path, text_of
-from seatrial.trials.filebench.wml.workload import RUN_S_USUAL, Workload, workload_of
+from seatrial.trials.filebench.wml.workload import RUN_S_DEFAULT, Workload, workload_of
 
 SPEC_KEY: Final = "filebench"
 MADE_FILES_PER_S: Final = 2000
-"""Assumed rate of making small files, for the time of a plan."""
+"""Assumed rate of creating small files, for a plan's duration."""
 
 
 class FilesCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell of files costs, as its specification stores it.
+    """The cost of a cell of files, stored in its specification.
 
     Attributes:
         made_bytes: Expected bytes of the files that are made before a sample.
-        space_bytes: Expected bytes of all files of its sets, with what they may grow by.
+        space_bytes: Expected bytes of all files of its sets, including growth.
         entries: Files and leaf folders of all sets.
         keeps_files: Whether a sample leaves the files as they were made.
         writes: Whether it writes data.
-        descriptors: Most files that are open at once.
-        notes: What is done otherwise than by Filebench.
+        descriptors: Maximum number of files open at once.
+        notes: Differences from Filebench.
     """
 
     made_bytes: int
@@ -54,53 +54,47 @@ def cells_of(workload: Filebench, target: PlannedTarget, *, prefix: str) -> Iter
     Args:
         workload: The workload.
         target: A directory.
-        prefix: What every key begins with.
+        prefix: Of every key.
 
     Raises:
-        WorkloadFileError: when a workload file is malformed, or asks for what is not understood.
+        WorkloadFileError: when a workload file is malformed, or has an unsupported statement.
     """
     names = sorted(workload.variables)
     values: list[list[VariableValue]] = [many(workload.variables[name]) for name in names]
     for personality in many(workload.personality):
         text = text_of(personality)
-        for chosen in itertools.product(*values):
-            variables = dict(zip(names, chosen, strict=True))
-            made = workload_of(personality, text, variables)
+        name = Path(personality).name if is_path(personality) else personality
+        for combination in itertools.product(*values):
+            variables = dict(zip(names, combination, strict=True))
+            program = workload_of(personality, text, variables)
             for cold in many(workload.cold):
-                yield _cell(workload, target, made, _Chosen(personality, variables, cold), prefix)
-
-
-class _Chosen:
-    """The values of a cell's factors."""
-
-    def __init__(
-        self, personality: str, variables: Mapping[str, VariableValue], cold: bool
-    ) -> None:
-        self.personality = Path(personality).name if is_path(personality) else personality
-        self.factors: dict[str, FactorValue] = {"personality": self.personality, **variables}
-        if cold:
-            self.factors["cold"] = True
+                factors = {"personality": name, **variables, **({"cold": True} if cold else {})}
+                yield _cell(workload, target, program, factors, prefix)
 
 
 def _cell(
-    workload: Filebench, target: PlannedTarget, made: Workload, chosen: _Chosen, prefix: str
+    workload: Filebench,
+    target: PlannedTarget,
+    program: Workload,
+    factors: Mapping[str, FactorValue],
+    prefix: str,
 ) -> Cell:
-    said = [f"{k}={format_factor(v)}" for k, v in chosen.factors.items() if k != "personality"]
-    parts = [workload.label, chosen.personality, f"{made.threads}t", *said]
-    duration_s = workload.duration_s or made.run_s or RUN_S_USUAL
-    grown_bytes = workload.growth_bytes * _growing_sets(made)
+    settings = [f"{k}={format_factor(v)}" for k, v in factors.items() if k != "personality"]
+    parts = [workload.label, str(factors["personality"]), f"{program.threads}t", *settings]
+    duration_s = workload.duration_s or program.run_s or RUN_S_DEFAULT
+    growth_bytes = workload.growth_bytes * _growing_sets(program)
     cost = FilesCost(
-        made_bytes=made.made_bytes,
-        space_bytes=sum(made.set_bytes.values()) + grown_bytes,
-        entries=made.entries,
-        keeps_files=made.keeps_files,
-        writes=made.writes,
-        descriptors=made.descriptors,
-        notes=made.notes,
+        made_bytes=program.made_bytes,
+        space_bytes=sum(program.set_bytes.values()) + growth_bytes,
+        entries=program.entries,
+        keeps_files=program.keeps_files,
+        writes=program.writes,
+        descriptors=program.descriptors,
+        notes=program.notes,
     )
     engine = {
-        **msgspec.to_builtins(made.engine),
-        "cold": bool(chosen.factors.get("cold")),
+        **msgspec.to_builtins(program.engine),
+        "cold": bool(factors.get("cold")),
         "growth_bytes": int(workload.growth_bytes),
         "limit_bytes": int(workload.limit_bytes),
     }
@@ -111,10 +105,10 @@ def _cell(
         kind=FILEBENCH,
         operation="files",
         block_size_bytes=0,
-        threads=made.threads,
-        factors=chosen.factors,
+        threads=program.threads,
+        factors=dict(factors),
         spec={
-            "target": {"kind": "directory", "direct": made.direct},
+            "target": {"kind": "directory", "direct": program.direct},
             "accesses": [],
             "limit": {"duration_s": duration_s, "bytes": int(workload.limit_bytes)},
             "slice_ms": workload.slice_ms,
@@ -124,11 +118,11 @@ def _cell(
     )
 
 
-def _growing_sets(made: Workload) -> int:
-    """Return how many sets may grow: those that are appended to, or written one after another."""
-    flowops = [each for thread in made.engine.threads for each in flowops_of(thread.steps)]
+def _growing_sets(program: Workload) -> int:
+    """Return how many sets may grow: those appended to or written sequentially."""
+    flowops = [each for thread in program.engine.threads for each in flowops_of(thread.steps)]
     growing = {each.slot if each.set is UNSET else each.set for each in flowops if _grows(each)}
-    return min(len(growing), len(made.engine.sets))
+    return min(len(growing), len(program.engine.sets))
 
 
 def _grows(flowop: Flowop) -> bool:
@@ -137,29 +131,29 @@ def _grows(flowop: Flowop) -> bool:
 
 
 def engine_of(cell: Cell) -> SpecDocument:
-    """Return the engine's specification of a cell without folder, seeds and duration."""
+    """Return the engine's specification of a cell, without folder, seeds and duration."""
     engine: SpecDocument = cell.spec[SPEC_KEY]["engine"]
     return engine
 
 
 def cost_of(cell: Cell) -> FilesCost:
-    """Return what a cell costs."""
+    """Return the cost of a cell."""
     return msgspec.convert(cell.spec[SPEC_KEY]["cost"], FilesCost)
 
 
 def making_s(cell: Cell) -> float:
-    """Return the assumed time of making the files of a cell (s)."""
+    """Return the assumed time of creating the files of a cell (s)."""
     cost = cost_of(cell)
     return cost.made_bytes / ASSUMED_BYTES_PER_S + cost.entries / MADE_FILES_PER_S
 
 
 def sample_s(cell: Cell) -> float:
-    """Return the expected duration of one sample of a cell, with making its files (s)."""
+    """Return the expected duration of one sample of a cell, including creating its files (s)."""
     return cell.parsed.duration_s + making_s(cell) + OVERHEAD_S
 
 
 def sample_write_bytes(cell: Cell) -> int:
-    """Return the most bytes that one sample of a cell writes, with making its files."""
+    """Return the maximum bytes that a sample of a cell writes, including its files."""
     cost = cost_of(cell)
     return cost.made_bytes + (cell.parsed.limit.bytes or 0 if cost.writes else 0)
 
@@ -168,7 +162,7 @@ _MEMORY: Final = Path("/proc/meminfo")
 
 
 def notes_of(cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield what is done otherwise than by Filebench, and what the page cache holds."""
+    """Yield differences from Filebench, and cells whose files fit into the page cache."""
     own = [cell for cell in cells if cell.kind == FILEBENCH]
     yield from dict.fromkeys(note for cell in own for note in cost_of(cell).notes)
     memory_bytes = _memory_bytes()

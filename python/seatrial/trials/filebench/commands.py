@@ -24,7 +24,7 @@ Examples:
 
 \b
 Shipped personalities: oltp, fileserver, varmail, webserver, randomread. Any other name is the path
-of a workload file (.f) of Filebench. docs/filebench.md lists what is understood.
+of a workload file (.f) of Filebench. docs/filebench.md lists what is supported.
 """
 
 
@@ -42,7 +42,7 @@ of a workload file (.f) of Filebench. docs/filebench.md lists what is understood
     "assignments",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Value of a variable in place of the file's; several times for several.",
+    help="Overrides a variable of the file; may be repeated.",
 )
 @click.option(
     "--seconds",
@@ -63,7 +63,7 @@ of a workload file (.f) of Filebench. docs/filebench.md lists what is understood
     metavar="SIZE",
     help="End a sample after this many bytes have been written; 16GiB if not given.",
 )
-@click.option("--seed", type=int, help="Seed of files, places and random numbers.")
+@click.option("--seed", type=int, help="Seed of files, offsets and random numbers.")
 @click.option("--resume", is_flag=True, help="Resume the newest unfinished run of this plan.")
 @measuring_options
 def command(
@@ -110,12 +110,12 @@ def command(
 def _variables(assignments: Sequence[str]) -> dict[str, bool | float | str]:
     """Return the values of ``--set``, as a study would write them."""
     found: dict[str, bool | float | str] = {}
-    for each in assignments:
-        name, equals, value = each.partition("=")
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         name = name.strip().removeprefix("$")
         if not (equals and name and value.strip()):
             raise UsageError(
-                seen=f"--set {each!r} is not NAME=VALUE",
+                seen=f"--set {assignment!r} is not NAME=VALUE",
                 cause="A variable of the workload file gets another value",
                 next_step="Write --set nfiles=1000, for example",
             )

@@ -26,8 +26,8 @@ from seatrial.trials.filebench.cells import cost_of, engine_of, making_s
 from seatrial.trials.filebench.study import FILEBENCH
 
 FOLDER: Final = "filebench"
-_SAID_S: Final = 1.0
-"""Making files is announced where it is expected to take longer."""
+_ANNOUNCE_S: Final = 1.0
+"""Creating files is announced if it is expected to take longer."""
 
 
 class FilesDriver:
@@ -45,7 +45,7 @@ class FilesDriver:
         self._cells = [cell for cell in plan.cells if cell.kind == FILEBENCH]
         self._seed = plan.study.seed
         self._folders: dict[str, TrialFolder] = {}
-        self._made: dict[str, str] = {}
+        self._signatures: dict[str, str] = {}
 
     def open(self) -> Self:
         """Do nothing: everything was checked when the plan was made."""
@@ -56,13 +56,12 @@ class FilesDriver:
 
     def close(self) -> None:
         """Remove all files of the workloads."""
-        for label in list(self._made):
+        for label in list(self._signatures):
             self._clear(label)
 
     def needed_bytes(self, label: str) -> int:
-        """Return the most that one cell of a target needs: each has the folder to itself."""
-        own = [cost_of(cell).space_bytes for cell in self._cells if cell.target == label]
-        return max(own, default=0)
+        """Return the largest need of a cell of a target: each has the folder to itself."""
+        return max((cost_of(c).space_bytes for c in self._cells if c.target == label), default=0)
 
     def use(self, label: str, folder: TrialFolder) -> None:
         """Use the open trial folder of a target."""
@@ -82,22 +81,22 @@ class FilesDriver:
         """
         is_made = self._provide(cell)
         spec = self._spec(cell, sample_context.round_number, is_made=is_made)
-        if not is_made and making_s(cell) > _SAID_S:
-            made = format_size(cost_of(cell).made_bytes)
-            sample_context.watcher.stage(f"Making the files of {cell.key}: {made}")
+        if not is_made and making_s(cell) > _ANNOUNCE_S:
+            size = format_size(cost_of(cell).made_bytes)
+            sample_context.watcher.stage(f"Making the files of {cell.key}: {size}")
         with sample_context.background or NoBackground():
             surroundings = SystemCounters(Path(spec["folder"]))
             parts, interrupted = _run(spec, sample_context.watcher)
-            grown = surroundings.grown()
+            system_counters = surroundings.grown()
         if not cost_of(cell).keeps_files:
             self._clear(cell.target)
-        return _sample(cell, sample_context, parts, grown, interrupted=interrupted)
+        return _sample(cell, sample_context, parts, system_counters, interrupted=interrupted)
 
     def _provide(self, cell: Cell) -> bool:
         """Make the folder of a cell's files; return whether its files are there already."""
         sets = {"sets": engine_of(cell)["sets"], "seed": self._seed}
         signature = hashlib.sha256(msgspec.json.encode(sets, order="sorted")).hexdigest()
-        if self._made.get(cell.target) == signature:
+        if self._signatures.get(cell.target) == signature:
             return True
         self._clear(cell.target)
         path = self._path(cell.target)
@@ -110,14 +109,14 @@ class FilesDriver:
                 cause="The file system is full, read-only or failing",
                 next_step="Check `dmesg`, and the space with `df`",
             ) from None
-        self._made[cell.target] = signature
+        self._signatures[cell.target] = signature
         return False
 
     def _path(self, label: str) -> Path:
         return self._folders[label].file(FOLDER)
 
     def _clear(self, label: str) -> None:
-        if self._made.pop(label, ""):
+        if self._signatures.pop(label, ""):
             shutil.rmtree(self._path(label), ignore_errors=True)
 
     def _spec(self, cell: Cell, round_number: int, *, is_made: bool) -> SpecDocument:
@@ -156,7 +155,7 @@ def _sample(
     cell: Cell,
     sample_context: SampleContext,
     parts: SampleParts,
-    grown: Mapping[str, float],
+    system_counters: Mapping[str, float],
     *,
     interrupted: bool,
 ) -> Sample:
@@ -168,15 +167,15 @@ def _sample(
             "started_at": parts["started_unix_s"],
             "duration_s": parts["duration_s"],
             "status": "interrupted" if interrupted else parts["status"],
-            **{key: parts[key] for key in _AS_THEY_ARE},
-            "counters": {**grown, **parts["counters"], **counters_of(parts["files"])},
+            **{key: parts[key] for key in _COPIED_PARTS},
+            "counters": {**system_counters, **parts["counters"], **counters_of(parts["files"])},
         },
         Sample,
         from_attributes=True,
     )
 
 
-_AS_THEY_ARE: Final = (
+_COPIED_PARTS: Final = (
     *("engine", "engine_reason", "outcome", "operations", "timeline", "stalls", "stalls_dropped"),
     *("oldest_in_flight_ns", "errors_count", "errors"),
 )
@@ -185,8 +184,7 @@ _AS_THEY_ARE: Final = (
 def counters_of(files: Mapping[str, Any]) -> dict[str, float]:
     """Return the engine's readings of a workload of files as counters of a sample.
 
-    Names of threads and flowops come first, then what is counted: ``loops``, ``waits`` or
-    ``wait_ns``.
+    Names of threads and flowops are prefixes of ``loops``, ``waits`` and ``wait_ns``.
     """
     counters: dict[str, float] = {
         f"files_{name}": files[name] for name in ("made_files", "made_folders", "made_bytes")

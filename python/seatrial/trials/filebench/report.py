@@ -15,8 +15,6 @@ from seatrial.trials.filebench.analysis import rates_of, waits_of
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
-if TYPE_CHECKING:
-    from seatrial.findings.model import Summary
 
 FILEBENCH = "filebench"
 _PERCENTILES = ("p50", "p99", "max")
@@ -92,7 +90,7 @@ def _rows(cell: CellSummary) -> list[list[str]]:
 
 
 def wait_tables(summary: Summary) -> list[Table]:
-    """Return what threads waited for, besides their requests; nothing where they did not."""
+    """Return what threads waited for, besides their requests."""
     cells = own_cells(summary)
     rows = [
         [
@@ -128,18 +126,18 @@ def figures_of(summary: Summary, cells_max: int) -> list[Figure]:
 
     Args:
         summary: The run.
-        cells_max: How many cells may be drawn.
+        cells_max: Maximum number of cells in a chart.
     """
     cells = own_cells(summary)
-    drawn = [cell for cell in cells if not cell.blank][:cells_max]
-    rates = [_view(cell, drawn, _rates(cell), _RATES) for cell in drawn]
-    times = [_view(cell, drawn, _times(cell), _TIMES) for cell in drawn if _times(cell)]
+    shown = [cell for cell in cells if not cell.blank][:cells_max]
+    rates = [_view(cell, shown, _rates(cell), _RATES) for cell in shown]
+    times = [_view(cell, shown, _times(cell), _TIMES) for cell in shown if _times(cell)]
     return [
         Figure(
             id=f"{FILEBENCH}-{name}",
             kind="bars",
             topic=_TOPIC,
-            notes=[interval_note(drawn, "whiskers"), *blank_notes(cells)],
+            notes=[interval_note(shown, "whiskers"), *blank_notes(cells)],
             views=views,
             table=f"table-{FILEBENCH}",
         )
@@ -168,15 +166,15 @@ def _view(
     cell: CellSummary,
     cells: Sequence[CellSummary],
     estimates: dict[str, Estimate],
-    how: tuple[str, str, str, str],
+    quantity: tuple[str, str, str, str],
 ) -> View:
-    name, axis_name, unit, most = how
+    name, axis_name, unit, most = quantity
     label = cell_name(cell, cells)
     if len({each.cell.target for each in cells}) > 1:
         label = f"{cell.cell.target}: {label}"
     top = max(estimates, key=lambda flowop: estimates[flowop].value)
     slowest = f"{most} {top}, {format_estimate(estimates[top])}"
-    said = f"{format_estimate(cell.iops)} in all" if name == "operations" else slowest
+    result = f"{format_estimate(cell.iops)} in all" if name == "operations" else slowest
     rows = [
         Row(
             label=flowop,
@@ -187,7 +185,7 @@ def _view(
     ]
     return View(
         label=label,
-        title=f"{label}: {said}",
+        title=f"{label}: {result}",
         rows=rows,
         axis=bar_axis(axis_name, unit, list(estimates.values())),
     )

@@ -24,12 +24,12 @@ class Filebench(SampledWorkload, frozen=True, kw_only=True, tag="filebench"):
         duration_s: Duration of a sample (``seconds``); 0 for what the file's ``run`` says, or 60.
         personality: ``oltp``, ``fileserver``, ``varmail``, ``webserver``, ``randomread``, or the
             path of a workload file; a factor.
-        variables: Values in place of those that the file sets, by name without the ``$``
+        variables: Values that override those of the file, by name without the ``$``
             (``set``); each is a factor.
         cold: Drop the files from the page cache before each sample; a factor.
-        growth_bytes: A set of files may grow by so much beyond its files as they are made
-            (``growth``); then a file is cut to its first size.
-        limit_bytes: A sample ends after so many bytes have been written.
+        growth_bytes: Growth of a set of files (``growth``), beyond which a file is truncated to
+            its first size.
+        limit_bytes: Written bytes after which a sample ends.
     """
 
     duration_s: SecondsOrFile = field(default=0.0, name="seconds")

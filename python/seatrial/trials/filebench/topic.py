@@ -92,7 +92,7 @@ class FilebenchTopic(Topic):
     def notes(
         self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
     ) -> Iterator[str]:
-        """Yield what is done otherwise than by Filebench, and what the page cache holds."""
+        """Yield differences from Filebench, and cells whose files fit into the page cache."""
         from seatrial.trials.filebench.cells import notes_of
 
         del study, targets
@@ -115,8 +115,7 @@ class FilebenchTopic(Topic):
         from seatrial.trials.filebench.cells import cost_of
         from seatrial.trials.filebench.study import FILEBENCH
 
-        own = [cost_of(cell).space_bytes for cell in cells if cell.kind == FILEBENCH]
-        return max(own, default=0)
+        return max((cost_of(c).space_bytes for c in cells if c.kind == FILEBENCH), default=0)
 
     def request_noun(self, cell: Cell) -> str:
         """Return ``operations``."""

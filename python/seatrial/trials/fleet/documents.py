@@ -13,7 +13,7 @@ from seatrial.trials.fleet.analysis.hosts import FleetFacts
 class FleetCheckDocument(Document, frozen=True, kw_only=True):
     """A check of the hosts of a cluster.
 
-    ``seatrial fleet check --json``: what would spoil a measurement. Nothing was written.
+    ``seatrial fleet check --json``: what would distort results. Nothing was written.
 
     Attributes:
         verdict: Whether a study could run on them, in one line.

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class FleetTopic(Topic):
-    """Hosts of a Ray cluster: whether they are fit to measure, and studies that they share."""
+    """Hosts of a Ray cluster: their checks, and studies on several hosts."""
 
     name = "fleet"
     commands = MappingProxyType(
         {
             "fleet": Command(
-                "Many hosts: what would spoil a measurement on a Ray cluster.",
+                "Many hosts: what would distort results on a Ray cluster.",
                 "seatrial.trials.fleet.commands.fleet:command",
                 after="check",
             )
@@ -42,7 +42,7 @@ class FleetTopic(Topic):
         return FLEET_UNDOERS
 
     def stage(self, request: StageRequest) -> AnyStage | None:
-        """Return a stage of several hosts, for block I/O of a study that has some; else None."""
+        """Return a stage of several hosts for a study of block I/O on hosts; else None."""
         from seatrial.topic import topic_of
         from seatrial.trials.fleet.measure.stage import FleetStage
 
@@ -58,7 +58,7 @@ class FleetTopic(Topic):
         return analyse(measured.cells) or None
 
     def analysis_without(self, analysis: Any, keys: Collection[str]) -> Any:  # noqa: ANN401
-        """Return the analysis of workloads none of whose cells is left out."""
+        """Return the analysis without workloads that have an omitted cell."""
         found: list[Scaling] = analysis or []
         return [each for each in found if not any(step.cell in keys for step in each.steps)]
 
@@ -74,7 +74,7 @@ class FleetTopic(Topic):
         )
 
     def answers(self, analyses: Mapping[str, Any]) -> list[str]:
-        """Return for each workload what more hosts gain."""
+        """Return the gain of more hosts for each workload."""
         from seatrial.trials.fleet.report.tables import scaling_sentence
 
         return [scaling_sentence(each) for each in analyses.get(self.name) or []]
@@ -103,7 +103,7 @@ class FleetTopic(Topic):
         return first_with_prefixes(figures, "fleet-scaling")
 
     def verdict_line(self, summary: Summary) -> str:
-        """Return which host was lost; empty where none was."""
+        """Return the lost hosts; empty if none was lost."""
         lost = [
             f"{host.name} {host.how} in round {sample.round + 1}"
             for cell in summary.cells
@@ -113,7 +113,7 @@ class FleetTopic(Topic):
         return "; ".join(lost)
 
     def exit_code(self, summary: Summary) -> int:
-        """Return that of a partial result where a host was lost."""
+        """Return that of a partial result if a host was lost."""
         from seatrial.errors import EXIT_PARTIAL
 
         return EXIT_PARTIAL if self.verdict_line(summary) else 0

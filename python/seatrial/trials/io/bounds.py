@@ -88,7 +88,7 @@ def _target(target: Target, declared: Declared) -> Target:
 def _drive(number: int, declared: Declared, parents: list[str]) -> Device:
     """Return one declared drive; drives are assigned to the buses in turn."""
     buses, cache_bytes = declared.buses, declared.controller_cache_bytes
-    place = number % len(buses) if buses else 0
+    bus_index = number % len(buses) if buses else 0
     return replace(
         declared.link,
         name=f"declared drive {number + 1}",
@@ -96,7 +96,8 @@ def _drive(number: int, declared: Declared, parents: list[str]) -> Device:
         declared=True,
         parents=parents,
         pcie=PciePath(
-            narrowest=replace(buses[place], address=f"declared bus {place + 1}"), declared=True
+            narrowest=replace(buses[bus_index], address=f"declared bus {bus_index + 1}"),
+            declared=True,
         )
         if buses
         else None,
@@ -299,10 +300,10 @@ def path_bounds(fingerprint: Fingerprint) -> list[Bound]:
             name=name,
             bytes_per_s=sum(link.bytes_per_s for link in links),
             source="declared" if any(link.declared for link in links) else "fingerprint",
-            words=one if len(links) == 1 else many,
+            words=singular if len(links) == 1 else plural,
             detail=_detail(links),
         )
-        for name, links, one, many in parts
+        for name, links, singular, plural in parts
         if links
     ]
 
@@ -338,8 +339,11 @@ def busier_direction(summary: CellSummary) -> Estimate:
     Links are full duplex, so the sum may exceed the bandwidth in one direction.
     """
     samples = [sample for sample in counted(summary.samples) if sample.duration_s > 0]
-    ways = (requested_read_bytes, requested_write_bytes)
-    rates = [[way(sample) / sample.duration_s for sample in samples] or [0.0] for way in ways]
+    directions = (requested_read_bytes, requested_write_bytes)
+    rates = [
+        [direction(sample) / sample.duration_s for sample in samples] or [0.0]
+        for direction in directions
+    ]
     return max((estimate_of_rounds(r, "B/s") for r in rates), key=lambda e: e.value)
 
 

@@ -1,4 +1,4 @@
-"""What topics have in common whose cells the load engine measures: block I/O and its relatives."""
+"""Base classes of topics whose cells the load engine measures: block I/O and load lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
-_OF_OTHERS = "it is an existing server, and its files must not be measured directly"
+_NOT_OURS = "it is an existing server, and its files must not be measured directly"
 
 
 class EngineTopic(Topic):
@@ -29,7 +29,7 @@ class EngineTopic(Topic):
     def obstacle(self, workload: SampledWorkload, target: PlannedTarget) -> str:
         """Return why a workload cannot run on a target: a copy needs a second file."""
         if target.kind == "database":
-            return _OF_OTHERS
+            return _NOT_OURS
         if workload.copied_share and target.kind in ("device", "file"):
             return (
                 f"a copy creates a second file and needs a directory, but the target is a "

@@ -20,11 +20,11 @@ def check_load_lines(study: Study) -> Iterator[ConstraintError]:
     for index, workload in enumerate(study.workloads):
         if not isinstance(workload, Loadline):
             continue
-        place = ("workload", index)
+        path = ("workload", index)
         for attribute, key in (("rate_per_s", "rate"), ("burst", "burst")):
             if getattr(workload, attribute) is not None:
                 yield ConstraintError(
-                    "has no effect here", "A load line searches for its rates itself", *place, key
+                    "has no effect here", "A load line searches for its rates itself", *path, key
                 )
         for attribute, key in keys_of(workload):
             values = getattr(workload, attribute)
@@ -32,19 +32,19 @@ def check_load_lines(study: Study) -> Iterator[ConstraintError]:
                 yield ConstraintError(
                     f"has {len(values)} values",
                     "A load line takes one value per key; use a separate [[workload]] for each",
-                    *place,
+                    *path,
                     key,
                 )
         try:
             parse_latency_ns(workload.limit)
         except ValueError as error:
             expected = f"Expected {LATENCY_EXPECTED}"
-            yield ConstraintError(f"is invalid: {error}", expected, *place, "limit")
+            yield ConstraintError(f"is invalid: {error}", expected, *path, "limit")
         if workload.budget_s < workload.duration_s * SAMPLES_MIN:
             yield ConstraintError(
                 f"is {workload.budget_s:g}, less than {SAMPLES_MIN} samples of "
                 f"{workload.duration_s:g} s",
                 "Rates around the limit are measured repeatedly",
-                *place,
+                *path,
                 "budget_seconds",
             )

@@ -133,7 +133,7 @@ def command(
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
     from seatrial.study.load import study_from_options  # noqa: PLC0415
 
-    percentile, limit, option = _demand(options)
+    percentile, limit, option = _latency_limit(options)
     options = _with_former(options)
     study = study_from_options(
         _study_mapping(target, model, options, percentile, limit), {**OPTIONS, "limit": option}
@@ -167,7 +167,7 @@ def _is_of_request(written: str) -> bool:
         return False
 
 
-def _demand(options: Mapping[str, object]) -> tuple[str, str, str]:
+def _latency_limit(options: Mapping[str, object]) -> tuple[str, str, str]:
     """Return percentile and limit, and the option that gave the limit."""
     short = {name: options[name.replace(".", "")] for name in PERCENTILES}
     given = [(name, str(limit), name) for name, limit in short.items() if limit is not None]

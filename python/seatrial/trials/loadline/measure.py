@@ -15,10 +15,10 @@ from seatrial.study.estimate import apart_s
 from seatrial.trials.loadline.study import (
     LOADLINE,
     SAMPLES_MAX,
-    Done,
     Loadline,
     NextStep,
-    Offer,
+    RateStep,
+    SearchEnd,
     at_rate,
     template_key,
 )
@@ -98,7 +98,7 @@ class _Line:
             self._measure(self._template)
         while True:
             step = decide(self._samples)
-            if isinstance(step, Done):
+            if isinstance(step, SearchEnd):
                 return step.reason
             cell = at_rate(self._template, self._workload.arrival, step.rate_per_s, step.sample_s)
             if exhausted := self._exhausted(step, cell):
@@ -107,7 +107,7 @@ class _Line:
                 self._budget.rest(cell, step.rest_s)
             self._measure(cell)
 
-    def _exhausted(self, step: Offer, cell: Cell) -> str:
+    def _exhausted(self, step: RateStep, cell: Cell) -> str:
         needed_s = 0.0 if _is_virtual(cell) else step.rest_s + step.sample_s
         if time.monotonic() + needed_s > self._deadline_s:
             return f"Its budget of {self._workload.budget_s:g} s"

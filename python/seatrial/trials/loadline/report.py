@@ -22,6 +22,7 @@ from seatrial.stats.wording import (
     format_value,
 )
 from seatrial.trials.loadline.analysis.model import LoadLine, LoadStep
+from seatrial.trials.loadline.analysis.narrative import exact_duration
 
 Answer = Literal["met", "exceeded", "undecided"]
 
@@ -35,13 +36,6 @@ def answer_of(step: LoadStep) -> Answer:
     if step.holds is None:
         return "undecided"
     return "met" if step.holds else "exceeded"
-
-
-def exact_duration(given_ns: int) -> str:
-    """Return an exact duration with all its digits: ``5 ms``."""
-    units = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
-    unit, scale = next(pair for pair in units if given_ns % pair[1] == 0)
-    return f"{given_ns // scale:,} {unit}"
 
 
 def load_line_tiles(lines: Sequence[LoadLine]) -> list[Tile]:
@@ -197,8 +191,8 @@ _SERVICE_STYLE: Final = 2
 
 def load_line_figures(lines: Sequence[LoadLine]) -> list[Figure]:
     """Return the chart of the load lines that have steps, one view each; none if none has."""
-    drawn = [line for line in lines if any(step.response for step in line.steps)]
-    if not drawn:
+    charted = [line for line in lines if any(step.response for step in line.steps)]
+    if not charted:
         return []
     return [
         Figure(
@@ -211,7 +205,7 @@ def load_line_figures(lines: Sequence[LoadLine]) -> list[Figure]:
                 "completed is marked at the top.",
                 "Bands are 95 % intervals.",
             ],
-            views=[_view(line) for line in drawn],
+            views=[_view(line) for line in charted],
             table="table-loadline",
         )
     ]
@@ -293,8 +287,8 @@ def _mark(line: LoadLine, step: LoadStep, y_axis: Axis) -> Point:
         reported.append(f"{format_share(step.late_share)} skipped as too late or never completed")
     if step.stalls:
         reported.append(format_plural(step.stalls, "stall"))
-    place_ns = y_axis.high / _BELOW_TOP if estimate is None else estimate.value
-    return Point(step.offered_per_s, place_ns, None, None, ", ".join(reported))
+    y_ns = y_axis.high / _BELOW_TOP if estimate is None else estimate.value
+    return Point(step.offered_per_s, y_ns, None, None, ", ".join(reported))
 
 
 def _stalls(line: LoadLine) -> list[BottomMark]:

@@ -63,7 +63,7 @@ class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
         return False
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class RateStep(msgspec.Struct, frozen=True, kw_only=True):
     """The next step of a load line: measure this rate once more.
 
     Attributes:
@@ -78,7 +78,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     rest_s: float
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class SearchEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a load line.
 
     Attributes:
@@ -88,7 +88,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-NextStep = Offer | Done
+NextStep = RateStep | SearchEnd
 """The next measurement, or the end."""
 
 

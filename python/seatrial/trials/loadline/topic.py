@@ -160,12 +160,12 @@ class LoadlineTopic(PatternTopic):
     def answers(self, analyses: Mapping[str, Any]) -> list[str]:
         """Return the result of each load line; with its name if there are several."""
         lines: list[LoadLine] = analyses.get(self.name, [])
-        said = []
+        sentences = []
         for line in lines:
             name = f"{line.workload}, {line.target}: " if len(lines) > 1 else ""
             generator = f" {line.generator}." if line.generator else ""
-            said.append(f"{name}{line.sentence}{generator}")
-        return said
+            sentences.append(f"{name}{line.sentence}{generator}")
+        return sentences
 
     def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
         """Return the rate that each load line of a target sustains, or what a closed loop did."""

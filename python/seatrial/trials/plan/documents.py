@@ -9,45 +9,47 @@ from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.plan.analysis.answer import StoragePlan
 from seatrial.trials.plan.analysis.caps import CapReport
 from seatrial.trials.plan.analysis.certificate import Certificate
-from seatrial.trials.plan.analysis.rented import Recognised
+from seatrial.trials.plan.analysis.rented_machine import RentedMachine
 from seatrial.trials.plan.analysis.risk import Risk
 from seatrial.trials.plan.analysis.wear import Wear
 
 
 class CapsDocument(Document, frozen=True, kw_only=True):
-    """What limits storage.
+    """The limits of storage.
 
     ``seatrial caps --json``.
 
     Attributes:
-        verdict: What limits now, in one line.
-        notes: What else matters, in a sentence each.
-        machine: What this machine is rented as.
+        verdict: The binding limits, in one line.
+        notes: Other facts, in a sentence each.
+        machine: The rented type of this machine.
         found: The figures.
     """
 
     kind: Literal["caps"] = "caps"
     verdict: str
     notes: list[str]
-    machine: Recognised
+    machine: RentedMachine
     found: CapReport
 
 
-def caps_document(verdict: str, notes: Sequence[str], machine: Recognised, found: CapReport) -> str:
+def caps_document(
+    verdict: str, notes: Sequence[str], machine: RentedMachine, found: CapReport
+) -> str:
     """Return what limits storage, as JSON."""
     return as_text(CapsDocument(verdict=verdict, notes=list(notes), machine=machine, found=found))
 
 
 class RiskDocument(Document, frozen=True, kw_only=True):
-    """What an array risks.
+    """The risk of an array.
 
     ``seatrial risk --json``.
 
     Attributes:
         verdict: The probability of losing it, and the dominating cause, in one line.
-        assumed: What it follows from, each with its origin, in a sentence each.
+        assumed: The assumptions, each with its origin, in a sentence each.
         risk: The figures.
-        wear: How long its drives last; null where it is not known what they are written.
+        wear: The life of its drives; null if their writes are unknown.
     """
 
     kind: Literal["risk"] = "risk"
@@ -69,7 +71,7 @@ class StoragePlanDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         verdict: The answer, in one line.
-        notes: What cannot be told apart, excuses and the proof, in a sentence each.
+        notes: Overlaps, reasons of refusal and the proof, in a sentence each.
         steps: Every step to the first candidate, with the origin of each figure.
         plan: The figures.
     """
@@ -97,7 +99,7 @@ class CertificateDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         verdict: How many promises were kept, and the price, in one line.
-        notes: What the figures rest on, in a sentence each.
+        notes: The basis of the figures, in a sentence each.
         certificate: The figures.
     """
 

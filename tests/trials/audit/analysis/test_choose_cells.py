@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seatrial.trials.audit.analysis.guide import first_cells, next_cells, outlier_keys
-from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.analysis.tables import observations_of
 from seatrial.trials.audit.queueing.fit import choose
 from stats.builders import cell_of, run_of, sample_of
 from trials.audit.analysis.synthetic import COUNTS, READ_VALUES, SIZES, rates, table_from
@@ -65,10 +65,10 @@ def test_next_cells_teach_more_than_any_others():
     keys = first_cells(ALL, 10)
     chosen = keys + next_cells(measured(keys, by_place), ALL, 6)
 
-    def error(taken, seed):
-        table = measured(taken, by_place, noise_log=0.05, seed=seed)
-        fitted = choose(observed_of(table)).fit
-        every = observed_of(table_from(by_place))
+    def error(subset, seed):
+        table = measured(subset, by_place, noise_log=0.05, seed=seed)
+        fitted = choose(observations_of(table)).fit
+        every = observations_of(table_from(by_place))
         predicted = fitted.predicted_per_s(every.size_bytes, every.concurrency)
         return np.quantile(np.abs(np.log(predicted / every.rate_per_s)), 0.9)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.analysis.tables import observations_of
 from seatrial.trials.audit.queueing.fit import choose, fit
 from seatrial.trials.audit.queueing.forms import PARAMETERS, VARIANTS, Variant
 from trials.audit.analysis.synthetic import (
@@ -29,7 +29,7 @@ def test_the_form_that_made_a_table_is_chosen(form, values, noise_log):
     right = 0
     for seed in range(5):
         table = table_of(form, values, noise_log=noise_log, seed=seed)
-        right += choose(observed_of(table)).fit.variant.form == form
+        right += choose(observations_of(table)).fit.variant.form == form
     assert right >= 4  # a read form that admits one request is nearly a lock
 
 
@@ -38,7 +38,7 @@ def test_parameters_lie_in_their_intervals(form, values, noise_log):
     """95 % intervals hold the truth in at least 85 % of cases; so do those that are given."""
     held = []
     for seed in range(25):
-        observed = observed_of(table_of(form, values, noise_log=noise_log, seed=seed))
+        observed = observations_of(table_of(form, values, noise_log=noise_log, seed=seed))
         fitted = fit(Variant(form, tuple(values)), observed)
         for name, value in values.items():
             ends = fitted.ends(name)
@@ -50,7 +50,7 @@ def test_parameters_lie_in_their_intervals(form, values, noise_log):
 
 @pytest.mark.parametrize(("form", "values", "noise_log"), FORMS, ids=IDS)
 def test_without_noise_the_parameters_come_back_exactly(form, values, noise_log):
-    fitted = fit(Variant(form, tuple(values)), observed_of(table_of(form, values)))
+    fitted = fit(Variant(form, tuple(values)), observations_of(table_of(form, values)))
     for name, value in values.items():
         assert fitted.values[name] == pytest.approx(value, rel=0.02), name
 
@@ -58,7 +58,7 @@ def test_without_noise_the_parameters_come_back_exactly(form, values, noise_log)
 def test_what_a_table_does_not_determine_has_no_interval():
     """With one request in flight, what is shared and what is not cannot be told apart."""
     table = table_of("read", READ_VALUES, counts=[1], noise_log=0.01)
-    fitted = fit(Variant("read", tuple(READ_VALUES)), observed_of(table))
+    fitted = fit(Variant("read", tuple(READ_VALUES)), observations_of(table))
     assert fitted.ends("admitted_count") is None
     assert fitted.ends("host_service_us") is None
     assert fitted.ends("link_mib_per_s") is not None
@@ -66,12 +66,12 @@ def test_what_a_table_does_not_determine_has_no_interval():
 
 def test_one_level_of_concurrency_knows_no_lock():
     table = table_of("locked_write", LOCKED_VALUES, counts=[8], noise_log=0.02)
-    assert choose(observed_of(table)).fit.variant.form != "locked_write"
+    assert choose(observations_of(table)).fit.variant.form != "locked_write"
 
 
 def test_the_name_of_the_operation_decides_nothing():
     reads = table_from(rates("locked_write", LOCKED_VALUES), operation="read", noise_log=0.02)
-    assert choose(observed_of(reads)).fit.variant.form == "locked_write"
+    assert choose(observations_of(reads)).fit.variant.form == "locked_write"
 
 
 def test_a_simple_table_gets_few_parameters():
@@ -79,7 +79,7 @@ def test_a_simple_table_gets_few_parameters():
     chosen = [
         len(
             choose(
-                observed_of(table_of("read", values, noise_log=0.05, seed=seed))
+                observations_of(table_of("read", values, noise_log=0.05, seed=seed))
             ).fit.variant.names
         )
         for seed in range(5)
@@ -90,7 +90,7 @@ def test_a_simple_table_gets_few_parameters():
 def test_a_deep_queue_is_no_trouble():
     values = READ_VALUES | {"admitted_count": 300.0, "setup_us": 900.0}
     table = table_of("read", values, counts=[1, 32, 256, 1024], sizes=SIZES[3:12], noise_log=0.02)
-    choice = choose(observed_of(table))
+    choice = choose(observations_of(table))
     assert choice.fit.variant.form == "read"
     assert choice.held_out_share_median < 0.05
 
@@ -103,4 +103,4 @@ def test_variants_are_in_order_and_known():
 
 def test_one_cell_is_no_table():
     with pytest.raises(ValueError, match="at least two cells"):
-        choose(observed_of(table_of("read", READ_VALUES, sizes=[4096], counts=[1])))
+        choose(observations_of(table_of("read", READ_VALUES, sizes=[4096], counts=[1])))

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.trials.audit.analysis import audit_tables
 from seatrial.trials.audit.analysis.guide import first_cells
-from seatrial.trials.audit.analysis.tables import known_points, observed_of
+from seatrial.trials.audit.analysis.tables import known_points, observations_of
 from seatrial.trials.audit.queueing.fit import choose, errors_share, fit
 from seatrial.trials.audit.queueing.forms import Variant
 from seatrial.units import KIB
@@ -55,8 +55,8 @@ def test_errors_of_read_tables_with_their_gaps(configuration):
 
 
 def test_raid0_parameters_unchanged_describe_raid5_reads():
-    fitted = choose(observed_of(articles.table(RAID0, "read"))).fit
-    cells = observed_of(articles.table(RAID5, "read"))
+    fitted = choose(observations_of(articles.table(RAID0, "read"))).fit
+    cells = observations_of(articles.table(RAID5, "read"))
     predicted = fitted.predicted_per_s(cells.size_bytes, cells.concurrency)
     errors = errors_share(np.log(cells.rate_per_s / predicted))
     assert np.median(errors) <= 0.010
@@ -116,10 +116,10 @@ def test_seven_chosen_cells_predict_the_rest_of_a_read_table(configuration):
     assert len(keys) == len(set(keys)) == 7
     outlier = {key for gap in articles.audit(configuration, "read").gaps for key in gap.keys}
     seen = np.array([point.key in keys for point in table.points])
-    judged = np.array([p.key not in keys and p.key not in outlier for p in table.points])
-    observed = observed_of(table)
-    rest = observed.taken(judged)
-    predicted = choose(observed.taken(seen)).fit.predicted_per_s(rest.size_bytes, rest.concurrency)
+    held_out = np.array([p.key not in keys and p.key not in outlier for p in table.points])
+    observed = observations_of(table)
+    rest = observed.subset(held_out)
+    predicted = choose(observed.subset(seen)).fit.predicted_per_s(rest.size_bytes, rest.concurrency)
     errors = errors_share(np.log(rest.rate_per_s / predicted))
     assert np.median(errors) <= 0.015
     assert np.quantile(errors, 0.9) <= 0.04
@@ -133,7 +133,7 @@ def test_research_parameters_come_out():
             ("setup_us", "host_service_us", "link_mib_per_s", "store_forward_us_per_mib",
              "store_forward_kib", "admitted_count", "sub_page_us"),
         ),
-        observed_of(articles.table(RAID0, "read")),
+        observations_of(articles.table(RAID0, "read")),
     ).values  # fmt: skip
     wanted = {
         "setup_us": 11.9, "host_service_us": 15.9, "link_mib_per_s": 1736,

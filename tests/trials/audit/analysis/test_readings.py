@@ -64,9 +64,9 @@ def most_of_the_plateau(random, by_place, values):
     sizes = sorted({size for size, _ in cells})
     if len(sizes) < 2:
         return set()
-    taken = max(1, min(len(sizes) - 1, round(random.uniform(0.55, 0.85) * len(sizes))))
-    first = random.integers(0, len(sizes) - taken + 1)
-    return {(size, count) for size, count in cells if size in sizes[first : first + taken]}
+    subset = max(1, min(len(sizes) - 1, round(random.uniform(0.55, 0.85) * len(sizes))))
+    first = random.integers(0, len(sizes) - subset + 1)
+    return {(size, count) for size, count in cells if size in sizes[first : first + subset]}
 
 
 def test_a_collapse_of_most_of_a_plateau_is_not_taken_for_the_rule():

@@ -8,7 +8,7 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.trials.audit.analysis.audit import audit_table
 from seatrial.trials.audit.analysis.predict import predict
-from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.analysis.tables import observations_of
 from seatrial.trials.audit.queueing.fit import threads_matter, usable_variants
 from trials.audit.analysis import published
 from trials.audit.analysis.synthetic import deep_rates, table_from
@@ -87,7 +87,7 @@ def test_a_thread_without_a_limit_has_no_such_parameter():
 
 def test_depth_alone_knows_no_threads():
     shapes = [(1, depth) for depth in (1, 2, 4, 8, 16, 32)]
-    observed = observed_of(table_from(deep_rates(VALUES, SIZES, shapes)))
+    observed = observations_of(table_from(deep_rates(VALUES, SIZES, shapes)))
     assert not threads_matter(observed)
     assert all("submit_us" not in each.names for each in usable_variants(observed))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.analysis.tables import observations_of
 from seatrial.trials.audit.queueing.fit import fit
 from seatrial.trials.audit.queueing.forms import Variant
 from seatrial.trials.audit.queueing.words import parameters_of
@@ -12,7 +12,7 @@ from .synthetic import READ_VALUES, SIZES, table_of
 
 def reported(values, *, form="read", operation="read", **grid):
     """The sentences of a table that a form made, by parameter."""
-    fitted = fit(Variant(form, tuple(values)), observed_of(table_of(form, values, **grid)))
+    fitted = fit(Variant(form, tuple(values)), observations_of(table_of(form, values, **grid)))
     return {each.name: each for each in parameters_of(fitted, operation)}
 
 

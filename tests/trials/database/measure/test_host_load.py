@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from postgres.programs import installed_programs
-from seatrial.fleet.group import AHEAD_S
+from seatrial.fleet.group import START_DELAY_S
 from seatrial.postgres.connection import Address
 from seatrial.results.model import Outcome, Timeline
 from seatrial.trials.database.measure import host_load
@@ -83,9 +83,9 @@ def result_of(first_us: int | None, connect_ms: float) -> DriverResult:
 
 def test_it_loads_from_when_it_knows_the_start_to_the_planned_end(begun):
     before_s = time.monotonic()
-    options, part = begun(SPEC, AHEAD_S, -0.7, 20.0)
+    options, part = begun(SPEC, START_DELAY_S, -0.7, 20.0)
     used_s = time.monotonic() - before_s
-    assert DURATION_S + AHEAD_S - used_s <= options.duration_s <= DURATION_S + AHEAD_S
+    assert DURATION_S + START_DELAY_S - used_s <= options.duration_s <= DURATION_S + START_DELAY_S
     assert part.first_ns == pytest.approx(-0.7e9, abs=2000)
 
 
@@ -98,10 +98,10 @@ def test_one_that_learns_of_the_start_too_late_loads_as_long_as_planned(begun):
 def test_with_a_limited_rate_a_host_is_ready_when_its_clients_are_connected(begun):
     """The first transaction is due whenever chance has it."""
     slow = msgspec.structs.replace(SPEC, rate_per_s=0.5)
-    assert begun(slow, AHEAD_S, 1.5, 20.0)[1].first_ns < 0
-    assert 0 < begun(slow, AHEAD_S, 2.5, 1_700.0)[1].first_ns <= 1.5e9
-    assert begun(SPEC, AHEAD_S, 1.5, 20.0)[1].first_ns == pytest.approx(1.5e9, abs=2000)
+    assert begun(slow, START_DELAY_S, 1.5, 20.0)[1].first_ns < 0
+    assert 0 < begun(slow, START_DELAY_S, 2.5, 1_700.0)[1].first_ns <= 1.5e9
+    assert begun(SPEC, START_DELAY_S, 1.5, 20.0)[1].first_ns == pytest.approx(1.5e9, abs=2000)
 
 
 def test_without_a_transaction_the_connected_clients_count(begun):
-    assert -1e9 < begun(SPEC, AHEAD_S, None, 20.0)[1].first_ns < 0
+    assert -1e9 < begun(SPEC, START_DELAY_S, None, 20.0)[1].first_ns < 0

@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable
 
 from seatrial.trials.loadline.analysis.decider import next_step
-from seatrial.trials.loadline.analysis.judged import Judged, LimitCounts, judge_all
 from seatrial.trials.loadline.analysis.model import LatencyTarget
-from seatrial.trials.loadline.study import Done, Offer
+from seatrial.trials.loadline.analysis.rate_verdicts import LimitCounts, RateVerdict, judge_rates
+from seatrial.trials.loadline.study import RateStep, SearchEnd
 
 MS_NS = 1_000_000
 CLUSTERS = 20
@@ -28,7 +28,7 @@ def latency_target_of(percentile="p99", limit_ns=5 * MS_NS, *, sample_s=2.0, bud
 def tally_of(share, requests=20_000, *, means_ns=None, sample_s=2.0, draw=None):
     """A sample in which a share of the requests is slow, in each cluster with luck of its own."""
     each = requests // CLUSTERS
-    slow = [drawn(share, each, draw) for _ in range(CLUSTERS)]
+    slow = [charted(share, each, draw) for _ in range(CLUSTERS)]
     return LimitCounts(
         requests=(each,) * CLUSTERS,
         above=tuple(slow),
@@ -38,7 +38,7 @@ def tally_of(share, requests=20_000, *, means_ns=None, sample_s=2.0, draw=None):
     )
 
 
-def drawn(share, count, draw=None):
+def charted(share, count, draw=None):
     """How many of a count are slow; exactly the share of them where nothing is drawn."""
     if draw is None or share in (0.0, 1.0):
         return round(share * count)
@@ -60,14 +60,14 @@ class Sought:
         rises_at: int = 0,
     ) -> None:
         draw = None if luck is None else random.Random(luck)
-        self.offers: list[Offer] = []
+        self.offers: list[RateStep] = []
         scheduled: list[tuple[float, LimitCounts]] = []
         overloaded = False
         for _ in range(steps_max):
-            judged = judge_all(scheduled, latency_target)
-            step = next_step(judged, closed_per_s, latency_target, after_overload=overloaded)
-            if isinstance(step, Done):
-                self.reason, self.judged = step.reason, judged
+            verdicts = judge_rates(scheduled, latency_target)
+            step = next_step(verdicts, closed_per_s, latency_target, after_overload=overloaded)
+            if isinstance(step, SearchEnd):
+                self.reason, self.verdicts = step.reason, verdicts
                 return
             self.offers.append(step)
             share = slow_share(step.rate_per_s, len(self.offers))
@@ -85,5 +85,5 @@ class Sought:
     def rates_per_s(self) -> list[float]:
         return [offer.rate_per_s for offer in self.offers]
 
-    def sure(self, *, holds: bool) -> list[Judged]:
-        return [step for step in self.judged if step.holds is holds]
+    def sure(self, *, holds: bool) -> list[RateVerdict]:
+        return [step for step in self.verdicts if step.holds is holds]

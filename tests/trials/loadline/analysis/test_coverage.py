@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom
 
 from long import LONG
-from seatrial.trials.loadline.analysis.judged import count_against_limit
+from seatrial.trials.loadline.analysis.rate_verdicts import count_against_limit
 from trials.loadline.analysis.devices import CHOSEN_ON, COUNTED_ON, HONEST_WITHOUT_LOW, Known
 from trials.loadline.analysis.virtual import Search
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from seatrial.trials.loadline.analysis.decider import bracket, next_step
-from seatrial.trials.loadline.study import SAMPLES_MAX, Done, Offer
+from seatrial.trials.loadline.study import SAMPLES_MAX, RateStep, SearchEnd
 from trials.loadline.analysis.fake import MS_NS, Sought, latency_target_of
 
 
@@ -69,7 +69,7 @@ def test_where_nothing_breaks_it_ends_at_the_ceiling():
     assert max(sought.rates_per_s) >= 8_000
     assert max(sought.rates_per_s) < 12_001
     assert "meet the limit" in sought.reason
-    assert 3 <= sought.judged[-1].rounds <= 10
+    assert 3 <= sought.verdicts[-1].rounds <= 10
 
 
 def test_one_freeze_on_the_way_up_does_not_end_the_search_below():
@@ -79,7 +79,7 @@ def test_one_freeze_on_the_way_up_does_not_end_the_search_below():
         return 0.3 if number == 3 else truth(rate_per_s, number)
 
     sought = Sought(freezes_once, 20_000, latency_target_of(), luck=1)
-    holding, _ = bracket(sought.judged)
+    holding, _ = bracket(sought.verdicts)
     assert holding.rate_per_s > 0.9 * sustained_by(20_000)
     assert not sought.sure(holds=True), "0.6 s in a minute: whether that is usual is not known"
 
@@ -101,7 +101,7 @@ def test_the_rates_around_the_boundary_are_measured_again_in_random_order():
     assert len(again) >= 6
     assert again != sorted(again)
     assert again != sorted(again, reverse=True)
-    repeated = [step for step in sought.judged if step.rounds > 1]
+    repeated = [step for step in sought.verdicts if step.rounds > 1]
     assert len(repeated) >= 3
     assert (
         sought.rates_per_s == Sought(queue(3_000), 3_000, latency_target_of(), luck=4).rates_per_s
@@ -113,23 +113,23 @@ def test_a_share_that_stays_at_the_border_ends_undecided_rather_than_never():
         lambda rate, _n: 0.01 if rate > 900 else 0.0, 1_000, latency_target_of(), luck=5
     )
     assert len(sought.offers) <= SAMPLES_MAX
-    undecided = [step for step in sought.judged if step.holds is None]
+    undecided = [step for step in sought.verdicts if step.holds is None]
     assert undecided
     assert all(step.rounds <= 10 for step in undecided)
 
 
 def test_the_number_of_samples_is_bounded():
-    judged = Sought(queue(20_000), 20_000, latency_target_of()).judged
-    often = msgspec.structs.replace(judged[0], rounds=SAMPLES_MAX)
-    assert isinstance(next_step(judged[:3], 20_000, latency_target_of()), Offer)
-    ended = next_step([often, *judged[1:3]], 20_000, latency_target_of())
-    assert isinstance(ended, Done)
+    verdicts = Sought(queue(20_000), 20_000, latency_target_of()).verdicts
+    often = msgspec.structs.replace(verdicts[0], rounds=SAMPLES_MAX)
+    assert isinstance(next_step(verdicts[:3], 20_000, latency_target_of()), RateStep)
+    ended = next_step([often, *verdicts[1:3]], 20_000, latency_target_of())
+    assert isinstance(ended, SearchEnd)
     assert "80 samples" in ended.reason
 
 
 def test_a_closed_loop_in_which_nothing_completed_seeks_nothing():
     step = next_step([], 0.0, latency_target_of())
-    assert isinstance(step, Done)
+    assert isinstance(step, SearchEnd)
     assert "No request completed" in step.reason
 
 
@@ -150,14 +150,14 @@ def test_samples_are_longer_where_requests_are_few_or_the_limit_is_wide():
     ) == pytest.approx(4.0)
     assert latency_target_of("p99.9", sample_s=1.0).sample_s_at(2_000) == pytest.approx(6.5)
     offer = next_step([], 100, latency_target)
-    assert isinstance(offer, Offer)
+    assert isinstance(offer, RateStep)
     assert offer.rate_per_s * offer.sample_s >= 1_000, "even a slow device gets enough requests"
 
 
 def test_the_bracket_is_of_the_lowest_rate_that_breaks():
     sought = Sought(queue(20_000), 20_000, latency_target_of())
-    holding, broken = bracket(sought.judged)
+    holding, broken = bracket(sought.verdicts)
     assert holding is not None
     assert broken is not None
     assert holding.rate_per_s < broken.rate_per_s
-    assert all(step.leans for step in sought.judged if step.rate_per_s <= holding.rate_per_s)
+    assert all(step.seems_met for step in sought.verdicts if step.rate_per_s <= holding.rate_per_s)

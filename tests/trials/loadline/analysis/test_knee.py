@@ -71,7 +71,7 @@ def test_the_verdict_is_the_answer():
     assert doubted.endswith("The generator was slow.")
 
 
-def judged(condition, **changes):
+def verdicts(condition, **changes):
     threshold = parse_threshold("loadline.sustained_per_s", condition)
     summary = Summary(
         run=run_of(),
@@ -90,19 +90,19 @@ def judged(condition, **changes):
      (">= 11000", False, False)],
 )  # fmt: skip
 def test_the_sustained_rate_is_judged_with_its_doubt(condition, met, doubtful):
-    result = judged(condition)
+    result = verdicts(condition)
     assert (result.met, result.doubtful, result.cell) == (met, doubtful, TEMPLATE)
     assert "7,000 IOPS" in result.sentence
 
 
 def test_where_nothing_is_sustained_no_demand_is_met():
-    result = judged(">= 1", sustained=None, sentence="No rate holds p99 <= 5 ms.")
+    result = verdicts(">= 1", sustained=None, sentence="No rate holds p99 <= 5 ms.")
     assert (result.met, result.worst) == (False, None)
     assert "No rate holds" in result.sentence
 
 
 def test_at_least_has_no_upper_end():
-    result = judged(
+    result = verdicts(
         ">= 6000", sustained=Estimate(value=7e3, low=7e3, high=None, rounds=3, unit="IOPS")
     )
     assert (result.met, result.doubtful) == (True, False)

@@ -9,13 +9,13 @@ import pytest
 
 from long import trials
 from seatrial._core import Histogram
-from seatrial.trials.loadline.analysis.judged import (
-    Judged,
+from seatrial.trials.loadline.analysis.rate_verdicts import (
     LimitCounts,
+    RateVerdict,
     above_limit,
     above_shares,
     grows,
-    judge_all,
+    judge_rates,
 )
 from trials.loadline.analysis.fake import MS_NS, latency_target_of, tally_of
 
@@ -23,9 +23,9 @@ TRIALS = trials(80, 1000)
 LOOKS = 20
 
 
-def judge(rate_per_s, limit_counts, latency_target) -> Judged:
-    (judged,) = judge_all([(rate_per_s, part) for part in limit_counts], latency_target)
-    return judged
+def judge(rate_per_s, limit_counts, latency_target) -> RateVerdict:
+    (verdicts,) = judge_rates([(rate_per_s, part) for part in limit_counts], latency_target)
+    return verdicts
 
 
 def bunched(draw, share, every=0.1):
@@ -69,7 +69,7 @@ def test_shares_never_fall_as_the_rate_rises():
 def test_rates_that_contradict_each_other_are_undecided():
     """A target that sleeps when it has little to do is slow at low rates."""
     parts = [(1_000.0, tally_of(0.2))] * 4 + [(2_000.0, tally_of(0.0))] * 4
-    assert [each.holds for each in judge_all(parts, latency_target_of())] == [None, None]
+    assert [each.holds for each in judge_rates(parts, latency_target_of())] == [None, None]
 
 
 def test_rounds_that_differ_widen_the_interval():
@@ -129,7 +129,7 @@ def test_a_backlog_that_grows_does_not_hold_though_it_is_within_the_limit_yet():
     assert judge(1_000, [growing] * 6, latency_target_of(limit_ns=500 * MS_NS)).holds is True
     assert grows([growing], 5 * MS_NS)
     once, twice = (judge(1_000, [growing] * rounds, latency_target_of()) for rounds in (1, 2))
-    assert (once.holds, once.leans, twice.holds) == (None, False, False)
+    assert (once.holds, once.seems_met, twice.holds) == (None, False, False)
     assert not grows([growing], 500 * MS_NS), "it would not reach that within a minute"
 
 

@@ -13,7 +13,7 @@ from seatrial.results.model import OperationResult, Outcome, Sample, Slice, Time
 from seatrial.trials.loadline.analysis.decider import decider
 from seatrial.trials.loadline.analysis.lines import load_line
 from seatrial.trials.loadline.analysis.model import LoadLine, latency_target_of
-from seatrial.trials.loadline.study import Done, Loadline, at_rate
+from seatrial.trials.loadline.study import Loadline, SearchEnd, at_rate
 from stats.builders import MS_NS, cell_of
 
 THREADS, DEPTH = 4, 32
@@ -200,7 +200,7 @@ class Search:
         self._measure(template, 0, None, device.sample_s)
         while True:
             step = decide(self.samples)
-            if isinstance(step, Done):
+            if isinstance(step, SearchEnd):
                 self.reason = step.reason
                 break
             if self.spent_s + step.rest_s + step.sample_s > budget_s:

@@ -106,7 +106,7 @@ def test_former_names_mean_the_same_and_print_the_present_ones(tmp_path, model):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--p99", "5"], "--p99 is invalid: '5' has no unit; write 5ms or 5us"),
         (["--p99", "soon"], "'soon' is not a time"),
@@ -122,10 +122,10 @@ def test_former_names_mean_the_same_and_print_the_present_ones(tmp_path, model):
         (["--p99", "5ms", "--seconds", "0"], "--seconds"),
     ],
 )
-def test_a_wrong_demand_is_one_sentence(tmp_path, model, options, said):
+def test_a_wrong_demand_is_one_sentence(tmp_path, model, options, message):
     reported = simulated(tmp_path, model, *options)
     assert reported.code == 2
-    assert said in reported.err
+    assert message in reported.err
     assert "Traceback" not in reported.err
 
 

@@ -14,7 +14,8 @@ from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
 from seatrial.stats.estimate import AtLeast
 from seatrial.stats.wording import format_estimate
-from seatrial.trials.loadline.report import exact_duration, load_line_figures, load_line_table
+from seatrial.trials.loadline.analysis.narrative import exact_duration
+from seatrial.trials.loadline.report import load_line_figures, load_line_table
 from trials.loadline.report.loadline_hand import LIMIT_NS, RATES_PER_S, make_load_line, make_step
 
 LINE = make_load_line()

@@ -29,22 +29,25 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.results.model import Run
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 from seatrial.trials.audit.analysis.gaps import find_gaps, gap_limit_log, named_points, ratio_to
+from seatrial.trials.audit.analysis.interpretations import interpret, is_contradicted
 from seatrial.trials.audit.analysis.model import CellTable, Gap, Prediction, TableAudit, TablePoint
 from seatrial.trials.audit.analysis.predict import limits_of, predictions
 from seatrial.trials.audit.analysis.tables import is_large_enough, known_points, tables_of
+from seatrial.trials.audit.queueing.words import parameters_of
 from seatrial.units import MIB
 
 if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
-    from seatrial.trials.audit.analysis.readings import Reading
-    from seatrial.trials.audit.queueing.fit import Choice
+    from seatrial.trials.audit.analysis.interpretations import Interpretation
+    from seatrial.trials.audit.queueing.fit import ModelChoice
 
 
 OUTLIER_SHARE_MAX: Final = 0.25
-WITNESSES_MIN: Final = 2
+LOWER_BOUNDS_MIN: Final = 2
 MAD_TO_DEVIATION: Final = 1.4826
 
 
@@ -60,9 +63,9 @@ def expected_at_least(table: CellTable) -> dict[str, float]:
     points = known_points(table)
     expected = {}
     for point in points:
-        said = sorted(_witnesses(point, points), reverse=True)
-        if len(said) >= WITNESSES_MIN:
-            expected[point.key] = said[WITNESSES_MIN - 1]
+        bounds = sorted(_lower_bounds(point, points), reverse=True)
+        if len(bounds) >= LOWER_BOUNDS_MIN:
+            expected[point.key] = bounds[LOWER_BOUNDS_MIN - 1]
     return expected
 
 
@@ -73,9 +76,9 @@ def is_judgeable(outlier_count: int, table: CellTable) -> bool:
 
 
 def order_scatter_log(table: CellTable) -> float:
-    """Return how far cells fall short of their expectation, typically, in logarithms.
+    """Return the typical shortfall of cells against their expectation, in logarithms.
 
-    0 if most cells meet it; so large for a table without order that nothing is an outlier.
+    It is 0 if most cells meet it, and so large without order that nothing is an outlier.
     """
     expected = expected_at_least(table)
     short = [
@@ -86,19 +89,19 @@ def order_scatter_log(table: CellTable) -> float:
     return MAD_TO_DEVIATION * statistics.median(short) if short else 0.0
 
 
-def _witnesses(point: TablePoint, points: list[TablePoint]) -> list[float]:
+def _lower_bounds(point: TablePoint, points: list[TablePoint]) -> list[float]:
     """Return the lower bounds of a cell's rate by the other cells."""
-    said = []
+    bounds = []
     for other in points:
         if other.key == point.key or other.iops is None:
             continue
         if other.threads > point.threads or other.depth > point.depth:
             continue
         if other.block_size_bytes >= point.block_size_bytes:
-            said.append(other.iops.value)
+            bounds.append(other.iops.value)
         else:
-            said.append(other.iops.value * other.block_size_bytes / point.block_size_bytes)
-    return said
+            bounds.append(other.iops.value * other.block_size_bytes / point.block_size_bytes)
+    return bounds
 
 
 def confirmed_by_neighbours(
@@ -118,17 +121,19 @@ def confirmed_by_neighbours(
         predicted = predicted_per_s.get(point.key)
         if predicted is None or point.iops is None:
             continue
-        seen, is_slow = point.iops.value, point.iops.value < predicted
-        said = _said_by_neighbours(point, points, is_slow=is_slow)
+        observed, is_slow = point.iops.value, point.iops.value < predicted
+        bounds = _rate_by_neighbours_per_s(point, points, is_slow=is_slow)
         if is_slow:
-            said = max(said, at_least.get(point.key, 0.0))
-            expected[point.key] = max(seen, min(predicted, said))
+            bounds = max(bounds, at_least.get(point.key, 0.0))
+            expected[point.key] = max(observed, min(predicted, bounds))
         else:
-            expected[point.key] = min(seen, max(predicted, said))
+            expected[point.key] = min(observed, max(predicted, bounds))
     return expected
 
 
-def _said_by_neighbours(point: TablePoint, points: Sequence[TablePoint], *, is_slow: bool) -> float:
+def _rate_by_neighbours_per_s(
+    point: TablePoint, points: Sequence[TablePoint], *, is_slow: bool
+) -> float:
     """Return a cell's rate by its neighbours; at the ends of a table the limit of an outlier.
 
     A rate grows with the requests in flight, at most in proportion.
@@ -220,30 +225,30 @@ def implied_drain(
         cell_s: The duration of a cell, if the user knows it; otherwise that of the samples.
     """
     points = [point for point in table.points if point.key in gap.keys]
-    lost = sum(1 - min(1.0, ratio_to(p, predicted_per_s[p.key])) for p in points)
+    lost_cells = sum(1 - min(1.0, ratio_to(p, predicted_per_s[p.key])) for p in points)
     known = [point.duration_s for point in points if point.duration_s]
     cell_s = cell_s or (statistics.fmean(known) if known else None)
-    inferred = cell_s is None
+    is_inferred = cell_s is None
     if cell_s is None and writes is not None:
-        cell_s = _cell_time_s(writes, lost, fill)
-    if cell_s is None or lost <= 0:
+        cell_s = _cell_time_s(writes, lost_cells, fill)
+    if cell_s is None or lost_cells <= 0:
         return None
-    waited_s = cell_s * lost
+    waited_s = cell_s * lost_cells
     return Drain(
         mib_per_s=fill.size_bytes / (fill.duration_s + waited_s) / MIB,
         waited_s=waited_s,
         cell_s=cell_s,
-        is_cell_time_inferred=inferred,
+        is_cell_time_inferred=is_inferred,
     )
 
 
-def _cell_time_s(writes: CellTable, lost: float, fill: Fill) -> float | None:
+def _cell_time_s(writes: CellTable, lost_cells: float, fill: Fill) -> float | None:
     """Return the duration of a cell, in whole seconds, from the rate of the largest writes.
 
     None if no whole number comes close: then the explanation does not fit.
     """
     points = known_points(writes)
-    if not points or lost <= 0:
+    if not points or lost_cells <= 0:
         return None
     largest = max(point.block_size_bytes for point in points)
     paces = [
@@ -252,7 +257,7 @@ def _cell_time_s(writes: CellTable, lost: float, fill: Fill) -> float | None:
         if point.iops and point.block_size_bytes == largest
     ]
     drained_s = fill.size_bytes / statistics.median(paces)
-    exact_s = (drained_s - fill.duration_s) / lost
+    exact_s = (drained_s - fill.duration_s) / lost_cells
     cell_s = float(round(exact_s))
     fits = 1 <= cell_s <= CELL_TIME_S_MAX and abs(exact_s / cell_s - 1) <= CELL_TIME_SHARE_MAX
     return cell_s if fits else None
@@ -292,11 +297,11 @@ def audit_table(table: CellTable, *, bound_bytes_per_s: float | None = None) -> 
     Raises:
         ValueError: if there are fewer points.
     """
-    from seatrial.trials.audit.analysis.readings import read_table  # noqa: PLC0415
-
-    reading = read_table(table)
-    reported = _by_model(table, reading, bound_bytes_per_s) if _holds(reading) else None
-    return reported or _by_monotony(table, reading, bound_bytes_per_s)
+    interpretation = interpret(table)
+    reported = (
+        _by_model(table, interpretation, bound_bytes_per_s) if _holds(interpretation) else None
+    )
+    return reported or _by_monotony(table, interpretation, bound_bytes_per_s)
 
 
 def rounds_share_median(table: CellTable) -> float | None:
@@ -310,13 +315,13 @@ def rounds_share_median(table: CellTable) -> float | None:
     return statistics.median(differences) if differences else None
 
 
-def _holds(reading: Reading) -> bool:
+def _holds(interpretation: Interpretation) -> bool:
     """Return whether a model fits a table: most cells closely, with few outliers.
 
     More outliers are allowed if the order of the table confirms them.
     """
-    choice, scale_log = reading.choice, reading.scale_log
-    far, unconfirmed = reading.far_low | reading.far_high, reading.unconfirmed
+    choice, scale_log = interpretation.choice, interpretation.scale_log
+    far, unconfirmed = interpretation.far_low | interpretation.far_high, interpretation.unconfirmed
     return (
         choice.held_out_share_median <= HOLDS_SHARE_MAX
         and scale_log <= HOLDS_SCALE_LOG_MAX
@@ -326,13 +331,10 @@ def _holds(reading: Reading) -> bool:
 
 
 def _by_model(
-    table: CellTable, reading: Reading, bound_bytes_per_s: float | None
+    table: CellTable, interpretation: Interpretation, bound_bytes_per_s: float | None
 ) -> TableAudit | None:
     """Return the audit by the model; None if cells that are no outliers contradict it."""
-    from seatrial.trials.audit.analysis.readings import is_contradicted  # noqa: PLC0415
-    from seatrial.trials.audit.queueing.words import parameters_of  # noqa: PLC0415
-
-    fitted = reading.choice.fit
+    fitted = interpretation.choice.fit
     cells = [
         (float(p.block_size_bytes), float(p.concurrency), float(p.threads)) for p in table.points
     ]
@@ -340,10 +342,12 @@ def _by_model(
         point.key: reported.iops
         for point, reported in zip(table.points, predictions(fitted, table, cells), strict=True)
     }
-    judged = confirmed_by_neighbours(table, expected)
-    gaps = find_gaps(table, judged, reading.scale_log, bound_bytes_per_s=bound_bytes_per_s)
+    confirmed = confirmed_by_neighbours(table, expected)
+    gaps = find_gaps(
+        table, confirmed, interpretation.scale_log, bound_bytes_per_s=bound_bytes_per_s
+    )
     outlier = frozenset(key for gap in gaps if gap.kind != "bound_broken" for key in gap.keys)
-    if is_contradicted(reading, table, outlier):
+    if is_contradicted(interpretation, table, outlier):
         return None
     reported = predictions(fitted, table, cells, outlier_keys=outlier)
     errors = _errors_share(table, expected, outlier)
@@ -352,31 +356,35 @@ def _by_model(
         table=table,
         form=fitted.variant.form,
         holds=True,
-        sentence=_holds_sentence(fitted.variant.form, errors, reading.choice, rounds_share),
+        sentence=_holds_sentence(fitted.variant.form, errors, interpretation.choice, rounds_share),
         parameters=parameters_of(fitted, table.operation),
         predictions=dict(zip((p.key for p in table.points), reported, strict=True)),
         error_share_median=_quantile(errors, 0.5),
         error_share_p90=_quantile(errors, 0.9),
-        held_out_share_median=reading.choice.held_out_share_median,
-        scale_log=reading.scale_log,
+        held_out_share_median=interpretation.choice.held_out_share_median,
+        scale_log=interpretation.scale_log,
         rounds_share_median=rounds_share,
-        gaps=[_with_rival(table, gap, reading) for gap in gaps],
+        gaps=[_with_rival(table, gap, interpretation) for gap in gaps],
         limits=limits_of(fitted.variant.form, known_points(table)),
         rests_on=[
             point.key
-            for point, is_used in zip(known_points(table), reading.rests_on, strict=True)
+            for point, is_used in zip(known_points(table), interpretation.rests_on, strict=True)
             if is_used
         ],
     )
 
 
-def _with_rival(table: CellTable, gap: Gap, reading: Reading) -> Gap:
+def _with_rival(table: CellTable, gap: Gap, interpretation: Interpretation) -> Gap:
     """Add another interpretation of the table to a gap, if it explains as much."""
-    rival, points = reading.rival, known_points(table)
+    rival, points = interpretation.rival, known_points(table)
     if rival is None or gap.kind not in ("too_fast", "collapse", "noise"):
         return gap
     is_fast = gap.kind == "too_fast"
-    swapped = rival.far_low & ~reading.far_low if is_fast else rival.far_high & ~reading.far_high
+    swapped = (
+        rival.far_low & ~interpretation.far_low
+        if is_fast
+        else rival.far_high & ~interpretation.far_high
+    )
     still = rival.far_high if is_fast else rival.far_low
     mine = [still[i] for i, point in enumerate(points) if point.key in gap.keys]
     others = [point for i, point in enumerate(points) if swapped[i]]
@@ -392,7 +400,9 @@ def _with_rival(table: CellTable, gap: Gap, reading: Reading) -> Gap:
     )
 
 
-def _by_monotony(table: CellTable, reading: Reading, bound_bytes_per_s: float | None) -> TableAudit:
+def _by_monotony(
+    table: CellTable, interpretation: Interpretation, bound_bytes_per_s: float | None
+) -> TableAudit:
     expected = expected_at_least(table)
     scatter_log = order_scatter_log(table)
     gaps = find_gaps(table, expected, scatter_log, bound_bytes_per_s=bound_bytes_per_s)
@@ -406,15 +416,15 @@ def _by_monotony(table: CellTable, reading: Reading, bound_bytes_per_s: float | 
         holds=False,
         sentence=(
             "No model fits: the best one has a median cross-validation error of "
-            f"{format_share(reading.choice.held_out_share_median)}, too many outliers, or tests "
-            "that contradict it by order. "
+            f"{format_share(interpretation.choice.held_out_share_median)}, too many outliers, or "
+            "tests that contradict it by order. "
             f"{_by_order_words(scatter_log)}"
         ),
         parameters=[],
         predictions={},
         error_share_median=None,
         error_share_p90=None,
-        held_out_share_median=reading.choice.held_out_share_median,
+        held_out_share_median=interpretation.choice.held_out_share_median,
         scale_log=None,
         rounds_share_median=rounds_share_median(table),
         gaps=gaps,
@@ -448,13 +458,11 @@ def _errors_share(
 
 
 def _quantile(values: Sequence[float], share: float) -> float | None:
-    import numpy as np  # noqa: PLC0415
-
     return float(np.quantile(values, share)) if values else None
 
 
 def _holds_sentence(
-    form: str, errors: Sequence[float], choice: Choice, rounds_share: float | None
+    form: str, errors: Sequence[float], choice: ModelChoice, rounds_share: float | None
 ) -> str:
     median, p90 = (_quantile(errors, share) or 0.0 for share in (0.5, 0.9))
     rounds = (
@@ -476,11 +484,11 @@ def _with_drain(audit: TableAudit, tables: Sequence[CellTable], fill: Fill | Non
     same_target = [t for t in tables if t.target == audit.table.target and t.operation == "write"]
     writes = same_target[0] if same_target else None
     expected = {key: reported.iops for key, reported in audit.predictions.items()}
-    gaps = [_explained(audit.table, gap, expected, fill, writes) for gap in audit.gaps]
+    gaps = [_with_drain_cause(audit.table, gap, expected, fill, writes) for gap in audit.gaps]
     return msgspec.structs.replace(audit, gaps=gaps)
 
 
-def _explained(
+def _with_drain_cause(
     table: CellTable, gap: Gap, expected: dict[str, float], fill: Fill, writes: CellTable | None
 ) -> Gap:
     if gap.kind != "start_transient":
@@ -496,11 +504,11 @@ def _explained(
 
 
 def _drain_words(drain: Drain, fill: Fill) -> str:
-    inferred = " (inferred from the largest writes)" if drain.is_cell_time_inferred else ""
+    is_inferred = " (inferred from the largest writes)" if drain.is_cell_time_inferred else ""
     return (
         f"The implied drain rate of the {fill.size_bytes / MIB:,.0f} MiB written before is "
         f"{drain.mib_per_s:,.0f} MiB/s, with a wait of {format_duration_s(drain.waited_s)} in "
-        f"tests of {format_duration_s(drain.cell_s)}{inferred}."
+        f"tests of {format_duration_s(drain.cell_s)}{is_inferred}."
     )
 
 

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from seatrial.lazy import np
 from seatrial.stats.wording import (
     format_iops,
     format_plural,
@@ -45,8 +46,6 @@ def contradictions_log(points: Sequence[TablePoint]) -> NDArray[float64]:
     Args:
         points: Cells that have a figure.
     """
-    import numpy as np  # noqa: PLC0415
-
     best = np.log([max(_rates_per_s(point)) for point in points])
     worst = np.log([min(_rates_per_s(point)) for point in points])
     size, threads, depth = (
@@ -59,14 +58,12 @@ def contradictions_log(points: Sequence[TablePoint]) -> NDArray[float64]:
     below_page = (size > size[:, np.newaxis]) & (size[:, np.newaxis] < PAGE_BYTES)
     short = np.where(below_page, short - SUB_PAGE_LOG, short)
     np.fill_diagonal(demands, val=False)
-    reported: NDArray[float64] = np.where(demands, short, -np.inf)
-    return reported
+    minimums_log: NDArray[float64] = np.where(demands, short, -np.inf)
+    return minimums_log
 
 
 def fewest_contradicting(short_log: NDArray[float64], limit_log: float) -> NDArray[bool_]:
     """Return the cells that remain after removing those with most contradictions, one by one."""
-    import numpy as np  # noqa: PLC0415
-
     contradicts = (short_log > limit_log) | (short_log > limit_log).T
     kept = np.ones(len(contradicts), dtype=bool)
     while (counts := (contradicts & np.outer(kept, kept)).sum(axis=1)).any():
@@ -74,7 +71,7 @@ def fewest_contradicting(short_log: NDArray[float64], limit_log: float) -> NDArr
     return kept
 
 
-def places_of(points: Sequence[TablePoint]) -> dict[str, tuple[int, int, int]]:
+def grid_positions(points: Sequence[TablePoint]) -> dict[str, tuple[int, int, int]]:
     """Return each cell's indices among block sizes, threads and depths, by its key."""
     sizes, threads, depths = (
         sorted({getattr(point, name) for point in points})
@@ -106,7 +103,7 @@ FAST_SCALES: Final = 6.0
 FAST_LOG_MIN: Final = math.log(1.75)
 """Rates far above the prediction are rarer than far below, so the limit is stricter."""
 CLEARLY_FACTOR: Final = 2.0
-START_PLACES_MAX: Final = 6
+START_CELLS_MAX: Final = 6
 COLLAPSE_SIZES_MIN: Final = 2
 COLLAPSE_CELLS_MIN: Final = 3
 POINTS_NAMED_MAX: Final = 4
@@ -146,16 +143,16 @@ def find_gaps(
         bound_bytes_per_s: Maximum bandwidth of the path; None if unknown.
     """
     limit_log = gap_limit_log(scale_log)
-    judged = [point for point in table.points if point.key in predicted_per_s]
-    outlier = [p for p in judged if _is_gap(p, predicted_per_s[p.key], limit_log)]
+    predicted_points = [point for point in table.points if point.key in predicted_per_s]
+    outlier = [p for p in predicted_points if _is_gap(p, predicted_per_s[p.key], limit_log)]
     fast_log = max(FAST_SCALES * scale_log, FAST_LOG_MIN)
-    fast = [p for p in judged if _is_too_fast(p, predicted_per_s[p.key], fast_log)]
+    fast = [p for p in predicted_points if _is_too_fast(p, predicted_per_s[p.key], fast_log)]
     started = _at_start(table, outlier)
     rest = [point for point in outlier if point not in started]
     gaps = [_start_transient(table, started, predicted_per_s)] if started else []
     for group in _contiguous(table, rest):
-        reported = _collapse if _is_collapse(table, group) else _noise
-        gaps.append(reported(table, group, predicted_per_s, limit_log))
+        minimums_log = _collapse if _is_collapse(table, group) else _noise
+        gaps.append(minimums_log(table, group, predicted_per_s, limit_log))
     first = _at_start(table, fast)
     groups = [first] if first else []
     groups += _contiguous(table, [point for point in fast if point not in first])
@@ -183,9 +180,9 @@ def name_points(points: Sequence[TablePoint]) -> str:
     parts = []
     for size_bytes, same_size in by_size.items():
         counts = [str(p.threads) if is_flat else f"{p.threads} x {p.depth}" for p in same_size]
-        reported = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
+        minimums_log = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
         unit = " thread" if counts == ["1"] else " threads"
-        parts.append(f"{format_size(size_bytes)} at {reported}{unit if is_flat else ''}")
+        parts.append(f"{format_size(size_bytes)} at {minimums_log}{unit if is_flat else ''}")
     return "; ".join(parts) + ("" if is_flat else " (threads x depth)")
 
 
@@ -231,11 +228,11 @@ def _status(
 
 def _at_start(table: CellTable, outlier: Sequence[TablePoint]) -> list[TablePoint]:
     """Return the outliers measured first of all, up to the first normal cell."""
-    by_place = {point.place: point for point in table.points}
+    by_position = {point.place: point for point in table.points}
     outlier_keys = {point.key for point in outlier}
     started: list[TablePoint] = []
-    for place in range(min(START_PLACES_MAX, len(table.points) // 2)):
-        point = by_place.get(place)
+    for position in range(min(START_CELLS_MAX, len(table.points) // 2)):
+        point = by_position.get(position)
         if point is None or point.key not in outlier_keys:
             break
         started.append(point)
@@ -248,9 +245,10 @@ def _contiguous(table: CellTable, points: Sequence[TablePoint]) -> list[list[Tab
     In a table of one block size they are groups of neighbours in threads and depth.
     """
     if _is_of_one_size(table):
-        return _neighbours(table, points)
+        groups = connected_groups(table.points, points)
+        return [sorted(group, key=lambda p: (p.concurrency, p.threads)) for group in groups]
     sizes = sorted({point.block_size_bytes for point in table.points})
-    groups: list[list[TablePoint]] = []
+    groups = []
     for point in sorted(points, key=lambda p: (p.block_size_bytes, p.concurrency)):
         rank = sizes.index(point.block_size_bytes)
         if groups and rank - sizes.index(groups[-1][-1].block_size_bytes) <= 1:
@@ -260,17 +258,19 @@ def _contiguous(table: CellTable, points: Sequence[TablePoint]) -> list[list[Tab
     return groups
 
 
-def _neighbours(table: CellTable, points: Sequence[TablePoint]) -> list[list[TablePoint]]:
-    """Return the points in connected groups of the table."""
-    places, left = places_of(table.points), list(points)
+def connected_groups(
+    table_points: Sequence[TablePoint], points: Sequence[TablePoint]
+) -> list[list[TablePoint]]:
+    """Return points in groups that are connected in the grid of all points of a table."""
+    positions, left = grid_positions(table_points), list(points)
     groups: list[list[TablePoint]] = []
     while left:
         group = [left.pop(0)]
         for member in group:
-            near = [p for p in left if are_neighbours(places[p.key], places[member.key])]
+            near = [p for p in left if are_neighbours(positions[p.key], positions[member.key])]
             left = [point for point in left if point not in near]
             group += near
-        groups.append(sorted(group, key=lambda p: (p.concurrency, p.threads)))
+        groups.append(group)
     return groups
 
 
@@ -290,7 +290,7 @@ def _worst(points: Sequence[TablePoint], predicted_per_s: Mapping[str, float]) -
     return max(points, key=lambda p: abs(math.log(max(1e-9, ratio_to(p, predicted_per_s[p.key])))))
 
 
-def _seen_and_expected(point: TablePoint, predicted_per_s: Mapping[str, float]) -> str:
+def _observed_and_expected(point: TablePoint, predicted_per_s: Mapping[str, float]) -> str:
     seen = format_iops(point.iops.value) if point.iops else "no"
     return f"{seen} IOPS (expected {format_iops(predicted_per_s[point.key])})"
 
@@ -316,7 +316,7 @@ def _start_transient(
         ratio=ratio_to(worst, predicted_per_s[worst.key]),
         sentence=(
             f"{first} ({named_points(points)}, {table.operation}s): {reached} "
-            f"{_seen_and_expected(worst, predicted_per_s)}."
+            f"{_observed_and_expected(worst, predicted_per_s)}."
         ),
         cause=(
             "Likely a write cache was still draining the fill of the file, while requests waited."
@@ -342,7 +342,7 @@ def _collapse(
             f"{table.operation.capitalize()}s {_range(table, points)} collapse: "
             f"{format_plural(len(points), 'test')} reached {_shares(ratios)} of the rate expected "
             f"from the rest of the table; the worst ({name_points([worst])}) reached "
-            f"{_seen_and_expected(worst, predicted_per_s)}."
+            f"{_observed_and_expected(worst, predicted_per_s)}."
         ),
         cause=PASSED
         if status == "transient"
@@ -401,7 +401,7 @@ def _noise(
         ratio=ratio_to(worst, predicted_per_s[worst.key]),
         sentence=(
             f"{named_points(points)} ({table.operation}s): "
-            f"{_seen_and_expected(worst, predicted_per_s)}."
+            f"{_observed_and_expected(worst, predicted_per_s)}."
         ),
         cause=f"{cause}{_one_thread(table, points)}",
     )
@@ -438,7 +438,7 @@ def _too_fast(
         sentence=(
             f"{named_points(points)} ({table.operation}s): {least}{ratio:.1f} times the rate "
             "expected from the rest of the table; "
-            f"{_seen_and_expected(worst, predicted_per_s)}."
+            f"{_observed_and_expected(worst, predicted_per_s)}."
         ),
         cause=f"{_FIRST if is_first else ''}{_FASTER[table.operation]}",
     )
@@ -477,7 +477,7 @@ def _bound_broken(table: CellTable, bound_bytes_per_s: float | None) -> list[Gap
     """Return the cells above the bandwidth of their path, if any, as one gap."""
     if bound_bytes_per_s is None:
         return []
-    carried = {
+    bytes_per_s = {
         point.key: point.iops.value * point.block_size_bytes
         for point in table.points
         if point.iops is not None
@@ -485,11 +485,11 @@ def _bound_broken(table: CellTable, bound_bytes_per_s: float | None) -> list[Gap
     above = [
         point
         for point in table.points
-        if carried.get(point.key, 0.0) > BOUND_SHARE_MAX * bound_bytes_per_s
+        if bytes_per_s.get(point.key, 0.0) > BOUND_SHARE_MAX * bound_bytes_per_s
     ]
     if not above:
         return []
-    most_bytes_per_s = max(carried[point.key] for point in above)
+    most_bytes_per_s = max(bytes_per_s[point.key] for point in above)
     return [
         Gap(
             kind="bound_broken",

@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from seatrial.findings.summary import summarise_cell
+from seatrial.lazy import np
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.trials.audit.analysis.audit import audit_table, audit_tables
 from seatrial.trials.audit.analysis.model import CellTable, Prediction
 from seatrial.trials.audit.analysis.predict import outlier_keys_of
-from seatrial.trials.audit.analysis.tables import group_of, known_points, observed_of, tables_of
+from seatrial.trials.audit.analysis.tables import group_of, known_points, observations_of, tables_of
+from seatrial.trials.audit.queueing.fit import choose
+from seatrial.trials.audit.study import Guidance
 
 if TYPE_CHECKING:
     from seatrial.trials.audit.queueing.fit import Fit
@@ -48,13 +51,13 @@ def first_cells(points: Sequence[Point], count: int = FIRST_COUNT) -> list[str]:
         points: All cells of one table.
         count: How many to select at most.
     """
-    chosen: list[Point] = []
-    for wanted in _corners(points) if points else []:
-        if len(chosen) < count and wanted not in chosen:
-            chosen.append(wanted)
-    while len(chosen) < min(count, len(points)):
-        chosen.append(_farthest(points, chosen))
-    return [point[0] for point in chosen]
+    selected: list[Point] = []
+    for corner in _corners(points) if points else []:
+        if len(selected) < count and corner not in selected:
+            selected.append(corner)
+    while len(selected) < min(count, len(points)):
+        selected.append(_farthest(points, selected))
+    return [point[0] for point in selected]
 
 
 def next_cells(table: CellTable, all_points: Sequence[Point], count: int) -> list[str]:
@@ -69,9 +72,7 @@ def next_cells(table: CellTable, all_points: Sequence[Point], count: int) -> lis
     left = [point for point in all_points if point[0] not in measured]
     if len(known_points(table)) < MODEL_POINTS_MIN:
         return _spread(all_points, measured, left, count)
-    from seatrial.trials.audit.queueing.fit import choose  # noqa: PLC0415
-
-    return _most_doubtful(choose(observed_of(table)).fit, table, left, count)
+    return _most_uncertain(choose(observations_of(table)).fit, table, left, count)
 
 
 def _corners(points: Sequence[Point]) -> list[Point]:
@@ -84,7 +85,7 @@ def _corners(points: Sequence[Point]) -> list[Point]:
     # Not the very smallest: tools measure it first, while the target still recovers from being
     # filled.
     sub_page = below_page[min(1, len(below_page) - 1)] if below_page else page
-    wanted = [
+    corner = [
         (page, alone),
         (_nearest(sizes, max(REQUEST_BYTES, sizes[0])), most),
         (sizes[-1], most),
@@ -94,7 +95,7 @@ def _corners(points: Sequence[Point]) -> list[Point]:
         (sub_page, alone),
         (sizes[0], most),
     ]
-    return [_at(points, size_bytes, concurrency) for size_bytes, concurrency in wanted]
+    return [_at(points, size_bytes, concurrency) for size_bytes, concurrency in corner]
 
 
 def _concurrency(point: Point) -> int:
@@ -107,8 +108,8 @@ def _nearest(sizes_bytes: Sequence[int], size_bytes: int) -> int:
 
 def _at(points: Sequence[Point], size_bytes: int, concurrency: int) -> Point:
     """Return the cell nearest to a position in the table; the grid may have holes."""
-    wanted = ("", size_bytes, concurrency, 1)
-    return min(points, key=lambda point: _distance(point, wanted))
+    corner = ("", size_bytes, concurrency, 1)
+    return min(points, key=lambda point: _distance(point, corner))
 
 
 def _distance(one: Point, other: Point) -> float:
@@ -118,28 +119,26 @@ def _distance(one: Point, other: Point) -> float:
     )
 
 
-def _farthest(points: Sequence[Point], chosen: Sequence[Point]) -> Point:
-    left = [point for point in points if point not in chosen]
-    return max(left, key=lambda p: min((_distance(p, c) for c in chosen), default=0.0))
+def _farthest(points: Sequence[Point], selected: Sequence[Point]) -> Point:
+    left = [point for point in points if point not in selected]
+    return max(left, key=lambda p: min((_distance(p, c) for c in selected), default=0.0))
 
 
 def _spread(
     all_points: Sequence[Point], measured: set[str], left: Sequence[Point], count: int
 ) -> list[str]:
     """Return cells for a table that has too few figures for a model."""
-    chosen = [point for point in all_points if point[0] in measured]
+    selected = [point for point in all_points if point[0] in measured]
     keys: list[str] = []
     while len(keys) < min(count, len(left)):
-        point = _farthest(all_points, chosen)
-        chosen.append(point)
+        point = _farthest(all_points, selected)
+        selected.append(point)
         keys.append(point[0])
     return keys
 
 
-def _most_doubtful(fit: Fit, table: CellTable, left: Sequence[Point], count: int) -> list[str]:
+def _most_uncertain(fit: Fit, table: CellTable, left: Sequence[Point], count: int) -> list[str]:
     """Return the cells with the most uncertain predictions, each counted as measured."""
-    import numpy as np  # noqa: PLC0415
-
     if not left:
         return []
     jacobian = fit.sensitivity_log(
@@ -147,15 +146,15 @@ def _most_doubtful(fit: Fit, table: CellTable, left: Sequence[Point], count: int
         np.array([float(_concurrency(point)) for point in left]),
         np.array([float(point[2]) for point in left]),
     )
-    outlier = np.array([_oddness(fit, table)(point) for point in left])
+    outlier = np.array([_outlier_proximity(fit, table)(point) for point in left])
     covariance = fit.covariance_log.copy()
     noise = max(fit.scale_log, 0.01) ** 2
     keys: list[str] = []
     for _ in range(min(count, len(left))):
         variance = np.einsum("ci,ij,cj->c", jacobian, covariance, jacobian)
-        doubt = np.sqrt(variance) + outlier
-        doubt[[left[i][0] in keys for i in range(len(left))]] = -1.0
-        best = int(np.argmax(doubt))
+        uncertainty = np.sqrt(variance) + outlier
+        uncertainty[[left[i][0] in keys for i in range(len(left))]] = -1.0
+        best = int(np.argmax(uncertainty))
         keys.append(left[best][0])
         gain = covariance @ jacobian[best]
         covariance = covariance - np.outer(gain, gain) / (noise + variance[best])
@@ -163,7 +162,7 @@ def _most_doubtful(fit: Fit, table: CellTable, left: Sequence[Point], count: int
     return keys
 
 
-def _oddness(fit: Fit, table: CellTable) -> Callable[[Point], float]:
+def _outlier_proximity(fit: Fit, table: CellTable) -> Callable[[Point], float]:
     """Return a function for a cell's deviation by its neighbours, halved per doubled distance."""
     outlier = [
         ((point.key, point.block_size_bytes, point.threads, point.depth), abs(residual))
@@ -171,29 +170,15 @@ def _oddness(fit: Fit, table: CellTable) -> Callable[[Point], float]:
         if abs(residual) > OUTLIER_NEIGHBOUR_LOG
     ]
 
-    def oddness(point: Point) -> float:
+    def proximity(point: Point) -> float:
         return max((residual * 0.5 ** _distance(point, p) for p, residual in outlier), default=0.0)
 
-    return oddness
+    return proximity
 
 
 GUIDED_FIRST_COUNT: Final = 8
 STEP_COUNT: Final = 2
 """Few at a time: each new figure changes where the model is most uncertain."""
-
-
-class Guidance(NamedTuple):
-    """The cells to measure next, and the precision of the others.
-
-    Attributes:
-        keys: Cells to measure next; empty when the others have the requested precision.
-        predicted_count: Cells that were not measured and are predicted to that precision.
-        within_share: Half of the widest interval of these over its figure; None without any.
-    """
-
-    keys: list[str]
-    predicted_count: int
-    within_share: float | None
 
 
 def guide(
@@ -213,58 +198,60 @@ def guide(
     """
     tables = _tables(run, samples)
     keys: list[str] = []
-    known: list[float] = []
+    precise: list[float] = []
     for group in _grouped(cells):
         table = tables.get(group_of(group[0]))
-        reported = _of_table(group, table, requested_share)
-        keys += reported.keys
-        known += reported.known
-    return Guidance(keys, len(known), max(known, default=None))
+        guidance = _table_guidance(group, table, requested_share)
+        keys += guidance.keys
+        precise += guidance.precise
+    return Guidance(keys, len(precise), max(precise, default=None))
 
 
-class _OfTable(NamedTuple):
+class _TableGuidance(NamedTuple):
     keys: list[str]
-    known: list[float]
+    precise: list[float]
 
 
-def _of_table(cells: Sequence[Cell], table: CellTable | None, requested_share: float) -> _OfTable:
+def _table_guidance(
+    cells: Sequence[Cell], table: CellTable | None, requested_share: float
+) -> _TableGuidance:
     """Return the cells to measure next of one table, and the precision of the others."""
     points: list[Point] = [(c.key, c.block_size_bytes, c.threads, c.depth) for c in cells]
     measured = {p.key for p in table.points if p.measured} if table else set()
     first = [key for key in first_cells(points, GUIDED_FIRST_COUNT) if key not in measured]
     if table is None or first:
-        return _OfTable(first, [])
+        return _TableGuidance(first, [])
     left = [cell.key for cell in cells if cell.key not in measured]
     if not left:
-        return _OfTable([], [])
+        return _TableGuidance([], [])
     audit = audit_table(table)
     if not audit.holds:
         # It may take many cells until a model fits, if any.
-        return _OfTable(next_cells(table, points, max(STEP_COUNT, len(left) // 4)), [])
-    alongside = _nearby(points, outlier_keys_of(audit)) & set(left)
+        return _TableGuidance(next_cells(table, points, max(STEP_COUNT, len(left) // 4)), [])
+    next_to_gaps = _nearby(points, outlier_keys_of(audit)) & set(left)
     widths = {
-        key: _half_width_share(audit.predictions[key]) for key in left if key not in alongside
+        key: _half_width_share(audit.predictions[key]) for key in left if key not in next_to_gaps
     }
-    known = [width for width in widths.values() if width <= requested_share]
-    if alongside:
-        return _OfTable([key for key in left if key in alongside], known)
-    unknown_count = len(left) - len(known)
+    precise = [width for width in widths.values() if width <= requested_share]
+    if next_to_gaps:
+        return _TableGuidance([key for key in left if key in next_to_gaps], precise)
+    unknown_count = len(left) - len(precise)
     keys = next_cells(table, points, min(STEP_COUNT, unknown_count)) if unknown_count else []
-    return _OfTable(keys, known)
+    return _TableGuidance(keys, precise)
 
 
 def _nearby(points: Sequence[Point], outlier: Set[str]) -> set[str]:
     """Return the cells next to a gap, in size or in concurrency: no model predicts its edge."""
     sizes = sorted({size_bytes for _, size_bytes, _, _ in points})
     counts = sorted({threads * depth for _, _, threads, depth in points})
-    places = {
+    positions = {
         key: (sizes.index(size_bytes), counts.index(threads * depth))
         for key, size_bytes, threads, depth in points
     }
-    gaps = [places[key] for key in outlier if key in places]
+    gaps = [positions[key] for key in outlier if key in positions]
     return {
         key
-        for key, (row, column) in places.items()
+        for key, (row, column) in positions.items()
         if any(abs(row - r) + abs(column - c) == 1 for r, c in gaps)
     }
 

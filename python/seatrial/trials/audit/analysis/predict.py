@@ -6,9 +6,12 @@ import math
 from typing import TYPE_CHECKING, Final, cast
 
 from seatrial.errors import UsageError
+from seatrial.lazy import np
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.model import CellTable, Form, Prediction, TableAudit
-from seatrial.trials.audit.analysis.tables import known_points, observed_of
+from seatrial.trials.audit.analysis.tables import known_points, observations_of
+from seatrial.trials.audit.queueing.fit import fit
+from seatrial.trials.audit.queueing.forms import Variant
 from seatrial.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -44,15 +47,10 @@ def fit_of(audit: TableAudit) -> Fit:
     Args:
         audit: Of a table whose model fits.
     """
-    import numpy as np  # noqa: PLC0415
-
-    from seatrial.trials.audit.queueing.fit import fit  # noqa: PLC0415
-    from seatrial.trials.audit.queueing.forms import Variant  # noqa: PLC0415
-
     names = tuple(parameter.name for parameter in audit.parameters)
     variant = Variant(cast("FormName", audit.form), names)  # the model fits, so it is not "none"
     rests_on = [point.key in audit.rests_on for point in known_points(audit.table)]
-    return fit(variant, observed_of(audit.table).taken(np.array(rests_on)))
+    return fit(variant, observations_of(audit.table).subset(np.array(rests_on)))
 
 
 def predict(
@@ -70,7 +68,7 @@ def predict(
         block_size_bytes: Size of one request.
         concurrency: Requests in flight: threads times depth.
         threads: Number of threads; None if not given.
-        fitted: `fit_of` the audit, for those who predict many cells of one table.
+        fitted: `fit_of` the audit, if many cells are predicted.
 
     Raises:
         UsageError: if no model fits, or if the model is known to fail this far from the
@@ -102,7 +100,6 @@ def predictions(
     the usual deviation: G. K. Smyth, "Linear models and empirical Bayes methods", Statistical
     Applications in Genetics and Molecular Biology 3 (2004), section 4.
     """
-    import numpy as np  # noqa: PLC0415
     from scipy.special import stdtrit  # noqa: PLC0415
 
     size_bytes = np.array([cell[0] for cell in cells])
@@ -198,8 +195,6 @@ def rounds_deviation_log(points: Sequence[TablePoint]) -> float:
     In logarithms, pooled over the cells with several rounds, for a cell with their mean number of
     rounds; 0 if no cell was repeated.
     """
-    import numpy as np  # noqa: PLC0415
-
     logs = [
         np.log(point.rounds_per_s)
         for point in points
@@ -214,8 +209,6 @@ def rounds_deviation_log(points: Sequence[TablePoint]) -> float:
 
 def residuals_log(fitted: Fit, points: Sequence[TablePoint]) -> Array:
     """Return the logarithm of observed over predicted of cells, used in the fit or not."""
-    import numpy as np  # noqa: PLC0415
-
     predicted = fitted.predicted_per_s(
         np.array([float(point.block_size_bytes) for point in points]),
         np.array([float(point.concurrency) for point in points]),
@@ -232,8 +225,6 @@ def _scatter_log(fitted: Fit, residual: Array, rounds_log: float) -> tuple[float
     If a table with enough spare cells scatters more than usual, its own scatter is used. Otherwise
     at least the scatter of its rounds is expected, even if the measured cells agree by chance.
     """
-    import numpy as np  # noqa: PLC0415
-
     spare = max(0, len(residual) - len(fitted.variant.names))
     own = float(np.sum(residual**2)) if spare else 0.0
     usual = USUAL_DEVIATION_LOG[fitted.variant.form] ** 2 + rounds_log**2

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seatrial.errors import SeatrialError
+from seatrial.lazy import np
 from seatrial.results.model import BlankCell, Origin, Run, Sample, origin_of
 from seatrial.stats.estimates import counted, phases_of
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.trials.audit.analysis.model import CellTable, TablePoint
+from seatrial.trials.audit.queueing.forms import Observations
 from seatrial.trials.audit.study import adaptive_cells
 
 if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
-    from seatrial.trials.audit.queueing.forms import Observed
+    from seatrial.trials.audit.queueing.forms import Observations
 
 
 def left_out_cells(run: Run, cells: Sequence[CellSummary]) -> list[Cell]:
@@ -52,7 +54,7 @@ AUDITED_POINTS_MIN = 7
 LEVELS_MIN = 3
 OPERATIONS = ("read", "write")
 KINDS = ("matrix", "io")
-NO_PLACE = 1_000_000  # no plan has so many cells
+UNMEASURED_POSITION = 1_000_000  # no plan has so many cells
 
 Group = tuple[str, str, str, tuple[tuple[str, object], ...]]
 
@@ -70,7 +72,7 @@ def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
     """
     origin = origin_of(run)
     chosen = [cell for cell in cells if _belongs(cell, imported=origin is not None)]
-    places = _places(cells)
+    positions = _measurement_order(cells)
     groups: dict[Group, list[CellSummary]] = {}
     for summary in chosen:
         groups.setdefault(group_of(summary.cell), []).append(summary)
@@ -79,12 +81,12 @@ def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
     for group, members in groups.items():
         target, workload, operation, _ = group
         points = [
-            _point(summary, places[summary.cell.key], is_timed=_is_timed(origin))
+            _point(summary, positions[summary.cell.key], is_timed=_is_timed(origin))
             for summary in members
         ]
         blanks = origin.blank_cells if origin else []
-        named = [b for b in blanks if (b.workload, b.operation) == (workload, operation)]
-        points += _blank_points(named, members, first_place=len(places))
+        listed = [b for b in blanks if (b.workload, b.operation) == (workload, operation)]
+        points += _blank_points(listed, members, first_position=len(positions))
         points += [_planned_point(cell) for cell in left_out if group_of(cell) == group]
         tables.append(
             CellTable(
@@ -129,14 +131,10 @@ def identity_of(table: CellTable, point: TablePoint) -> dict[str, FactorValue]:
     return fixed | table.factors
 
 
-def observed_of(table: CellTable) -> Observed:
+def observations_of(table: CellTable) -> Observations:
     """Return the points that have a figure as arrays, in the table's order."""
-    import numpy as np  # noqa: PLC0415
-
-    from seatrial.trials.audit.queueing.forms import Observed  # noqa: PLC0415
-
     points = known_points(table)
-    return Observed(
+    return Observations(
         size_bytes=np.array([float(point.block_size_bytes) for point in points]),
         concurrency=np.array([float(point.concurrency) for point in points]),
         threads=np.array([float(point.threads) for point in points]),
@@ -163,14 +161,14 @@ def group_of(cell: Cell) -> Group:
     return cell.target, cell.workload, cell.operation, others
 
 
-def _places(cells: Sequence[CellSummary]) -> dict[str, int]:
+def _measurement_order(cells: Sequence[CellSummary]) -> dict[str, int]:
     """Return the position of each cell's first measurement; fills have none."""
     measured = [summary for summary in cells if summary.cell.kind != "fill"]
     first = {
         summary.cell.key: min((sample.round, sample.position) for sample in summary.samples)
         for summary in measured
     }
-    return {key: place for place, key in enumerate(sorted(first, key=lambda key: first[key]))}
+    return {key: position for position, key in enumerate(sorted(first, key=lambda key: first[key]))}
 
 
 def _is_timed(origin: Origin | None) -> bool:
@@ -178,7 +176,7 @@ def _is_timed(origin: Origin | None) -> bool:
     return origin is None or origin.format not in ("bm-flash", "csv")
 
 
-def _point(summary: CellSummary, place: int, *, is_timed: bool) -> TablePoint:
+def _point(summary: CellSummary, position: int, *, is_timed: bool) -> TablePoint:
     samples = counted(summary.samples)
     return TablePoint(
         key=summary.cell.key,
@@ -187,7 +185,7 @@ def _point(summary: CellSummary, place: int, *, is_timed: bool) -> TablePoint:
         depth=summary.cell.depth,
         iops=summary.iops if summary.completed else None,
         rounds_per_s=_rounds_per_s(samples) if summary.completed else [],
-        place=place,
+        place=position,
         duration_s=statistics.fmean(s.duration_s for s in samples) if is_timed else None,
     )
 
@@ -206,14 +204,14 @@ def _planned_point(cell: Cell) -> TablePoint:
         depth=cell.depth,
         iops=None,
         rounds_per_s=[],
-        place=NO_PLACE,
+        place=UNMEASURED_POSITION,
         duration_s=None,
         measured=False,
     )
 
 
 def _blank_points(
-    blanks: Sequence[BlankCell], members: Sequence[CellSummary], *, first_place: int
+    blanks: Sequence[BlankCell], members: Sequence[CellSummary], *, first_position: int
 ) -> list[TablePoint]:
     """Return points for cells that an imported table names without a figure."""
     have = {(s.cell.block_size_bytes, s.cell.threads, s.cell.depth) for s in members}
@@ -226,7 +224,7 @@ def _blank_points(
             depth=blank.depth,
             iops=None,
             rounds_per_s=[],
-            place=first_place + number,
+            place=first_position + number,
             duration_s=None,
         )
         for number, blank in enumerate(missing)
@@ -235,11 +233,11 @@ def _blank_points(
 
 def _key_like(neighbour: Cell, blank: BlankCell) -> str:
     """Return the key of a blank cell, derived from that of another cell of its table."""
-    theirs = f"{neighbour.block_size_bytes}B/{neighbour.threads}t/{neighbour.depth}d"
-    own = f"{blank.block_size_bytes}B/{blank.threads}t/{blank.depth}d"
-    if theirs in neighbour.key:
-        return neighbour.key.replace(theirs, own, 1)
-    return f"{blank.workload}/{blank.operation}/{own}"
+    old_part = f"{neighbour.block_size_bytes}B/{neighbour.threads}t/{neighbour.depth}d"
+    new_part = f"{blank.block_size_bytes}B/{blank.threads}t/{blank.depth}d"
+    if old_part in neighbour.key:
+        return neighbour.key.replace(old_part, new_part, 1)
+    return f"{blank.workload}/{blank.operation}/{new_part}"
 
 
 def _order(point: TablePoint) -> tuple[int, int, int]:

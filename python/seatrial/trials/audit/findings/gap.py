@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
@@ -12,7 +12,14 @@ from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.gaps import gap_limit_log
-from seatrial.trials.audit.analysis.model import Gap, GapKind, TableAudit, TablePoint, audits_of
+from seatrial.trials.audit.analysis.model import (
+    Gap,
+    GapKind,
+    GapStatus,
+    TableAudit,
+    TablePoint,
+    audits_of,
+)
 from seatrial.trials.audit.analysis.tables import identity_of
 
 NOTES: Final[tuple[GapKind, ...]] = ("start_transient", "noise")
@@ -69,15 +76,8 @@ def _is_reported(audit: TableAudit, each: Gap) -> bool:
 class GapFigures(Figures, frozen=True, kw_only=True, tag="gap"):
     """Figures of ``gap``."""
 
-    class_: (
-        Literal["bound_broken"]
-        | Literal["start_transient"]
-        | Literal["collapse"]
-        | Literal["too_fast"]
-        | Literal["absent"]
-        | Literal["noise"]
-    ) = msgspec.field(name="class")
-    status: Literal["seen_once"] | Literal["persistent"] | Literal["transient"]
+    class_: GapKind = msgspec.field(name="class")
+    status: GapStatus
     cells_count: int
     observed_over_predicted_ratio: float
     gap_limit_log: float | None

@@ -53,9 +53,9 @@ def host_limited(context: Context) -> list[Finding]:
     found: list[Finding] = []
     while limited:
         first = limited[0]
-        alike = [audit for audit in limited if _agree(first, audit)]
-        limited = [audit for audit in limited if audit not in alike]
-        found.append(_finding(context, alike))
+        same_limit = [audit for audit in limited if _agree(first, audit)]
+        limited = [audit for audit in limited if audit not in same_limit]
+        found.append(_finding(context, same_limit))
     return found
 
 
@@ -69,8 +69,8 @@ def _cells_at_limit(audit: TableAudit) -> list[TablePoint]:
     rates = {point.key: point.iops.value for point in points if point.iops}
     if max(rates.values(), default=0.0) > BEYOND_LIMIT_RATIO * limit_per_s:
         return []
-    there = [point for point in points if rates[point.key] >= AT_LIMIT_SHARE * limit_per_s]
-    return there if len({point.block_size_bytes for point in there}) >= SIZES_MIN else []
+    at_limit = [point for point in points if rates[point.key] >= AT_LIMIT_SHARE * limit_per_s]
+    return at_limit if len({point.block_size_bytes for point in at_limit}) >= SIZES_MIN else []
 
 
 def _agree(one: TableAudit, other: TableAudit) -> bool:
@@ -124,18 +124,20 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
         )
 
 
-def _finding(context: Context, alike: list[TableAudit]) -> Finding:
-    first = alike[0]
+def _finding(context: Context, same_limit: list[TableAudit]) -> Finding:
+    first = same_limit[0]
     cost = parameter_of(first, PARAMETER)
-    points = {audit.table.target: _cells_at_limit(audit) for audit in alike}
+    points = {audit.table.target: _cells_at_limit(audit) for audit in same_limit}
     largest = max(point.block_size_bytes for reported in points.values() for point in reported)
     target = one_of_several(context, first) if len(points) == 1 else ""
-    targets = list(dict.fromkeys(audit.table.target for audit in alike))
+    targets = list(dict.fromkeys(audit.table.target for audit in same_limit))
     cells_count = sum(map(len, points.values()))
     return Finding(
         severity="note",
         cells=[
-            identity_of(audit.table, point) for audit in alike for point in _cells_at_limit(audit)
+            identity_of(audit.table, point)
+            for audit in same_limit
+            for point in _cells_at_limit(audit)
         ],
         figures=HostLimitedFigures(
             host_service_us=cost.value if cost else None,
@@ -144,7 +146,7 @@ def _finding(context: Context, alike: list[TableAudit]) -> Finding:
             iops_limit=US_PER_S / cost.value if cost else None,
             tables=[
                 f"{audit.table.target}/{audit.table.workload}/{audit.table.operation}"
-                for audit in alike
+                for audit in same_limit
             ],
             at_limit_share=AT_LIMIT_SHARE,
             first_table_operation=first.table.operation,

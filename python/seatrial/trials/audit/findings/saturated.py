@@ -47,9 +47,9 @@ def saturated(context: Context) -> list[Finding]:
                 # Several combinations of threads and depth have the same count: use the best rate.
                 most = max(point.iops.value, series.get(point.block_size_bytes, 0.0))
                 series[point.block_size_bytes] = most
-        reached = saturation({count: dict(series) for count, series in by_count.items()})
-        if reached is not None:
-            found.append(_finding(context, audit, reached))
+        saturation_point = saturation({count: dict(series) for count, series in by_count.items()})
+        if saturation_point is not None:
+            found.append(_finding(context, audit, saturation_point))
     return found
 
 
@@ -92,7 +92,7 @@ class SaturatedFigures(Figures, frozen=True, kw_only=True, tag="saturated"):
         )
 
 
-def _finding(context: Context, audit: TableAudit, reached: Saturation) -> Finding:
+def _finding(context: Context, audit: TableAudit, saturation_point: Saturation) -> Finding:
     table = audit.table
     admitted = parameter_of(audit, ADMITTED)
     operation = table.operation
@@ -102,19 +102,21 @@ def _finding(context: Context, audit: TableAudit, reached: Saturation) -> Findin
         cells=[
             identity_of(table, point)
             for point in sound_points(audit)
-            if point.concurrency > reached.count
+            if point.concurrency > saturation_point.count
         ],
         figures=SaturatedFigures(
-            saturated_from_count=reached.count,
-            gain_before_ratio=reached.gain_before.value if reached.gain_before else None,
-            gain_beyond_ratio=reached.gain_beyond.value,
-            gain_beyond_ratio_high=reached.gain_beyond.high,
+            saturated_from_count=saturation_point.count,
+            gain_before_ratio=saturation_point.gain_before.value
+            if saturation_point.gain_before
+            else None,
+            gain_beyond_ratio=saturation_point.gain_beyond.value,
+            gain_beyond_ratio_high=saturation_point.gain_beyond.high,
             gain_ratio_allowed=NO_GAIN_RATIO,
             admitted_count=admitted.value if admitted else None,
             operation=operation,
             target=target,
-            reached_most=reached.most,
-            reached_gain_beyond=reached.gain_beyond,
+            reached_most=saturation_point.most,
+            reached_gain_beyond=saturation_point.gain_beyond,
             admitted=admitted,
         ),
     )

@@ -17,7 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from seatrial.trials.audit.queueing.forms import PAGE_BYTES, PARAMETERS, VARIANTS, Observed, Variant
+from seatrial.lazy import np
+from seatrial.trials.audit.queueing.forms import (
+    PAGE_BYTES,
+    PARAMETERS,
+    VARIANTS,
+    Observations,
+    Variant,
+)
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -58,7 +65,7 @@ class Fit:
     """
 
     variant: Variant
-    observed: Observed
+    observed: Observations
     values: dict[str, float]
     loss: Loss
     scale_log: float
@@ -69,8 +76,6 @@ class Fit:
         self, size_bytes: Array, concurrency: Array, threads: Array | None = None
     ) -> Array:
         """Return requests per second for cells, measured or not; by default with depth 1."""
-        import numpy as np  # noqa: PLC0415
-
         exact = {name: np.float64(value) for name, value in self.values.items()}
         return self.variant.rate_per_s(
             exact,  # type: ignore[arg-type]
@@ -87,8 +92,6 @@ class Fit:
         self, size_bytes: Array, concurrency: Array, threads: Array
     ) -> Array:
         """Return the standard deviation of a log prediction due to that of the parameters."""
-        import numpy as np  # noqa: PLC0415
-
         jacobian = self.sensitivity_log(size_bytes, concurrency, threads)
         variance: Array = np.einsum("ci,ij,cj->c", jacobian, self.covariance_log, jacobian)
         return np.sqrt(variance)
@@ -111,12 +114,10 @@ class Fit:
         return float(stdtrit(spare, (1 + CONFIDENCE) / 2))
 
     def _theta(self) -> Array:
-        import numpy as np  # noqa: PLC0415
-
         return np.log([self.values[name] for name in self.variant.names])
 
 
-def fit(variant: Variant, observed: Observed) -> Fit:
+def fit(variant: Variant, observed: Observations) -> Fit:
     """Return the best fit of a variant to a table.
 
     Residuals have a soft-L1 loss. If the scatter remains wide, the table may have gaps: then
@@ -135,7 +136,7 @@ def fit(variant: Variant, observed: Observed) -> Fit:
     return gappy if gappy.scale_log < GAPPY_GAIN * clean.scale_log else clean
 
 
-def refit(fitted: Fit, observed: Observed) -> Fit:
+def refit(fitted: Fit, observed: Observations) -> Fit:
     """Return the fit of the same variant to other cells of the same table, starting from it."""
     theta = _solve(
         fitted.variant,
@@ -146,15 +147,14 @@ def refit(fitted: Fit, observed: Observed) -> Fit:
         scale_log=max(fitted.scale_log, SCALE_LEAST_LOG),
         tolerance_share=_COARSE_SHARE,
     )[0]
-    return _reported(fitted.variant, observed, fitted.loss, theta)
+    return _fit_at(fitted.variant, observed, fitted.loss, theta)
 
 
-def _fit_from_seeds(variant: Variant, observed: Observed, loss: Loss) -> Fit:
+def _fit_from_seeds(variant: Variant, observed: Observations, loss: Loss) -> Fit:
     """Try every seed with a wide scale, then narrow the scale to the best one's residuals."""
-    import numpy as np  # noqa: PLC0415
-
     seeds = [
-        np.log([seed[name] for name in variant.names]) for seed in _different(variant, observed)
+        np.log([seed[name] for name in variant.names])
+        for seed in _distinct_seeds(variant, observed)
     ]
     tried = [
         _solve(
@@ -170,25 +170,25 @@ def _fit_from_seeds(variant: Variant, observed: Observed, loss: Loss) -> Fit:
     ]
     theta = min(tried, key=lambda solved: solved[1])[0]
     for _ in range(2):
-        scale_log = max(_reported(variant, observed, loss, theta).scale_log, SCALE_LEAST_LOG)
+        scale_log = max(_fit_at(variant, observed, loss, theta).scale_log, SCALE_LEAST_LOG)
         theta, _cost = _solve(
             variant, observed, loss, start=theta, pulled_to=seeds[0], scale_log=scale_log
         )
-    return _reported(variant, observed, loss, theta)
+    return _fit_at(variant, observed, loss, theta)
 
 
-def _different(variant: Variant, observed: Observed) -> list[dict[str, float]]:
+def _distinct_seeds(variant: Variant, observed: Observations) -> list[dict[str, float]]:
     """Return the seeds that differ in the parameters of the variant."""
-    different: list[dict[str, float]] = []
+    distinct: list[dict[str, float]] = []
     for seed in variant.seeds(observed):
-        if seed not in different:
-            different.append(seed)
-    return different
+        if seed not in distinct:
+            distinct.append(seed)
+    return distinct
 
 
 def _solve(
     variant: Variant,
-    observed: Observed,
+    observed: Observations,
     loss: Loss,
     *,
     start: Array,
@@ -197,12 +197,11 @@ def _solve(
     tolerance_share: float = _FINE_SHARE,
 ) -> tuple[Array, float]:
     """Return the log parameters with the least cost, and that cost."""
-    import numpy as np  # noqa: PLC0415
     from scipy.optimize import least_squares  # noqa: PLC0415
 
     lowest = np.log([PARAMETERS[name].lowest for name in variant.names])
     highest = np.log([PARAMETERS[name].highest for name in variant.names])
-    wanted = np.log(observed.rate_per_s)
+    observed_log = np.log(observed.rate_per_s)
     cells = (observed.size_bytes, observed.concurrency, observed.threads)
     identity = PULL_LOG * np.eye(len(variant.names))
 
@@ -213,7 +212,7 @@ def _solve(
         rates, jacobian = _rates_log(variant, theta, cells)
         jacobians.clear()
         jacobians[theta.tobytes()] = np.vstack([jacobian, identity])
-        return np.concatenate([rates - wanted, PULL_LOG * (theta - pulled_to)])
+        return np.concatenate([rates - observed_log, PULL_LOG * (theta - pulled_to)])
 
     def jacobian(theta: Array) -> Array:
         if theta.tobytes() not in jacobians:
@@ -245,8 +244,6 @@ def _rates_log(
         theta: The parameters' logarithms.
         cells: Block sizes, requests in flight, threads.
     """
-    import numpy as np  # noqa: PLC0415
-
     thetas = np.vstack([theta, theta + _STEP_LOG * np.eye(len(theta))])
     columns = {
         name: np.exp(thetas[:, index, np.newaxis]) for index, name in enumerate(variant.names)
@@ -255,9 +252,7 @@ def _rates_log(
     return rates[0], ((rates[1:] - rates[0]) / _STEP_LOG).T
 
 
-def _reported(variant: Variant, observed: Observed, loss: Loss, theta: Array) -> Fit:
-    import numpy as np  # noqa: PLC0415
-
+def _fit_at(variant: Variant, observed: Observations, loss: Loss, theta: Array) -> Fit:
     cells = (observed.size_bytes, observed.concurrency, observed.threads)
     rates, jacobian = _rates_log(variant, theta, cells)
     residual = np.log(observed.rate_per_s) - rates
@@ -281,8 +276,6 @@ def _covariance_log(residual: Array, jacobian: Array, loss: Loss, scale_log: flo
     Source: P. J. Huber, "Robust Statistics", Wiley 1981, section 7.6: the mean square of the
     influence over the square of its mean slope, times the inverse of the normal matrix.
     """
-    import numpy as np  # noqa: PLC0415
-
     scale = max(scale_log, SCALE_LEAST_LOG)
     influence, slope = _influence(residual / scale, loss)
     cells, parameters = jacobian.shape
@@ -305,8 +298,6 @@ def _influence(ratio: Array, loss: Loss) -> tuple[Array, Array]:
 
 def errors_share(residual_log: Sequence[float] | Array) -> Array:
     """Return relative errors of the predictions, |predicted / observed - 1|."""
-    import numpy as np  # noqa: PLC0415
-
     errors: Array = np.abs(np.expm1(-np.asarray(residual_log)))
     return errors
 
@@ -321,7 +312,7 @@ THREADS_PAIRS_MIN: Final = 2
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModelChoice:
     """The chosen fit and its prediction error.
 
     Attributes:
@@ -335,12 +326,10 @@ class Choice:
     @property
     def held_out_share_median(self) -> float:
         """Median relative error of cells excluded from the fit."""
-        import numpy as np  # noqa: PLC0415
-
         return float(np.median(errors_share(self.held_out_log)))
 
 
-def choose(observed: Observed) -> Choice:
+def choose(observed: Observations) -> ModelChoice:
     """Return the equation that fits a table best.
 
     Args:
@@ -352,17 +341,17 @@ def choose(observed: Observed) -> Choice:
     if len(observed) < 2:
         raise ValueError("a model needs at least two cells")
     fits = [fit(variant, observed) for variant in usable_variants(observed)]
-    return _of_small_table(fits) if len(observed) < HELD_OUT_CELLS_MIN else _of_table(fits)
+    return _of_small_table(fits) if len(observed) < HELD_OUT_CELLS_MIN else _table_guidance(fits)
 
 
-def judged(fitted: Fit) -> Choice:
+def cross_validated(fitted: Fit) -> ModelChoice:
     """Return a fit with its errors on cells excluded from it."""
     count = len(fitted.observed)
     folds = FOLDS if count >= HELD_OUT_CELLS_MIN else count
-    return Choice(fitted, _held_out_log(fitted, folds=folds))
+    return ModelChoice(fitted, _held_out_log(fitted, folds=folds))
 
 
-def usable_variants(observed: Observed) -> list[Variant]:
+def usable_variants(observed: Observations) -> list[Variant]:
     """Return the variants that the cells can distinguish, the fewest parameters first."""
     below_page = bool((observed.size_bytes < PAGE_BYTES).any())
     spread_ratio = observed.concurrency.max() / observed.concurrency.min()
@@ -383,27 +372,25 @@ def _is_without_bytes(variant: Variant) -> bool:
     return not {"link_mib_per_s", "full_stripe_mib_per_s"} & set(variant.names)
 
 
-def threads_matter(observed: Observed) -> bool:
+def threads_matter(observed: Observations) -> bool:
     """Return whether equal numbers in flight do more with more threads.
 
     At least two pairs of cells must show it, and more than show the opposite; threads with depth 1
     are no counterexample.
     """
-    import numpy as np  # noqa: PLC0415
-
-    alike = (observed.size_bytes[:, np.newaxis] == observed.size_bytes) & (
+    same_load = (observed.size_bytes[:, np.newaxis] == observed.size_bytes) & (
         observed.concurrency[:, np.newaxis] == observed.concurrency
     )
-    pairs = alike & (observed.threads[:, np.newaxis] > observed.threads)
+    pairs = same_load & (observed.threads[:, np.newaxis] > observed.threads)
     rate_log = np.log(observed.rate_per_s)
     gain_log = (rate_log[:, np.newaxis] - rate_log)[pairs]
-    for_it = int((gain_log >= THREADS_GAIN_LOG_MIN).sum())
+    gaining = int((gain_log >= THREADS_GAIN_LOG_MIN).sum())
     is_deep = (observed.concurrency > observed.threads)[np.nonzero(pairs)[0]]
-    against = int((is_deep & (gain_log <= -THREADS_GAIN_LOG_MIN)).sum())
-    return for_it >= THREADS_PAIRS_MIN and for_it > against
+    losing = int((is_deep & (gain_log <= -THREADS_GAIN_LOG_MIN)).sum())
+    return gaining >= THREADS_PAIRS_MIN and gaining > losing
 
 
-def _of_small_table(fits: Sequence[Fit]) -> Choice:
+def _of_small_table(fits: Sequence[Fit]) -> ModelChoice:
     """Choose the form by holding out one cell at a time, with all parameters that the cells allow.
 
     With hardly more cells than parameters, a cell that alone determines a parameter is never
@@ -412,12 +399,12 @@ def _of_small_table(fits: Sequence[Fit]) -> Choice:
     """
     held_out = [_held_out_log(fitted, folds=len(fitted.observed)) for fitted in fits]
     best = min(range(len(fits)), key=lambda index: _capped(held_out[index]).mean())
-    of_form = [i for i in range(len(fits)) if fits[i].variant.form == fits[best].variant.form]
-    chosen = max(of_form, key=lambda i: (len(fits[i].variant.names), -fits[i].scale_log))
-    return Choice(fits[chosen], held_out[chosen])
+    same_form = [i for i in range(len(fits)) if fits[i].variant.form == fits[best].variant.form]
+    chosen = max(same_form, key=lambda i: (len(fits[i].variant.names), -fits[i].scale_log))
+    return ModelChoice(fits[chosen], held_out[chosen])
 
 
-def _of_table(fits: Sequence[Fit]) -> Choice:
+def _table_guidance(fits: Sequence[Fit]) -> ModelChoice:
     """Use five-fold cross-validation; skip variants that are worse already on cells of the fit."""
     errors: dict[int, Array] = {}
     held_out: dict[int, Array] = {}
@@ -433,29 +420,25 @@ def _of_table(fits: Sequence[Fit]) -> Choice:
         if "submit_us" in fits[best].variant.names and "submit_us" not in fits[index].variant.names:
             continue  # cells with as many in flight differ: no simpler form can distinguish them
         if _as_good(errors[index], errors[best]):
-            return Choice(fits[index], held_out[index])
-    return Choice(fits[best], held_out[best])
+            return ModelChoice(fits[index], held_out[index])
+    return ModelChoice(fits[best], held_out[best])
 
 
 def _held_out_log(fitted: Fit, *, folds: int) -> Array:
-    import numpy as np  # noqa: PLC0415
-
     observed = fitted.observed
     fold = np.random.default_rng(SEED).permutation(len(observed)) % folds
     held_out = np.zeros(len(observed))
     for number in range(folds):
-        unseen = fold == number
-        seen_fit = refit(fitted, observed.taken(~unseen))
-        cells = observed.taken(unseen)
-        predicted = seen_fit.predicted_per_s(cells.size_bytes, cells.concurrency, cells.threads)
-        held_out[unseen] = np.log(cells.rate_per_s / predicted)
+        held_out_cells = fold == number
+        fold_fit = refit(fitted, observed.subset(~held_out_cells))
+        cells = observed.subset(held_out_cells)
+        predicted = fold_fit.predicted_per_s(cells.size_bytes, cells.concurrency, cells.threads)
+        held_out[held_out_cells] = np.log(cells.rate_per_s / predicted)
     return held_out
 
 
 def _capped(residual_log: Array) -> Array:
     """Return absolute errors, capped at the limit of a gap: gaps must not choose the model."""
-    import numpy as np  # noqa: PLC0415
-
     return np.minimum(np.abs(residual_log), ERROR_LOG_MAX)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from seatrial.lazy import np
 from seatrial.units import KIB, MIB
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def throughput_per_s(delay_s: Array, demands_s: Sequence[Array], population: Arr
     Raises:
         ValueError: when a population is negative or a network takes no time at all.
     """
-    import numpy as np  # noqa: PLC0415
-
     delay, population, *demands = np.broadcast_arrays(delay_s, population, *demands_s)
     if population.size == 0:
         return np.zeros(population.shape)
@@ -64,8 +63,6 @@ def _by_whole_population(delay: Array, demands: Sequence[Array], population_max:
 
     It ends where another customer adds nothing anywhere.
     """
-    import numpy as np  # noqa: PLC0415
-
     stations = np.stack([*demands]) if demands else np.zeros((0, *delay.shape))
     throughput = np.zeros((population_max + 1, *delay.shape))
     times = np.zeros(stations.shape)  # how many wait at each, then how long; reused, for speed
@@ -99,7 +96,7 @@ US: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Observed:
+class Observations:
     """The cells of a table with a figure, as arrays of equal length.
 
     Attributes:
@@ -119,9 +116,9 @@ class Observed:
         """Whether all cells have one block size."""
         return len({float(size) for size in self.size_bytes}) == 1
 
-    def taken(self, where: NDArray[Any]) -> Observed:
+    def subset(self, where: NDArray[Any]) -> Observations:
         """Return some of the cells, by a mask or by indices."""
-        return Observed(
+        return Observations(
             self.size_bytes[where],
             self.concurrency[where],
             self.threads[where],
@@ -176,7 +173,7 @@ class Variant:
             threads = concurrency
         return _EQUATIONS[self.form](values, size_bytes, concurrency, threads)
 
-    def seeds(self, observed: Observed) -> list[dict[str, float]]:
+    def seeds(self, observed: Observations) -> list[dict[str, float]]:
         """Return start parameters of a fit, the likeliest first, estimated from the corners."""
         return [{name: seed[name] for name in self.names} for seed in _SEEDS[self.form](observed)]
 
@@ -186,8 +183,6 @@ def _read(values: Values, size_bytes: Array, concurrency: Array, threads: Array)
 
     Threads with several requests in flight are a station, too, with a server each.
     """
-    import numpy as np  # noqa: PLC0415
-
     delay_us = values["setup_us"] + _sub_page_us(values, size_bytes)
     stations_s = [values["host_service_us"] * US]
     if "store_forward_us_per_mib" in values:
@@ -214,16 +209,12 @@ def _queued_submit_us(submit_us: Array, concurrency: Array, threads: Array) -> A
     models of flexible manufacturing systems", Large Scale Systems 12 (1987). Threads with one
     request each have no queue.
     """
-    import numpy as np  # noqa: PLC0415
-
     queued: Array = np.where(concurrency > threads, submit_us / threads, 0.0)
     return queued
 
 
 def _locked_write(values: Values, size_bytes: Array, concurrency: Array, _threads: Array) -> Array:
     """One request at a time: a lock, held for a fixed time and one per byte."""
-    import numpy as np  # noqa: PLC0415
-
     locked_us = values["locked_us"] + _sub_page_us(values, size_bytes)
     if "link_mib_per_s" not in values:
         return 1 / (locked_us * US)
@@ -235,8 +226,6 @@ def _locked_write(values: Values, size_bytes: Array, concurrency: Array, _thread
 
 def _sub_page_us(values: Values, size_bytes: Array) -> Array:
     """Return the cost of the part of a page that a request does not cover."""
-    import numpy as np  # noqa: PLC0415
-
     if "sub_page_us" not in values:
         return np.zeros(size_bytes.shape)
     return values["sub_page_us"] * np.maximum(0.0, (PAGE_BYTES - size_bytes) / PAGE_BYTES)
@@ -244,8 +233,6 @@ def _sub_page_us(values: Values, size_bytes: Array) -> Array:
 
 def _parity_write(values: Values, size_bytes: Array, _concurrency: Array, _threads: Array) -> Array:
     """A fixed time, the cost of partial stripes, and full stripes at the array's bandwidth."""
-    import numpy as np  # noqa: PLC0415
-
     partial_pages = np.minimum(size_bytes, values["stripe_kib"] * KIB) / PAGE_BYTES
     partial_us = values["partial_stripe_us"] * partial_pages ** values["coalescing_exponent"]
     full_s = size_bytes / (values["full_stripe_mib_per_s"] * MIB)
@@ -259,7 +246,7 @@ _EQUATIONS: Final[dict[FormName, Callable[[Values, Array, Array, Array], Array]]
 }
 
 
-def _read_seeds(observed: Observed) -> list[dict[str, float]]:
+def _read_seeds(observed: Observations) -> list[dict[str, float]]:
     """Smallest blocks alone give setup and service, the highest rates service and link."""
     alone_us, busy_us, link_mib_per_s = _corners(observed)
     first = {
@@ -279,12 +266,12 @@ def _read_seeds(observed: Observed) -> list[dict[str, float]]:
     ]
 
 
-def _least_submit_us(observed: Observed) -> float:
+def _least_submit_us(observed: Observations) -> float:
     """Return the time for each request of a thread where it submitted the most."""
     return float(1 / (observed.rate_per_s / observed.threads).max() / US)
 
 
-def _locked_seeds(observed: Observed) -> list[dict[str, float]]:
+def _locked_seeds(observed: Observations) -> list[dict[str, float]]:
     _, busy_us, link_mib_per_s = _corners(observed)
     return [
         {
@@ -296,7 +283,7 @@ def _locked_seeds(observed: Observed) -> list[dict[str, float]]:
     ]
 
 
-def _parity_seeds(observed: Observed) -> list[dict[str, float]]:
+def _parity_seeds(observed: Observations) -> list[dict[str, float]]:
     _, busy_us, link_mib_per_s = _corners(observed)
     seed = {
         "request_us": 0.5 * busy_us,
@@ -307,18 +294,16 @@ def _parity_seeds(observed: Observed) -> list[dict[str, float]]:
     return [seed | {"stripe_kib": stripe_kib} for stripe_kib in (384.0, 64.0, 1536.0)]
 
 
-_SEEDS: Final[dict[FormName, Callable[[Observed], list[dict[str, float]]]]] = {
+_SEEDS: Final[dict[FormName, Callable[[Observations], list[dict[str, float]]]]] = {
     "read": _read_seeds,
     "locked_write": _locked_seeds,
     "parity_write": _parity_seeds,
 }
 
 
-def _corners(observed: Observed) -> tuple[float, float, float]:
+def _corners(observed: Observations) -> tuple[float, float, float]:
     """Return time per request of small blocks alone (us), the least time (us), and most MiB/s."""
-    import numpy as np  # noqa: PLC0415
-
-    alone = observed.taken(observed.concurrency == observed.concurrency.min())
+    alone = observed.subset(observed.concurrency == observed.concurrency.min())
     smallest = alone.rate_per_s[np.argsort(alone.size_bytes)[:4]]
     moved = observed.rate_per_s * observed.size_bytes
     return (

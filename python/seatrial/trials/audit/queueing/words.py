@@ -13,7 +13,7 @@ from seatrial.units import KIB, MIB, US_PER_S
 
 if TYPE_CHECKING:
     from seatrial.trials.audit.queueing.fit import Fit
-    from seatrial.trials.audit.queueing.forms import Observed
+    from seatrial.trials.audit.queueing.forms import Observations
 
 Interval = tuple[float, float]
 
@@ -72,7 +72,7 @@ def _is_seen(name: str, value: float, ends: tuple[float, float], fitted: Fit) ->
     return name != "admitted_count" or value < float(observed.concurrency.max())
 
 
-def _reached_share(name: str, value: float, observed: Observed) -> float | None:
+def _reached_share(name: str, value: float, observed: Observations) -> float | None:
     """Return the share of a limit that the nearest cell reached; None if it limits no rate."""
     if name == "host_service_us":
         return float(observed.rate_per_s.max()) * value / US_PER_S
@@ -112,7 +112,7 @@ def _sentence(name: str, ends: tuple[float, float], fitted: Fit, operation: str)
         operation=operation,
         operations=f"{operation.capitalize()}s",
         # File systems lock a file against other writers; serialised reads are more likely a disk's.
-        held="a lock held for" if operation == "write" else "a service time of",
+        cause="a lock held for" if operation == "write" else "a service time of",
     )
 
 
@@ -152,7 +152,7 @@ _SENTENCES: Final = {
     "store_forward_kib": "Size of that first part: {figure}; the rest is streamed.",
     "admitted_count": "{operations} saturate at {figure} in flight.",
     "sub_page_us": "Additional latency of {operation}s below 4 KiB: up to {figure}.",
-    "locked_us": "More threads do not help: {operation}s are serialised by {held} {figure}, which "
+    "locked_us": "More threads do not help: {operation}s are serialised by {cause} {figure}, which "
     "limits them to {limit} IOPS.",
     "threads_gain_ratio": "Bandwidth of several threads: {figure} times that of one.",
     "request_us": "Fixed cost of a {operation}: {figure}.",

@@ -16,7 +16,7 @@ from seatrial.trials.audit.analysis.model import Gap, Prediction, TableAudit, Ta
 from seatrial.trials.audit.analysis.tables import identity_of
 
 MODEL: Final = "model"
-FORESEEN: Final = "predicted, not measured"
+PREDICTED: Final = "predicted, not measured"
 
 STATUS_WORDS: Final = {
     "seen_once": "seen once",
@@ -79,13 +79,13 @@ class Overlay:
     @property
     def absent_max(self) -> int:
         """The largest number of absent cells at the same block size."""
-        places = Counter(
+        absent_cells = Counter(
             (audit.table.operation, point.block_size_bytes)
             for audit in self.audits
             for point in audit.table.points
             if is_absent(point)
         )
-        return max(places.values(), default=0)
+        return max(absent_cells.values(), default=0)
 
     @property
     def gaps(self) -> list[str]:
@@ -108,7 +108,7 @@ class Overlay:
             name_of: From a cell's factors to the name of its line.
             styles: Of the lines, by name.
         """
-        made = PanelOverlay()
+        overlay = PanelOverlay()
         for audit in self.audits:
             if audit.table.operation != operation:
                 continue
@@ -116,13 +116,13 @@ class Overlay:
                 (name_of(identity_of(audit.table, point)), point) for point in audit.table.points
             ]
             for name, pairs in grouped(named, lambda pair: pair[0]).items():
-                self._add_line(made, audit, [point for _, point in pairs], (name, styles[name]))
-        made.rings += self._rings(operation, name_of)
-        return made
+                self._add_line(overlay, audit, [point for _, point in pairs], (name, styles[name]))
+        overlay.rings += self._rings(operation, name_of)
+        return overlay
 
     def _add_line(
         self,
-        made: PanelOverlay,
+        overlay: PanelOverlay,
         audit: TableAudit,
         points: Sequence[TablePoint],
         named: tuple[str, int],
@@ -130,22 +130,24 @@ class Overlay:
         """Add the model's line for one measured line, and its cells without a figure."""
         name, style = named
         known = [point for point in points if point.key in audit.predictions]
-        said = {
+        points_by_key = {
             point.key: Point.of(
                 point.block_size_bytes, self._scaled(point, audit.predictions[point.key])
             )
             for point in sorted(known, key=lambda point: point.block_size_bytes)
         }
-        if said:
-            model = Line(name=MODEL, style=style, points=[*said.values()], look="model", of=name)
-            made.lines.append(model)
-        unmeasured = {point.key for point in points if not point.measured}
-        foreseen = [point for key, point in said.items() if key in unmeasured]
-        if foreseen:
-            made.lines.append(
-                Line(name=FORESEEN, style=style, points=foreseen, look="foreseen", of=name)
+        if points_by_key:
+            model = Line(
+                name=MODEL, style=style, points=[*points_by_key.values()], look="model", of=name
             )
-        made.feet += [
+            overlay.lines.append(model)
+        unmeasured = {point.key for point in points if not point.measured}
+        predicted = [point for key, point in points_by_key.items() if key in unmeasured]
+        if predicted:
+            overlay.lines.append(
+                Line(name=PREDICTED, style=style, points=predicted, look="foreseen", of=name)
+            )
+        overlay.feet += [
             BottomMark(point.block_size_bytes, name, style, "absent")
             for point in points
             if is_absent(point)
@@ -161,7 +163,7 @@ class Overlay:
                     name = name_of(identity_of(audit.table, point))
                     yield Ring(
                         point.block_size_bytes,
-                        self._place(point),
+                        self._height(point),
                         str(number),
                         seen_text(gap),
                         name,
@@ -172,7 +174,7 @@ class Overlay:
         for number, (audit, gap) in enumerate(pairs, start=1):
             yield number, audit, gap
 
-    def _place(self, point: TablePoint) -> float | None:
+    def _height(self, point: TablePoint) -> float | None:
         """Return the height of a point's figure; None if it has none above 0."""
         if point.iops is None or point.iops.value <= 0:
             return None

@@ -45,8 +45,8 @@ def render(summary: Summary, answered: Sequence[Answer] = ()) -> str:
     """
     audits = audits_of(summary)
     first = audit_answer(summary, answered)
-    every = [figure for topic in topics() for figure in topic.figures(summary, _DETAIL)]
-    figures = first_with_prefixes(every, "matrix-iops", "matrix-bandwidth")
+    all_figures = [figure for topic in topics() for figure in topic.figures(summary, _DETAIL)]
+    figures = first_with_prefixes(all_figures, "matrix-iops", "matrix-bandwidth")
     name = summary.run.label or summary.run.study_name
     is_own = origin_of(summary.run) is None
     names = {
@@ -147,16 +147,18 @@ def _model_tiles(audits: Sequence[TableAudit]) -> Iterator[Tile]:
 
 
 def _confidence(audits: Sequence[TableAudit]) -> str:
-    unseen = [e for audit in audits if (e := audit.held_out_share_median) is not None]
+    held_out_errors = [e for audit in audits if (e := audit.held_out_share_median) is not None]
     rounds = [e for audit in audits if (e := audit.rounds_share_median) is not None]
-    said = []
-    if unseen:
-        said.append(f"median error {format_share(max(unseen))} in tests that the fit had not seen")
+    prediction_estimate = []
+    if held_out_errors:
+        prediction_estimate.append(
+            f"median error {format_share(max(held_out_errors))} in tests that the fit had not seen"
+        )
     if rounds:
-        said.append(f"two rounds of one test differ by {format_share(max(rounds))}")
+        prediction_estimate.append(f"two rounds of one test differ by {format_share(max(rounds))}")
     else:
-        said.append("each test was measured once")
-    sentence = "; ".join(said)
+        prediction_estimate.append("each test was measured once")
+    sentence = "; ".join(prediction_estimate)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 

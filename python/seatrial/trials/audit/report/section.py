@@ -178,12 +178,16 @@ def _model_texts(point: TablePoint, prediction: Prediction | None) -> list[str]:
     """Return prediction, its interval, and observed over predicted."""
     if prediction is None:
         return [NO_FIGURE] * 3
-    said = Estimate(
+    prediction_estimate = Estimate(
         value=prediction.iops, low=prediction.low, high=prediction.high, rounds=0, unit="IOPS"
     )
     observed = 0.0 if point.iops is None else point.iops.value
     ratio = f"{format_iops(observed / prediction.iops)}x" if prediction.iops > 0 else NO_FIGURE
-    return [rate_text(said), format_interval(said), NO_FIGURE if point.iops is None else ratio]
+    return [
+        rate_text(prediction_estimate),
+        format_interval(prediction_estimate),
+        NO_FIGURE if point.iops is None else ratio,
+    ]
 
 
 HEADING: Final = "Models and gaps"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from seatrial.findings.model import Summary
 from seatrial.report.tables import NO_FIGURE, Group, Table
@@ -14,10 +14,6 @@ from seatrial.trials.audit.analysis.model import Gap, TableAudit, TablePoint, au
 from seatrial.trials.audit.findings.gap import gap_severity
 from seatrial.trials.audit.report.overlay import KIND_WORDS, STATUS_WORDS
 from seatrial.trials.audit.report.section import Answer, audit_name
-
-if TYPE_CHECKING:
-    pass
-
 
 GAP_MARK: Final = "!"
 
@@ -119,8 +115,11 @@ def _texts(point: TablePoint | None, audit: TableAudit, outlier: set[str]) -> li
     else:
         observed = format_iops(point.iops.value) if point.iops else "absent"
     mark = f"{GAP_MARK} " if point.key in outlier else ""
-    said = audit.predictions.get(point.key)
-    return [f"{mark}{observed}", format_iops(said.iops) if said else NO_FIGURE]
+    prediction_estimate = audit.predictions.get(point.key)
+    return [
+        f"{mark}{observed}",
+        format_iops(prediction_estimate.iops) if prediction_estimate else NO_FIGURE,
+    ]
 
 
 def _answer_text(answer: Answer) -> str:
@@ -128,6 +127,12 @@ def _answer_text(answer: Answer) -> str:
     where = f"{name}, {answer.concurrency} in flight ({answer.workload} on {answer.target})"
     if answer.prediction is None:
         return wrapped(f"{where}: no prediction. {answer.refusal}", "   ")
-    said = answer.prediction
-    estimate = Estimate(value=said.iops, low=said.low, high=said.high, rounds=0, unit="IOPS")
+    prediction_estimate = answer.prediction
+    estimate = Estimate(
+        value=prediction_estimate.iops,
+        low=prediction_estimate.low,
+        high=prediction_estimate.high,
+        rounds=0,
+        unit="IOPS",
+    )
     return wrapped(f"{where}: predicted {format_estimate(estimate)}.", "   ")

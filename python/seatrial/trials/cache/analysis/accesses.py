@@ -1,4 +1,4 @@
-"""The accesses of a recording as simulated caches take them, whole or as samples of its blocks."""
+"""The block accesses of a recording for simulated caches: all of them, or samples of blocks."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from seatrial import _core
+from seatrial.lazy import np
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.blocks import SALTS, block_accesses
 from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
 
 EXACT_ACCESSES_MAX: Final = 3_000_000
-"""Of more accesses, samples of the blocks are simulated."""
+"""With more accesses, samples of the blocks are simulated."""
 SAMPLED_ACCESSES: Final = 500_000
-"""About so many accesses are in each sample."""
+"""Approximate accesses in each sample."""
 _DEVICE_BITS: Final = 48
-"""A device has fewer bytes than 2 to the power of it."""
+"""Bits of an offset: a device has fewer than 2 to the power of 48 bytes."""
 WRITE: Final = OPERATIONS.index("write")
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class BlockSample:
     """Accesses to all blocks, or to a sample of them.
 
     Attributes:
         blocks: The block of each access; shape (accesses,), as the next.
         writes: Whether each is a write, 0 or 1.
-        streams_bytes: How long the sequential stream of its request is with it.
-        at_ns: When each arrives.
-        seed: Of what is drawn for it.
+        streams_bytes: Length of the sequential stream up to the end of its request.
+        at_ns: Arrival times.
+        seed: Seed of its simulation.
     """
 
     blocks: NDArray[np.uint64]
@@ -46,13 +46,13 @@ class Sample:
 
     @cached_property
     def caches(self) -> _core.CacheAccesses:
-        """They, for simulated caches."""
+        """The accesses for simulated caches."""
         return _core.CacheAccesses(
             self.blocks.data, writes=self.writes.data, streams_bytes=self.streams_bytes.data
         )
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what another process makes it of."""
+        """Return the pickled state, without the simulator."""
         return {name: value for name, value in vars(self).items() if name != "caches"}
 
 
@@ -62,9 +62,9 @@ class Accesses:
 
     Attributes:
         block_bytes: Size of a block.
-        accesses: How many there are, in all blocks.
-        reads: How many of them are reads.
-        different: How many different blocks there are, estimated where samples are taken.
+        accesses: Accesses to all blocks.
+        reads: Reads among them.
+        distinct: How many different blocks there are, estimated where samples are taken.
         share: Share of the blocks in each sample; 1 where there is one of all blocks.
         samples: One of all blocks, or several.
     """
@@ -72,21 +72,21 @@ class Accesses:
     block_bytes: int
     accesses: int
     reads: int
-    different: int
+    distinct: int
     share: float
-    samples: list[Sample]
+    samples: list[BlockSample]
 
     @property
     def unique_bytes(self) -> int:
         """Size of all blocks that are accessed."""
-        return self.different * self.block_bytes
+        return self.distinct * self.block_bytes
 
     def blocks_in(self, size_bytes: int) -> int:
-        """Return the blocks of a sample that a cache of a size has room for."""
+        """Return the capacity of a cache in blocks of a sample."""
         return round(size_bytes / self.block_bytes * self.share)
 
     def stream_share(self, stream_bytes_min: int) -> float:
-        """Return the share of the reads that are of sequential streams so long, or longer."""
+        """Return the share of reads in sequential streams of at least this length."""
         reads = sum(each.caches.reads for each in self.samples)
         of_streams = sum(
             int(((each.streams_bytes >= stream_bytes_min) & (each.writes == 0)).sum())
@@ -100,10 +100,8 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
 
     Args:
         recording: The requests.
-        block_bytes: What a cache holds or drops as a whole.
+        block_bytes: Unit of caching.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     found = block_accesses(recording, block_bytes)
     if found is None:
         return None
@@ -119,19 +117,17 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
         blocks, requests = found.sampled(share, salt)
         writes = (recording.operation[requests] == WRITE).astype(np.uint8)
         at_ns = recording.arrived_ns[requests].astype(np.uint64)
-        sample = Sample(blocks, writes, streams_bytes[requests], at_ns, seed)
+        sample = BlockSample(blocks, writes, streams_bytes[requests], at_ns, seed)
         if sample.caches.reads:
             samples.append(sample)
     if not samples:
         return None
-    different = sum(each.caches.different for each in samples) / len(samples) / share
-    return Accesses(found.block_bytes, found.accesses, reads, round(different), share, samples)
+    distinct = sum(each.caches.different for each in samples) / len(samples) / share
+    return Accesses(found.block_bytes, found.accesses, reads, round(distinct), share, samples)
 
 
 def _streams_bytes(recording: Recording) -> NDArray[np.uint32]:
-    """Return how long the sequential stream of each request is with it; shape (requests,)."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
+    """Return the length of the sequential stream up to each request; shape (requests,)."""
     found = np.zeros(len(recording.operation), np.uint32)
     own = np.isin(recording.operation, [OPERATIONS.index(name) for name in TRANSFERS])
     begins_bytes = recording.device[own].astype(np.uint64) << np.uint64(_DEVICE_BITS)

@@ -1,8 +1,8 @@
-"""The article of 2008 on an SSD in front of 24 disks, recalculated by the law of warming caches.
+"""The article of 2008 on an SSD in front of 24 disks, recalculated by the model of warming caches.
 
-The rate of one disk follows from what the striped disks gave without the SSD. The share of the
+The rate of one disk follows from that of the striped disks without the SSD. The share of the
 reads that reached the disks of one raid-z row predicts the other. The time to warm up follows from
-what each row gave with and without the SSD, and from the feed of that version of ZFS.
+the rates of each row with and without the SSD, and from the feed of that version of ZFS.
 
 Source: Jing Zhang, "Performance Improvements Using Read Optimized Solid State Disks", 10 November
 2008; its table is reference/l2arc-2008.csv.
@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from seatrial.trials.cache.analysis.law import WarmingLaw
+from seatrial.trials.cache.analysis.warming_model import WarmingModel
 from seatrial.units import GB, GIB, MB
 
 DISKS: Final = 24
@@ -54,7 +54,7 @@ class PublishedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecalculatedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the law gives for a row.
+    """A recalculated row.
 
     A figure is null where it is an input, or where the clients' own caches decide it.
 
@@ -72,7 +72,7 @@ class RecalculatedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recalculated(rows: Sequence[PublishedRow]) -> list[RecalculatedRow]:
-    """Return the article's table as the law gives it.
+    """Return the article's table, recalculated.
 
     Raises:
         ValueError: if the rows are not those of the article.
@@ -90,13 +90,13 @@ def _row(row: PublishedRow, rows: Sequence[PublishedRow], disk_per_s: float) -> 
         without = groups * disk_per_s * _record_bytes(row) / _missed_share() / MB
         other = _only(rows, row.layout, 40 - row.record_size_kib)
         with_ssd = row.without_ssd_mb_s * other.with_ssd_mb_s / other.without_ssd_mb_s
-    law = WarmingLaw(
+    model = WarmingModel(
         working_set_bytes=WORKING_SET_BYTES,
         storage_bytes_per_s=row.without_ssd_mb_s * MB,
         path_bytes_per_s=row.with_ssd_mb_s * MB,
         feed_bytes_per_s=FEED_BYTES_PER_S,
     )
-    hours = law.warm_s(COLD_SHARE) / _S_PER_H
+    hours = model.warm_s(COLD_SHARE) / _S_PER_H
     return RecalculatedRow(
         published=row, without_ssd_mb_s=without, with_ssd_mb_s=with_ssd, warmup_hours=hours
     )

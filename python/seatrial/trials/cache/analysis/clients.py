@@ -1,11 +1,10 @@
-"""A recorded load as clients that each wait for a read: the faster it is served, the more they ask.
+"""A recorded load as a closed loop of clients: the faster reads are served, the more are sent.
 
-What a client does between its requests takes as long as it did when it was recorded: the number of
-clients divided by the recorded rate, less the recorded response time (interactive response time
-law; P. Denning and J. Buzen, "The Operational Analysis of Queueing Network Models", Computing
-Surveys 10, 1978). The storage never gets more reads so than it got, and its recorded times hold:
-with a share m of misses, clients that wait a time R and do other things for Z send it
-m (Z + R) / (Z + m R) times as many, at most as many.
+The think time of a client is that of the recording: the number of clients divided by the recorded
+rate, less the recorded response time (interactive response time law; P. Denning and J. Buzen, "The
+Operational Analysis of Queueing Network Models", Computing Surveys 10, 1978). So the storage never
+gets more reads than recorded, and its recorded times remain valid: with a share m of misses,
+response time R and think time Z, it gets m (Z + R) / (Z + m R) times as many, at most 1.
 """
 
 from __future__ import annotations
@@ -19,32 +18,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _SHORTEST: Final = 1 / 64
-"""Of the recording, how long the first attempt to find the end is."""
+"""Length of the first attempt to find the end, as a share of the recording."""
 _ATTEMPTS_MAX: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loop:
+class ClosedLoop:
     """Clients that sent a recorded load.
 
     Attributes:
-        clients: How many there are.
-        other_ns: Time between two accesses to blocks in which a client waits for no read.
-        accesses_per_read: Accesses to blocks of a read, in the mean.
-        device_servers: How many reads the cache device serves at once; 0 for all that come.
+        clients: Number of clients.
+        think_ns: Think time of a client between two block accesses.
+        accesses_per_read: Mean block accesses of a read.
+        device_servers: Reads that the cache device serves at once; 0 for no limit.
     """
 
     clients: int
-    other_ns: float
+    think_ns: float
     accesses_per_read: float
     device_servers: int = 0
 
 
 class TooFewClientsError(ValueError):
-    """More requests were in flight than clients that wait for each could have sent."""
+    """More requests were in flight than there are clients."""
 
 
-def loop_of(
+def closed_loop(
     *,
     clients: int,
     accesses_per_s: float,
@@ -52,28 +51,28 @@ def loop_of(
     accesses_per_read: float,
     read_ns_mean: float,
     device_servers: int,
-) -> Loop:
-    """Return clients that send a load at the recorded rate, if reads take as long.
+) -> ClosedLoop:
+    """Return clients that send the recorded rate at the recorded response times.
 
     Args:
-        clients: How many there are.
+        clients: Number of clients.
         accesses_per_s: Accesses to blocks a second.
-        read_share: Share of them that are reads, for which clients wait.
+        read_share: Share of reads, for which clients wait.
         accesses_per_read: Accesses of a read.
         read_ns_mean: Mean response time of reads.
-        device_servers: How many reads the cache device serves at once.
+        device_servers: Reads that the cache device serves at once.
 
     Raises:
         TooFewClientsError: if so few clients cannot send so many.
     """
     waited_ns = read_share * read_ns_mean / accesses_per_read
-    other_ns = clients * 1e9 / accesses_per_s - waited_ns
-    if other_ns < 0:
+    think_ns = clients * 1e9 / accesses_per_s - waited_ns
+    if think_ns < 0:
         in_flight = accesses_per_s * waited_ns / 1e9
         raise TooFewClientsError(f"{in_flight:.1f} reads were in flight in the mean")
-    return Loop(
+    return ClosedLoop(
         clients=clients,
-        other_ns=other_ns,
+        think_ns=think_ns,
         accesses_per_read=accesses_per_read,
         device_servers=device_servers,
     )
@@ -82,23 +81,21 @@ def loop_of(
 def slices_of_one_pass(
     simulate: Callable[[int], Sequence[_core.CacheSlice]], accesses: int, length_ns: int
 ) -> tuple[Sequence[_core.CacheSlice], int]:
-    """Return slices in which all accesses are made once, and how long that takes (ns).
+    """Return slices in which all accesses are made once, and their duration (ns).
 
     Args:
-        simulate: The simulation, whose clients go on for ever, until a time.
-        accesses: How many there are.
-        length_ns: About how long they take at most.
+        simulate: Simulates endless clients until a time (ns).
+        accesses: Number of accesses.
+        length_ns: Approximate upper limit of the duration.
     """
     end_ns = max(1, round(length_ns * _SHORTEST))
     for _ in range(_ATTEMPTS_MAX):
         slices = simulate(end_ns)
-        made = 0
-        for place, each in enumerate(slices, start=1):
-            made += each.memory_hits + each.device_hits + each.disk_reads + each.writes
-            if made >= accesses:
-                found_ns = max(1, round(end_ns * place / len(slices)))
-                return (
-                    (slices, found_ns) if place == len(slices) else (simulate(found_ns), found_ns)
-                )
+        accesses_made = 0
+        for number, each in enumerate(slices, start=1):
+            accesses_made += each.memory_hits + each.device_hits + each.disk_reads + each.writes
+            if accesses_made >= accesses:
+                pass_ns = max(1, round(end_ns * number / len(slices)))
+                return (slices, pass_ns) if number == len(slices) else (simulate(pass_ns), pass_ns)
         end_ns *= 2
     return slices, end_ns

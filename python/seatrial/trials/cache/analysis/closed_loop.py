@@ -1,4 +1,4 @@
-"""How fast clients that each wait for an answer are served, by what each answer needs.
+"""The throughput of a closed loop of clients, from the demands of an operation.
 
 A closed loop of clients, a storage where they queue, and a delay for all else, solved by mean value
 analysis (M. Reiser and S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks",
@@ -20,21 +20,21 @@ _STEPS = 60
 
 @dataclass(frozen=True)
 class Storage:
-    """What serves reads.
+    """A storage that serves reads.
 
     Attributes:
-        alone_per_s: Reads that it serves a second for one client.
-        most_per_s: Reads a second at most, for many; at least as many.
-        variation: Variance of the time of a read over the square of its mean: 0 if all take as
-            long, 1 if it is as random as can be.
+        alone_per_s: Reads a second of one client.
+        most_per_s: Reads a second of many clients; at least ``alone_per_s``.
+        variation: Squared coefficient of variation of the time of a read: 0 if constant, 1 if
+            exponential.
     """
 
     alone_per_s: float
     most_per_s: float
     variation: float = 1.0
 
-    def faster(self, factor: float) -> Storage:
-        """Return one that is so many times as fast."""
+    def scaled(self, factor: float) -> Storage:
+        """Return a storage that is faster by a factor."""
         return replace(
             self, alone_per_s=self.alone_per_s * factor, most_per_s=self.most_per_s * factor
         )
@@ -44,10 +44,10 @@ def operations_per_s(storage: Storage, reads: float, delay_s: float, clients: fl
     """Return the operations a second that clients get.
 
     Args:
-        storage: What serves reads.
-        reads: How many an operation needs, one after the other.
-        delay_s: What it needs besides, in seconds, without waiting for other clients.
-        clients: How many there are; between whole numbers by interpolation.
+        storage: The storage.
+        reads: Sequential reads of an operation.
+        delay_s: Rest of its time (s), without waiting for other clients.
+        clients: Number of clients; interpolated between whole numbers.
 
     Raises:
         ValueError: if there is no client, or an operation takes no time.
@@ -55,13 +55,13 @@ def operations_per_s(storage: Storage, reads: float, delay_s: float, clients: fl
     if clients < 1:
         raise ValueError("a closed loop needs a client")
     most = math.ceil(clients)
-    rates = _solved(storage, reads, delay_s, most)
+    rates = _rates_per_s(storage, reads, delay_s, most)
     if most == clients:
         return rates[-1]
     return rates[-2] + (rates[-1] - rates[-2]) * (clients - (most - 1))
 
 
-def _solved(storage: Storage, reads: float, delay_s: float, most: int) -> list[float]:
+def _rates_per_s(storage: Storage, reads: float, delay_s: float, most: int) -> list[float]:
     """Return the operations a second of 1, 2, ... clients."""
     served_s = 1 / storage.most_per_s
     fixed_s = delay_s + reads * max(0.0, 1 / storage.alone_per_s - served_s)
@@ -81,18 +81,18 @@ def _solved(storage: Storage, reads: float, delay_s: float, most: int) -> list[f
     return rates
 
 
-def scaled_to(
-    storage: Storage, reads: float, delay_s: float, clients: float, known_per_s: float
+def calibrated(
+    storage: Storage, reads: float, delay_s: float, clients: float, measured_per_s: float
 ) -> Storage:
-    """Return a storage as much faster or slower that a known rate of operations comes out.
+    """Return the storage scaled so that the measured rate of operations results.
 
-    Without a factor that does it, as where the delay alone allows less, the nearest one.
+    If no factor does, as when the delay alone allows less, the nearest one is used.
     """
     low, high = 1e-3, 1e3
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
-        if operations_per_s(storage.faster(middle), reads, delay_s, clients) < known_per_s:
+        if operations_per_s(storage.scaled(middle), reads, delay_s, clients) < measured_per_s:
             low = middle
         else:
             high = middle
-    return storage.faster(math.sqrt(low * high))
+    return storage.scaled(math.sqrt(low * high))

@@ -8,26 +8,27 @@ from typing import Final
 import msgspec
 
 from seatrial import _core
+from seatrial.lazy import np
 from seatrial.published import Amount, Count
 from seatrial.trials.cache.analysis.accesses import Accesses
 
 POINTS: Final = 20
 BEST: Final = "belady"
-"""The policy that no cache can be better than."""
+"""The optimal policy."""
 _LRU: Final = "lru"
 _BLOCKS_MIN: Final = 64
-"""A sample tells no caches apart that hold fewer of its blocks."""
+"""Smallest simulated cache, in blocks of a sample."""
 _T_95: Final = 3.182
 """Student's t for 95 % and three degrees of freedom: four samples."""
 
 
 class CachePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cache of a size serves.
+    """Share of reads that a cache of a size serves.
 
     Attributes:
         cache_bytes: Its size.
-        share: Share of the reads that it serves; the first read of a block is none of them.
-        low: Lower end of the 95 % interval over the samples; the same where all blocks count.
+        share: Share of the reads that it serves; the first read of a block is a miss.
+        low: Lower end of the 95 % interval over the samples; equals the share without samples.
         high: Upper end.
     """
 
@@ -38,7 +39,7 @@ class CachePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """What caches of a policy serve.
+    """The curve of a policy.
 
     Attributes:
         policy: Its name.
@@ -49,46 +50,42 @@ class PolicyCurve(msgspec.Struct, frozen=True, kw_only=True):
     points: list[CachePoint]
 
 
-def curve_sizes_bytes(accesses: Accesses, wanted_bytes: Sequence[int]) -> list[int]:
-    """Return the sizes of caches of a curve in bytes: those wanted, and others up to all blocks."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
+def curve_sizes_bytes(accesses: Accesses, requested_bytes: Sequence[int]) -> list[int]:
+    """Return the cache sizes of a curve (bytes): requested ones, and others up to all blocks."""
     smallest = accesses.block_bytes
     if accesses.share < 1:
         smallest = round(_BLOCKS_MIN * accesses.block_bytes / accesses.share)
-    largest = max(2 * smallest, accesses.unique_bytes, *wanted_bytes, 0)
+    largest = max(2 * smallest, accesses.unique_bytes, *requested_bytes, 0)
     spaced = np.geomspace(smallest, largest, POINTS) // accesses.block_bytes
     sizes = {int(each) * accesses.block_bytes for each in spaced}
-    return sorted(sizes | {each for each in wanted_bytes if each >= smallest})
+    return sorted(sizes | {each for each in requested_bytes if each >= smallest})
 
 
 def curve_of(accesses: Accesses, policy: str, sizes_bytes: Sequence[int]) -> PolicyCurve:
-    """Return what caches of some sizes serve.
+    """Return the curve of a policy.
 
     Raises:
         ValueError: if there is no such policy.
     """
-    shares = [_shares(accesses, index, policy, sizes_bytes) for index in _indexes(accesses)]
+    shares = [_shares(accesses, index, policy, sizes_bytes) for index in _sample_indexes(accesses)]
     points = [
         CachePoint(cache_bytes=size, share=mean, low=low, high=high)
         for size, own in zip(sizes_bytes, zip(*shares, strict=True), strict=True)
-        for mean, low, high in [mean_of(own)]
+        for mean, low, high in [mean_and_bounds(own)]
     ]
     return PolicyCurve(policy=policy, points=points)
 
 
-def joined(curves: Sequence[PolicyCurve]) -> list[PolicyCurve]:
-    """Return the curve of each policy from parts of it, which come by size."""
+def merged_curves(curves: Sequence[PolicyCurve]) -> list[PolicyCurve]:
+    """Return the curve of each policy from its parts in order of size."""
     points: dict[str, list[CachePoint]] = {}
     for curve in curves:
         points.setdefault(curve.policy, []).extend(curve.points)
     return [PolicyCurve(policy=policy, points=own) for policy, own in points.items()]
 
 
-def mean_of(values: Sequence[float]) -> tuple[float, float, float]:
+def mean_and_bounds(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the mean of shares of samples with its 95 % interval; one value has none."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, mean, mean
@@ -96,7 +93,7 @@ def mean_of(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, max(0.0, mean - half), min(1.0, mean + half)
 
 
-def _indexes(accesses: Accesses) -> range:
+def _sample_indexes(accesses: Accesses) -> range:
     return range(len(accesses.samples))
 
 
@@ -114,5 +111,5 @@ def _shares(accesses: Accesses, index: int, policy: str, sizes_bytes: Sequence[i
 
 
 def policies() -> dict[str, str]:
-    """Return what each policy is, by its name."""
+    """Return descriptions of policies by name."""
     return {name: text for name, text, _ in _core.cache_policies()}

@@ -1,8 +1,8 @@
-"""What a real cache device will do, predicted before it is added.
+"""Forecast of a real cache device, made before it is added.
 
 The load is simulated in a closed loop on a virtual clock (``crates/model``): the same clients, a
-memory as large as what the ARC holds, a feed as that of ZFS, disks that serve as many reads as they
-did, or as they are limited to. Nothing of what is predicted is an input.
+memory as large as what the ARC holds, a feed as that of ZFS, disks with their
+measured or limited rate. No predicted figure is an input.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.lazy import np
 from seatrial.results.cache import CacheForecast
 from seatrial.trials.cache.study.workload import RigSpec
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 FEED: Final = "zfs-fuse"
@@ -25,21 +25,21 @@ FEED: Final = "zfs-fuse"
 POLICY: Final = "arc-pinned"
 """The ARC of zfs-fuse."""
 ARC_DATA_SHARE: Final = 0.88
-"""Of the ARC, what data takes if nothing was measured: the rest is its headers (zfs-fuse 0.7)."""
+"""Share of data in the ARC if it was not measured; the rest is headers (zfs-fuse 0.7)."""
 POINTER_BYTES: Final = 128
 """Metadata of a record: its block pointer, which stays in the ARC."""
-_DRAWN: Final = 2_000_000
+_REQUESTS: Final = 2_000_000
 _WARM_TURNS: Final = 3.0
-"""Memory is warmed until it has turned over so often."""
+"""Turnovers of memory until it is warm."""
 _WARM_S_MAX: Final = 600.0
 
 
-class Before(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured before the cache device was added.
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """Measurements before the cache device is added.
 
     Attributes:
         reads_per_s: Reads of the clients.
-        disk_reads_per_s: Those of them that the disks served.
+        disk_reads_per_s: Reads that the disks served.
         arc_data_bytes: Data and metadata in the ARC.
         ceiling_per_s: Reads of the clients while the disks were not limited.
     """
@@ -51,7 +51,7 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def forecast_with_device(
-    spec: RigSpec, threads: int, before: Before, made_at_s: float, seed: int
+    spec: RigSpec, threads: int, before: Baseline, made_at_s: float, seed: int
 ) -> CacheForecast:
     """Return the warm-up of a cache device, from the moment at which it is added.
 
@@ -59,8 +59,8 @@ def forecast_with_device(
         spec: The pool.
         threads: Clients.
         before: What was measured without the device.
-        made_at_s: Now, from the start of the sample (s).
-        seed: Of what the simulated clients read.
+        made_at_s: Current time from the start of the sample (s).
+        seed: Seed of the simulated reads.
     """
     data_bytes = before.arc_data_bytes - spec.records * POINTER_BYTES
     memory_bytes = max(data_bytes, spec.record_bytes)
@@ -89,20 +89,20 @@ def forecast_with_device(
         "working_set_bytes": float(spec.working_set_bytes),
         "device_bytes": float(spec.cache_bytes),
     }
-    law = f"simulated: {threads} clients, {POLICY}, feed {FEED}"
-    return _forecast(spec, law, made_at_s, assumed, rows)
+    method = f"simulated: {threads} clients, {POLICY}, feed {FEED}"
+    return _forecast(spec, method, made_at_s, assumed, rows)
 
 
 def forecast_without_device(
     spec: RigSpec, threads: int, ceiling_per_s: float, seed: int
 ) -> CacheForecast | None:
-    """Return what memory alone will serve, from the settings; None if disks are not limited.
+    """Return the forecast for memory alone; None if disks are not limited.
 
     Args:
         spec: The pool.
         threads: Clients.
         ceiling_per_s: Reads of the clients while the disks are not limited.
-        seed: Of what the simulated clients read.
+        seed: Seed of the simulated reads.
     """
     if not spec.disk_reads_per_s:
         return None
@@ -135,19 +135,17 @@ def forecast_without_device(
     return _forecast(spec, f"simulated: {threads} clients, {POLICY}", -1.0, assumed, rows)
 
 
-def drawn_records(spec: RigSpec, seed: int) -> NDArray[np.uint64]:
+def random_records(spec: RigSpec, seed: int) -> NDArray[np.uint64]:
     """Return the records that the simulated clients read, in order."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     random = np.random.default_rng(seed)
     if spec.pattern != "zipf":
-        return random.integers(0, spec.records, _DRAWN, dtype=np.uint64)
+        return random.integers(0, spec.records, _REQUESTS, dtype=np.uint64)
     weights = np.arange(1, spec.records + 1, dtype=np.float64) ** -spec.theta
     sums = np.cumsum(weights)
-    drawn: NDArray[np.uint64] = np.searchsorted(sums, random.random(_DRAWN) * sums[-1]).astype(
+    records: NDArray[np.uint64] = np.searchsorted(sums, random.random(_REQUESTS) * sums[-1]).astype(
         np.uint64
     )
-    return drawn
+    return records
 
 
 def _simulate(
@@ -181,19 +179,19 @@ def _simulate(
         device_at_ns=warm * NS_PER_S,
         header_bytes=headers[FEED] if has_device else 0,
     )
-    return _core.CacheAccesses(drawn_records(spec, seed).data).simulate(setting)[warm:]
+    return _core.CacheAccesses(random_records(spec, seed).data).simulate(setting)[warm:]
 
 
 def _forecast(
     spec: RigSpec,
-    law: str,
+    method: str,
     made_at_s: float,
     assumed: dict[str, float],
     rows: list[_core.CacheSlice],
 ) -> CacheForecast:
     reads = [each.memory_hits + each.device_hits + each.disk_reads for each in rows]
     return CacheForecast(
-        law=law,
+        law=method,
         made_at_s=made_at_s,
         assumed=assumed,
         reads_per_s=[float(each) for each in reads],

@@ -1,4 +1,4 @@
-"""What a cache device of Linux in front of an array will do, predicted before it is added.
+"""Forecast of a Linux cache device in front of an array, made before it is added.
 
 Uniform random reads of a closed loop are simulated (``crates/model``): bcache caches each block
 that is read, dm-cache what its policy smq promotes.
@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.lazy import np
 from seatrial.results.cache import CacheForecast
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 KINDS: Final = ("bcache", "dm-cache")
-"""What reads warm."""
+"""Kinds that reads warm."""
 SIMULATIONS: Final = 4
-"""So many are averaged: what smq promotes first decides on how soon it promotes the rest."""
-_DRAWN: Final = 2_000_000
+"""Simulations that are averaged, as smq depends on the blocks that it promotes first."""
+_REQUESTS: Final = 2_000_000
 
 
-class BeforeCache(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known before a cache device is added.
+class LayoutBaseline(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts before a cache device is added.
 
     Attributes:
         threads: Clients, each with one read in flight.
         record_bytes: Size of a read.
-        granule_bytes: What is cached as a whole.
-        working_set_bytes: What is read.
-        cache_bytes: What the cache holds.
-        array_bytes: Size of what it is in front of.
+        granule_bytes: Unit of caching.
+        working_set_bytes: Size of the working set.
+        cache_bytes: Capacity of the cache.
+        array_bytes: Size of the array.
         reads_per_s: Reads without it.
-        ceiling_per_s: Reads of a few blocks that it has.
-        length_s: How long the sample lasts.
+        ceiling_per_s: Reads a second of a few blocks that are cached.
+        length_s: Length of the sample.
     """
 
     threads: int
@@ -53,30 +53,30 @@ class BeforeCache(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path_s(self) -> float:
-        """What a read takes that the cache serves, of the one processor that all share."""
+        """Time of a read that the cache serves, of the one processor that all share."""
         return 1.0 / max(self.ceiling_per_s, self.reads_per_s, 1.0)
 
     @property
     def array_s(self) -> float:
-        """What the array adds to a read, as long as each client waits for one."""
+        """Additional time of a read that the array serves."""
         return max(self.threads / max(self.reads_per_s, 1.0) - self.path_s, 0.0)
 
     @property
     def block_bytes(self) -> int:
-        """What is cached as a whole, at least a read."""
+        """Unit of caching, at least a read."""
         return max(self.record_bytes, self.granule_bytes)
 
 
 def forecast_of_layout(
-    kind: str, before: BeforeCache, made_at_s: float, seed: int
+    kind: str, before: LayoutBaseline, made_at_s: float, seed: int
 ) -> CacheForecast | None:
     """Return the warm-up of a cache device; None of a kind that reads do not warm.
 
     Args:
         kind: Such as ``bcache``.
-        before: What is known.
+        before: Facts before.
         made_at_s: Now, from the start of the sample (s).
-        seed: Of what the simulated clients read.
+        seed: Seed of the simulated reads.
     """
     if kind not in KINDS:
         return None
@@ -102,7 +102,7 @@ _Row = tuple[float, float, float]
 """Reads per second, share that the device serves, and data on it (bytes)."""
 
 
-def _simulated(kind: str, before: BeforeCache, seed: int) -> list[_Row]:
+def _simulated(kind: str, before: LayoutBaseline, seed: int) -> list[_Row]:
     block_bytes = before.block_bytes
     setting = _core.CacheSetting(
         policy="lru",
@@ -120,16 +120,14 @@ def _simulated(kind: str, before: BeforeCache, seed: int) -> list[_Row]:
         storage_blocks=before.array_bytes // block_bytes,
         device_at_ns=0,
     )
-    drawn = _drawn(before.working_set_bytes // block_bytes, seed)
+    records = _random_blocks(before.working_set_bytes // block_bytes, seed)
     found = []
-    for each in _core.CacheAccesses(drawn.data).simulate(setting):
+    for each in _core.CacheAccesses(records.data).simulate(setting):
         reads = each.memory_hits + each.device_hits + each.disk_reads
         fill_bytes = float(each.device_blocks * block_bytes)
         found.append((float(reads), each.device_hits / max(1, reads), fill_bytes))
     return found
 
 
-def _drawn(blocks: int, seed: int) -> NDArray[np.uint64]:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
-    return np.random.default_rng(seed).integers(0, blocks, _DRAWN, dtype=np.uint64)
+def _random_blocks(blocks: int, seed: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(seed).integers(0, blocks, _REQUESTS, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""What caches cost: a month, for each read that the storage no longer serves, and in wear."""
+"""The cost of caches: price a month, price of each saved read, and wear."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _AMOUNT: Final = re.compile(
 )
 _UNITS_BYTES: Final = {"GiB": GIB, "TiB": TIB, "GB": GB, "TB": TB}
 _MEMORY, _DEVICE, _STORAGE = "ram", "ssd", "storage"
-_ALIKE: Final = 0.005
-"""Shares of the reads that differ by less are taken to be alike."""
+_EQUAL_SHARE: Final = 0.005
+"""Shares of the reads that differ by less count as equal."""
 PRICED: Final = (_MEMORY, _DEVICE, _STORAGE)
-"""What has a price: a GiB of memory, a GiB of the cache device, an IOPS of the storage."""
+"""Priced units: a GiB of memory, a GiB of the cache device, an IOPS of the storage."""
 
 
 class UnitPrice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a GiB, or an IOPS of the storage, costs a month.
+    """Price of a GiB, or of an IOPS of the storage, a month.
 
     Attributes:
         money: The price.
-        origin: Where it is from: ``typed``, or the row of the catalogue and its date.
+        origin: Its source: ``typed``, or the row of the catalogue and its date.
     """
 
     money: Money
@@ -47,12 +47,12 @@ class UnitPrice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Endurance(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be written to a cache device: a total, or its size so many times a day.
+    """Endurance of a cache device: total bytes, or drive writes per day.
 
     Attributes:
-        total_bytes: In all; None where it is given by the day.
-        writes_per_day: Its size so many times a day, for five years; None where a total is given.
-        origin: Where it is from.
+        total_bytes: Total bytes; None if given per day.
+        writes_per_day: Drive writes per day for five years; None if a total is given.
+        origin: Its source.
     """
 
     total_bytes: float | None
@@ -60,14 +60,14 @@ class Endurance(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
 
 
-class Tariff(msgspec.Struct, frozen=True, kw_only=True):
+class Prices(msgspec.Struct, frozen=True, kw_only=True):
     """Prices in one currency; None where unknown.
 
     Attributes:
-        memory: Of a GiB of memory.
-        device: Of a GiB of the cache device.
-        storage: Of an IOPS of the storage.
-        endurance: Of the cache device.
+        memory: A GiB of memory.
+        device: A GiB of the cache device.
+        storage: An IOPS of the storage.
+        endurance: Endurance of the cache device.
     """
 
     memory: UnitPrice | None = None
@@ -77,21 +77,21 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What caches of some sizes cost.
+    """The cost of caches of some sizes.
 
     Attributes:
         memory_bytes: Size of the memory.
         device_bytes: Size of the cache device.
-        month: What they cost a month.
+        month: Their price a month.
         saved_reads_per_s: Reads per second of the recording that the storage no longer serves.
         saved_reads_per_s_low: Lower end of its 95 % interval over the samples.
         saved_reads_per_s_high: Upper end.
-        month_per_read: What each of them costs a month; null where none is saved.
-        storage_month: What the storage costs for as many; null where its price is unknown.
-        memory_alone_bytes: The memory that serves as much of the last reads without a device, of
-            the sizes of the curve; null where none does, or there is no device.
-        memory_alone_month: What it costs a month.
-        worn_out_years: After how long the device's endurance is used up; null where unknown.
+        month_per_read: Price of each of them a month; null if none is saved.
+        storage_month: Price of the storage for as many; null if unknown.
+        memory_alone_bytes: Smallest memory of the curve that serves as much of the last reads
+            without a device; null if none does, or there is no device.
+        memory_alone_month: Its price a month.
+        worn_out_years: Time until the endurance of the device is used up; null if unknown.
     """
 
     memory_bytes: Count
@@ -108,10 +108,10 @@ class CacheCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_price(text: str, facts: Catalogue) -> tuple[str, UnitPrice]:
-    """Return what has a price, and it: of ``ssd=0.08USD``, ``ssd=120EUR/TiB/5y``, ``ssd=aws/gp3``.
+    """Return a unit and its price: of ``ssd=0.08USD``, ``ssd=120EUR/TiB/5y``, ``ssd=aws/gp3``.
 
-    An amount is that of a GiB a month, of an IOPS a month for the storage. Divided by years it is
-    what was paid once.
+    An amount is the price of a GiB a month, or of an IOPS a month for the storage. With years it is
+    a single payment.
 
     Raises:
         ValueError: when it is no price.
@@ -157,7 +157,7 @@ def _catalogue_price(what: str, volume: str, facts: Catalogue) -> UnitPrice:
     return UnitPrice(money=money, origin=f"{price.key}: {price.origin(facts.today)}")
 
 
-def tariff_of(texts: Iterable[str], endurance: str | None, facts: Catalogue) -> Tariff:
+def prices_of(texts: Iterable[str], endurance: str | None, facts: Catalogue) -> Prices:
     """Return prices and endurance as the user gave them.
 
     Raises:
@@ -168,7 +168,7 @@ def tariff_of(texts: Iterable[str], endurance: str | None, facts: Catalogue) -> 
     currencies = sorted({each.money.currency for each in prices.values()})
     if len(currencies) > 1:
         raise ValueError(f"prices are in {' and '.join(currencies)}; give all in one currency")
-    return Tariff(
+    return Prices(
         memory=prices.get(_MEMORY),
         device=prices.get(_DEVICE),
         storage=prices.get(_STORAGE),
@@ -177,7 +177,7 @@ def tariff_of(texts: Iterable[str], endurance: str | None, facts: Catalogue) -> 
 
 
 def parse_endurance(text: str, facts: Catalogue) -> Endurance:
-    """Return what may be written, from ``3504TB``, ``1DWPD`` or a drive of the catalogue.
+    """Return an endurance, from ``3504TB``, ``1DWPD`` or a drive of the catalogue.
 
     Raises:
         ValueError: when a drive's data sheet does not say it.
@@ -205,29 +205,29 @@ def parse_endurance(text: str, facts: Catalogue) -> Endurance:
 
 
 def costs_of(
-    tiers: Iterable[CacheTiers], alone: MemoryAlone, reads_per_s: float, tariff: Tariff
+    tiers: Iterable[CacheTiers], memory_only: MemoryOnlyCache, reads_per_s: float, prices: Prices
 ) -> list[CacheCost]:
-    """Return the cost of each caches whose price is known.
+    """Return the cost of the caches whose price is known.
 
     Args:
-        tiers: Caches.
-        alone: What memory without a device serves, of the same policy.
+        tiers: The caches.
+        memory_only: What memory without a device serves, of the same policy.
         reads_per_s: Read requests of the recording.
-        tariff: Prices.
+        prices: Prices.
     """
     return [
-        _cost(each, month, alone, reads_per_s, tariff)
+        _cost(each, month, memory_only, reads_per_s, prices)
         for each in tiers
-        if (month := _month(each.memory_bytes, each.device_bytes, tariff)) is not None
+        if (month := _monthly_cost(each.memory_bytes, each.device_bytes, prices)) is not None
     ]
 
 
-class MemoryAlone:
-    """What memory without a device serves of the last reads, simulated where requested.
+class MemoryOnlyCache:
+    """Share of the last reads that memory without a device serves, simulated on demand.
 
     Args:
         sizes_bytes: Sizes of memory, the smallest first.
-        disk_share: Returns the share that the storage serves with so much memory.
+        disk_share: Returns the share that the storage serves with a size of memory.
     """
 
     def __init__(self, sizes_bytes: Sequence[int], disk_share: Callable[[int], float]) -> None:
@@ -235,21 +235,25 @@ class MemoryAlone:
         self._leaves = disk_share
 
     def size_bytes(self, disk_share: float) -> int | None:
-        """Return the smallest size that leaves hardly more to the storage; None where none does.
+        """Return the smallest size that leaves about that share to the storage; None if none does.
 
-        More memory is taken to serve no less.
+        More memory is assumed to serve at least as much.
         """
-        most = disk_share + _ALIKE
+        most = disk_share + _EQUAL_SHARE
         found = bisect.bisect_left(self._sizes, True, key=lambda each: self._leaves(each) <= most)
         return self._sizes[found] if found < len(self._sizes) else None
 
 
 def _cost(
-    tiers: CacheTiers, month: Money, alone: MemoryAlone, reads_per_s: float, tariff: Tariff
+    tiers: CacheTiers,
+    month: Money,
+    memory_only: MemoryOnlyCache,
+    reads_per_s: float,
+    prices: Prices,
 ) -> CacheCost:
     saved = reads_per_s * (1 - tiers.disk_share)
-    is_compared = tiers.device_bytes and tariff.memory is not None
-    alone_bytes = alone.size_bytes(tiers.disk_share) if is_compared else None
+    is_compared = tiers.device_bytes and prices.memory is not None
+    alone_bytes = memory_only.size_bytes(tiers.disk_share) if is_compared else None
     return CacheCost(
         memory_bytes=tiers.memory_bytes,
         device_bytes=tiers.device_bytes,
@@ -258,18 +262,20 @@ def _cost(
         saved_reads_per_s_low=reads_per_s * (1 - tiers.disk_share_high),
         saved_reads_per_s_high=reads_per_s * (1 - tiers.disk_share_low),
         month_per_read=month.times(1 / saved) if saved else None,
-        storage_month=tariff.storage.money.times(saved) if tariff.storage else None,
+        storage_month=prices.storage.money.times(saved) if prices.storage else None,
         memory_alone_bytes=alone_bytes,
-        memory_alone_month=_month(alone_bytes, 0, tariff) if alone_bytes is not None else None,
-        worn_out_years=_worn_out_years(tiers, tariff.endurance),
+        memory_alone_month=_monthly_cost(alone_bytes, 0, prices)
+        if alone_bytes is not None
+        else None,
+        worn_out_years=_worn_out_years(tiers, prices.endurance),
     )
 
 
-def _month(memory_bytes: int, device_bytes: int, tariff: Tariff) -> Money | None:
-    """Return what caches cost a month; None of a size without a price, and of no cache."""
+def _monthly_cost(memory_bytes: int, device_bytes: int, prices: Prices) -> Money | None:
+    """Return the price of caches a month; None of a size without a price, or without caches."""
     parts = [
-        (tariff.memory, memory_bytes),
-        (tariff.device, device_bytes),
+        (prices.memory, memory_bytes),
+        (prices.device, device_bytes),
     ]
     used = [(price, size) for price, size in parts if size]
     if not used:

@@ -1,7 +1,7 @@
-"""Simulations that do not depend on each other, on all processors of this machine or elsewhere.
+"""Runs independent simulations on all processors of this machine or elsewhere.
 
-Each is of one policy and size, or of one pair of memory and device. What runs them only has to
-return what came of them in their order: the figures are the same for any number of workers.
+Each is of one policy and size, or of one pair of memory and device. Runners return the results in
+order, so that the figures are the same for any number of workers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Simulation = tuple[Callable[..., Any], tuple[Any, ...]]
 """A function of the accesses, and its other arguments; all of them can be pickled."""
 
 Runner = Callable[[Accesses, Sequence[Simulation]], list[Any]]
-"""Runs simulations of the same accesses, and returns what came of them in their order."""
+"""Runs simulations of the same accesses, and returns their results in order."""
 
 
 def on_this_machine(accesses: Accesses, simulations: Sequence[Simulation]) -> list[Any]:
     """Run simulations on all processors; raises what one of them raises."""
     for sample in accesses.samples:
-        _ = sample.caches  # made once, and not by each thread
+        _ = sample.caches  # computed once, not by each thread
     workers = min(len(os.sched_getaffinity(0)), max(1, len(simulations)))
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda one: one[0](accesses, *one[1]), simulations))

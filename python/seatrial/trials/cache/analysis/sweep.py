@@ -1,4 +1,4 @@
-"""What one recorded replay says of every size of shared buffers, and how far a check was off."""
+"""Predicts every size of shared buffers from one recorded replay, and compares with checks."""
 
 from __future__ import annotations
 
@@ -9,29 +9,35 @@ from typing import Annotated, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Amount, Count, one_of
 from seatrial.stats.estimate import t_of
-from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s, scaled_to
-from seatrial.trials.cache.analysis.references import PAGE_BYTES, Buffers, References, Simulated
+from seatrial.trials.cache.analysis.closed_loop import Storage, calibrated, operations_per_s
+from seatrial.trials.cache.analysis.references import (
+    PAGE_BYTES,
+    BufferSimulator,
+    ReferenceString,
+    SimulatedBuffers,
+)
 from seatrial.units import MIB
 
 POINTS: Final = 16
 RELATIONS_MAX: Final = 12
 FITS_POINTS: Final = 0.01
-"""A table fits where no larger size serves so much more of its accesses."""
+"""A table fits if no larger size serves this much more of its accesses."""
 _PARTS_MIN: Final = 3
 _STEEP: Final = (2 / 3, 1 / 3)
-"""Sizes that are checked leave so much of what can be saved."""
+"""Share of the avoidable reads that remains at the sizes that are checked."""
 
 
 class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What shared buffers of a size would do.
+    """Prediction for a size of shared buffers.
 
     Attributes:
         buffers_bytes: Their size.
         hit_share: Share of the page accesses that they serve.
-        hit_low: Lower end of what the recording leaves open, as it does not have the accesses that
-            the smallest buffers served; and of the 95 % interval over samples of the pages, if any.
+        hit_low: Lower end, as accesses that the smallest buffers served are not recorded; with the
+            95 % interval over samples of the pages, if any.
         hit_high: Upper end.
         reads_per_operation: Pages read for a transaction or statement.
         per_s: Transactions or statements a second.
@@ -50,14 +56,14 @@ class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelationCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """What shared buffers of each size of the curve would serve of a table or index.
+    """Prediction for a table or index by size of shared buffers.
 
     Attributes:
         name: Its name.
         size_bytes: Its size.
         accesses: Accesses of its pages, as the server counted them.
         hit_shares: Share of them that is served, by size of the buffers as in the curve.
-        fits_bytes: Size from which on hardly more is served; null if the largest still gains.
+        fits_bytes: Size beyond which little more is served; null if the largest still gains.
     """
 
     name: str
@@ -68,11 +74,11 @@ class RelationCurve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page cache of the system would serve behind the present shared buffers.
+    """Prediction for a page cache behind the present shared buffers.
 
     Attributes:
         memory_bytes: Its size.
-        served_share: Share of the reads of the shared buffers, by what was read ahead included.
+        served_share: Share of the reads of the shared buffers that it serves, read-ahead included.
     """
 
     memory_bytes: Count
@@ -80,11 +86,11 @@ class MemoryPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A size that was really run.
+    """Prediction and measurement of a size that was run.
 
     Attributes:
         buffers_bytes: The size.
-        predicted_hit_share: As predicted before.
+        predicted_hit_share: Hit share as predicted before.
         measured_hit_share: As the server counted.
         hit_error_points: Predicted less measured, in percentage points.
         predicted_reads_per_operation: Pages read for a transaction or statement.
@@ -115,15 +121,15 @@ class SweepCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheSweepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one recorded replay says of every size.
+    """Results of a sweep from one recorded replay.
 
     Attributes:
-        load: What was played.
+        load: Name of the load.
         server: Its name and version.
-        unit: What operations are.
-        operations: Those that were counted, after the warm-up.
-        seconds: How long they took with the smallest buffers.
-        sessions: That played at once, on average.
+        unit: Unit of operations.
+        operations: Operations after the warm-up.
+        seconds: Their time with the smallest buffers.
+        sessions: Concurrent sessions, on average.
         smallest_bytes: The smallest buffers, which were recorded.
         present_bytes: The present size, which is marked.
         accesses: Page accesses, as the server counted them.
@@ -136,12 +142,12 @@ class CacheSweepResult(msgspec.Struct, frozen=True, kw_only=True):
         processor_ms_per_operation: Processor time of server and clients, part of the rest.
         scan_share: Share of the reads through the ring of a large scan, which is not simulated.
         lost_share: Share of the pages that the server read and the recording does not have.
-        storage_reads_per_s: What the storage serves of random page reads at most.
+        storage_reads_per_s: Highest rate of random page reads of the storage.
         curve: By size.
         relations: Those with the most reads, the most first.
         behind: The page cache behind the present buffers, by size.
-        read_ahead_bytes: Most that it reads ahead of a file; 0 where samples are simulated.
-        checks: Sizes that were really run.
+        read_ahead_bytes: Its highest read-ahead of a file; 0 if samples are simulated.
+        checks: Sizes that were run.
     """
 
     load: str
@@ -171,13 +177,13 @@ class CacheSweepResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Basis:
-    """What the recorded replay measured besides its requests.
+class ReplayMeasurement:
+    """Measurements of the recorded replay other than its requests.
 
     Attributes:
-        operations: Counted.
-        seconds: How long they took.
-        sessions: At once.
+        operations: Counted operations.
+        seconds: Their duration.
+        sessions: Concurrent sessions.
         hits: Pages found in shared buffers.
         reads: Pages read.
         read_s: Wait for these, of all sessions.
@@ -185,8 +191,8 @@ class Basis:
         write_s: Wait for these.
         cpu_s: Processor time of server and clients.
         rates_per_s: Operations a second in parts.
-        storage_per_s: Random page reads a second that the storage serves alone, for one client and
-            for more and more of them.
+        storage_per_s: Random page reads a second of the storage by itself, by growing number of
+            clients.
         variation: Variance of the time of one of these for one client, over the square of its mean.
     """
 
@@ -218,51 +224,55 @@ class Basis:
 class Predictor:
     """Predicts hit ratios and rates at any size from one recorded replay."""
 
-    def __init__(self, references: References, basis: Basis, smallest_bytes: int) -> None:
-        """Simulate the recorded size, which all others are compared with.
+    def __init__(
+        self, references: ReferenceString, measurement: ReplayMeasurement, smallest_bytes: int
+    ) -> None:
+        """Simulate the recorded size, the base of all others.
 
         Args:
             references: The reference string.
-            basis: What was measured besides.
+            measurement: What was measured besides.
             smallest_bytes: Size of the recorded buffers.
         """
-        self.buffers = Buffers(references)
-        self.basis = basis
+        self.buffers = BufferSimulator(references)
+        self.measurement = measurement
         storage = Storage(
-            alone_per_s=basis.storage_per_s[0],
-            most_per_s=max(basis.storage_per_s),
-            variation=basis.variation,
+            alone_per_s=measurement.storage_per_s[0],
+            most_per_s=max(measurement.storage_per_s),
+            variation=measurement.variation,
         )
-        reads = basis.reads / basis.operations
-        delay_s = basis.rest_s + basis.write_s / basis.operations
-        known_per_s = basis.operations / basis.seconds
-        self._storage = scaled_to(storage, reads, delay_s, max(1.0, basis.sessions), known_per_s)
-        # Requests that the recording does not have are spread like those that it has.
-        self._missing = basis.reads / max(1, self.buffers.reads)
+        reads = measurement.reads / measurement.operations
+        delay_s = measurement.rest_s + measurement.write_s / measurement.operations
+        measured_per_s = measurement.operations / measurement.seconds
+        self._storage = calibrated(
+            storage, reads, delay_s, max(1.0, measurement.sessions), measured_per_s
+        )
+        # Requests that the recording lacks are assumed to be distributed like the others.
+        self._missing = measurement.reads / max(1, self.buffers.reads)
         self._smallest_bytes = smallest_bytes
         recorded = self.buffers.of_size(smallest_bytes)
-        # Of the changed pages that leave, sessions write as large a share as when recorded.
-        self._own_share = basis.writes / max(1.0, float(recorded.write_backs.sum()))
+        # Sessions write the recorded share of the dirty pages that leave.
+        self._own_share = measurement.writes / max(1.0, float(recorded.write_backs.sum()))
 
-    def of_size(self, buffers_bytes: int) -> Simulated:
-        """Return what buffers of a size do: the middle of what is possible.
+    def of_size(self, buffers_bytes: int) -> SimulatedBuffers:
+        """Simulate buffers of a size: the middle of the possible results.
 
-        When a page was used last is not recorded where the smallest buffers still held it, so it
-        seems older by up to as many accesses as these hold pages. A cache that is larger by them
-        makes up for all of that, one of the size itself for nothing.
+        Hits of the smallest buffers are not recorded, so a page seems older by up to as many
+        accesses as these buffers have pages. A cache that is larger by that number compensates
+        for all of it, one of the size itself for nothing.
         """
         return self.buffers.of_size(buffers_bytes + self._unseen_bytes(buffers_bytes) // 2)
 
     def point(self, buffers_bytes: int) -> SweepPoint:
-        """Return what shared buffers of a size would do."""
-        basis = self.basis
-        accesses = max(1, basis.hits + basis.reads)
+        """Return the prediction for a size of shared buffers."""
+        measurement = self.measurement
+        accesses = max(1, measurement.hits + measurement.reads)
         most = self.buffers.of_size(buffers_bytes + self._unseen_bytes(buffers_bytes))
         found = [self.of_size(buffers_bytes), self.buffers.of_size(buffers_bytes), most]
         misses = [float(each.misses.sum()) * self._missing for each in found]
         wide = self._half_share(found[0]) * misses[0]
         misses = [misses[0], misses[1] + wide, max(0.0, misses[2] - wide)]
-        shares = [_within(1 - each / accesses) for each in misses]
+        shares = [_clamped(1 - each / accesses) for each in misses]
         rates = [self._per_s(count, each) for count, each in zip(misses, found, strict=True)]
         noise = self._noise_share()
         return SweepPoint(
@@ -270,32 +280,32 @@ class Predictor:
             hit_share=shares[0],
             hit_low=shares[1],
             hit_high=shares[2],
-            reads_per_operation=misses[0] / basis.operations,
+            reads_per_operation=misses[0] / measurement.operations,
             per_s=rates[0],
             per_s_low=min(rates) * (1 - noise),
             per_s_high=max(rates) * (1 + noise),
         )
 
     def _unseen_bytes(self, buffers_bytes: int) -> int:
-        """Return by how much a cache of a size may have to be larger, as the recording is."""
+        """Return the most by which a simulated cache has to be larger (bytes)."""
         return max(0, min(self._smallest_bytes, buffers_bytes - self._smallest_bytes))
 
-    def _per_s(self, misses: float, found: Simulated) -> float:
-        basis = self.basis
-        write_s = basis.write_s / max(1, basis.writes)
+    def _per_s(self, misses: float, found: SimulatedBuffers) -> float:
+        measurement = self.measurement
+        write_s = measurement.write_s / max(1, measurement.writes)
         write_backs = float(found.write_backs.sum()) * self._own_share
-        delay_s = basis.rest_s + write_s * write_backs / basis.operations
-        reads = max(0.0, misses) / basis.operations
-        return operations_per_s(self._storage, reads, delay_s, max(1.0, basis.sessions))
+        delay_s = measurement.rest_s + write_s * write_backs / measurement.operations
+        reads = max(0.0, misses) / measurement.operations
+        return operations_per_s(self._storage, reads, delay_s, max(1.0, measurement.sessions))
 
-    def _half_share(self, found: Simulated) -> float:
+    def _half_share(self, found: SimulatedBuffers) -> float:
         return t_of(3) * found.deviation_share / 2
 
     def _noise_share(self) -> float:
         """Return half the 95 % interval of the recorded rate, as a share of it."""
-        known_per_s = self.basis.operations / self.basis.seconds
-        ends = interval_per_s(self.basis.rates_per_s, known_per_s)
-        return (ends[1] - known_per_s) / known_per_s if ends else 0.0
+        measured_per_s = self.measurement.operations / self.measurement.seconds
+        ends = interval_per_s(self.measurement.rates_per_s, measured_per_s)
+        return (ends[1] - measured_per_s) / measured_per_s if ends else 0.0
 
 
 def interval_per_s(rates_per_s: Sequence[float], whole: float) -> tuple[float, float] | None:
@@ -308,14 +318,14 @@ def interval_per_s(rates_per_s: Sequence[float], whole: float) -> tuple[float, f
     return max(0.0, whole - half), whole + half
 
 
-def sizes_bytes(smallest_bytes: int, data_bytes: int, wanted: Sequence[int]) -> list[int]:
-    """Return sizes of a curve: evenly spaced by their ratio up to all data, and those wanted."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
+def sizes_bytes(smallest_bytes: int, data_bytes: int, requested: Sequence[int]) -> list[int]:
+    """Return sizes of a curve: geometric steps up to all data, and the requested ones."""
     largest = max(data_bytes, 2 * smallest_bytes)
     spaced = np.geomspace(smallest_bytes, largest, POINTS)
     rounded = {rounded_bytes(float(each), smallest_bytes) for each in spaced}
-    return sorted(rounded | {smallest_bytes} | {each for each in wanted if each >= smallest_bytes})
+    return sorted(
+        rounded | {smallest_bytes} | {each for each in requested if each >= smallest_bytes}
+    )
 
 
 def rounded_bytes(size_bytes: float, smallest_bytes: int) -> int:
@@ -325,14 +335,14 @@ def rounded_bytes(size_bytes: float, smallest_bytes: int) -> int:
 
 
 def steep_sizes_bytes(curve: Sequence[SweepPoint]) -> list[int]:
-    """Return two sizes in the steep part: they leave two and one thirds of what can be saved."""
+    """Return two sizes in the steep part: at two and one thirds of the avoidable reads."""
     first, last = curve[0].reads_per_operation, curve[-1].reads_per_operation
     found = []
     for share in _STEEP:
-        wanted = last + (first - last) * share
+        requested = last + (first - last) * share
         found.append(
             next(
-                (each.buffers_bytes for each in curve[1:] if each.reads_per_operation <= wanted),
+                (each.buffers_bytes for each in curve[1:] if each.reads_per_operation <= requested),
                 curve[-1].buffers_bytes,
             )
         )
@@ -340,31 +350,31 @@ def steep_sizes_bytes(curve: Sequence[SweepPoint]) -> list[int]:
 
 
 def relation_curves(
-    references: References,
-    simulated: Sequence[tuple[int, Simulated]],
-    known: dict[str, tuple[int, int, int]],
+    references: ReferenceString,
+    simulated: Sequence[tuple[int, SimulatedBuffers]],
+    counted: dict[str, tuple[int, int, int]],
 ) -> list[RelationCurve]:
     """Return the curves of the relations with the most reads.
 
     Args:
         references: The reference string.
-        simulated: What came of each size, the smallest first.
-        known: Accesses, reads and size in bytes of each relation, as the server counted them.
+        simulated: Results of each size, the smallest first.
+        counted: Accesses, reads and size in bytes of each relation, as the server counted them.
     """
     reads = simulated[0][1].misses
-    order = sorted(range(len(references.names)), key=lambda place: -float(reads[place]))
+    order = sorted(range(len(references.names)), key=lambda index: -float(reads[index]))
     found = []
-    for place in order[:RELATIONS_MAX]:
-        name = references.names[place]
-        if reads[place] <= 0 or name not in known or name.startswith("pg_"):
+    for index in order[:RELATIONS_MAX]:
+        name = references.names[index]
+        if reads[index] <= 0 or name not in counted or name.startswith("pg_"):
             continue
-        accesses, own_reads, size_bytes = known[name]
+        accesses, counted_reads, size_bytes = counted[name]
         if accesses <= 0:
             continue
         # The counters are of the whole replay, the simulation of its second half.
-        scale = own_reads / float(reads[place])
+        scale = counted_reads / float(reads[index])
         shares = [
-            _within(1 - float(each.misses[place]) * scale / accesses) for _, each in simulated
+            _clamped(1 - float(each.misses[index]) * scale / accesses) for _, each in simulated
         ]
         found.append(
             RelationCurve(
@@ -379,14 +389,14 @@ def relation_curves(
 
 
 def _fits_bytes(sizes_bytes: Sequence[int], shares: Sequence[float]) -> int | None:
-    enough = shares[-1] - FITS_POINTS
-    at = next(place for place, share in enumerate(shares) if share >= enough)
+    enough_share = shares[-1] - FITS_POINTS
+    at = next(index for index, share in enumerate(shares) if share >= enough_share)
     return None if at == len(sizes_bytes) - 1 else sizes_bytes[at]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """What was measured of a size that was really run.
+class MeasuredRun:
+    """Measurements of a size that was run.
 
     Attributes:
         hits: Pages found in shared buffers.
@@ -403,18 +413,18 @@ class Run:
     rates_per_s: Sequence[float]
 
 
-def check_of(predicted: SweepPoint, run: Run) -> SweepCheck:
-    """Return how far a prediction was off."""
-    measured_hit = run.hits / max(1, run.hits + run.reads)
-    per_s = run.per_s
-    ends = interval_per_s(run.rates_per_s, per_s)
+def check_of(predicted: SweepPoint, measured: MeasuredRun) -> SweepCheck:
+    """Compare a prediction with a measurement."""
+    measured_hit = measured.hits / max(1, measured.hits + measured.reads)
+    per_s = measured.per_s
+    ends = interval_per_s(measured.rates_per_s, per_s)
     return SweepCheck(
         buffers_bytes=predicted.buffers_bytes,
         predicted_hit_share=predicted.hit_share,
         measured_hit_share=measured_hit,
         hit_error_points=100 * (predicted.hit_share - measured_hit),
         predicted_reads_per_operation=predicted.reads_per_operation,
-        measured_reads_per_operation=run.reads / run.operations,
+        measured_reads_per_operation=measured.reads / measured.operations,
         predicted_per_s=predicted.per_s,
         predicted_low=predicted.per_s_low,
         predicted_high=predicted.per_s_high,
@@ -425,17 +435,17 @@ def check_of(predicted: SweepPoint, run: Run) -> SweepCheck:
     )
 
 
-def behind_of(
-    buffers: Buffers, present_bytes: int, memory_bytes: Sequence[int], read_ahead_bytes: int
+def page_cache_points(
+    buffers: BufferSimulator, present_bytes: int, memory_bytes: Sequence[int], read_ahead_bytes: int
 ) -> list[MemoryPoint]:
-    """Return what a page cache of each size serves of the reads of the present buffers."""
+    """Return the prediction for a page cache of each size behind the present buffers."""
     reads = max(1.0, float(buffers.of_size(present_bytes).misses.sum()))
     left = [buffers.behind(present_bytes, size, read_ahead_bytes) for size in memory_bytes]
     return [
-        MemoryPoint(memory_bytes=size, served_share=_within(1 - float(each.misses.sum()) / reads))
+        MemoryPoint(memory_bytes=size, served_share=_clamped(1 - float(each.misses.sum()) / reads))
         for size, each in zip(memory_bytes, left, strict=True)
     ]
 
 
-def _within(share: float) -> float:
+def _clamped(share: float) -> float:
     return min(1.0, max(0.0, share))

@@ -52,7 +52,7 @@ def errors_of_2008(rows: Sequence[Mapping[str, str]]) -> list[Error2008]:
     found = []
     for size, published in sorted(rates.items()):
         others = {other: rate for other, rate in rates.items() if other != size}
-        law = law_of_rates([other * MIB for other in others], list(others.values()), cpu_s=cpu_s)
-        predicted = law.rate_per_s(size * MIB).value
+        model = law_of_rates([other * MIB for other in others], list(others.values()), cpu_s=cpu_s)
+        predicted = model.rate_per_s(size * MIB).value
         found.append(Error2008(size, published, predicted, predicted / published - 1))
     return found

@@ -1,9 +1,8 @@
-"""What a server that runs says of its cache: a bound on what other sizes could do.
+"""Bounds on the hit ratio of other sizes, from the counters of a running server.
 
-A cache of a size serves at least as much as a smaller one, and where pages are accessed unequally
-often each further byte gains no more than those before it (the curve is concave). So the present
-hit ratio bounds that of every other size from both sides. A load that scans more than its cache
-breaks the second assumption.
+A larger cache serves at least as much, and with unequal access frequencies each further byte gains
+no more than those before it (the curve is concave). So the present hit ratio bounds that of every
+other size from both sides. A load that scans more than its cache breaks the second assumption.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _FACTORS: Final = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)
 
 
 class BoundPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What shared buffers of a size could serve at least and at most.
+    """Bounds for a size of shared buffers.
 
     Attributes:
         buffers_bytes: Their size.
@@ -33,12 +32,12 @@ class BoundPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoundRelation(msgspec.Struct, frozen=True, kw_only=True):
-    """A table or index of a server that runs.
+    """A table or index of a running server.
 
     Attributes:
         name: Its name.
         size_bytes: Its size.
-        buffered_bytes: What of it is in shared buffers; null without pg_buffercache.
+        buffered_bytes: Bytes of it in shared buffers; null without pg_buffercache.
         accesses: Accesses while it was sampled.
         hit_share: Share of them served by shared buffers.
     """
@@ -51,20 +50,19 @@ class BoundRelation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheBound(msgspec.Struct, frozen=True, kw_only=True):
-    """What the present size bounds.
+    """Bounds from the present size.
 
     Attributes:
         server: Its name and version.
-        seconds: How long it was sampled.
+        seconds: Length of the observation.
         present_bytes: Size of its shared buffers.
         data_bytes: Size of the tables and indexes of the database.
-        accesses: Page accesses meanwhile.
+        accesses: Page accesses in that time.
         hit_share: Share of them served by shared buffers.
         reads_per_s: Pages that came from the page cache or the storage.
         read_wait_share: Share of the time of active sessions that was a wait for these; null if the
             server does not time them (track_io_timing).
-        gain_ratio_max: How many times as much work the sessions could do if no page had to be read;
-            null if that is unknown.
+        gain_ratio_max: Upper limit of the speed-up if no page had to be read; null if unknown.
         points: By size.
         relations: Those with the most reads, the most first.
     """
@@ -85,7 +83,7 @@ class CacheBound(msgspec.Struct, frozen=True, kw_only=True):
 def bound_points(present_bytes: int, hit_share: float, data_bytes: int) -> list[BoundPoint]:
     """Return bounds by size: from an eighth of the present size to eight times as much.
 
-    Buffers that hold all data serve all but the first accesses, so no size beyond is listed.
+    Buffers with room for all data miss first accesses only, so no larger size is listed.
     """
     found = []
     for factor in _FACTORS:
@@ -99,9 +97,9 @@ def bound_points(present_bytes: int, hit_share: float, data_bytes: int) -> list[
 
 
 def gain_ratio_max(read_wait_share: float | None) -> float | None:
-    """Return how many times as much could be done without waiting for pages (Amdahl, 1967).
+    """Return the speed-up without waits for pages (Amdahl, 1967).
 
-    None where the share is unknown, or where all of the time was such a wait.
+    None if the share is unknown, or all time was such a wait.
     """
     if read_wait_share is None or read_wait_share >= 1:
         return None
@@ -115,8 +113,8 @@ def present_relations(
 
     Args:
         grown: Name, size in bytes, accesses and hits of each while it was sampled.
-        buffered: What of each is in shared buffers, in bytes; None if unknown.
-        count: How many at most.
+        buffered: Bytes of each in shared buffers; None if unknown.
+        count: Highest number of relations.
     """
     order = sorted(grown, key=lambda each: each[3] - each[2])
     return [

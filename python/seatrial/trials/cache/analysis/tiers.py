@@ -1,4 +1,4 @@
-"""Memory and a cache device in front of the storage that was recorded, at the recorded times."""
+"""Simulates memory and a cache device in front of the recorded storage."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.lazy import np
 from seatrial.published import Amount, Count
-from seatrial.trials.cache.analysis.clients import Loop, slices_of_one_pass
-from seatrial.trials.cache.analysis.curves import mean_of
+from seatrial.trials.cache.analysis.clients import ClosedLoop, slices_of_one_pass
+from seatrial.trials.cache.analysis.curves import mean_and_bounds
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from seatrial.trials.cache.analysis.accesses import Accesses, Sample
+    from seatrial.trials.cache.analysis.accesses import Accesses, BlockSample
 
 SLICES: Final = 200
-"""Parts of the recording for which the simulation reports what was served."""
+"""Time slices of the recording that the simulation reports."""
 LEVELS: Final = (0.5, 0.9, 0.99)
-"""Shares of what a warm cache serves, of which the time is reported."""
+"""Shares of the hits of a warm cache at which the time is reported."""
 _LAST_SHARE: Final = 0.2
-"""Of the reads, those at the end, which warm caches serve."""
+"""Share of the reads, at the end, for which caches are assumed to be warm."""
 _STEADY_POINTS: Final = 0.02
 _STEADY_SHARE: Final = 0.1
-"""Caches are warm if they serve hardly more of the last reads than of as many before: at most so
-many points more, and at most so much of it."""
+"""Caches are warm if the hit share of the last reads exceeds that of as many before by at most so
+many points, and at most by that share of it."""
 _SMOOTHED: Final = 9
 _DAY_S: Final = 86_400.0
 _ARCS: Final = ("arc", "arc-pinned")
 _L2ARC: Final = "l2arc-2.3"
 _BCACHE: Final = "bcache"
 _TIMES_MAX: Final = 4096
-"""Service times are drawn from so many of those that were measured."""
+"""Quantiles of measured times that service times are drawn from."""
 _ENTRIES_ABOVE_P99_MIN: Final = 1000
 
 
-class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """Service times of reads, each as likely (ns).
+class ServiceTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples of service times of reads (ns).
 
     Attributes:
-        disk_ns: Of the storage that was recorded; empty where the recording does not know them.
-        device_ns: Of the cache device; empty where none was measured.
+        disk_ns: Times of the recorded storage; empty if unknown.
+        device_ns: Times of the cache device; empty if not measured.
     """
 
     disk_ns: list[int]
@@ -53,13 +53,12 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
-    """What memory and a cache device of some sizes do for a recorded load.
+    """Results of memory and a cache device of some sizes for a recorded load.
 
     Attributes:
         memory_bytes: Size of the memory.
         device_bytes: Size of the cache device; 0 for none.
-        header_bytes: Memory that headers take at the end, of blocks that the device holds and
-            memory does not; memory has room for so much less.
+        header_bytes: Memory used at the end by headers of blocks that only the device contains.
         memory_share: Share that memory serves of the last fifth of the reads.
         device_share: Share that the device serves.
         disk_share: Share that the recorded storage serves, with the ends of its 95 % interval.
@@ -68,12 +67,12 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
         read_ns_mean: Mean response time of reads; null where service times are unknown.
         read_ns_mean_low: Lower end of its 95 % interval over the samples.
         read_ns_mean_high: Upper end.
-        read_ns_p99: Its 99th percentile; null also of fewer than 1,000 reads.
-        device_written_bytes_per_day: What is written to the device at the recorded rate.
-        warm_s: After how long half, 90 % and 99 % of what a warm cache serves was served; null
-            where the cache was not warm when the recording ended.
-        is_warm: Whether it was warm then.
-        reads_per_s: Reads that clients get a second of the last fifth; null where requests come at
+        read_ns_p99: Its 99th percentile; null also below 1,000 reads.
+        device_written_bytes_per_day: Bytes written to the device at the recorded rate.
+        warm_s: Time until the hit share was 50, 90 and 99 % of that of the warm cache; null if the
+            cache was not warm at the end of the recording.
+        is_warm: Whether it was warm at the end.
+        reads_per_s: Reads a second of the clients in the last fifth; null if requests come at
             their recorded times.
     """
 
@@ -95,12 +94,12 @@ class CacheTiers(msgspec.Struct, frozen=True, kw_only=True):
     reads_per_s: Amount | None = None
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class CacheConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """Caches of some sizes.
 
     Attributes:
-        policy: Of memory.
-        kind: Of the cache device.
+        policy: Policy of memory.
+        kind: Kind of the cache device.
         memory_bytes: Size of memory.
         device_bytes: Size of the device.
     """
@@ -121,34 +120,34 @@ def fed_devices() -> list[str]:
     return [each.name for each in _core.cache_devices() if each.is_fed]
 
 
-def usual_device(policy: str) -> str:
+def default_device(policy: str) -> str:
     """Return the kind of cache device that goes with a policy of memory."""
     return _L2ARC if policy in _ARCS else _BCACHE
 
 
 def tiers_of(
     accesses: Accesses,
-    setting: Setting,
-    times: Times,
+    configuration: CacheConfiguration,
+    times: ServiceTimes,
     length_s: float,
-    loop: Loop | None = None,
+    loop: ClosedLoop | None = None,
 ) -> CacheTiers:
-    """Return what caches of some sizes do for a load, at its recorded times or from clients.
+    """Simulate caches of some sizes for a load, at its recorded times or from clients.
 
-    Reads take as long at the recorded storage as they took: less load makes it no faster.
+    The recorded storage keeps its recorded times: less load does not make it faster.
 
     Args:
         accesses: The load.
-        setting: The caches.
-        times: Service times; known to all tiers where there are clients.
+        configuration: The caches.
+        times: Service times; with clients, those of all tiers are needed.
         length_s: Length of the recording.
-        loop: Clients, each of which waits for its reads; None for the recorded times.
+        loop: Clients in a closed loop; None for the recorded times.
 
     Raises:
         ValueError: if there is no such policy or kind of device.
     """
     parts = [
-        _part(accesses, each, setting, times, length_s=length_s, loop=loop)
+        _simulated_sample(accesses, each, configuration, times, length_s=length_s, loop=loop)
         for each in accesses.samples
     ]
     found = [each.served for each in parts]
@@ -158,24 +157,26 @@ def tiers_of(
     last = served[begin:].sum(axis=0)
     reads = max(1, int(last[:3].sum()))
     ends = [float(each[begin:, 2].sum() / max(1, each[begin:, :3].sum())) for each in found]
-    disk_share, low, high = mean_of(ends)
-    # A block of a sample stands for several.
+    disk_share, low, high = mean_and_bounds(ends)
+    # A block of a sample represents several.
     all_bytes = accesses.block_bytes / accesses.share / len(found)
     written, header_bytes = (float(served[-1, column]) * all_bytes for column in (3, 4))
-    warm_s, is_warm = _warm(served, length_s)
+    warm_s, is_warm = _warm_up(served, length_s)
     knows_times = bool(times.disk_ns) and (not last[1] or bool(times.device_ns))
     means_ns = [_mean_ns(_shares(each[begin:]), times) for each in found]
     p99_ns = _p99_ns(last / reads, times) if knows_times else None
     reads_per_s = None
     if loop is not None:
-        means_ns, p99_ns = _waited_ns(parts, begin, accesses.share, loop)
+        means_ns, p99_ns = _response_ns(parts, begin, accesses.share, loop)
         last_s = length_s * (len(served) - begin) / len(served)
         reads_per_s = reads / len(parts) / accesses.share / loop.accesses_per_read / last_s
-    mean_ns, mean_ns_low, mean_ns_high = mean_of(means_ns) if knows_times else (None, None, None)
+    mean_ns, mean_ns_low, mean_ns_high = (
+        mean_and_bounds(means_ns) if knows_times else (None, None, None)
+    )
     return CacheTiers(
-        memory_bytes=setting.memory_bytes,
-        device_bytes=setting.device_bytes,
-        header_bytes=round(min(header_bytes, setting.memory_bytes)),
+        memory_bytes=configuration.memory_bytes,
+        device_bytes=configuration.device_bytes,
+        header_bytes=round(min(header_bytes, configuration.memory_bytes)),
         memory_share=float(last[0] / reads),
         device_share=float(last[1] / reads),
         disk_share=disk_share,
@@ -192,32 +193,34 @@ def tiers_of(
     )
 
 
-def _header_bytes(setting: Setting) -> int:
-    """Return the memory that the header of a block takes, which the device alone holds.
+def _header_bytes(configuration: CacheConfiguration) -> int:
+    """Return the memory of the header of a block that only the device contains.
 
     Raises:
         ValueError: if there is no such kind of device.
     """
     headers = {each.name: each.header_bytes for each in _core.cache_devices()}
-    if setting.kind not in headers:
-        raise ValueError(f"there is no cache device of kind {setting.kind!r}")
-    return headers[setting.kind]
+    if configuration.kind not in headers:
+        raise ValueError(f"there is no cache device of kind {configuration.kind!r}")
+    return headers[configuration.kind]
 
 
-def _memory_blocks(accesses: Accesses, setting: Setting) -> int:
-    """Return how many blocks memory holds without headers."""
-    return max(1, accesses.blocks_in(setting.memory_bytes)) if setting.memory_bytes else 0
+def _memory_blocks(accesses: Accesses, configuration: CacheConfiguration) -> int:
+    """Return the capacity of memory in blocks, without headers."""
+    return (
+        max(1, accesses.blocks_in(configuration.memory_bytes)) if configuration.memory_bytes else 0
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """What the caches did for one sample of the blocks.
+class _SampleResult:
+    """Results of the caches for one sample of the blocks.
 
     Attributes:
-        slices: What happened in each slice of time.
-        served: Of each, reads by memory, device and disk; at its end blocks written so far, and
+        slices: Counts in each slice of time.
+        served: For each slice, reads by memory, device and disk; blocks written up to its end, and
             those without room in memory.
-        length_s: How long all of it took.
+        length_s: Duration.
     """
 
     slices: Sequence[_core.CacheSlice]
@@ -225,18 +228,16 @@ class _Part:
     length_s: float
 
 
-def _part(
+def _simulated_sample(
     accesses: Accesses,
-    sample: Sample,
-    setting: Setting,
-    times: Times,
+    sample: BlockSample,
+    configuration: CacheConfiguration,
+    times: ServiceTimes,
     *,
     length_s: float,
-    loop: Loop | None,
-) -> _Part:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
-    # An access of a sample stands for several, one after the other, and one of a read's blocks
+    loop: ClosedLoop | None,
+) -> _SampleResult:
+    # An access of a sample represents several, one after the other, and one block of a read
     # takes a part of its time.
     stretch = 1.0 if loop is None else 1 / accesses.share / loop.accesses_per_read
 
@@ -244,13 +245,13 @@ def _part(
         return servers, [round(each * stretch) for each in times_ns] or [0], False
 
     def simulated(end_ns: int) -> Sequence[_core.CacheSlice]:
-        other_ns = 0 if loop is None else round(loop.other_ns / accesses.share)
+        think_ns = 0 if loop is None else round(loop.think_ns / accesses.share)
         described = _core.CacheSetting(
-            policy=setting.policy,
-            memory_blocks=_memory_blocks(accesses, setting),
-            # A block of a sample stands for several, in what a feed may write as in all else.
+            policy=configuration.policy,
+            memory_blocks=_memory_blocks(accesses, configuration),
+            # A block of a sample represents several, also in the rate of a feed.
             block_bytes=max(1, round(accesses.block_bytes / accesses.share)),
-            path=(0, [other_ns], False),
+            path=(0, [think_ns], False),
             device=station(loop.device_servers if loop else 0, times.device_ns),
             disk=station(0, times.disk_ns),
             end_ns=end_ns,
@@ -258,9 +259,9 @@ def _part(
             seed=sample.seed,
             clients=loop.clients if loop else None,
             at_ns=None if loop else sample.at_ns.data,
-            admission=setting.kind if setting.device_bytes else None,
-            device_blocks=accesses.blocks_in(setting.device_bytes),
-            header_bytes=_header_bytes(setting) / accesses.share,
+            admission=configuration.kind if configuration.device_bytes else None,
+            device_blocks=accesses.blocks_in(configuration.device_bytes),
+            header_bytes=_header_bytes(configuration) / accesses.share,
         )
         return sample.caches.simulate(described)
 
@@ -280,17 +281,17 @@ def _part(
         for each in slices
     ]
     length_s = length_s if loop is None else end_ns / NS_PER_S
-    return _Part(slices, np.array(rows, dtype=np.float64), length_s)
+    return _SampleResult(slices, np.array(rows, dtype=np.float64), length_s)
 
 
-def _waited_ns(
-    parts: Sequence[_Part], begin: int, share: float, loop: Loop
+def _response_ns(
+    parts: Sequence[_SampleResult], begin: int, share: float, loop: ClosedLoop
 ) -> tuple[list[float], float]:
     """Return mean response times of reads since a slice, of each sample, and their p99 (ns)."""
     stretch = 1 / share / loop.accesses_per_read
 
     def own_ns(time_ns: float) -> float:
-        return max(0.0, time_ns - loop.other_ns / share) / stretch
+        return max(0.0, time_ns - loop.think_ns / share) / stretch
 
     whole, means_ns = _core.Histogram.of([]), []
     for part in parts:
@@ -302,10 +303,8 @@ def _waited_ns(
     return means_ns, own_ns(whole.percentile_ns(99)) if whole.count else 0.0
 
 
-def _warm(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float | None], bool]:
-    """Return when the caches served shares of what they serve when warm, and whether they were."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
+def _warm_up(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float | None], bool]:
+    """Return when the caches reached shares of their warm hit share, and whether they were warm."""
     hits, reads = served[:, :2].sum(axis=1), served[:, :3].sum(axis=1)
     names = [f"{level:.0%}" for level in LEVELS]
     begin, end = (_slice_at(served, 1 - times * _LAST_SHARE) for times in (2, 1))
@@ -323,9 +322,7 @@ def _warm(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float
 
 
 def _slice_at(served: NDArray[np.float64], share: float) -> int:
-    """Return the slice in which so large a share of the reads was exceeded."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
+    """Return the slice in which a share of the reads is exceeded."""
     sums = np.cumsum(served[:, :3].sum(axis=1))
     return int(np.searchsorted(sums, share * sums[-1], side="right"))
 
@@ -340,16 +337,14 @@ def _shares(served: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums / max(1.0, float(sums.sum()))
 
 
-def _mean_ns(shares: NDArray[np.float64], times: Times) -> float:
+def _mean_ns(shares: NDArray[np.float64], times: ServiceTimes) -> float:
     """Return the mean response time; what memory serves takes no time."""
     tiers = ((shares[1], times.device_ns), (shares[2], times.disk_ns))
     return sum(float(share) * sum(own) / len(own) for share, own in tiers if own)
 
 
-def _p99_ns(shares: NDArray[np.float64], times: Times) -> float:
-    """Return the 99th percentile of the response time: a mixture of what each tier takes."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
+def _p99_ns(shares: NDArray[np.float64], times: ServiceTimes) -> float:
+    """Return the 99th percentile of the response time over all tiers."""
     values, weights = [np.zeros(1)], [np.array([shares[0]])]
     for share, own_ns in ((shares[1], times.device_ns), (shares[2], times.disk_ns)):
         if share > 0:
@@ -361,13 +356,11 @@ def _p99_ns(shares: NDArray[np.float64], times: Times) -> float:
     return float(value[order][min(int(reached), len(value) - 1)])
 
 
-def drawn_times(times_ns: Sequence[int] | NDArray[np.int64]) -> list[int]:
+def quantile_times(times_ns: Sequence[int] | NDArray[np.int64]) -> list[int]:
     """Return quantiles of times, evenly spaced, that stand for all of them."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     if not len(times_ns):
         return []
     count = min(_TIMES_MAX, len(times_ns))
-    places = (np.arange(count) + 0.5) / count
-    found: list[int] = np.quantile(np.asarray(times_ns), places).astype(np.int64).tolist()
+    probabilities = (np.arange(count) + 0.5) / count
+    found: list[int] = np.quantile(np.asarray(times_ns), probabilities).astype(np.int64).tolist()
     return found

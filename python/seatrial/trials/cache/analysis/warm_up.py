@@ -1,4 +1,4 @@
-"""The warm-up of a real cache device, and what was predicted of it: pure functions over samples."""
+"""The warm-up of a real cache device and its prediction: pure functions over samples."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from seatrial.study.cell import Cell
 from seatrial.trials.cache.study.workload import L2ARC, RigSpec, rig_of
 
 LEVELS: Final = {"t50": 0.5, "t90": 0.9, "t99": 0.99}
-"""Names of times, and the share of what the device can hold that it holds then."""
+"""Names of times, each with the fill of the device at that time."""
 BOUND_SHARE: Final = 0.2
-"""A predicted time that is further off is a miss."""
+"""Relative error from which a predicted time is a miss."""
 BOUND_POINTS: Final = 0.05
-"""A share served that is further off is a miss."""
+"""Error from which a predicted share is a miss."""
 PLATEAU_SHARE: Final = 0.2
 """The end of a sample, whose mean is its plateau."""
 COLD_SHARE: Final = 0.1
 """A start is cold if the ARC holds no more data than this share of its size: metadata."""
 FILLING: Final = (0.05, 0.95)
-"""Shares of fill between which what the device serves is compared with what it holds."""
+"""Range of fill in which the hits of the device are compared with its fill."""
 
 
 class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,18 +37,18 @@ class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
         is_cold: Whether the counters prove a cold start.
         reads_per_s: Reads of the clients without the cache device: in the second half of the
             baseline; of a sample without one, at its end.
-        plateau_reads_per_s: With it, at the end of the sample; null without one.
-        predicted_reads_per_s: What was predicted of the plateau, without a device of the whole
-            sample; null if nothing was.
+        plateau_reads_per_s: Reads with it, at the end of the sample; null without one.
+        predicted_reads_per_s: Prediction of the plateau, without a device of the whole sample;
+            null without a prediction.
         memory_share: Share of the reads that memory served at the end.
-        predicted_memory_share: What was predicted of it.
+        predicted_memory_share: Its prediction.
         device_share: Share of the reads that the device served at the end.
-        filled_share: What the device held at the end, of what it can hold of the file.
-        warm_s: Times from the moment at which the device was added; null if not reached.
-        predicted_warm_s: The same as predicted; null if not within the sample.
-        fill_law_points: While the device filled, the share of the ARC's misses that it served minus
-            the share of the file that it held; the mean over seconds. Of uniform reads alone.
-        forecast_points: The same minus what was predicted at the same fill.
+        filled_share: Fill of the device at the end, as a share of its capacity for the file.
+        warm_s: Time from the moment at which the device was added; null if not reached.
+        predicted_warm_s: Their predictions; null if not within the sample.
+        fill_law_points: While the device filled, its share of the ARC's misses minus the share of
+            the file on it; the mean over seconds, for uniform reads only.
+        forecast_points: Its share of the misses minus the prediction at the same fill.
     """
 
     round: Count
@@ -90,7 +90,7 @@ class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
         return self.predicted_reads_per_s / measured - 1.0
 
 
-MISSED: Final = ("arc_misses_per_s", "memory_misses_per_s")
+MISS_COLUMNS: Final = ("arc_misses_per_s", "memory_misses_per_s")
 """Columns with the reads that memory did not serve: of a pool, and of a layout."""
 
 
@@ -125,9 +125,9 @@ def rig_of_sample(sample: Sample) -> RigSpec:
     )
 
 
-def missed_of(columns: Mapping[str, list[float | None]]) -> list[float | None]:
-    """Return the reads of each second that memory did not serve."""
-    return next((columns[name] for name in MISSED if name in columns), [])
+def misses_of(columns: Mapping[str, list[float | None]]) -> list[float | None]:
+    """Return the misses of memory by second."""
+    return next((columns[name] for name in MISS_COLUMNS if name in columns), [])
 
 
 class RigCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class RigCell(msgspec.Struct, frozen=True, kw_only=True):
         clients: ``direct`` or ``cached``.
         record_bytes: Size of a record and of a read.
         arc_bytes: Size of the ARC.
-        law: How its samples were predicted, as a phrase; empty if they were not.
+        law: The method of prediction, as a phrase; empty without one.
         samples: In order of rounds.
     """
 
@@ -161,7 +161,7 @@ class RigCell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plateau_bytes_per_s(self) -> float:
-        """Median over rounds of what clients get in the end."""
+        """Median over rounds of the clients' throughput at the end."""
         rates = [each.plateau_reads_per_s or each.reads_per_s for each in self.samples]
         return statistics.median(rates) * self.record_bytes
 
@@ -175,8 +175,8 @@ class RigRow(msgspec.Struct, frozen=True, kw_only=True):
         clients: ``direct`` or ``cached``.
         arc_bytes: Size of the ARC.
         warm_s: Median over rounds of the time until 90 % of the file are on the device.
-        with_bytes_per_s: What clients get with the device, warm; null if it was not measured.
-        without_bytes_per_s: What they get without it.
+        with_bytes_per_s: Throughput of clients with the warm device; null if not measured.
+        without_bytes_per_s: Throughput without it.
     """
 
     record_bytes: Count
@@ -189,7 +189,7 @@ class RigRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float | None:
-        """How many times as much clients get with the device."""
+        """Throughput with the device over that without it."""
         if not self.with_bytes_per_s or not self.without_bytes_per_s:
             return None
         return self.with_bytes_per_s / self.without_bytes_per_s
@@ -215,16 +215,16 @@ def rigs_of(analysed: AnalysedRun) -> RigAnalysis | None:
 
 def analyse_rigs(cells: Sequence[CellSummary]) -> RigAnalysis | None:
     """Return the analysis of a run's pools; None if it has none."""
-    own = [part for part in cells if part.cell.kind == L2ARC]
-    found = [each for each in map(_rig_cell, own) if each.samples]
+    found_cells = [part for part in cells if part.cell.kind == L2ARC]
+    found = [each for each in map(_rig_cell, found_cells) if each.samples]
     found += cells_of_layouts(cells)
     return RigAnalysis(cells=found, rows=_rows(found)) if found else None
 
 
 def cells_of_layouts(cells: Sequence[CellSummary]) -> list[RigCell]:
-    """Return the cells of layouts whose cache device begins empty, and those without one.
+    """Return the cells of layouts whose cache device begins empty, and their controls.
 
-    A cell without one belongs to one with it if workload and layout are the same but for it.
+    A control has the same workload and layout without the cache device.
     """
     cached = [
         part
@@ -235,7 +235,7 @@ def cells_of_layouts(cells: Sequence[CellSummary]) -> list[RigCell]:
     for part in cached:
         record = next(each for each in part.samples if each.cache)
         spec = rig_of_sample(record)
-        plain = next((each for each in cells if _is_without(each, part)), None)
+        plain = next((each for each in cells if _is_same_without_cache(each, part)), None)
         for each, has_cache in ((plain, False), (part, True)):
             if each is None:
                 continue
@@ -259,17 +259,17 @@ def cells_of_layouts(cells: Sequence[CellSummary]) -> list[RigCell]:
     return found
 
 
-def _is_without(part: CellSummary, cached: CellSummary) -> bool:
-    """Return whether a cell is another one without its cache device."""
+def _is_same_without_cache(part: CellSummary, cached: CellSummary) -> bool:
+    """Return whether a cell is the control of another one, without its cache device."""
     layouts = [next((e.layout for e in each.samples if e.layout), None) for each in (part, cached)]
     if None in layouts or part.cell.workload != cached.cell.workload:
         return False
-    own, other = (each.layout for each in layouts if each)
+    found_cells, other = (each.layout for each in layouts if each)
     names = ("name", "backend", "level", "drives", "filesystem")
-    is_alike = all(own.get(name) == other.get(name) for name in names)
+    is_same_layout = all(found_cells.get(name) == other.get(name) for name in names)
     cells = (part.cell, cached.cell)
     facts = {(e.operation, e.block_size_bytes, e.threads) for e in cells}
-    return is_alike and len(facts) == 1 and own.get("cache", "none") == "none"
+    return is_same_layout and len(facts) == 1 and found_cells.get("cache", "none") == "none"
 
 
 def _without_device(sample: Sample) -> WarmUp:
@@ -296,9 +296,9 @@ def _rows(cells: Sequence[RigCell]) -> list[RigRow]:
     pools = dict.fromkeys((e.record_bytes, e.pool, e.clients, e.arc_bytes) for e in cells)
     rows = []
     for pool in pools:
-        own = [e for e in cells if (e.record_bytes, e.pool, e.clients, e.arc_bytes) == pool]
-        with_device = next((each for each in own if each.has_cache), None)
-        without = next((each for each in own if not each.has_cache), None)
+        found_cells = [e for e in cells if (e.record_bytes, e.pool, e.clients, e.arc_bytes) == pool]
+        with_device = next((each for each in found_cells if each.has_cache), None)
+        without = next((each for each in found_cells if not each.has_cache), None)
         warm_s = None
         if with_device:
             warm_s = with_device.median_of(e.warm_s.get("t90") for e in with_device.samples)
@@ -317,7 +317,7 @@ def _rows(cells: Sequence[RigCell]) -> list[RigRow]:
 
 
 def warm_up_of(sample: Sample) -> WarmUp:
-    """Return what a sample of a pool shows.
+    """Return the warm-up in a sample of a pool.
 
     Raises:
         ValueError: when the sample is not one of a pool.
@@ -343,7 +343,7 @@ def warm_up_of(sample: Sample) -> WarmUp:
     before = rates[int(added_s / 2) : int(added_s)]
     curve = fill_curve(sample)
     full_bytes = full_bytes_of(spec)
-    by_law, by_forecast = _points(sample, curve, spec)
+    by_law, by_forecast = _fill_errors(sample, curve, spec)
     predicted = list(enumerate(forecast.fill_bytes, start=1)) if forecast else []
     return msgspec.structs.replace(
         found,
@@ -361,12 +361,12 @@ def warm_up_of(sample: Sample) -> WarmUp:
 
 
 def _baseline_per_s(record: CacheRecord) -> float:
-    """Return the reads that were measured without the device just before the sample."""
+    """Return the reads a second without the device just before the sample."""
     return record.forecast.assumed["baseline_reads_per_s"] if record.forecast else 0.0
 
 
 def full_bytes_of(spec: RigSpec) -> float:
-    """Return what a cache device can hold of the file."""
+    """Return the capacity of a cache device for the file."""
     return float(min(spec.records * spec.record_bytes, spec.cache_bytes))
 
 
@@ -387,7 +387,7 @@ def fill_curve(sample: Sample) -> list[tuple[float, float]]:
         return []
     column = sample.series.columns.get("device_fill_bytes", [])
     period_s, added_s = sample.series.period_s, sample.cache.added_at_s
-    ends = ((place * period_s - added_s, fill) for place, fill in enumerate(column, start=1))
+    ends = ((index * period_s - added_s, fill) for index, fill in enumerate(column, start=1))
     return [(at_s, fill) for at_s, fill in ends if fill is not None and at_s > 0]
 
 
@@ -402,25 +402,25 @@ def _reached_s(curve: Sequence[tuple[float, float]], level: float) -> float | No
     return None
 
 
-def _points(
+def _fill_errors(
     sample: Sample, curve: Sequence[tuple[float, float]], spec: RigSpec
 ) -> tuple[float | None, float | None]:
-    """Return what the device served of the ARC's misses, minus its fill, and minus the forecast."""
+    """Return the device's share of the ARC's misses minus its fill, and minus the forecast."""
     record, series = sample.cache, sample.series
     if record is None or record.added_at_s is None or series is None:
         return None, None
-    served = _ratios(series.columns.get("device_hits_per_s", []), missed_of(series.columns))
+    served = _ratios(series.columns.get("device_hits_per_s", []), misses_of(series.columns))
     full_bytes = full_bytes_of(spec)
     by_law, by_forecast = [], []
     for at_s, fill in curve:
-        place = round((at_s + record.added_at_s) / series.period_s) - 1
-        share, before = served[place], _fill_before(curve, at_s)
-        held = (fill + before) / 2 / full_bytes
-        if share is None or not FILLING[0] < held < FILLING[1]:
+        index = round((at_s + record.added_at_s) / series.period_s) - 1
+        share, before = served[index], _fill_before(curve, at_s)
+        remote = (fill + before) / 2 / full_bytes
+        if share is None or not FILLING[0] < remote < FILLING[1]:
             continue
-        by_law.append(share - held)
-        if (foreseen := _foreseen_share(record, held * full_bytes)) is not None:
-            by_forecast.append(share - foreseen)
+        by_law.append(share - remote)
+        if (predicted_share := _predicted_share(record, remote * full_bytes)) is not None:
+            by_forecast.append(share - predicted_share)
     is_uniform = spec.pattern != "zipf"
     return (
         statistics.fmean(by_law) if by_law and is_uniform else None,
@@ -432,22 +432,22 @@ def _fill_before(curve: Sequence[tuple[float, float]], at_s: float) -> float:
     return max((fill for each_s, fill in curve if each_s < at_s), default=0.0)
 
 
-def _foreseen_share(record: CacheRecord, fill_bytes: float) -> float | None:
+def _predicted_share(record: CacheRecord, fill_bytes: float) -> float | None:
     """Return the predicted share of memory's misses that the device serves at a fill."""
     forecast = record.forecast
     if forecast is None:
         return None
     before = 0.0
-    for place, fill in enumerate(forecast.fill_bytes):
+    for index, fill in enumerate(forecast.fill_bytes):
         if (before + fill) / 2 >= fill_bytes:
-            missed = 1.0 - forecast.memory_share[place]
-            return forecast.device_share[place] / missed if missed > 0 else None
+            missed = 1.0 - forecast.memory_share[index]
+            return forecast.device_share[index] / missed if missed > 0 else None
         before = fill
     return None
 
 
-def _ratios(part: Sequence[float | None], whole: Sequence[float | None]) -> list[float | None]:
-    pairs = zip(part, whole, strict=True)
+def _ratios(part: Sequence[float | None], total: Sequence[float | None]) -> list[float | None]:
+    pairs = zip(part, total, strict=True)
     return [None if a is None or not b else min(1.0, a / b) for a, b in pairs]
 
 
@@ -457,13 +457,13 @@ def _shares_at_end(sample: Sample) -> tuple[float | None, float | None]:
     if series is None:
         return None, None
     rates = reads_by_second(sample)
-    columns = [missed_of(series.columns), series.columns.get("device_hits_per_s", [])]
+    columns = [misses_of(series.columns), series.columns.get("device_hits_per_s", [])]
     rows = [row for row in zip(rates, *columns, strict=False) if None not in row]
     last = rows[-max(1, int(len(rows) * PLATEAU_SHARE)) :]
     reads = sum(row[0] for row in last)
     if not reads:
         return None, None
-    missed, served = (sum(row[place] or 0.0 for row in last) for place in (1, 2))
+    missed, served = (sum(row[index] or 0.0 for row in last) for index in (1, 2))
     return max(0.0, 1 - missed / reads), served / reads
 
 
@@ -471,8 +471,8 @@ def _is_cold(record: CacheRecord) -> bool:
     """Return whether the counters before the sample prove that nothing of the file was cached."""
     if "fill_bytes" in record.cold:
         return record.cold["fill_bytes"] <= COLD_SHARE * record.cache_bytes
-    held_bytes = record.cold.get("data_size")
-    if held_bytes is None or held_bytes > COLD_SHARE * record.arc_bytes:
+    cached_bytes = record.cold.get("data_size")
+    if cached_bytes is None or cached_bytes > COLD_SHARE * record.arc_bytes:
         return False
     return not record.cold.get("l2_size")
 

@@ -1,4 +1,4 @@
-"""``seatrial cache``: what more memory or an SSD in front would do."""
+"""``seatrial cache``: predicts the effect of more memory or an SSD in front."""
 
 from __future__ import annotations
 

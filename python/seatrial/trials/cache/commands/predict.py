@@ -1,4 +1,4 @@
-"""``seatrial cache predict``: what memory or an SSD in front would do, from a recording."""
+"""``seatrial cache predict``: predicts memory or an SSD in front, from a recording."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from seatrial.errors import UsageError
 from seatrial.study.units import parse_size_bytes
 
 if TYPE_CHECKING:
-    from seatrial.trials.cache.analysis.money import Tariff
-    from seatrial.trials.cache.analysis.prediction import CachePrediction, Wanted
+    from seatrial.trials.cache.analysis.money import Prices
+    from seatrial.trials.cache.analysis.prediction import CachePrediction, PredictionRequest
     from seatrial.trials.watch.recording import Recording
 
 POLICIES: Final = [name for name, *_ in _core.cache_policies()]
@@ -142,30 +142,30 @@ def predict(
         ClusterError: if the cluster cannot be used.
         UsageError: if the recording or the run cannot be used.
     """
-    from seatrial.trials.cache.analysis.prediction import Wanted  # noqa: PLC0415 - not for --help
-    from seatrial.trials.cache.analysis.tiers import usual_device  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.prediction import PredictionRequest  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.tiers import default_device  # noqa: PLC0415
     from seatrial.trials.cache.report import prediction_words  # noqa: PLC0415
     from seatrial.trials.watch.commands.record import recording_of  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
-    kind = device_kind or usual_device(policy)
+    kind = device_kind or default_device(policy)
     if any(device_bytes):
         _check_feed(policy, kind, memory_bytes)
     recording = recording_of(reference, results)
     found = read(recording)
-    device_ns, device_servers = _ssd(ssd_like, results) if ssd_like else ([], 0)
-    wanted = Wanted(
+    device_ns, device_servers = _ssd_reads(ssd_like, results) if ssd_like else ([], 0)
+    request = PredictionRequest(
         memory_bytes=memory_bytes,
         device_bytes=device_bytes,
         policy=policy,
         device_kind=kind,
         block_bytes=_block_bytes(block_bytes),
         device_ns=device_ns,
-        tariff=_tariff(prices, endurance),
+        tariff=_prices(prices, endurance),
         clients=clients,
         device_servers=device_servers,
     )
-    prediction = _predicted(recording, found, wanted, ray)
+    prediction = _prediction(recording, found, request, ray)
     next_step = _next_step(recording, prediction, output)
     if output.is_named:
         from seatrial.trials.cache.report.prediction_page import render  # noqa: PLC0415
@@ -189,8 +189,8 @@ def predict(
     return 0
 
 
-def _predicted(
-    recording: Path, found: Recording, wanted: Wanted, ray: str | None
+def _prediction(
+    recording: Path, found: Recording, request: PredictionRequest, ray: str | None
 ) -> CachePrediction:
     """Return the prediction for a recording.
 
@@ -199,15 +199,17 @@ def _predicted(
         UsageError: if it has no read, or such clients cannot have sent it.
     """
     from seatrial.trials.cache.analysis.clients import TooFewClientsError  # noqa: PLC0415
-    from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.prediction import predict as predict_caches  # noqa: PLC0415
 
-    if wanted.clients is not None:
-        _check_times(found, wanted)
+    if request.clients is not None:
+        _check_times(found, request)
     try:
-        prediction = predicted(found, wanted) if ray is None else _on_cluster(found, wanted, ray)
+        prediction = (
+            predict_caches(found, request) if ray is None else _on_cluster(found, request, ray)
+        )
     except TooFewClientsError as error:
         raise UsageError(
-            seen=f"{wanted.clients} clients cannot have sent this load: {error}",
+            seen=f"{request.clients} clients cannot have sent this load: {error}",
             cause="A client with --clients waits for each read before it sends the next",
             next_step="Give as many clients as there were, or omit --clients",
         ) from None
@@ -220,18 +222,20 @@ def _predicted(
     return prediction
 
 
-def _on_cluster(recording: Recording, wanted: Wanted, address: str) -> CachePrediction | None:
+def _on_cluster(
+    recording: Recording, request: PredictionRequest, address: str
+) -> CachePrediction | None:
     """Simulate on the hosts of a cluster; raises ClusterError."""
     from seatrial.fleet.cluster import connect  # noqa: PLC0415 - Ray is optional
-    from seatrial.trials.cache.analysis.prediction import predict as predicted  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.prediction import predict as predict_caches  # noqa: PLC0415
     from seatrial.trials.cache.measure.simulations import on_cluster  # noqa: PLC0415
 
     with connect(address) as cluster:
-        return predicted(recording, wanted, on_cluster(cluster))
+        return predict_caches(recording, request, on_cluster(cluster))
 
 
 def _block_bytes(text: str) -> int:
-    """Return the size of a block; raises click.BadParameter of one that caches do not have."""
+    """Return the size of a block; raises click.BadParameter if it is unsupported."""
     try:
         size = parse_size_bytes(text)
     except ValueError as error:
@@ -244,7 +248,7 @@ def _block_bytes(text: str) -> int:
 
 
 def _check_feed(policy: str, kind: str, memory_bytes: list[int]) -> None:
-    """Refuse an SSD that is fed from memory which cannot feed it; raises UsageError."""
+    """Raise UsageError if the SSD is fed from memory that cannot feed it."""
     from seatrial.trials.cache.analysis.tiers import fed_devices, feeding_policies  # noqa: PLC0415
 
     feeding = feeding_policies()
@@ -260,19 +264,19 @@ def _check_feed(policy: str, kind: str, memory_bytes: list[int]) -> None:
     )
 
 
-def _tariff(prices: tuple[str, ...], endurance: str | None) -> Tariff:
-    """Return what was given; raises click.BadParameter of what is no price."""
+def _prices(prices: tuple[str, ...], endurance: str | None) -> Prices:
+    """Return the prices; raises click.BadParameter if one is invalid."""
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
-    from seatrial.trials.cache.analysis.money import tariff_of  # noqa: PLC0415
+    from seatrial.trials.cache.analysis.money import prices_of  # noqa: PLC0415
 
     try:
-        return tariff_of(prices, endurance, catalogue())
+        return prices_of(prices, endurance, catalogue())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--price or --endurance") from None
 
 
-def _check_times(found: Recording, wanted: Wanted) -> None:
-    """Refuse clients where it is unknown how long they wait; raises UsageError."""
+def _check_times(found: Recording, request: PredictionRequest) -> None:
+    """Raise UsageError if clients are given, but response times are unknown."""
     from seatrial.trials.watch.recording import TIME  # noqa: PLC0415
 
     if not found.about.knows_device or TIME in found.about.made_up:
@@ -281,7 +285,7 @@ def _check_times(found: Recording, wanted: Wanted) -> None:
             cause=f"Its source ({found.about.source}) does not know it",
             next_step="Omit --clients, or record with `seatrial watch --record`",
         )
-    if any(wanted.device_bytes) and not wanted.device_ns:
+    if any(request.device_bytes) and not request.device_ns:
         raise UsageError(
             seen="--clients and --ssd need to know how long the SSD takes",
             cause="Clients that wait for it ask for more the sooner it answers",
@@ -289,11 +293,10 @@ def _check_times(found: Recording, wanted: Wanted) -> None:
         )
 
 
-def _ssd(reference: str, results: Path) -> tuple[list[int], int]:
-    """Return the latencies of the fastest read test of a run, and how many it serves at once.
+def _ssd_reads(reference: str, results: Path) -> tuple[list[int], int]:
+    """Return latencies of the fastest read test of a run (ns), and the concurrent reads of the SSD.
 
-    Each latency is as likely (ns). The most reads a second of any test, each as long as in the
-    fastest, are so many at once.
+    The concurrency follows from the highest rate of any test and the latency of the fastest.
 
     Raises:
         UsageError: if there is no such run, or it has no read.
@@ -317,7 +320,7 @@ def _ssd(reference: str, results: Path) -> tuple[list[int], int]:
             next_step="Measure the SSD: `seatrial io DIRECTORY --block-size 8k`",
         )
     count = 1000
-    latencies_ns = [best.percentile_ns(100 * (place + 0.5) / count) for place in range(count)]
+    latencies_ns = [best.percentile_ns(100 * (index + 0.5) / count) for index in range(count)]
     return latencies_ns, max(1, round(most_per_s * best.mean_ns / 1e9))
 
 

@@ -1,4 +1,4 @@
-"""``seatrial cache sweep``: every size of shared buffers from one replay, and two really run."""
+"""``seatrial cache sweep``: predicts every size of shared buffers from one replay."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from seatrial.study.units import parse_size_bytes
 if TYPE_CHECKING:
     from seatrial.study.load import Table
     from seatrial.trials.cache.analysis.sweep import CacheSweepResult
-    from seatrial.trials.cache.measure.sweep_run import SweepWanted
+    from seatrial.trials.cache.measure.sweep_run import SweepRequest
 
 SCRIPTS: Final = ("tpcb-like", "simple-update", "select-only")
 CLIENTS: Final = 8
 TRANSACTIONS: Final = 20_000
-PRESENT: Final = "128MiB"
-FOR_S: Final = 10.0
-NONE: Final = "none"
+DEFAULT_PRESENT: Final = "128MiB"
+DEFAULT_SAMPLE_S: Final = 10.0
+NO_CHECKS: Final = "none"
 _SECONDS_MAX: Final = 86_400.0
 
 EPILOG = """\b
@@ -51,7 +51,7 @@ def _settings(
         if not equals or not name.strip():
             raise click.BadParameter(f"{word!r} is not NAME=VALUE")
         if name.strip() == "shared_buffers":
-            raise click.BadParameter("shared_buffers is what is swept; --present marks a size")
+            raise click.BadParameter("shared_buffers is the swept setting; --present marks a size")
         found[name.strip()] = value.strip()
     return found
 
@@ -59,10 +59,12 @@ def _settings(
 def _checks(
     _context: click.Context, _parameter: click.Parameter, written: str | None
 ) -> list[int] | None:
-    """Return sizes in bytes; empty for those of the steep part, None for none."""
+    """Return sizes in bytes; empty for the default two, None for none."""
     if written is None:
         return []
-    return None if written.strip() == NONE else [_size_bytes(each) for each in written.split(",")]
+    return (
+        None if written.strip() == NO_CHECKS else [_size_bytes(each) for each in written.split(",")]
+    )
 
 
 def _size_bytes(text: str) -> int:
@@ -111,7 +113,7 @@ def _size_bytes(text: str) -> int:
 @click.option(
     "--present",
     metavar="SIZE",
-    default=PRESENT,
+    default=DEFAULT_PRESENT,
     show_default=True,
     help="The present shared buffers, which all is compared with.",
 )
@@ -135,7 +137,7 @@ def _size_bytes(text: str) -> int:
     "--for",
     "for_s",
     type=Duration(1.0, _SECONDS_MAX),
-    default=FOR_S,
+    default=DEFAULT_SAMPLE_S,
     show_default=True,
     help="Of a server that runs: how long it is sampled.",
 )
@@ -161,15 +163,15 @@ def sweep(
         UsageError: if options exclude each other.
     """
     if "://" in target:
-        return _bounded(target, options, output, as_json=as_json)
+        return _print_bound(target, options, output, as_json=as_json)
     from seatrial.cli import terminal  # noqa: PLC0415 - not for --help
-    from seatrial.trials.cache.measure.sweep_run import swept  # noqa: PLC0415
+    from seatrial.trials.cache.measure.sweep_run import run_sweep  # noqa: PLC0415
     from seatrial.trials.watch.commands.record import record_to, store  # noqa: PLC0415
 
     to = record_to(record, 1 << 30)
-    wanted = _wanted(target, options, to.path if to else None)
+    request = _sweep_request(target, options, to.path if to else None)
     with terminal.watcher(quiet=as_json) as watcher:
-        found = swept(wanted, watcher)
+        found = run_sweep(request, watcher)
     again = f"seatrial cache sweep {target} --output FILE"
     next_step = _next_step(found, output, again)
     if to is not None:
@@ -189,13 +191,13 @@ def sweep(
     return 0
 
 
-def _bounded(url: str, options: Mapping[str, Any], output: Output, *, as_json: bool) -> int:
-    """Print the bound of a server that runs."""
+def _print_bound(url: str, options: Mapping[str, Any], output: Output, *, as_json: bool) -> int:
+    """Print the bound of a running server."""
     from seatrial.trials.cache.measure.sweep_bound import sampled_bound  # noqa: PLC0415
 
     if options["log"] or options["script"] or output.is_named:
         raise UsageError(
-            seen="A server that runs is not restarted, and nothing is played to it",
+            seen="A running server is not restarted, and gets no replay",
             cause="--log, --pgbench and --output need a directory",
             next_step="Name a directory for a server of our own, or leave them out for a bound",
         )
@@ -212,8 +214,8 @@ def _bounded(url: str, options: Mapping[str, Any], output: Output, *, as_json: b
     return 0
 
 
-def _wanted(target: str, options: Mapping[str, Any], recording: Path | None) -> SweepWanted:
-    """Return what to sweep.
+def _sweep_request(target: str, options: Mapping[str, Any], recording: Path | None) -> SweepRequest:
+    """Return the parameters of the sweep.
 
     Raises:
         SeatrialError: when the directory, the trace or an option cannot be used.
@@ -224,16 +226,16 @@ def _wanted(target: str, options: Mapping[str, Any], recording: Path | None) -> 
     from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.study.load import study_from_options  # noqa: PLC0415
     from seatrial.trials.cache.measure.sweep import Load  # noqa: PLC0415
-    from seatrial.trials.cache.measure.sweep_run import SweepWanted, programs  # noqa: PLC0415
+    from seatrial.trials.cache.measure.sweep_run import SweepRequest, programs  # noqa: PLC0415
     from seatrial.trials.database.study.workloads import spec_of  # noqa: PLC0415
 
     binaries = programs(options["pg_bin"] or "")
-    place = {"label": "sweep", "path": target, "pg_bin": str(binaries.folder)}
+    target_table = {"label": "sweep", "path": target, "pg_bin": str(binaries.folder)}
     study = study_from_options(
         {
             "name": "cache-sweep",
             "rounds": {"min": 1, "max": 1},
-            "target": [place],
+            "target": [target_table],
             "workload": [_workload(options)],
         },
         {"path": "DIR", "scripts": "pgbench", "trace": "log"},
@@ -242,7 +244,7 @@ def _wanted(target: str, options: Mapping[str, Any], recording: Path | None) -> 
     spec = spec_of(plan.cells[0].spec)
     kind = plan.cells[0].kind
     name = f"pgbench {options['script']}" if kind == "pgbench" else Path(options["log"]).name
-    return SweepWanted(
+    return SweepRequest(
         load=Load(
             kind=kind,
             spec=msgspec.structs.replace(spec, settings=dict(options["settings"])),
@@ -257,7 +259,7 @@ def _wanted(target: str, options: Mapping[str, Any], recording: Path | None) -> 
 
 
 def _workload(options: Mapping[str, Any]) -> Table:
-    """Return what to play, as a study has it.
+    """Return the load as a workload of a study.
 
     Raises:
         UsageError: when there is nothing to play, or two things.

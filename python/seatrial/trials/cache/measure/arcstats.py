@@ -1,4 +1,4 @@
-"""What ZFS counts: its statistics each second, and their increase.
+"""Statistics of ZFS each second, and their increase.
 
 Source: ``arc.c`` of OpenSolaris (``arc_stats``); zfs-fuse has one file for each counter, OpenZFS
 one file with a line for each (``/proc/spl/kstat/zfs/arcstats``).
@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from seatrial.results.model import Series
 
-COUNTED: Final[Mapping[str, str]] = {
+COUNTERS: Final[Mapping[str, str]] = {
     "demand_data_hits": "arc_hits_per_s",
     "demand_data_misses": "arc_misses_per_s",
     "l2_hits": "device_hits_per_s",
@@ -45,14 +45,14 @@ class Counters:
     """The statistics of a daemon, or of the kernel.
 
     Args:
-        place: The folder with a file for each counter, or the file with a line for each.
+        path: The folder with a file for each counter, or the file with a line for each.
     """
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-    def are_there(self) -> bool:
-        """Return whether they can be read."""
+    def exist(self) -> bool:
+        """Return whether the counters can be read."""
         try:
             return "size" in self.read()
         except OSError:
@@ -64,14 +64,14 @@ class Counters:
         Raises:
             OSError: when they cannot be read: the daemon has ended.
         """
-        wanted = [*COUNTED, *GAUGES]
-        if self._place.is_dir():
+        names = [*COUNTERS, *GAUGES]
+        if self._path.is_dir():
             return {
-                name: float((self._place / name).read_text().split()[-1])
-                for name in wanted
-                if (self._place / name).exists()
+                name: float((self._path / name).read_text().split()[-1])
+                for name in names
+                if (self._path / name).exists()
             }
-        return {k: v for k, v in parse_kstat(self._place.read_text()).items() if k in wanted}
+        return {k: v for k, v in parse_kstat(self._path.read_text()).items() if k in names}
 
 
 def parse_kstat(text: str) -> Reading:
@@ -80,8 +80,8 @@ def parse_kstat(text: str) -> Reading:
     return {row[0]: float(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
 
 
-class Counting(Protocol):
-    """What can be read each second."""
+class CounterSource(Protocol):
+    """A source of counters."""
 
     def read(self) -> Reading:
         """Return the counters; raises OSError when they cannot be read."""
@@ -91,10 +91,10 @@ class Sampler:
     """Reads counters each second in a thread, until it is left as a context.
 
     Args:
-        counters: What is read.
+        counters: The source.
     """
 
-    def __init__(self, counters: Counting) -> None:
+    def __init__(self, counters: CounterSource) -> None:
         self.readings: list[tuple[float, Reading]] = []
         self._counters = counters
         self._ends = threading.Event()
@@ -142,23 +142,21 @@ def series_of(
     start_unix_s: float,
     duration_s: float,
     *,
-    counted: Mapping[str, str] = COUNTED,
+    counters: Mapping[str, str] = COUNTERS,
     gauges: Mapping[str, str] = GAUGES,
 ) -> Series:
-    """Return readings as a series over a sample: of each second what was counted in it.
-
-    Between two readings a counter is taken to grow evenly. Values are those at the end of a second.
+    """Return readings as a series over a sample, with the increase of counters by second.
 
     Args:
         readings: Unix time and counters, in order.
         start_unix_s: The start of the sample.
         duration_s: Its duration.
-        counted: Counters, and the column with their increase per second.
+        counters: Counters, and the column with their increase per second.
         gauges: Values, and their columns.
     """
     seconds = int(duration_s / PERIOD_S)
     columns: dict[str, list[float | None]] = {}
-    for name, column in (*counted.items(), *gauges.items()):
+    for name, column in (*counters.items(), *gauges.items()):
         known = [(at_s - start_unix_s, found[name]) for at_s, found in readings if name in found]
         at_ends = [_value_at(known, second * PERIOD_S) for second in range(seconds + 1)]
         if name in gauges:

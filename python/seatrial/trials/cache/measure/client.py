@@ -1,7 +1,7 @@
 """The clients of a pool, in a process of their own: ``python -m seatrial...client TOKEN``.
 
-It says ``ready`` when it has loaded everything, so that it can be moved to a control group before
-it uses memory that counts; then it takes a cell and its specification, reports its progress on
+It prints ``ready`` when all is loaded, so that it can be moved to a control group before it uses
+memory that counts; then it reads a cell and its specification, reports its progress on
 stderr and the sample on stdout. An interrupt ends the sample.
 """
 
@@ -23,8 +23,8 @@ READY = "ready"
 _PR_SET_PDEATHSIG = 1
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure.
+class MeasurementRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A measurement to make.
 
     Attributes:
         cell: The cell.
@@ -39,7 +39,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-class _Reporting(SilentWatcher):
+class _ProgressLines(SilentWatcher):
     """Writes each reading as a line on stderr."""
 
     def live(self, reading: LiveReading) -> None:
@@ -49,7 +49,7 @@ class _Reporting(SilentWatcher):
 
 
 def main() -> None:
-    """Measure one order.
+    """Measure one request.
 
     Raises:
         SeatrialError: when the file cannot be read.
@@ -57,9 +57,9 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     sys.stdout.write(f"{READY}\n")
     sys.stdout.flush()
-    order = msgspec.json.decode(sys.stdin.readline(), type=Order)
-    sample_context = SampleContext(order.round_number, order.position, _Reporting())
-    sample = measure_cell(order.cell, order.spec, sample_context)
+    request = msgspec.json.decode(sys.stdin.readline(), type=MeasurementRequest)
+    sample_context = SampleContext(request.round_number, request.position, _ProgressLines())
+    sample = measure_cell(request.cell, request.spec, sample_context)
     sys.stdout.write(base64.b64encode(msgspec.msgpack.encode(sample)).decode() + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What a server counts of its own reads, writes and waits (PostgreSQL 16 and later).
+"""Counters of reads, writes and waits of a server (PostgreSQL 16 and later).
 
 Source: PostgreSQL manual, "The Cumulative Statistics System": pg_stat_io, pg_stat_database and the
 functions behind pg_statio_all_tables.
@@ -27,45 +27,47 @@ _IO: Final = """
     SELECT to_jsonb(s) FROM pg_stat_io s
     WHERE s.object = 'relation' AND s.backend_type = 'client backend'
 """
-_FETCHED: Final = (
+_RELATION_ACCESSES: Final = (
     f"{NAMES}, pg_stat_get_blocks_fetched(c.oid), pg_stat_get_blocks_hit(c.oid), "
     f"pg_relation_size(c.oid) {RELATIONS}"
 )
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
-_OWN, _WAITED_FOR = slice(11, 13), slice(13, 15)
+_SELF, _CHILDREN = slice(11, 13), slice(13, 15)
 """User and system time of a process, and of children that it waited for; see proc(5)."""
 
 
-class Fetched(NamedTuple):
+class RelationAccesses(NamedTuple):
     """Accesses of a table or index.
 
     Attributes:
-        fetched: Pages that were accessed.
+        accesses: Pages that were accessed.
         hits: Of these, those in shared buffers.
         size_bytes: Of its main fork.
     """
 
-    fetched: int
+    accesses: int
     hits: int
     size_bytes: int
 
-    def since(self, before: Fetched | None) -> Fetched:
+    def since(self, before: RelationAccesses | None) -> RelationAccesses:
         """Return the accesses after an earlier moment; all of them without one."""
         if before is None:
             return self
-        return Fetched(self.fetched - before.fetched, self.hits - before.hits, self.size_bytes)
+        return RelationAccesses(
+            self.accesses - before.accesses, self.hits - before.hits, self.size_bytes
+        )
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients did until a moment, all of it, or between two.
+    """I/O of clients up to a moment, or between two.
 
     Attributes:
         at_unix_s: The moment.
         hits: Pages that they found in shared buffers.
         reads: Pages that they read.
-        read_s: Time that they waited for these.
+        read_s: Time of waiting for these.
         writes: Changed pages that they wrote to make room.
-        write_s: Time that they waited for these.
+        write_s: Time of waiting for these.
         scan_reads: Of the reads, those through the small ring of a large scan.
         cpu_s: Processor time of the server's processes; 0 where it is on another machine.
     """
@@ -80,7 +82,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float
 
     def since(self, before: Counters) -> Counters:
-        """Return what was done since an earlier moment."""
+        """Return the increase since an earlier moment."""
         names = ("hits", "reads", "read_s", "writes", "write_s", "scan_reads", "cpu_s")
         return msgspec.structs.replace(
             self, **{name: getattr(self, name) - getattr(before, name) for name in names}
@@ -92,12 +94,12 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
         return self.hits + self.reads
 
 
-def counters(connection: psycopg.Connection, folder: Path | None = None) -> Counters:
-    """Return what clients did until now.
+def read_counters(connection: psycopg.Connection, folder: Path | None = None) -> Counters:
+    """Return the counters of clients now.
 
     Args:
-        connection: To the server.
-        folder: Its data folder, where it is on this machine.
+        connection: A connection to the server.
+        folder: Its data folder, if it is on this machine.
     """
     rows = [row for (row,) in connection.execute(_IO)]
 
@@ -119,11 +121,11 @@ def counters(connection: psycopg.Connection, folder: Path | None = None) -> Coun
     )
 
 
-def fetched(connection: psycopg.Connection) -> dict[str, Fetched]:
+def relation_accesses(connection: psycopg.Connection) -> dict[str, RelationAccesses]:
     """Return accesses of each table and index of the database, by its name in a recording."""
-    query: LiteralString = _FETCHED
+    query: LiteralString = _RELATION_ACCESSES
     return {
-        relation_name(name, kind, table): Fetched(fetches, hits, size_bytes)
+        relation_name(name, kind, table): RelationAccesses(fetches, hits, size_bytes)
         for name, kind, table, fetches, hits, size_bytes in connection.execute(query)
     }
 
@@ -137,10 +139,10 @@ def _pages(row: dict[str, float | None], operation: str) -> int:
 
 def _cpu_s(folder: Path) -> float:
     """Return the processor time of a server, with that of its processes that have ended."""
-    found = 0
+    ticks = 0
     for pid in server_processes(folder):
-        _, _, rest = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")
-        fields = rest.split()
-        if len(fields) > _WAITED_FOR.stop:
-            found += sum(map(int, fields[_OWN])) + sum(map(int, fields[_WAITED_FOR]))
-    return found / _TICKS_PER_S
+        _, _, fields_text = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")
+        fields = fields_text.split()
+        if len(fields) > _CHILDREN.stop:
+            ticks += sum(map(int, fields[_SELF])) + sum(map(int, fields[_CHILDREN]))
+    return ticks / _TICKS_PER_S

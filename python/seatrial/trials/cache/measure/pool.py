@@ -1,8 +1,8 @@
 """A pool of ZFS for one sample: disks, daemon, file system, file; and all of it removed again.
 
 The daemon is zfs-fuse, in a root folder and mount namespace of its own: its settings, socket,
-lock, statistics and mounts are seen by nobody else, and end with it. A pool of the machine is not
-touched.
+lock, statistics and mounts are invisible to others, and end with it. Pools of the machine are not
+used.
 
 Sources: zfs-fuse(8) and zpool(8) of zfs-fuse 0.7.0; unshare(1), nsenter(1); the kernel's
 Documentation/admin-guide/cgroup-v1/blkio-controller.rst and cgroup-v2.rst (``io.max``).
@@ -42,9 +42,9 @@ PROGRAMS: Final = (
 )
 POOL: Final = "seatrial"
 DATA: Final = "data"
-START_PATIENCE_S: Final = 15.0
+START_TIMEOUT_S: Final = 15.0
 _WRITE_BYTES: Final = 1 << 20
-_ENTER: Final = """
+_START_SCRIPT: Final = """
 set -e
 root=$1 settings=$2 token=$3
 mount -t tmpfs -o mode=755 seatrial "$root"
@@ -59,7 +59,7 @@ touch "$root/etc/mtab" "$root/etc/fstab"
 exec chroot "$root" zfs-fuse --no-daemon --pidfile "/run/$token"
 """
 """Makes the root folder of the daemon in its mount namespace, and becomes the daemon."""
-_GROUPED: Final = """
+_GROUP_SCRIPT: Final = """
 echo 0 > "$4"
 exec unshare --mount --propagation private /bin/sh -c "$0" sh "$1" "$2" "$3"
 """
@@ -85,7 +85,7 @@ def obstacle() -> str:
 
 def limit_obstacle() -> str:
     """Return why disks cannot be limited here, as a sentence; empty if they can."""
-    if _limit_place() is None:
+    if _limit_group() is None:
         return (
             "Disks cannot be limited (disk_iops) here: no control group with the controller blkio "
             "or io may be made"
@@ -97,8 +97,8 @@ def _search_path() -> str:
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
-def _limit_place() -> tuple[str, int] | None:
-    """Return the group in which one with limits of devices can be made, and its version."""
+def _limit_group() -> tuple[str, int] | None:
+    """Return a group in which a group with limits of devices can be made, and its version."""
     first = [each for each in own_groups(LIVE, "blkio") if os.access(each, os.W_OK)]
     if first:
         return first[0], 1
@@ -128,7 +128,7 @@ class Pool:
     """A pool for one sample; leaving it as a context removes everything.
 
     Args:
-        spec: What is built.
+        spec: The pool to build.
         folder: An existing folder of the run, for the images.
         journal: Records every change before it is made.
     """
@@ -180,7 +180,7 @@ class Pool:
         Raises:
             TargetError: when something cannot be removed, so that no other pool can be built.
         """
-        undone = [self._journal.undo(entry) for entry in reversed(self._entries)]
+        results = [self._journal.undo(entry) for entry in reversed(self._entries)]
         self._entries = []
         if self._daemon is not None:
             self._daemon.kill()
@@ -188,11 +188,11 @@ class Pool:
             self._daemon = None
         for image in self._folder.glob("*.img"):
             image.unlink()
-        left = [each for each in undone if each.outcome == Outcome.FAILED]
-        if left:
+        not_undone = [each for each in results if each.outcome == Outcome.FAILED]
+        if not_undone:
             raise TargetError(
                 seen="The pool of a sample could not be removed: "
-                + "; ".join(f"{each.kind} {each.subject}: {each.detail}" for each in left),
+                + "; ".join(f"{each.kind} {each.subject}: {each.detail}" for each in not_undone),
                 cause="Another program uses its devices or files",
                 next_step="End that use, then run `seatrial clean`",
             )
@@ -216,7 +216,7 @@ class Pool:
             *(*level, *map(str, self._disks)),
         )
         # The daemon mounts its statistics with the first pool.
-        comes_true(self.counters.are_there)
+        comes_true(self.counters.exist)
         self._write_data()
 
     def _attach(self, name: str, size_bytes: int) -> Path:
@@ -229,10 +229,10 @@ class Pool:
 
     def _make_group(self) -> None:
         """Make the control group of the daemon, in which disks can be limited later."""
-        place = _limit_place()
-        if place is None:
+        group = _limit_group()
+        if group is None:
             return
-        parent, self._version = place
+        parent, self._version = group
         self._group = Path(parent, self.token)
         entry = self._journal.record("cgroup", path=str(self._group), return_to=parent)
         self._entries.append(entry)
@@ -253,7 +253,15 @@ class Pool:
         with log.open("wb") as output:
             self._daemon = subprocess.Popen(
                 [
-                    *("setpriv", "--pdeathsig", "KILL", "/bin/sh", "-c", _GROUPED, _ENTER),
+                    *(
+                        "setpriv",
+                        "--pdeathsig",
+                        "KILL",
+                        "/bin/sh",
+                        "-c",
+                        _GROUP_SCRIPT,
+                        _START_SCRIPT,
+                    ),
                     *(str(root), str(settings), self.token, group),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -264,7 +272,7 @@ class Pool:
             )
         daemon = self._daemon
         if not comes_true(
-            lambda: self._answers() or daemon.poll() is not None, START_PATIENCE_S
+            lambda: self._responds() or daemon.poll() is not None, START_TIMEOUT_S
         ) or (daemon.poll() is not None):
             words = log.read_text(errors="replace").strip()[-400:] or "nothing"
             raise TargetError(
@@ -273,15 +281,15 @@ class Pool:
                 next_step="Try it by hand: `zfs-fuse --no-daemon`",
             )
 
-    def _answers(self) -> bool:
+    def _responds(self) -> bool:
         """Return whether the daemon answers."""
         try:
-            run_command(*self._inside(), "zpool", "list")
+            run_command(*self._enter_command(), "zpool", "list")
         except TargetError:
             return False
         return True
 
-    def _inside(self) -> tuple[str, ...]:
+    def _enter_command(self) -> tuple[str, ...]:
         """Return the beginning of a command that runs where the daemon does."""
         if self._daemon is None:
             raise RuntimeError("the daemon does not run")
@@ -299,7 +307,7 @@ class Pool:
             TargetError: when it fails.
         """
         self.commands.append(" ".join(("zpool", *arguments)))
-        return run_command(*self._inside(), "zpool", *arguments)
+        return run_command(*self._enter_command(), "zpool", *arguments)
 
     def _write_data(self) -> None:
         """Write the file that is read; its content cannot be compressed."""
@@ -317,10 +325,10 @@ class Pool:
         self.zpool("import", "-d", "/disks", POOL)
 
     def client_path(self) -> Path:
-        """Return what clients read: the file, or a loop device over it whose pages are cached.
+        """Return the path that clients read: the file, or a loop device over it.
 
-        A cached client is one that has a page cache of its own above what ZFS serves, as an NFS
-        client has; the page cache of zfs-fuse itself cannot be had without that of its disks.
+        A cached client has a page cache of its own above ZFS, like an NFS client; the page cache
+        of zfs-fuse itself cannot be used without that of its disks.
 
         Raises:
             TargetError: when no loop device can be made.
@@ -374,7 +382,7 @@ class Pool:
         return time.time()
 
     def version(self) -> str:
-        """Return the name of what runs the pool, such as ``zfs-fuse, pool version 23``."""
+        """Return the implementation of ZFS, such as ``zfs-fuse, pool version 23``."""
         text = self.zpool("upgrade")
         found = next((word for word in text.split() if word.rstrip(".").isdigit()), "")
         return f"zfs-fuse, pool version {found.rstrip('.')}" if found else "zfs-fuse"

@@ -36,18 +36,18 @@ def _accesses(reference: Any) -> Accesses:  # noqa: ANN401 - of an optional modu
 
 
 def simulate(
-    held: _RemoteAccesses, function: Callable[..., object], arguments: tuple[Any, ...]
+    remote: _RemoteAccesses, function: Callable[..., object], arguments: tuple[Any, ...]
 ) -> object:
     """Run one simulation on the host that runs this."""
-    return function(_accesses(held.reference), *arguments)
+    return function(_accesses(remote.reference), *arguments)
 
 
 def on_cluster(cluster: Cluster) -> Runner:
     """Return what runs simulations on the hosts of a cluster; it raises ClusterError."""
 
     def run(accesses: Accesses, simulations: Sequence[Simulation]) -> list[Any]:
-        held = _RemoteAccesses(shared(cluster, accesses))
-        calls = [(held, function, arguments) for function, arguments in simulations]
+        remote = _RemoteAccesses(shared(cluster, accesses))
+        calls = [(remote, function, arguments) for function, arguments in simulations]
         return list(results_in_order(cluster, simulate, calls, memory_bytes=TASK_BYTES))
 
     return run

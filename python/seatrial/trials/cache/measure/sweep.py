@@ -1,4 +1,4 @@
-"""One load on one size of shared buffers: played, counted, and recorded if wanted."""
+"""Runs a load with one size of shared buffers, counts its I/O, and records it on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from seatrial.postgres.catalogue import read_catalogue
 from seatrial.postgres.connection import driver_way
 from seatrial.results.model import OperationResult
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.cache.measure.counters import Counters, Fetched, counters, fetched
+from seatrial.trials.cache.measure.counters import (
+    Counters,
+    RelationAccesses,
+    read_counters,
+    relation_accesses,
+)
 from seatrial.trials.database.measure.embedded import Embedded
 from seatrial.trials.database.measure.pgbench import (
     complaint,
@@ -62,7 +67,7 @@ SETTINGS: Final = {
     "checkpoint_timeout": "1d",
     "max_wal_size": "16GB",
 }
-"""Of every server of a sweep: what happens now and then would be in one size and not in another."""
+"""Settings of all servers of a sweep, without background activity that would differ by size."""
 SLICES: Final = 10
 _PROBE_S: Final = 1.5
 _ROTATE_BYTES: Final = 1 << 30
@@ -72,13 +77,13 @@ _CHUNK_BYTES_MIN: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What is played.
+    """A load.
 
     Attributes:
         kind: ``pgbench`` or ``replay``.
         spec: Its data, and what it sends.
-        transactions: Of pgbench, in all: the first half warms the buffers, the second is counted.
-        seed: Of pgbench.
+        transactions: Transactions of pgbench; the first half warms the buffers, the second counts.
+        seed: Seed of pgbench.
     """
 
     kind: str
@@ -87,8 +92,8 @@ class Load:
     seed: int = 1
 
 
-class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of the counted part of a load.
+class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of the counted part of a load.
 
     Attributes:
         buffers_bytes: Size of the shared buffers.
@@ -96,9 +101,9 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         seconds: How long they took.
         clients: Sessions, on average.
         began_unix_s: When it began.
-        counted: What clients read, wrote and waited for meanwhile.
+        counters: Reads, writes and waits of clients in that time.
         rates_per_s: Operations a second in parts of about equal length.
-        client_cpu_s: Processor time of what sent them.
+        client_cpu_s: Processor time of the client program.
         failed: Statements that failed.
     """
 
@@ -107,7 +112,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     clients: float
     began_unix_s: float
-    counted: Counters
+    counters: Counters
     rates_per_s: list[float]
     client_cpu_s: float
     failed: int = 0
@@ -118,8 +123,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         return self.operations / self.seconds
 
 
-class Probed(msgspec.Struct, frozen=True, kw_only=True):
-    """What the storage serves of random page reads.
+class StorageProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """Random page reads of the storage.
 
     Attributes:
         depths: Reads in flight.
@@ -132,19 +137,19 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
     variation: float
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """The one replay that is recorded.
+class RecordedReplay(msgspec.Struct, frozen=True, kw_only=True):
+    """The recorded replay.
 
     Attributes:
-        played: Its counted part.
-        fetched: Accesses of each table and index, warm-up included.
-        probed: The storage by itself, right after.
+        load_result: Results of its counted part.
+        relations: Accesses of each table and index, warm-up included.
+        storage: The storage by itself, right after.
         server: Name and version of the server.
     """
 
-    played: Played
-    fetched: dict[str, Fetched]
-    probed: Probed
+    load_result: LoadResult
+    relations: dict[str, RelationAccesses]
+    storage: StorageProbe
     server: str
 
 
@@ -157,71 +162,73 @@ class SweepServer:
     """Runs a load on servers that differ in their shared buffers alone."""
 
     def __init__(self, host: Embedded, load: Load, watcher: Watcher) -> None:
-        """Take what provides servers; the data are loaded.
+        """Store the host of the servers, whose data are loaded.
 
         Args:
-            host: It.
-            load: What to play.
+            host: The host.
+            load: The load.
             watcher: Receives the progress.
         """
         self._host = host
         self._load = load
         self._watcher = watcher
 
-    def recorded(self, buffers_bytes: int, recording: Path) -> Recorded:
-        """Play while every request is recorded, until all changed pages are written.
+    def record(self, buffers_bytes: int, recording: Path) -> RecordedReplay:
+        """Run the load while every request is recorded, until all changed pages are written.
 
         Raises:
             SeatrialError: when the server, the load or the recorder fails.
         """
         with self._session(buffers_bytes) as (endpoints, session, folder):
-            before = fetched(session.connection)
+            before = relation_accesses(session.connection)
             with _recording(session.connection, recording):
-                played = self._played(buffers_bytes, endpoints, session, folder)
+                load_result = self._run_load(buffers_bytes, endpoints, session, folder)
                 session.checkpoint()
             found = {
                 name: now.since(before.get(name))
-                for name, now in fetched(session.connection).items()
+                for name, now in relation_accesses(session.connection).items()
             }
             name = session.name()
             self._watcher.stage("Reading from the storage without the server")
-            probed = probe(folder, max(1, round(played.clients)))
-        return Recorded(played=played, fetched=found, probed=probed, server=name)
+            storage = probe(folder, max(1, round(load_result.clients)))
+        return RecordedReplay(
+            load_result=load_result, relations=found, storage=storage, server=name
+        )
 
-    def checked(self, buffers_bytes: int) -> Played:
-        """Play on a server with other buffers.
+    def run(self, buffers_bytes: int) -> LoadResult:
+        """Run the load on a server with other buffers.
 
         Raises:
             SeatrialError: when the server or the load fails.
         """
         with self._session(buffers_bytes) as (endpoints, session, folder):
-            return self._played(buffers_bytes, endpoints, session, folder)
+            return self._run_load(buffers_bytes, endpoints, session, folder)
 
     @contextmanager
     def _session(self, buffers_bytes: int) -> Iterator[tuple[Endpoints, ServerSession, Path]]:
         pages = max(PAGES_MIN, buffers_bytes // PAGE_BYTES)
         own = self._load.spec.settings
         settings = {**SETTINGS, **own, "shared_buffers": str(pages)}
-        # Pages keep their places: a file that shares blocks with another moves what is written.
+        # Copies share no blocks, as writing to a shared block moves the page.
         spec = msgspec.structs.replace(
             self._load.spec, settings=settings, start="cold", clone="copy"
         )
         with self._host.ready(spec) as ready:
             if ready.place is None:
-                raise RuntimeError("a server of our own has a place")
+                raise RuntimeError("a server of our own has a folder")
             try:
                 with ServerSession(ready.endpoints) as session:
                     yield ready.endpoints, session, ready.place
             except SeatrialError as error:
                 raise ready.explain(error) from None
 
-    def _played(
+    def _run_load(
         self, buffers_bytes: int, endpoints: Endpoints, session: ServerSession, folder: Path
-    ) -> Played:
+    ) -> LoadResult:
         play = _pgbench if self._load.kind == "pgbench" else _replay
-        look = partial(counters, session.connection, folder)
-        played = play(self._load, endpoints, look, self._watcher)
-        return msgspec.structs.replace(played, buffers_bytes=buffers_bytes)
+        read_now = partial(read_counters, session.connection, folder)
+        load_result = play(self._load, endpoints, read_now, self._watcher)
+        return msgspec.structs.replace(load_result, buffers_bytes=buffers_bytes)
 
 
 @contextmanager
@@ -240,12 +247,12 @@ def _recording(connection: psycopg.Connection, path: Path) -> Iterator[None]:
             raise each
         to = RecordingTarget(path, _ROTATE_BYTES)
         watcher = DiskWatcher(WatchOptions(relations.disks, None, relations, to))
-        ended = threading.Event()
+        stop = threading.Event()
         failed: list[SeatrialError] = []
 
         def poll() -> None:
             try:
-                while not ended.wait(POLL_S):
+                while not stop.wait(POLL_S):
                     watcher.poll()
             except SeatrialError as error:
                 failed.append(error)
@@ -255,7 +262,7 @@ def _recording(connection: psycopg.Connection, path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            ended.set()
+            stop.set()
             thread.join()
             if not failed:
                 watcher.end_recording()
@@ -264,26 +271,28 @@ def _recording(connection: psycopg.Connection, path: Path) -> Iterator[None]:
             raise failed[0]
 
 
-Look = Callable[[], Counters]
+ReadCounters = Callable[[], Counters]
 
 
-def _pgbench(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> Played:
+def _pgbench(
+    load: Load, endpoints: Endpoints, read_now: ReadCounters, watcher: Watcher
+) -> LoadResult:
     """Run pgbench twice: to warm the buffers, and to count."""
-    each = max(1, load.transactions // 2 // load.spec.clients)
-    watcher.stage(f"Warming up: {each * load.spec.clients:,} transactions")
-    _run_pgbench(load, endpoints, each, load.seed)
-    watcher.stage(f"Counting: {each * load.spec.clients:,} transactions")
-    before = look()
-    rates, printed, cpu_s = _run_pgbench(load, endpoints, each, load.seed + 1)
-    counted = look().since(before)
+    per_client = max(1, load.transactions // 2 // load.spec.clients)
+    watcher.stage(f"Warming up: {per_client * load.spec.clients:,} transactions")
+    _run_pgbench(load, endpoints, per_client, load.seed)
+    watcher.stage(f"Counting: {per_client * load.spec.clients:,} transactions")
+    before = read_now()
+    rates, printed, cpu_s = _run_pgbench(load, endpoints, per_client, load.seed + 1)
+    counters = read_now().since(before)
     operations = round(printed["transactions"])
-    return Played(
+    return LoadResult(
         buffers_bytes=0,
         operations=operations,
         seconds=operations / printed["tps"],
         clients=float(load.spec.clients),
         began_unix_s=before.at_unix_s,
-        counted=counted,
+        counters=counters,
         rates_per_s=_parts(rates),
         client_cpu_s=cpu_s,
         failed=round(printed.get("failed", 0.0)),
@@ -309,12 +318,12 @@ def _run_pgbench(
     ]
     rates_per_s: list[float] = []
 
-    def hear(line: str) -> None:
+    def take_line(line: str) -> None:
         if (found := progress(line)) is not None:
             rates_per_s.append(found.per_s)
 
     with Crowd() as crowd:
-        crowd.start(partial(Process, command, endpoints.environments()[0], hear))
+        crowd.start(partial(Process, command, endpoints.environments()[0], take_line))
         (ended,) = crowd.listen(lambda: None)
     if ended.status != 0:
         raise TargetError(
@@ -325,14 +334,16 @@ def _run_pgbench(
     return rates_per_s, totals(ended.output), ended.user_s + ended.system_s
 
 
-def _replay(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> Played:
-    """Play a trace: its first half warms the buffers, the second is counted.
+def _replay(
+    load: Load, endpoints: Endpoints, read_now: ReadCounters, watcher: Watcher
+) -> LoadResult:
+    """Replay a trace: its first half warms the buffers, the second is measured.
 
     Raises:
         TargetError: when the trace or the server cannot be used, or it is lost meanwhile.
     """
     if load.spec.replay is None:
-        raise ValueError("a replay says what is played")
+        raise ValueError("the load is not a replay")
     catalogue = None
     if needs_catalogue(load.spec.replay):
         with ServerSession(endpoints) as session:
@@ -347,17 +358,17 @@ def _replay(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> P
     watcher.stage("Playing the trace; its second half is counted")
     with native_errors():
         playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
-    seen: list[tuple[float, int, int]] = []
+    progress: list[tuple[float, int, int]] = []
     before: Counters | None = None
     half = load.spec.replay.statements // 2
     try:
         while not playback.wait(_POLL_S):
             live = playback.live()
             if before is None and live.answered >= half:
-                before = look()
+                before = read_now()
                 live = playback.live()
             if before is not None:
-                seen.append((time.time(), live.answered, live.open))
+                progress.append((time.time(), live.answered, live.open))
     except BaseException:
         playback.stop()
         playback.wait(60.0)
@@ -365,7 +376,7 @@ def _replay(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> P
     with native_errors():
         result = playback.result()
     record = msgspec.json.decode(result.record_json, type=ReplayRecord)
-    if before is None or len(seen) < SLICES or result.end != "complete":
+    if before is None or len(progress) < SLICES or result.end != "complete":
         raise TargetError(
             seen=f"The replay ended after {record.total.sent:,} statements: "
             f"{result.words or result.end}",
@@ -373,35 +384,35 @@ def _replay(load: Load, endpoints: Endpoints, look: Look, watcher: Watcher) -> P
             next_step="Use a trace that takes at least some seconds",
         )
     # The last sample was before the last answers.
-    ended = (time.time(), record.total.sent, 0)
-    counted = look().since(before)
-    return _counted_replay(seen, ended, counted, record)
+    end = (time.time(), record.total.sent, 0)
+    counters = read_now().since(before)
+    return _counted_replay(progress, end, counters, record)
 
 
 def _counted_replay(
-    seen: Sequence[tuple[float, int, int]],
-    ended: tuple[float, int, int],
-    counted: Counters,
+    progress: Sequence[tuple[float, int, int]],
+    end: tuple[float, int, int],
+    counters: Counters,
     record: ReplayRecord,
-) -> Played:
-    began_s, first, _ = seen[0]
-    last_s = seen[-1][0]
-    operations = ended[1] - first
-    step = max(1, len(seen) // SLICES)
-    marks = [*seen[::step]]
+) -> LoadResult:
+    began_s, first, _ = progress[0]
+    last_s = progress[-1][0]
+    operations = end[1] - first
+    step = max(1, len(progress) // SLICES)
+    marks = [*progress[::step]]
     rates = [
         (later[1] - earlier[1]) / (later[0] - earlier[0])
         for earlier, later in itertools.pairwise(marks)
     ]
     client = record.client
     share = operations / max(1, record.total.sent)
-    return Played(
+    return LoadResult(
         buffers_bytes=0,
         operations=operations,
-        seconds=min(ended[0], last_s + _POLL_S) - began_s,
-        clients=max(1.0, sum(sessions for _, _, sessions in seen) / len(seen)),
+        seconds=min(end[0], last_s + _POLL_S) - began_s,
+        clients=max(1.0, sum(sessions for _, _, sessions in progress) / len(progress)),
         began_unix_s=began_s,
-        counted=counted,
+        counters=counters,
         rates_per_s=rates,
         client_cpu_s=(client.cpu_user_ns + client.cpu_system_ns) / 1e9 * share,
         failed=record.total.failed,
@@ -415,7 +426,7 @@ def _parts(rates_per_s: Sequence[float]) -> list[float]:
     return [sum(part) / len(part) for part in parts]
 
 
-def probe(folder: Path, depth_max: int) -> Probed:
+def probe(folder: Path, depth_max: int) -> StorageProbe:
     """Return how many random page reads a second the storage serves, by reads in flight.
 
     They are from the largest file of the data, with direct I/O, by our engine.
@@ -439,7 +450,7 @@ def probe(folder: Path, depth_max: int) -> Probed:
         rates.append(parts["outcome"]["completed"] / parts["duration_s"])
         read = msgspec.convert(parts["operations"]["read"], OperationResult)
         variations.append(_variation(read))
-    return Probed(depths=depths, rates_per_s=rates, variation=variations[0])
+    return StorageProbe(depths=depths, rates_per_s=rates, variation=variations[0])
 
 
 def _variation(read: OperationResult) -> float:
@@ -448,7 +459,9 @@ def _variation(read: OperationResult) -> float:
     if found is None or not found.count:
         return 1.0
     count = 1000
-    times_ns = [found.percentile_ns(100 * (place + 0.5) / count) for place in range(count)]
+    times_ns = [
+        found.percentile_ns(100 * (folder_target + 0.5) / count) for folder_target in range(count)
+    ]
     mean_ns = sum(times_ns) / count
     variance = sum((each - mean_ns) ** 2 for each in times_ns) / count
     return min(1.0, variance / mean_ns**2)

@@ -1,4 +1,4 @@
-"""Samples a server that runs, and may not be restarted."""
+"""Samples the counters of a running server, which is not restarted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seatrial.trials.cache.analysis.sweep_bound import (
     gain_ratio_max,
     present_relations,
 )
-from seatrial.trials.cache.measure.counters import PAGE_BYTES, fetched
+from seatrial.trials.cache.measure.counters import PAGE_BYTES, relation_accesses
 from seatrial.trials.watch.measure.relations import NAMES, RELATIONS, relation_name
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Database(NamedTuple):
 
 
 def sampled_bound(url: str, for_s: float) -> CacheBound:
-    """Return what a server's counters bound, over so many seconds.
+    """Return the bounds from a server's counters over some seconds.
 
     Raises:
         TargetError: when it cannot be reached.
@@ -56,13 +56,17 @@ def sampled_bound(url: str, for_s: float) -> CacheBound:
     """
     address, secret = parse_url(url)
     with connect(address, secret=secret) as connection:
-        before, began_s, relations = _look(connection), time.monotonic(), fetched(connection)
+        before, began_s, relations = (
+            _statistics(connection),
+            time.monotonic(),
+            relation_accesses(connection),
+        )
         time.sleep(for_s)
-        after, seconds = _look(connection), time.monotonic() - began_s
-        grown = [
-            (name, now.size_bytes, changed.fetched, changed.hits)
-            for name, now in fetched(connection).items()
-            if (changed := now.since(relations.get(name))).fetched > 0
+        after, seconds = _statistics(connection), time.monotonic() - began_s
+        changes = [
+            (name, now.size_bytes, change.accesses, change.hits)
+            for name, now in relation_accesses(connection).items()
+            if (change := now.since(relations.get(name))).accesses > 0
         ]
         buffered = _buffered(connection)
     hits, reads = after.hits - before.hits, after.reads - before.reads
@@ -87,11 +91,11 @@ def sampled_bound(url: str, for_s: float) -> CacheBound:
         read_wait_share=share,
         gain_ratio_max=gain_ratio_max(share),
         points=bound_points(after.present_bytes, hit_share, data_bytes),
-        relations=present_relations(grown, buffered, RELATIONS_MAX),
+        relations=present_relations(changes, buffered, RELATIONS_MAX),
     )
 
 
-def _look(connection: psycopg.Connection) -> _Database:
+def _statistics(connection: psycopg.Connection) -> _Database:
     row = connection.execute(_DATABASE).fetchone()
     if row is None:
         raise RuntimeError("a server has statistics of the database that one is connected to")

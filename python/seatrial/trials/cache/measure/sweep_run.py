@@ -1,4 +1,4 @@
-"""A sweep from its data to its checks: one recorded replay, a prediction, and sizes really run."""
+"""Runs a sweep: one recorded replay, the prediction, and checks of some sizes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries, find_binaries, wheel_binaries
 from seatrial.study.model import PlannedTarget
-from seatrial.trials.cache.analysis.references import References, references_of
+from seatrial.trials.cache.analysis.references import ReferenceString, references_of
 from seatrial.trials.cache.analysis.sweep import (
-    Basis,
     CacheSweepResult,
+    MeasuredRun,
     Predictor,
-    Run,
+    ReplayMeasurement,
     SweepCheck,
-    behind_of,
     check_of,
+    page_cache_points,
     relation_curves,
     sizes_bytes,
     steep_sizes_bytes,
@@ -35,8 +35,8 @@ from seatrial.trials.cache.analysis.sweep import (
 from seatrial.trials.cache.measure.counters import VERSION_MIN
 from seatrial.trials.cache.measure.sweep import (
     Load,
-    Played,
-    Recorded,
+    LoadResult,
+    RecordedReplay,
     SweepServer,
     smallest_bytes,
 )
@@ -46,17 +46,17 @@ from seatrial.trials.watch.recording import Recording, read
 from seatrial.units import NS_PER_S
 
 
-class SweepWanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to sweep.
+class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of a sweep.
 
     Attributes:
-        load: What to play.
-        name: The load, in words.
+        load: The load.
+        name: Name of the load.
         target: Directory for the servers.
-        present_bytes: The present shared buffers, which are marked.
+        present_bytes: The present shared buffers.
         check_bytes: Sizes to run; empty for two in the steep part, None for none.
-        recording: Where the recording is kept; None to discard it.
-        waits: Whether to wait for another run on the same place.
+        recording: Path of the recording; None to discard it.
+        waits: Whether to wait for another run on the same directory.
     """
 
     load: Load
@@ -69,7 +69,7 @@ class SweepWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def programs(pg_bin: str) -> Binaries:
-    """Return a PostgreSQL that can do without the page cache: version 16 or later.
+    """Return a PostgreSQL with direct I/O: version 16 or later.
 
     Raises:
         TargetError: when there is none.
@@ -106,66 +106,66 @@ def require_recorder() -> None:
         ) from None
 
 
-def swept(wanted: SweepWanted, watcher: Watcher) -> CacheSweepResult:
+def run_sweep(request: SweepRequest, watcher: Watcher) -> CacheSweepResult:
     """Record one replay, predict every size from it, and run some.
 
     Raises:
         SeatrialError: when something is missing, refused or fails; all that was made is removed.
     """
     require_recorder()
-    binaries = programs(wanted.target.pg_bin)
-    target = msgspec.structs.replace(wanted.target, pg_bin=str(binaries.folder))
+    binaries = programs(request.target.pg_bin)
+    target = msgspec.structs.replace(request.target, pg_bin=str(binaries.folder))
     run_id = new_run_id()
-    place = Path(target.path)
+    target_table = Path(target.path)
     with ExitStack() as stack:
-        stack.enter_context(RunLock([place], waits=wanted.waits, report=watcher.stage))
+        stack.enter_context(RunLock([target_table], waits=request.waits, report=watcher.stage))
         journal = stack.enter_context(UndoJournal(run_id))
-        host = Embedded(target, [wanted.load.spec], journal)
+        host = Embedded(target, [request.load.spec], journal)
         host.check()
-        folder = stack.enter_context(TrialFolder(place, run_id, journal))
+        folder = stack.enter_context(TrialFolder(target_table, run_id, journal))
         folder.open(host.needed_bytes(), shrink_option="--scale")
-        side, _ = choose_place([place], journal.path.parent)
-        logs = stack.enter_context(TrialFolder(side, run_id, journal))
+        log_disk, _ = choose_place([target_table], journal.path.parent)
+        logs = stack.enter_context(TrialFolder(log_disk, run_id, journal))
         logs.open(0, direct=False)
         host.use(folder)
         host.prepare(watcher)
         temporary = stack.enter_context(tempfile.TemporaryDirectory(dir=logs.path))
-        recording = wanted.recording or Path(temporary) / "sweep.rec"
-        server = SweepServer(host, wanted.load, watcher)
-        return _swept(wanted, server, recording, watcher)
+        recording = request.recording or Path(temporary) / "sweep.rec"
+        server = SweepServer(host, request.load, watcher)
+        return _run_sweep(request, server, recording, watcher)
 
 
-def _swept(
-    wanted: SweepWanted, server: SweepServer, path: Path, watcher: Watcher
+def _run_sweep(
+    request: SweepRequest, server: SweepServer, path: Path, watcher: Watcher
 ) -> CacheSweepResult:
-    smallest = smallest_bytes(wanted.load.spec.clients)
-    recorded = server.recorded(smallest, path)
+    smallest = smallest_bytes(request.load.spec.clients)
+    recorded = server.record(smallest, path)
     watcher.stage("Simulating every size")
-    references = _references(read(path), recorded.played)
-    predictor = Predictor(references, basis_of(recorded), smallest)
-    result = result_of(wanted, recorded, references, predictor)
-    checks = wanted.check_bytes
+    references = _references(read(path), recorded.load_result)
+    predictor = Predictor(references, measurement_of(recorded), smallest)
+    result = result_of(request, recorded, references, predictor)
+    checks = request.check_bytes
     if checks is None:
         return result
     found: list[SweepCheck] = []
     for size in checks or steep_sizes_bytes(result.curve):
         predicted = predictor.point(size)
         watcher.stage(f"Running {size >> 20} MiB: {predicted.per_s:,.0f} a second are predicted")
-        played = server.checked(size)
-        run = Run(
-            hits=played.counted.hits,
-            reads=played.counted.reads,
-            operations=played.operations,
-            per_s=played.per_s,
-            rates_per_s=played.rates_per_s,
+        load_result = server.run(size)
+        run = MeasuredRun(
+            hits=load_result.counters.hits,
+            reads=load_result.counters.reads,
+            operations=load_result.operations,
+            per_s=load_result.per_s,
+            rates_per_s=load_result.rates_per_s,
         )
         found.append(check_of(predicted, run))
     return msgspec.structs.replace(result, checks=found)
 
 
-def _references(recording: Recording, played: Played) -> References:
-    begin_ns = (played.began_unix_s - recording.about.began_at_s) * NS_PER_S
-    end_ns = begin_ns + (played.counted.at_unix_s - played.began_unix_s) * NS_PER_S
+def _references(recording: Recording, load_result: LoadResult) -> ReferenceString:
+    begin_ns = (load_result.began_unix_s - recording.about.began_at_s) * NS_PER_S
+    end_ns = begin_ns + (load_result.counters.at_unix_s - load_result.began_unix_s) * NS_PER_S
     found = references_of(recording, (round(begin_ns), round(end_ns)))
     if found is None or not (found.is_counted & ~found.is_new).any():
         raise TargetError(
@@ -176,64 +176,73 @@ def _references(recording: Recording, played: Played) -> References:
     return found
 
 
-def basis_of(recorded: Recorded) -> Basis:
-    """Return what the recorded replay measured besides its requests."""
-    played, counted = recorded.played, recorded.played.counted
-    return Basis(
-        operations=played.operations,
-        seconds=played.seconds,
-        sessions=played.clients,
-        hits=counted.hits,
-        reads=counted.reads,
-        read_s=counted.read_s,
-        writes=counted.writes,
-        write_s=counted.write_s,
-        cpu_s=counted.cpu_s + played.client_cpu_s,
-        rates_per_s=played.rates_per_s,
-        storage_per_s=recorded.probed.rates_per_s,
-        variation=recorded.probed.variation,
+def measurement_of(recorded: RecordedReplay) -> ReplayMeasurement:
+    """Return the other measurements of the recorded replay."""
+    load_result, counters = recorded.load_result, recorded.load_result.counters
+    return ReplayMeasurement(
+        operations=load_result.operations,
+        seconds=load_result.seconds,
+        sessions=load_result.clients,
+        hits=counters.hits,
+        reads=counters.reads,
+        read_s=counters.read_s,
+        writes=counters.writes,
+        write_s=counters.write_s,
+        cpu_s=counters.cpu_s + load_result.client_cpu_s,
+        rates_per_s=load_result.rates_per_s,
+        storage_per_s=recorded.storage.rates_per_s,
+        variation=recorded.storage.variation,
     )
 
 
 def result_of(
-    wanted: SweepWanted, recorded: Recorded, references: References, predictor: Predictor
+    request: SweepRequest,
+    recorded: RecordedReplay,
+    references: ReferenceString,
+    predictor: Predictor,
 ) -> CacheSweepResult:
-    """Return what the recorded replay says of every size, without checks."""
-    played, counted, basis = recorded.played, recorded.played.counted, predictor.basis
+    """Return the result of a sweep, without checks."""
+    load_result, counters, measurement = (
+        recorded.load_result,
+        recorded.load_result.counters,
+        predictor.measurement,
+    )
     known = {
-        name: (each.fetched, each.fetched - each.hits, each.size_bytes)
-        for name, each in recorded.fetched.items()
+        name: (relation.accesses, relation.accesses - relation.hits, relation.size_bytes)
+        for name, relation in recorded.relations.items()
     }
     data_bytes = sum(size for _, _, size in known.values())
-    smallest = played.buffers_bytes
-    checked: Sequence[int] = wanted.check_bytes or ()
-    sizes = sizes_bytes(smallest, data_bytes, [wanted.present_bytes, *checked])
+    smallest = load_result.buffers_bytes
+    checked: Sequence[int] = request.check_bytes or ()
+    sizes = sizes_bytes(smallest, data_bytes, [request.present_bytes, *checked])
     simulated = [(size, predictor.of_size(size)) for size in sizes]
     is_exact = predictor.buffers.share >= 1
-    read_ahead_bytes = most_read_ahead_bytes(Path(wanted.target.path)) if is_exact else 0
-    operations = played.operations
+    read_ahead_bytes = most_read_ahead_bytes(Path(request.target.path)) if is_exact else 0
+    operations = load_result.operations
     return CacheSweepResult(
-        load=wanted.name,
+        load=request.name,
         server=recorded.server,
-        unit="transactions" if wanted.load.kind == "pgbench" else "statements",
+        unit="transactions" if request.load.kind == "pgbench" else "statements",
         operations=operations,
-        seconds=played.seconds,
-        sessions=played.clients,
+        seconds=load_result.seconds,
+        sessions=load_result.clients,
         smallest_bytes=smallest,
-        present_bytes=wanted.present_bytes,
-        accesses=counted.accesses,
+        present_bytes=request.present_bytes,
+        accesses=counters.accesses,
         data_bytes=data_bytes,
         method="exact" if is_exact else "sampled",
-        read_ms=1e3 * counted.read_s / max(1, counted.reads),
-        reads_ms_per_operation=1e3 * counted.read_s / operations,
-        writes_ms_per_operation=1e3 * counted.write_s / operations,
-        other_ms_per_operation=1e3 * basis.rest_s,
-        processor_ms_per_operation=1e3 * basis.cpu_s / operations,
-        scan_share=counted.scan_reads / max(1, counted.reads),
-        lost_share=max(0.0, 1 - predictor.buffers.reads / max(1, counted.reads)),
-        storage_reads_per_s=max(recorded.probed.rates_per_s),
+        read_ms=1e3 * counters.read_s / max(1, counters.reads),
+        reads_ms_per_operation=1e3 * counters.read_s / operations,
+        writes_ms_per_operation=1e3 * counters.write_s / operations,
+        other_ms_per_operation=1e3 * measurement.rest_s,
+        processor_ms_per_operation=1e3 * measurement.cpu_s / operations,
+        scan_share=counters.scan_reads / max(1, counters.reads),
+        lost_share=max(0.0, 1 - predictor.buffers.reads / max(1, counters.reads)),
+        storage_reads_per_s=max(recorded.storage.rates_per_s),
         curve=[predictor.point(size) for size in sizes],
         relations=relation_curves(references, simulated, known),
-        behind=behind_of(predictor.buffers, wanted.present_bytes, sizes[1:], read_ahead_bytes),
+        behind=page_cache_points(
+            predictor.buffers, request.present_bytes, sizes[1:], read_ahead_bytes
+        ),
         read_ahead_bytes=read_ahead_bytes,
     )

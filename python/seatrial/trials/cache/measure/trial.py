@@ -33,7 +33,7 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
 from seatrial.trials.cache.analysis.forecast import (
-    Before,
+    Baseline,
     forecast_with_device,
     forecast_without_device,
 )
@@ -43,7 +43,7 @@ from seatrial.trials.cache.measure.arcstats import (
     added_unix_s,
     series_of,
 )
-from seatrial.trials.cache.measure.client import READY, Order
+from seatrial.trials.cache.measure.client import READY, MeasurementRequest
 from seatrial.trials.cache.measure.pool import Pool, limit_obstacle, obstacle
 from seatrial.trials.cache.measure.undoing import all_rigs, other_daemons
 from seatrial.trials.cache.study.cells import l2arc_cells, space_bytes
@@ -58,7 +58,7 @@ CACHED_NOTE: Final = (
     "read at a time: its rate is a lower bound, and no prediction is made."
 )
 _WORKING_BYTES: Final = 24 << 20
-"""What a client uses itself, besides its page cache."""
+"""Memory of a client without its page cache."""
 _BASELINE_SHARE: Final = 0.5
 """The end of the baseline, from which the prediction is made."""
 
@@ -67,7 +67,7 @@ class CacheRig:
     """Builds a pool for every sample and measures it there (``Driver``).
 
     Args:
-        plan: What the run measures.
+        plan: Plan of the run.
         journal: Records every change before it is made.
     """
 
@@ -80,7 +80,7 @@ class CacheRig:
         self._lock: socket.socket | None = None
 
     def open(self) -> Self:
-        """Check everything that can be checked.
+        """Check the prerequisites, and lock the machine for pools.
 
         Raises:
             TargetError: when no pool can be built here, with the reason.
@@ -88,7 +88,7 @@ class CacheRig:
         """
         self.check()
         if l2arc_cells(self._plan.cells):
-            self._lock = _locked()
+            self._lock = _machine_lock()
         return self
 
     def check(self) -> None:
@@ -110,7 +110,7 @@ class CacheRig:
                 next_step="`seatrial cache predict` needs neither root nor ZFS",
             )
         if rigs := all_rigs():
-            raise _taken(f"Process {min(rigs)} runs ZFS for another run of Seatrial")
+            raise _rig_in_use(f"Process {min(rigs)} runs ZFS for another run of Seatrial")
 
     def needed_bytes(self, label: str) -> int:
         """Return the space needed in the directory of a target."""
@@ -140,14 +140,14 @@ class CacheRig:
             TargetError: when the pool cannot be built, or fails.
             EngineError: when the clients fail.
         """
-        place = self._folders[cell.target].path / RIG
-        place.mkdir(exist_ok=True)
+        images = self._folders[cell.target].path / RIG
+        images.mkdir(exist_ok=True)
         seed = _seed(self._plan.study.seed, cell.key, sample_context.round_number)
-        with Pool(rig_of(cell), place, self._journal) as pool:
+        with Pool(rig_of(cell), images, self._journal) as pool:
             return Trial(cell, pool, sample_context, self._journal, seed).measure()
 
 
-def _locked() -> socket.socket:
+def _machine_lock() -> socket.socket:
     """Return the machine's lock on pools: an abstract socket, which ends with the process.
 
     Raises:
@@ -160,11 +160,11 @@ def _locked() -> socket.socket:
         lock.close()
         if error.errno != errno.EADDRINUSE:
             raise
-        raise _taken("Another run of Seatrial has a pool of ZFS on this machine") from None
+        raise _rig_in_use("Another run of Seatrial has a pool of ZFS on this machine") from None
     return lock
 
 
-def _taken(seen: str) -> RefusedError:
+def _rig_in_use(seen: str) -> RefusedError:
     return RefusedError(
         seen=seen,
         cause="Two pools with a load would disturb each other; or a run was killed",
@@ -211,7 +211,7 @@ class Trial:
             EngineError: when the clients fail.
         """
         pool, spec = self._pool, self._spec
-        ceiling_per_s = self._load(pool.file, CEILING_S, Silence()).completed_per_s
+        ceiling_per_s = self._load(pool.file, CEILING_S, NoObserver()).completed_per_s
         if spec.clients == "cached":
             self._notes.append(CACHED_NOTE)
         elif not spec.has_cache:
@@ -224,7 +224,7 @@ class Trial:
         cold = _read(pool)
         with Sampler(pool.counters) as sampler:
             duration_s = spec.baseline_s + spec.watched_s
-            sample = self._load(path, duration_s, AttachingCache(self, sampler, ceiling_per_s))
+            sample = self._load(path, duration_s, CacheAttacher(self, sampler, ceiling_per_s))
         start_unix_s = sample.started_at
         added_at_s = None
         if self._added_unix_s is not None:
@@ -245,23 +245,23 @@ class Trial:
         return msgspec.structs.replace(sample, series=series, cache=record)
 
     def predict(
-        self, readings: Sequence[tuple[float, Reading]], live: Live, ceiling_per_s: float
+        self, readings: Sequence[tuple[float, Reading]], progress: Progress, ceiling_per_s: float
     ) -> None:
         """Predict the warm-up from the end of the baseline, but not that of cached clients."""
         if self._spec.clients == "cached":
             return
         end_unix_s = readings[-1][0]
         from_unix_s = end_unix_s - _BASELINE_SHARE * self._spec.baseline_s
-        began = next(each for each in readings if each[0] >= from_unix_s)
-        lasted_s = max(end_unix_s - began[0], 1e-3)
-        grown = readings[-1][1]["demand_data_misses"] - began[1]["demand_data_misses"]
-        before = Before(
-            reads_per_s=live.reads_per_s_since(from_unix_s),
-            disk_reads_per_s=grown / lasted_s,
+        first = next(each for each in readings if each[0] >= from_unix_s)
+        elapsed_s = max(end_unix_s - first[0], 1e-3)
+        misses = readings[-1][1]["demand_data_misses"] - first[1]["demand_data_misses"]
+        before = Baseline(
+            reads_per_s=progress.reads_per_s_since(from_unix_s),
+            disk_reads_per_s=misses / elapsed_s,
             arc_data_bytes=readings[-1][1]["data_size"],
             ceiling_per_s=ceiling_per_s,
         )
-        made_at_s = time.time() - live.began_unix_s
+        made_at_s = time.time() - progress.began_unix_s
         self._forecast = forecast_with_device(
             self._spec, self._cell.threads, before, made_at_s, self._seed
         )
@@ -274,9 +274,9 @@ class Trial:
         """
         self._added_unix_s = self._pool.add_cache()
 
-    def _load(self, path: Path, duration_s: float, observer: Silence | AttachingCache) -> Sample:
+    def _load(self, path: Path, duration_s: float, observer: NoObserver | CacheAttacher) -> Sample:
         """Have the clients read for some time."""
-        order = Order(
+        request = MeasurementRequest(
             cell=self._cell,
             spec=self._engine_spec(path, duration_s),
             round_number=self._sample_context.round_number,
@@ -285,7 +285,7 @@ class Trial:
         group = self._memory_group()
         try:
             with Clients(self._pool.token, group) as clients:
-                return clients.measure(order, observer, self._sample_context.watcher)
+                return clients.measure(request, observer, self._sample_context.watcher)
         finally:
             if group is not None:
                 remove_group(group, self._journal)
@@ -330,14 +330,14 @@ def _read(pool: Pool) -> Reading:
         ) from None
 
 
-class Silence:
+class NoObserver:
     """Does nothing while clients read."""
 
-    def look(self, live: Live) -> None:
+    def observe(self, progress: Progress) -> None:
         """Do nothing."""
 
 
-class AttachingCache:
+class CacheAttacher:
     """Predicts and adds the cache device when the baseline is over.
 
     Args:
@@ -352,19 +352,19 @@ class AttachingCache:
         self._ceiling_per_s = ceiling_per_s
         self._is_done = not trial._spec.has_cache
 
-    def look(self, live: Live) -> None:
-        """Do it once, when it is time; called several times a second."""
+    def observe(self, progress: Progress) -> None:
+        """Add it once, when the baseline is over; called several times a second."""
         baseline_s = self._trial._spec.baseline_s
-        if self._is_done or live.began_unix_s == 0.0:
+        if self._is_done or progress.began_unix_s == 0.0:
             return
-        if time.time() - live.began_unix_s < baseline_s:
+        if time.time() - progress.began_unix_s < baseline_s:
             return
         self._is_done = True
-        self._trial.predict(list(self._sampler.readings), live, self._ceiling_per_s)
+        self._trial.predict(list(self._sampler.readings), progress, self._ceiling_per_s)
         self._trial.add_cache()
 
 
-class Live:
+class Progress:
     """The progress of clients, as they reported it."""
 
     def __init__(self) -> None:
@@ -413,7 +413,9 @@ class Clients:
             self._child.kill()
         self._child.communicate()
 
-    def measure(self, order: Order, observer: Silence | AttachingCache, watcher: Watcher) -> Sample:
+    def measure(
+        self, request: MeasurementRequest, observer: NoObserver | CacheAttacher, watcher: Watcher
+    ) -> Sample:
         """Have it measure an order; return its sample.
 
         Raises:
@@ -428,39 +430,39 @@ class Clients:
             raise self._failed(stderr.read())
         if self._group is not None:
             (self._group.path / "cgroup.procs").write_text(str(self._child.pid))
-        stdin.write(msgspec.json.encode(order).decode() + "\n")
+        stdin.write(msgspec.json.encode(request).decode() + "\n")
         stdin.flush()
-        answer: list[str] = []
-        live = Live()
+        samples: list[str] = []
+        progress = Progress()
         threads = [
-            threading.Thread(target=lambda: answer.append(stdout.readline()), daemon=True),
-            threading.Thread(target=self._listen, args=(live, watcher), daemon=True),
+            threading.Thread(target=lambda: samples.append(stdout.readline()), daemon=True),
+            threading.Thread(target=self._read_progress, args=(progress, watcher), daemon=True),
         ]
         for each in threads:
             each.start()
-        self._wait(threads[0], observer, live)
-        if not answer or not answer[0]:
+        self._wait(threads[0], observer, progress)
+        if not samples or not samples[0]:
             threads[1].join(1.0)
             raise self._failed("\n".join(self._lines))
-        return msgspec.msgpack.decode(base64.b64decode(answer[0]), type=Sample)
+        return msgspec.msgpack.decode(base64.b64decode(samples[0]), type=Sample)
 
     def _wait(
-        self, answers: threading.Thread, observer: Silence | AttachingCache, live: Live
+        self, reader: threading.Thread, observer: NoObserver | CacheAttacher, progress: Progress
     ) -> None:
         """Wait for the answer; an interrupt ends the load, and the sample with it."""
         is_ending = False
-        while answers.is_alive():
+        while reader.is_alive():
             try:
-                answers.join(0.1)
+                reader.join(0.1)
                 if not is_ending:
-                    observer.look(live)
+                    observer.observe(progress)
             except KeyboardInterrupt:
                 if is_ending:
                     raise
                 is_ending = True
                 self._child.send_signal(signal.SIGINT)
 
-    def _listen(self, live: Live, watcher: Watcher) -> None:
+    def _read_progress(self, progress: Progress, watcher: Watcher) -> None:
         """Pass on the progress; other lines are the beginning of an error."""
         for line in self._child.stderr or ():
             try:
@@ -468,7 +470,7 @@ class Clients:
             except msgspec.DecodeError:
                 self._lines.append(line.rstrip())
                 continue
-            live.add(reading)
+            progress.add(reading)
             watcher.live(reading)
 
     def _failed(self, words: str) -> EngineError:

@@ -1,4 +1,4 @@
-"""How a daemon of ZFS that a trial started is ended."""
+"""Ends the ZFS daemon of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML page of a prediction: what memory or an SSD in front would do."""
+"""The HTML page of a prediction of caches."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def render(name: str, about: RecordingMetadata, found: CachePrediction, next_ste
     """Return the page as a self-contained HTML document.
 
     Args:
-        name: Of the recording, as the user named it.
-        about: What the recording says of itself.
+        name: The recording as the user named it.
+        about: Metadata of the recording.
         found: The prediction.
         next_step: What to do next.
 

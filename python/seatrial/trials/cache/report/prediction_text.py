@@ -1,4 +1,4 @@
-"""What caches would do, on the terminal: the answer first, then tables."""
+"""A prediction of caches on the terminal: the answer first, then tables."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _curve_table(found: CachePrediction) -> Table:
     curves = {each.policy: each.points for each in found.curves}
     sizes = [each.cache_bytes for each in curves[found.policy]]
     step = max(1, len(sizes) // _ROWS)
-    places = sorted({*range(0, len(sizes), step), len(sizes) - 1})
+    indexes = sorted({*range(0, len(sizes), step), len(sizes) - 1})
     names = {BEST: "Best possible"}
     return Table(
         id="cache-curve",
@@ -127,8 +127,8 @@ def _curve_table(found: CachePrediction) -> Table:
         labels=1,
         headers=["Cache", *(names.get(policy, policy) for policy in curves)],
         rows=[
-            [format_size(sizes[place]), *(_point(points[place]) for points in curves.values())]
-            for place in places
+            [format_size(sizes[index]), *(_point(points[index]) for points in curves.values())]
+            for index in indexes
         ],
     )
 

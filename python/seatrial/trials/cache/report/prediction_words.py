@@ -1,4 +1,4 @@
-"""What caches would do, in words: the answer, what stands out, how certain it is."""
+"""A prediction of caches in words: the answer, notable facts, its certainty."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from seatrial.trials.watch.recording import RecordingMetadata
 from seatrial.trials.watch.report.load_words import left_out_lines, unknown_lines
 
 _ENOUGH_SHARE: Final = 0.95
-"""Beyond a cache that serves so much of what any serves, little is gained."""
+"""A cache with this share of the highest hit share is enough."""
 _LITTLE_SHARE: Final = 0.05
 _TENTHS_BELOW: Final = 10
 _POLICY_POINTS_MIN: Final = 0.05
 _SHORT_S: Final = 600.0
 _READS_MIN: Final = 5000
-"""Fewer have less than 1,000 in their last fifth, which the tiers are judged by."""
+"""Reads with at least 1,000 in their last fifth, the basis of the tiers."""
 _TIMES_MAX_RATIO: Final = 1.1
 _DAY_S: Final = 86_400.0
 
 
 def verdict_line(found: CachePrediction) -> str:
-    """Return what memory would serve, in one line."""
+    """Return the verdict in one line."""
     if found.repeated_share < _LITTLE_SHARE:
         return (
             f"No cache helps: {format_share(1 - found.repeated_share)} of the reads are of blocks "
@@ -67,7 +67,7 @@ def curve(found: CachePrediction, policy: str) -> PolicyCurve:
 
 
 def notable(found: CachePrediction) -> list[str]:
-    """Return what stands out, in a sentence each."""
+    """Return notable facts, in a sentence each."""
     return [
         *_policy(found),
         *_faster(found),
@@ -127,7 +127,7 @@ def _ratio_words(ratio: float, best: CacheTiers, least: CacheTiers) -> str:
 
 
 def _money(found: CachePrediction) -> Iterator[str]:
-    """Yield what the caches cost whose saved reads are the cheapest, against other ways."""
+    """Yield the cost of the caches with the cheapest saved reads, and of alternatives."""
     priced = [each for each in found.costs if each.month_per_read is not None]
     if not priced:
         return
@@ -200,7 +200,7 @@ def _warm_up(found: CachePrediction) -> Iterator[str]:
 
 
 def _streams(found: CachePrediction) -> Iterator[str]:
-    """Yield how many reads an SSD leaves to the storage, as they are part of long streams."""
+    """Yield the share of reads in long streams, which an SSD leaves to the storage."""
     has_device = any(each.device_bytes for each in found.tiers)
     if has_device and found.stream_bytes_max and found.stream_share > _LITTLE_SHARE:
         yield (
@@ -231,7 +231,7 @@ def _headers(found: CachePrediction) -> Iterator[str]:
 
 
 def doubts(found: CachePrediction, about: RecordingMetadata) -> list[str]:
-    """Return what limits all this, in a sentence each."""
+    """Return the limits of the prediction, in a sentence each."""
     return [*_doubts(found), *unknown_lines(about), *left_out_lines(about)]
 
 
@@ -275,6 +275,6 @@ def _doubts(found: CachePrediction) -> Iterator[str]:
 
 
 def confidence(found: CachePrediction, about: RecordingMetadata) -> str:
-    """Return how certain all this is, as one paragraph."""
+    """Return the certainty of the prediction, as one paragraph."""
     basis = f"{format_count(found.reads)} reads of blocks of {format_size(found.block_bytes)}"
     return " ".join([f"{basis}, simulated.", *doubts(found, about)])

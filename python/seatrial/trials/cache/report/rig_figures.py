@@ -16,7 +16,7 @@ from seatrial.trials.cache.analysis.warm_up import (
     RigCell,
     fill_curve,
     full_bytes_of,
-    missed_of,
+    misses_of,
     reads_by_second,
     rig_of_sample,
     rigs_of,
@@ -40,9 +40,9 @@ def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
     found = rigs_of(summary)
     if found is None:
         return []
-    drawn = _drawn(found, summary)[:views_max]
-    if not drawn:
-        return _memory(found)
+    charted = _charted_samples(found, summary)[:views_max]
+    if not charted:
+        return _memory_figures(found)
     return [
         Figure(
             id="cache-warm-up",
@@ -52,7 +52,7 @@ def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
                 "The prediction was made before the cache device was added, and stored with the "
                 "sample. Time counts from that moment; before it, the pool was read without one."
             ],
-            views=[_warm_up_view(cell, sample) for cell, sample in drawn],
+            views=[_warm_up_view(cell, sample) for cell, sample in charted],
             table="table-cache-forecast",
         ),
         Figure(
@@ -63,13 +63,13 @@ def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
                 "Counted by ZFS, or by the cache device of a layout and its drives; what is served "
                 "by neither is read from the disks."
             ],
-            views=[_tiers_view(cell, sample) for cell, sample in drawn],
+            views=[_tiers_view(cell, sample) for cell, sample in charted],
             table="table-cache-forecast",
         ),
     ]
 
 
-def _memory(found: RigAnalysis) -> list[Figure]:
+def _memory_figures(found: RigAnalysis) -> list[Figure]:
     """Return what memory alone serves by its size; empty without several sizes of one pool."""
     pools: dict[tuple[int, str, str], list[RigCell]] = {}
     for cell in found.cells:
@@ -129,7 +129,7 @@ def _memory_view(cells: Sequence[RigCell]) -> View:
     return View(label=pool_words(cells[-1]), title=title, panels=[panel])
 
 
-def _drawn(found: RigAnalysis, summary: Summary) -> list[tuple[RigCell, Sample]]:
+def _charted_samples(found: RigAnalysis, summary: Summary) -> list[tuple[RigCell, Sample]]:
     """Return the samples that have a cache device, the first round of each cell first."""
     by_key = {part.cell.key: part for part in summary.cells}
     pairs = [
@@ -150,32 +150,32 @@ def _warm_up_view(cell: RigCell, sample: Sample) -> View:
     record, spec = sample.cache, rig_of_sample(sample)
     forecast = record.forecast if record else None
     added_s = (record.added_at_s if record else None) or 0.0
-    rates = [(place - added_s + 1, rate) for place, rate in enumerate(reads_by_second(sample))]
+    rates = [(second - added_s + 1, rate) for second, rate in enumerate(reads_by_second(sample))]
     after = [(at_s, rate) for at_s, rate in rates if at_s > 0]
-    foreseen = list(enumerate(forecast.reads_per_s, start=1)) if forecast else []
+    predicted_rates = list(enumerate(forecast.reads_per_s, start=1)) if forecast else []
     full_bytes = full_bytes_of(spec)
     fills = [(at_s, fill / full_bytes) for at_s, fill in fill_curve(sample)]
-    fills_foreseen = (
+    predicted_fills = (
         [(at_s, fill / full_bytes) for at_s, fill in enumerate(forecast.fill_bytes, start=1)]
         if forecast
         else []
     )
     x = time_axis(max((at_s for at_s, _ in (*after, *fills)), default=1.0))
-    all_rates = [rate for _, rate in (*after, *foreseen) if rate > 0]
+    all_rates = [rate for _, rate in (*after, *predicted_rates) if rate > 0]
     end = next(each for each in cell.samples if each.round == sample.round)
     panels = [
         Panel(
             title="Reads of the clients",
             x=x,
             y=log_axis("Reads/s", "IOPS", all_rates) if all_rates else _shares("Reads"),
-            lines=_lines(after, foreseen, x, format_iops),
+            lines=_lines(after, predicted_rates, x, format_iops),
             guides=[Guide(axis="y", low=end.reads_per_s, label="without the device")],
         ),
         Panel(
             title="Share of the file on the cache device",
             x=x,
             y=_shares("Share of the file"),
-            lines=_lines(fills, fills_foreseen, x, format_share),
+            lines=_lines(fills, predicted_fills, x, format_share),
             below=True,
         ),
     ]
@@ -192,16 +192,16 @@ def _lines(
     measured: Sequence[tuple[float, float]],
     predicted: Sequence[tuple[float, float]],
     x: Axis,
-    words: object,
+    format_words: object,
 ) -> list[Line]:
-    say = words if callable(words) else str
+    format_value = format_words if callable(format_words) else str
     rows = ((MEASURED, 0, measured), (PREDICTED, 1, predicted))
     return [
         Line(
             name=name,
             style=style,
             points=[
-                Point(at_s, value, None, None, f"{at_s:.0f} s, {name}: {say(value)}")
+                Point(at_s, value, None, None, f"{at_s:.0f} s, {name}: {format_value(value)}")
                 for at_s, value in points
                 if value > 0 and at_s <= x.high
             ],
@@ -217,11 +217,11 @@ def _tiers_view(cell: RigCell, sample: Sample) -> View:
     columns = series.columns if series else {}
     rates = reads_by_second(sample)
     rows = [
-        (place + 1.0, rate, missed, min(served, missed))
-        for place, (rate, missed, served) in enumerate(
+        (second + 1.0, rate, missed, min(served, missed))
+        for second, (rate, missed, served) in enumerate(
             zip(
                 rates,
-                missed_of(columns),
+                misses_of(columns),
                 columns.get("device_hits_per_s", []),
                 strict=False,
             )

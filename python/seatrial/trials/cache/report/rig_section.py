@@ -15,7 +15,12 @@ from seatrial.stats.wording import capitalized, format_iops
 from seatrial.trials.cache.analysis.warm_up import LEVELS, RigCell, rigs_of
 from seatrial.trials.cache.report.rig_figures import rig_figures
 from seatrial.trials.cache.report.rig_tables import SOURCE, published_pools, rig_tables
-from seatrial.trials.cache.report.rig_words import missed, pool_words, sentences, verdict_words
+from seatrial.trials.cache.report.rig_words import (
+    misses_of_bounds,
+    pool_words,
+    sentences,
+    verdict_words,
+)
 
 HEADING: Final = "Cache device"
 KEY: Final = "cache-device"
@@ -39,7 +44,7 @@ def rig_part(summary: Summary, detail: Detail) -> PagePart:
         sentences=sentences(found),
         figures=figures,
         source=SOURCE if published_pools() and tables[0].groups else "",
-        misses=missed(found),
+        misses=misses_of_bounds(found),
         pools=[_pool(cell, by_key.get(cell.cell.key)) for cell in found.cells[:POOLS_MAX]],
     )
     return PagePart(KEY, HEADING, section, figures)

@@ -1,4 +1,4 @@
-"""What a real cache device did, in words."""
+"""Results of a real cache device in words."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _memory_sentences(found: RigAnalysis) -> list[str]:
     ]
 
 
-def missed(found: RigAnalysis) -> list[str]:
+def misses_of_bounds(found: RigAnalysis) -> list[str]:
     """Return each prediction that was off by more than its bound, as a sentence."""
     lines = []
     for cell in found.cells:

@@ -154,19 +154,19 @@ def _interval(per_s: float, low: float | None, high: float | None) -> str:
 
 def _relations_table(found: CacheSweepResult) -> Table:
     step = max(1, (len(found.curve) - 1) // (_COLUMNS - 1))
-    places = sorted({*range(0, len(found.curve), step), len(found.curve) - 1})
+    indexes = sorted({*range(0, len(found.curve), step), len(found.curve) - 1})
     return Table(
         id="sweep-relations",
         title="Share of the accesses of each table and index that is served, by shared buffers",
         labels=1,
         headers=["Table or index", "Size", "Fits at",
-                 *(format_size(found.curve[place].buffers_bytes) for place in places)],
+                 *(format_size(found.curve[index].buffers_bytes) for index in indexes)],
         rows=[
             [
                 each.name,
                 format_size(each.size_bytes),
                 format_size(each.fits_bytes) if each.fits_bytes is not None else NO_FIGURE,
-                *(format_share(each.hit_shares[place]) for place in places),
+                *(format_share(each.hit_shares[index]) for index in indexes),
             ]
             for each in found.relations
         ],

@@ -1,4 +1,4 @@
-"""A sweep of shared buffers in words: the answer, what stands out, what limits it."""
+"""A sweep of shared buffers in words: the answer, notable facts, its limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seatrial.trials.cache.analysis.sweep_bound import CacheBound
 
 HIT_POINTS_MAX: Final = 2.0
 RATE_SHARE_MAX: Final = 0.15
-"""A check that is off by more is said in the first lines."""
+"""A check with a larger error is reported in the first lines."""
 _ENOUGH_SHARE: Final = 0.95
 _GAIN_MIN: Final = 1.05
 _SCANS_MIN: Final = 0.05
@@ -23,7 +23,7 @@ _SHORT_S: Final = 10.0
 
 
 def verdict_line(found: CacheSweepResult) -> str:
-    """Return what more or less memory would do, in one line."""
+    """Return the verdict in one line."""
     present, best, enough = present_point(found), found.curve[-1], enough_point(found)
     rate = f"{_rate(present.per_s)} {found.unit}/s"
     if best.per_s < present.per_s * _GAIN_MIN:
@@ -58,7 +58,7 @@ def enough_point(found: CacheSweepResult) -> SweepPoint:
 
 
 def notable(found: CacheSweepResult) -> list[str]:
-    """Return what stands out, in a sentence each."""
+    """Return notable facts, in a sentence each."""
     return [*_checks(found), *_fits(found), *_limits(found), *_behind(found)]
 
 
@@ -136,7 +136,7 @@ def _behind(found: CacheSweepResult) -> Iterator[str]:
 
 
 def doubts(found: CacheSweepResult) -> list[str]:
-    """Return what limits all this, in a sentence each."""
+    """Return the limits of the prediction, in a sentence each."""
     return list(_doubts(found))
 
 
@@ -172,7 +172,7 @@ def _doubts(found: CacheSweepResult) -> Iterator[str]:
 
 
 def bound_verdict(found: CacheBound) -> str:
-    """Return what a server that runs allows to say, in one line."""
+    """Return the verdict on a running server, in one line."""
     share = format_share(found.hit_share)
     start = (
         f"A bound, not a prediction: {format_size(found.present_bytes)} of shared buffers serve "
@@ -184,7 +184,7 @@ def bound_verdict(found: CacheBound) -> str:
 
 
 def bound_notable(found: CacheBound) -> list[str]:
-    """Return what stands out of a server that runs, in a sentence each."""
+    """Return notable facts of a running server, in a sentence each."""
     lines = [f"{_rate(found.reads_per_s)} pages/s come from the page cache or the storage."]
     if found.read_wait_share is not None:
         lines.append(
@@ -201,7 +201,7 @@ def bound_notable(found: CacheBound) -> list[str]:
 
 
 def bound_doubts(found: CacheBound) -> list[str]:
-    """Return what limits a bound, in a sentence each."""
+    """Return the limits of a bound, in a sentence each."""
     lines = [
         "Bounds by size assume that each further byte gains no more than those before it: a load "
         "that scans more than its cache breaks that.",

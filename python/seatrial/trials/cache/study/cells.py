@@ -192,9 +192,9 @@ def notes_on_pools(cells: Sequence[Cell]) -> Iterator[str]:
     yield (
         f"Each sample makes up to {disks + 1} loop devices, a daemon of ZFS (zfs-fuse) in a mount "
         "namespace of its own, and a control group, and removes them; no pool of this machine is "
-        "touched. It needs root"
+        "accessed. It needs root"
     )
     yield (
-        "What a cache device will do is predicted in each sample before the device is added, and "
-        "stored with it"
+        "The effect of a cache device is predicted in each sample before it is added, and stored "
+        "with it"
     )

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from seatrial.fleet.group import AHEAD_S
+from seatrial.fleet.group import START_DELAY_S
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import SilentWatcher
@@ -122,7 +122,7 @@ class HostLoad:
         early_ns = start_at_ns - time.monotonic_ns()
         options = msgspec.structs.replace(
             self._options,
-            duration_s=self._options.duration_s + min(max(0.0, early_ns / NS_PER_S), AHEAD_S),
+            duration_s=self._options.duration_s + min(max(0.0, early_ns / NS_PER_S), START_DELAY_S),
             folder=folder,
             start_unix_ns=start_at_ns + ahead_ns,
             crowd=self._crowd,

@@ -19,7 +19,14 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 
 from seatrial.errors import PartialResult, TargetError
-from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, group_of_hosts, nobody_left
+from seatrial.fleet.group import (
+    START_DELAY_S,
+    Group,
+    Host,
+    HostLost,
+    all_hosts_lost,
+    group_of_hosts,
+)
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, StageRequest
 from seatrial.postgres import connection
@@ -177,7 +184,7 @@ class HostCrowd:
         """
         watcher.stage(f"Loading from {len(hosts)} hosts")
         named = {host.name: _own_endpoints(endpoints, host.name, self._run_id) for host in hosts}
-        prepared = self._group.ask_each(
+        prepared = self._group.call_each(
             lambda actor, host: actor.prepare_work.remote(
                 self._part(hosts.index(host), kind, spec, named[host.name], options)
             ),
@@ -188,14 +195,14 @@ class HostCrowd:
         read = self._group.clocks(hosts)
         self._require_all(read)
         before = {name: each for name, each in read.items() if isinstance(each, ClockOffset)}
-        start_ns = time.monotonic_ns() + int(AHEAD_S * 1e9)
+        start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
         answers = self._answers(hosts, named, start_ns, before, options.duration_s)
         found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
         lost = [each for each in answers.values() if isinstance(each, HostLost)]
         self._gone |= {each.host for each in lost}
         kept = [host for host in hosts if host.name in found]
         if not kept:
-            raise nobody_left(lost, "server", _LOOK)
+            raise all_hosts_lost(lost, "server", _LOOK)
         after = self._group.clocks(kept)
         together = Together(
             start_ns=start_ns,
@@ -274,10 +281,10 @@ class HostCrowd:
             return False
 
         try:
-            return self._group.ask_each(
+            return self._group.call_each(
                 lambda actor, host: actor.work.remote(start_ns + clocks[host.name].offset_ns),
                 hosts,
-                timeout_s=AHEAD_S + CONNECT_S + duration_s + GRACE_S,
+                timeout_s=START_DELAY_S + CONNECT_S + duration_s + GRACE_S,
                 stop_on_loss=after_loss,
             )
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""A workload as the engine takes it (docs/engine.md), and the places of open files in a thread."""
+"""A workload for the engine (docs/engine.md), and the slots of a thread's open files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from seatrial.trials.filebench.wml.evaluate import Amount
 from seatrial.trials.filebench.wml.flowops import SLOTS, TRANSFERS, TYPES
 
-_BY_PLACE: Final = ("deletefile", "statfile")
+_BY_SLOT: Final = ("deletefile", "statfile")
 
 
 class FileSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,28 +45,28 @@ class FileSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Flowop(msgspec.Struct, eq=False, kw_only=True):
-    """One operation of a thread; what is not set, the engine has a default for.
+    """One operation of a thread; the engine has defaults for unset fields.
 
     Attributes:
         kind: Index of its name and type.
         verb: Its type.
-        iters: How often it is done each time.
+        iters: Repetitions each time it is reached.
         set: Index of its set of files.
         io_bytes: Size of a transfer.
-        working_set_bytes: The part of a file in which it transfers.
-        index: Which file of the set it takes.
-        value: What an event is worth, or a delay in its unit.
+        working_set_bytes: Size of the part of a file that it accesses.
+        index: Index of the file in the set.
+        value: Weight of an event, or a delay in its unit.
         random: Whether offsets are random.
         direct: Whether it opens with O_DIRECT.
         dsync: Whether it opens with O_DSYNC.
         no_read_ahead: Whether the kernel is advised of random reads.
-        blocking: Whether it waits for those that it wakes.
+        blocking: Whether it waits for the threads that it wakes.
         high_water: Count of a semaphore.
         targets: Kinds that it wakes or posts.
-        slot: Place of its open file.
-        rotates: Number of places that it uses in turn.
-        by_slot: Whether it uses the path of the file at its place.
-        source_slot: Place of the open file that it copies from.
+        slot: Slot of its open file.
+        rotates: Number of slots that it uses in turn.
+        by_slot: Whether it uses the path of the file in its slot.
+        source_slot: Slot of the open file that it copies from.
     """
 
     kind: int
@@ -91,7 +91,7 @@ class Flowop(msgspec.Struct, eq=False, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps that are done one after another, so many times."""
+    """Steps that are repeated in order."""
 
     repeat: Amount
     steps: list[Flowop | Group]
@@ -101,7 +101,7 @@ Steps = list[Flowop | Group]
 
 
 class Thread(msgspec.Struct, kw_only=True):
-    """Threads that are alike; ``slots`` is the number of places for open files of each."""
+    """Identical threads; ``slots`` is the number of open-file slots of each."""
 
     name: str
     instances: int
@@ -120,7 +120,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine runs, without folder, seeds and duration.
 
     Attributes:
-        end: When it ends before its time.
+        end: Condition for an early end.
         events_per_s: Rate of events that threads wait for; None without.
         sets: Sets of files.
         kinds: Names and types of flowops.
@@ -135,13 +135,13 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workload file says of a flowop and the engine does not know.
+    """Attributes of a flowop that the engine does not need.
 
     Attributes:
         line: Its line.
         fd: Number of the open file; 0 for none.
         source_fd: Of the file that it copies from; 0 for none.
-        opens_next: Whether it takes another file of the set each time.
+        opens_next: Whether it uses another file of the set each time.
     """
 
     line: int
@@ -162,39 +162,39 @@ def flowops_of(steps: Steps) -> Iterator[Flowop]:
             yield step
 
 
-def placed(
+def assign_slots(
     steps: Steps,
     origins: Origins,
     entries: Sequence[int],
-    refuse: Callable[[int, str, str], Exception],
+    error_at: Callable[[int, str, str], Exception],
 ) -> int:
-    """Give each flowop of a thread its place, and return how many places the thread has.
+    """Assign a slot to each flowop of a thread; return the number of slots.
 
     A flowop without ``fd`` that transfers data uses the file of its set that this thread opened
-    first; with ``opennext`` it takes the next file each time, of as many as the set has, at most
-    128, each of which stays open.
+    first; with ``opennext`` it uses the next file of the set each time, and up to 128 of them stay
+    open.
 
     Args:
         steps: Changed in place.
-        origins: What the workload file says of each.
+        origins: Of each flowop.
         entries: Number of files of each set.
-        refuse: Makes the error of a line, with what was seen and its cause.
+        error_at: Returns the error for a line, from what was seen and its cause.
 
     Raises:
         WorkloadFileError: when a flowop closes, syncs or uses a file that is not open, or opens
             one where another is open.
     """
-    own = [(flowop, origins[flowop]) for flowop in flowops_of(steps)]
-    uses_first = any(TYPES[flowop.verb].opens and not origin.fd for flowop, origin in own)
+    attributes = [(flowop, origins[flowop]) for flowop in flowops_of(steps)]
+    uses_first = any(TYPES[flowop.verb].opens and not origin.fd for flowop, origin in attributes)
     implicit: dict[tuple[int, bool], int] = {}
     count, last = SLOTS, -1
-    for flowop, origin in own:
+    for flowop, origin in attributes:
         verb, fd, line = flowop.verb, origin.fd, origin.line
         if max(fd, origin.source_fd) >= SLOTS:
-            raise refuse(line, f"fd {max(fd, origin.source_fd)}", "At most 127")
+            raise error_at(line, f"fd {max(fd, origin.source_fd)}", "At most 127")
         if fd == 0 and verb in TRANSFERS and not (uses_first and not origin.opens_next):
             if flowop.set is UNSET:
-                raise refuse(line, f"{verb} has neither fd nor file", "Add filesetname")
+                raise error_at(line, f"{verb} has neither fd nor file", "Add filesetname")
             key = (flowop.set, origin.opens_next)
             rotates = min(max(entries[flowop.set], 1), SLOTS) if origin.opens_next else 1
             if key not in implicit:
@@ -204,19 +204,19 @@ def placed(
             last = implicit[key]
         elif fd == 0 and verb == "fsync" and not uses_first:
             if last < 0:
-                raise refuse(line, "fsync has no open file", "Open one before, with fd")
+                raise error_at(line, "fsync has no open file", "Open one before, with fd")
             flowop.slot = last
         else:
             flowop.slot = fd
-            flowop.by_slot = fd > 0 and verb in _BY_PLACE
+            flowop.by_slot = fd > 0 and verb in _BY_SLOT
         if origin.source_fd:
             flowop.source_slot = origin.source_fd
-    _check(steps, origins, refuse)
+    _check(steps, origins, error_at)
     return count
 
 
-def _check(steps: Steps, origins: Origins, refuse: Callable[[int, str, str], Exception]) -> None:
-    """Follow two loops of a thread: what one leaves open the next one finds open."""
+def _check(steps: Steps, origins: Origins, error_at: Callable[[int, str, str], Exception]) -> None:
+    """Simulate two loops of a thread: files that one leaves open are open in the next."""
     is_open: set[int] = set()
     known: set[int] = set()
     for flowop in [*_once(steps), *_once(steps)]:
@@ -227,28 +227,28 @@ def _check(steps: Steps, origins: Origins, refuse: Callable[[int, str, str], Exc
             continue
         if kind.opens:
             if slot in is_open:
-                raise refuse(line, what, "A file is open there already: close it before")
+                raise error_at(line, what, "A file is open there already: close it before")
             is_open.add(slot)
             known.add(slot)
         elif kind.uses_open:
             if slot not in is_open:
-                raise refuse(line, what, "No file is open there: open one before")
+                raise error_at(line, what, "No file is open there: open one before")
             if flowop.verb == "closefile":
                 is_open.discard(slot)
         elif flowop.verb in TRANSFERS:
             if slot not in is_open and flowop.set is UNSET:
-                raise refuse(line, what, "No file is open there: open one before")
+                raise error_at(line, what, "No file is open there: open one before")
             is_open.add(slot)
             known.add(slot)
         elif flowop.by_slot is True and slot not in known and flowop.set is UNSET:
-            raise refuse(line, what, "No file was opened there, and no fileset is given")
+            raise error_at(line, what, "No file was opened there, and no fileset is given")
         source = flowop.source_slot
         if source is not UNSET and source not in known:
-            raise refuse(line, f"srcfd {source}", "No file was opened there before")
+            raise error_at(line, f"srcfd {source}", "No file was opened there before")
 
 
 def _once(steps: Steps) -> Iterator[Flowop]:
-    """Yield flowops in their order; those that are repeated twice."""
+    """Yield flowops in order, repeated ones twice."""
     for step in steps:
         again = step.repeat if isinstance(step, Group) else step.iters
         times = 1 if again is UNSET or again == 1 else 0 if again == 0 else 2

@@ -1,4 +1,4 @@
-"""The types of flowops: what each does, and what it needs."""
+"""The types of flowops and their requirements."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class FlowopType(NamedTuple):
     """A type of flowop.
 
     Attributes:
-        moves: ``read``, ``write``, ``sync`` or ``metadata``; empty where it is no request.
+        moves: ``read``, ``write``, ``sync`` or ``metadata``; empty if it is not a request.
         needs_set: Whether it chooses from a set unless it has an open file.
-        opens: Whether it opens a file in a place that must be free.
+        opens: Whether it opens a file in a slot, which must be free.
         uses_open: Whether it needs an open file.
         needs_size: Whether its transfers need a size.
         is_targeted: Whether ``target`` is required.
@@ -58,15 +58,15 @@ TYPES: Final = {
     "finishonbytes": FlowopType(),
 }
 
-REFUSED: Final = {
+UNSUPPORTED: Final = {
     "print": "It prints a message in every loop",
     "testrandvar": "It tests Filebench's own random numbers",
 }
-"""Types of Filebench that are refused, with what they do."""
+"""Unsupported types of Filebench, with what they do."""
 
 TRANSFERS: Final = frozenset(
     name for name, kind in TYPES.items() if kind.moves in ("read", "write")
 )
-OF_FOLDERS: Final = frozenset({"makedir", "removedir"})
+FOLDER_OPERATIONS: Final = frozenset({"makedir", "removedir"})
 SLOTS: Final = 128
-"""Places for files that a workload file may number by ``fd``."""
+"""Slots for open files that a workload file may number by ``fd``."""

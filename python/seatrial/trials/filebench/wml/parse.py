@@ -1,4 +1,4 @@
-"""Parses a workload file: words to statements, each refused by line where it is not understood."""
+"""Parses a workload file: words to statements; errors name the line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from seatrial.trials.filebench.wml.statements import (
     THREAD_ATTRIBUTES,
     Attribute,
     Composite,
+    Distribution,
     Flag,
     FlowopLine,
     Number,
     ProcessBlock,
     Program,
-    Random,
     SetBlock,
     Sum,
     Text,
@@ -32,54 +32,56 @@ from seatrial.trials.filebench.wml.statements import (
 from seatrial.trials.filebench.wml.words import (
     Word,
     WorkloadFileError,
+    file_error,
     number_of,
-    refused,
     words_of,
 )
 
 MODES: Final = {"timeout": "timeout", "alldone": "all_done", "firstdone": "first_done"}
 _DEPTH_MAX: Final = 100
-_OTHERS: Final = {
+_UNSUPPORTED_STATEMENTS: Final = {
     "system": "It would run a command of a shell",
     "domultisync": "It keeps several clients in step",
     "load": "It reads another workload file",
     "fscheck": "It flushes caches by a program of its own",
     "statsdump": "It writes a file of figures",
 }
-"""Statements of Filebench that are refused, with what they would do."""
-_SILENT: Final = ("create", "list", "stats", "shutdown", "version", "debug", "sleep", "usage")
-"""Statements without a bearing on the load."""
+"""Unsupported statements of Filebench, with what they would do."""
+_IGNORED_STATEMENTS: Final = frozenset(
+    {"create", "list", "stats", "shutdown", "version", "debug", "sleep", "usage"}
+)
+"""Statements that do not affect the load."""
 
 
-def parse(place: str, text: str) -> Program:
+def parse(file_name: str, text: str) -> Program:
     """Return the statements of a workload file.
 
     Args:
-        place: Its name, for messages.
+        file_name: For messages.
         text: Its content.
 
     Raises:
-        WorkloadFileError: when it is malformed or has what is not understood.
+        WorkloadFileError: when it is malformed or has an unsupported statement.
     """
-    return _Parser(place, words_of(place, text)).program()
+    return _Parser(file_name, words_of(file_name, text)).program()
 
 
 class _Parser:
     """One pass over the words of a file."""
 
-    def __init__(self, place: str, words: list[Word]) -> None:
+    def __init__(self, file_name: str, words: list[Word]) -> None:
         self._words = words
         self._at = 0
         self._depth = 0
-        self._made = Program(place)
+        self._program = Program(file_name)
 
     def program(self) -> Program:
         """Parse all statements up to ``quit`` or the end."""
         while self._word.kind != "end":
             if self._word.text == "quit":
                 break
-            self._statement(self._take())
-        return self._made
+            self._statement(self._next())
+        return self._program
 
     # Words.
 
@@ -87,29 +89,32 @@ class _Parser:
     def _word(self) -> Word:
         return self._words[self._at]
 
-    def _take(self) -> Word:
+    def _next(self) -> Word:
         word = self._word
         if word.kind != "end":
             self._at += 1
         return word
 
-    def _is_sign(self, sign: str) -> bool:
+    def _is_at_sign(self, sign: str) -> bool:
         return self._word.kind == "sign" and self._word.text == sign
 
-    def _took_sign(self, sign: str) -> bool:
-        if self._is_sign(sign):
+    def _accept_sign(self, sign: str) -> bool:
+        if self._is_at_sign(sign):
             self._at += 1
             return True
         return False
 
     def _require_sign(self, sign: str, why: str) -> None:
-        if not self._took_sign(sign):
+        if not self._accept_sign(sign):
             raise self._unexpected(f"Expected {sign!r} {why}")
 
     def _unexpected(self, expected: str, word: Word | None = None) -> WorkloadFileError:
         word = word or self._word
         seen = "the file ends" if word.kind == "end" else f"{word.text!r} is not expected here"
-        return refused(self._made.place, word.line, seen, expected)
+        return self._error(word, seen, expected)
+
+    def _error(self, word: Word, seen: str, cause: str) -> WorkloadFileError:
+        return file_error(self._program.file_name, word.line, seen, cause)
 
     # Statements.
 
@@ -125,20 +130,20 @@ class _Parser:
         }
         if word.kind == "name" and word.text in known:
             known[word.text](word)
-        elif word.kind == "name" and word.text in _SILENT:
+        elif word.kind == "name" and word.text in _IGNORED_STATEMENTS:
             self._skip_line(word.line)
         else:
-            raise self._not_a_statement(word, [*known, *_SILENT, "quit"])
+            raise self._unsupported(word, [*known, *_IGNORED_STATEMENTS, "quit"])
 
-    def _not_a_statement(self, word: Word, known: Collection[str]) -> WorkloadFileError:
-        does = _OTHERS.get(word.text)
+    def _unsupported(self, word: Word, known: Collection[str]) -> WorkloadFileError:
+        does = _UNSUPPORTED_STATEMENTS.get(word.text)
         if does:
             seen = f"{word.text!r} is not supported"
-            return refused(self._made.place, word.line, seen, f"{does}, which Seatrial does not do")
+            return self._error(word, seen, f"{does}, which Seatrial does not do")
         if word.kind != "name":
             return self._unexpected("Expected a statement, such as define, set or run", word)
         seen = f"{word.text!r} is no statement"
-        return refused(self._made.place, word.line, seen, suggestion(word.text, sorted(known)))
+        return self._error(word, seen, suggestion(word.text, sorted(known)))
 
     def _skip_line(self, line: int) -> None:
         while self._word.kind != "end" and self._word.line == line:
@@ -151,104 +156,106 @@ class _Parser:
         self._skip_line(self._word.line)
 
     def _enable(self, word: Word) -> None:
-        what = self._take()
+        what = self._next()
         if what.text != "lathist":
             seen = f"enable {what.text} is not supported"
             cause = "Several clients of one workload are started by hosts, not by its file"
-            raise refused(self._made.place, word.line, seen, cause)
+            raise self._error(word, seen, cause)
 
     def _set(self, word: Word) -> None:
         if self._word.text == "mode" and self._word.kind == "name":
-            self._take()
+            self._next()
             self._mode(word)
             return
-        name = self._take()
+        name = self._next()
         if name.kind != "variable":
             raise self._unexpected("Expected a variable, such as set $nfiles=1000", name)
         self._require_sign("=", "after the variable")
-        self._made.variables[name.text] = Attribute(self._sum(), name.line)
+        self._program.variables[name.text] = Attribute(self._sum(), name.line)
 
     def _mode(self, word: Word) -> None:
-        what = self._take()
+        what = self._next()
         if what.text == "nousestats":
             return
-        how = self._take()
-        if what.text != "quit" or how.text not in MODES:
+        end = self._next()
+        if what.text != "quit" or end.text not in MODES:
             cause = "Expected: set mode quit timeout, alldone or firstdone"
-            raise refused(self._made.place, word.line, f"mode {what.text} {how.text}", cause)
-        self._made.mode = MODES[how.text]
+            raise self._error(word, f"mode {what.text} {end.text}", cause)
+        self._program.mode = MODES[end.text]
 
     def _eventgen(self, word: Word) -> None:
         attributes, _ = self._attributes(frozenset({"rate"}), "eventgen")
         if "rate" not in attributes:
-            raise refused(self._made.place, word.line, "eventgen has no rate", "Write rate=NUMBER")
-        self._made.event_rate = attributes["rate"]
+            raise self._error(word, "eventgen has no rate", "Write rate=NUMBER")
+        self._program.event_rate = attributes["rate"]
 
     def _run(self, word: Word) -> None:
-        """Take the duration: of ``psrun`` the second number, after the period of its figures."""
+        """Read the duration: the second number of ``psrun``, whose first is an interval."""
         numbers = []
         while self._word.line == word.line and (
-            self._word.kind in ("number", "variable") or self._is_sign("-")
+            self._word.kind in ("number", "variable") or self._is_at_sign("-")
         ):
-            self._took_sign("-")
+            self._accept_sign("-")
             numbers.append(Attribute(self._primary(), word.line))
         duration = numbers[1:2] if word.text == "psrun" else numbers[:1]
-        if duration and self._made.run_s is None:
-            self._made.run_s = duration[0]
+        if duration and self._program.run_s is None:
+            self._program.run_s = duration[0]
 
     def _define(self, word: Word) -> None:
-        what = self._take()
+        what = self._next()
         if what.text in ("file", "fileset", "filesets", "files"):
             attributes, _ = self._attributes(SET_ATTRIBUTES, what.text)
             single = what.text == "file"
-            self._made.sets.append(SetBlock(single, attributes, word.line))
+            self._program.sets.append(SetBlock(single, attributes, word.line))
         elif what.text in ("process", "processes"):
-            self._made.processes.append(self._process(word))
+            self._program.processes.append(self._process(word))
         elif what.text == "flowop":
             composite = self._composite(word)
             name = composite.attributes["name"].value
-            self._made.composites[name.value if isinstance(name, Text) else ""] = composite
+            self._program.composites[name.value if isinstance(name, Text) else ""] = composite
         elif what.text == "randvar":
             self._randvar(word)
         else:
             kinds = ("file", "fileset", "process", "flowop", "randvar")
             seen = f"define {what.text} is not understood"
-            raise refused(self._made.place, word.line, seen, suggestion(what.text, kinds))
+            raise self._error(word, seen, suggestion(what.text, kinds))
 
     def _process(self, word: Word) -> ProcessBlock:
         attributes, _ = self._attributes(PROCESS_ATTRIBUTES, "process")
         self._require_sign("{", "and the threads of the process")
         threads = []
-        while not self._took_sign("}"):
-            thread = self._take()
+        while not self._accept_sign("}"):
+            thread = self._next()
             if thread.text != "thread" or thread.kind != "name":
                 raise self._unexpected("Expected a thread of the process, or '}'", thread)
-            own, _ = self._attributes(THREAD_ATTRIBUTES, "thread")
-            threads.append(ThreadBlock(own, self._flowops(), thread.line))
+            thread_attributes, _ = self._attributes(THREAD_ATTRIBUTES, "thread")
+            threads.append(ThreadBlock(thread_attributes, self._flowops(), thread.line))
         return ProcessBlock(attributes, tuple(threads), word.line)
 
     def _composite(self, word: Word) -> Composite:
         attributes, parameters = self._attributes(COMPOSITE_ATTRIBUTES, "flowop", variables=True)
         if not isinstance(attributes.get("name", Attribute(Flag(True), 0)).value, Text):
             cause = "A flowop that is defined needs name=NAME"
-            raise refused(self._made.place, word.line, "a flowop without a name", cause)
+            raise self._error(word, "a flowop without a name", cause)
         return Composite(attributes, parameters, self._flowops(), word.line)
 
     def _flowops(self) -> tuple[FlowopLine, ...]:
         self._require_sign("{", "and the flowops")
         flowops = []
-        while not self._took_sign("}"):
-            word = self._take()
+        while not self._accept_sign("}"):
+            word = self._next()
             if word.text != "flowop" or word.kind != "name":
                 raise self._unexpected("Expected a flowop, or '}'", word)
-            verb = self._take()
+            verb = self._next()
             if verb.kind != "name":
                 raise self._unexpected("Expected the type of the flowop", verb)
-            own: dict[str, Attribute] = {}
+            attributes: dict[str, Attribute] = {}
             arguments: dict[str, Attribute] = {}
             if self._word.kind in ("name", "variable") and self._word.text != "flowop":
-                own, arguments = self._attributes(FLOWOP_ATTRIBUTES, verb.text, variables=True)
-            flowops.append(FlowopLine(verb.text, own, arguments, word.line))
+                attributes, arguments = self._attributes(
+                    FLOWOP_ATTRIBUTES, verb.text, variables=True
+                )
+            flowops.append(FlowopLine(verb.text, attributes, arguments, word.line))
         return tuple(flowops)
 
     def _randvar(self, word: Word) -> None:
@@ -256,36 +263,34 @@ class _Parser:
         name = random.attributes.get("name", Attribute(Flag(True), 0)).value
         if not isinstance(name, Variable):
             cause = "A random variable that is defined needs name=$NAME"
-            raise refused(self._made.place, word.line, "a randvar without a name", cause)
-        self._made.variables[name.name] = Attribute(random, word.line)
+            raise self._error(word, "a randvar without a name", cause)
+        self._program.variables[name.name] = Attribute(random, word.line)
 
     # Attributes and values.
 
     def _attributes(
         self, known: Collection[str], of: str, *, variables: bool = False
     ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-        """Return attributes, and variables that are set among them, separated by commas."""
-        own: dict[str, Attribute] = {}
+        """Return the comma-separated attributes, and the variables set among them."""
+        attributes: dict[str, Attribute] = {}
         set_here: dict[str, Attribute] = {}
         while True:
-            word = self._take()
+            word = self._next()
             if word.kind == "variable" and variables:
                 set_here[word.text] = self._value_after(word)
             elif word.kind == "name" and word.text in known:
-                own[word.text] = self._value_after(word)
+                attributes[word.text] = self._value_after(word)
             elif word.kind == "name":
                 seen = f"{word.text!r} is no attribute of {of}"
-                raise refused(
-                    self._made.place, word.line, seen, suggestion(word.text, sorted(known))
-                )
+                raise self._error(word, seen, suggestion(word.text, sorted(known)))
             else:
                 raise self._unexpected(f"Expected an attribute of {of}", word)
-            if not self._took_sign(","):
-                return own, set_here
+            if not self._accept_sign(","):
+                return attributes, set_here
 
     def _value_after(self, word: Word) -> Attribute:
         value: Value = Flag(True)
-        if self._took_sign("="):
+        if self._accept_sign("="):
             value = self._sum()
         return Attribute(value, word.line)
 
@@ -294,21 +299,21 @@ class _Parser:
         if self._depth > _DEPTH_MAX:
             raise self._unexpected("Values may be nested a hundred times at most")
         left = self._product()
-        while self._is_sign("+") or self._is_sign("-"):
-            sign = self._take().text
+        while self._is_at_sign("+") or self._is_at_sign("-"):
+            sign = self._next().text
             left = Sum(sign, left, self._product())
         self._depth -= 1
         return left
 
     def _product(self) -> Value:
         left = self._primary()
-        while self._is_sign("*") or self._is_sign("/"):
-            sign = self._take().text
+        while self._is_at_sign("*") or self._is_at_sign("/"):
+            sign = self._next().text
             left = Sum(sign, left, self._primary())
         return left
 
     def _primary(self) -> Value:
-        word = self._take()
+        word = self._next()
         if word.kind == "number":
             return Number(number_of(word.text))
         if word.kind == "variable":
@@ -326,26 +331,26 @@ class _Parser:
             return inner
         raise self._unexpected("Expected a number, a name, a text or a variable", word)
 
-    def _random(self, form: str, *, closes: str) -> Random:
+    def _random(self, form: str, *, closes: str) -> Distribution:
         known = CVAR_ATTRIBUTES if form == "cvar" else RANDVAR_ATTRIBUTES
         attributes: dict[str, Attribute] = {}
         table: tuple[tuple[Value, Value, Value], ...] = ()
         while True:
             if form == "randvar" and self._word.text == "randtable":
-                self._take()
+                self._next()
                 self._require_sign("=", "after randtable")
                 table = self._table()
             else:
                 word = self._word
                 if word.kind != "name" or word.text not in known:
                     raise self._unexpected(suggestion(word.text, sorted(known)))
-                self._take()
+                self._next()
                 attributes[word.text] = self._value_after(word)
-            if not self._took_sign(","):
+            if not self._accept_sign(","):
                 break
         if closes:
             self._require_sign(closes, "to close the distribution")
-        return Random(form, attributes, table)
+        return Distribution(form, attributes, table)
 
     def _table(self) -> tuple[tuple[Value, Value, Value], ...]:
         self._require_sign("{", "and the rows of the table")
@@ -358,7 +363,7 @@ class _Parser:
                 ends.append(self._sum())
             self._require_sign("}", "to close the row")
             rows.append((ends[0], ends[1], ends[2]))
-            if not self._took_sign(","):
+            if not self._accept_sign(","):
                 break
         self._require_sign("}", "to close the table")
         return tuple(rows)

@@ -1,4 +1,4 @@
-"""Where workload files come from: the personalities that are shipped, or a path."""
+"""Reads workload files: shipped personalities, or a path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 from typing import Final
 
-from seatrial.trials.filebench.wml.words import WorkloadFileError, refused
+from seatrial.trials.filebench.wml.words import file_error
 
 FOLDER: Final = Path(__file__).parent.parent / "personalities"
 SUFFIX: Final = ".f"
@@ -19,7 +19,7 @@ def personalities() -> tuple[str, ...]:
 
 
 def is_path(personality: str) -> bool:
-    """Return whether a word is the path of a workload file rather than a name."""
+    """Return whether a personality is a path rather than a name."""
     return personality.endswith(SUFFIX) or "/" in personality
 
 
@@ -27,26 +27,22 @@ def text_of(personality: str) -> str:
     """Return the text of a workload file.
 
     Args:
-        personality: The name of a shipped one, or a path.
+        personality: A shipped one, or a path.
 
     Raises:
-        WorkloadFileError: when there is none, or it is not text.
+        WorkloadFileError: when it cannot be read or is not text.
     """
     path = Path(personality) if is_path(personality) else FOLDER / f"{personality}{SUFFIX}"
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise refused(personality, 0, "it is not text", "A workload file is UTF-8") from None
+        raise file_error(personality, 0, "it is not text", "A workload file is UTF-8") from None
     except OSError as error:
-        raise _missing(personality, str(error.strerror)) from None
-
-
-def _missing(personality: str, reason: str) -> WorkloadFileError:
-    names = ", ".join(personalities())
-    return refused(
-        personality,
-        0,
-        f"it cannot be read: {reason}",
-        f"A personality is {names}, or the path of a workload file that ends in {SUFFIX}",
-        "Check the name or the path",
-    )
+        raise file_error(
+            personality,
+            0,
+            f"it cannot be read: {error.strerror}",
+            f"A personality is {', '.join(personalities())}, or the path of a workload file that "
+            f"ends in {SUFFIX}",
+            "Check the name or the path",
+        ) from None

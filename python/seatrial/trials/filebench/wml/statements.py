@@ -1,4 +1,4 @@
-"""The statements of a workload file as structures; nothing is evaluated yet.
+"""The syntax tree of a workload file, before evaluation.
 
 Source of the grammar: Filebench's own (github.com/filebench/filebench, version 1.5), and the forms
 of version 1.4 that its shipped files still use (``define randvar``, ``cached``).
@@ -49,7 +49,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Random:
+class Distribution:
     """A random number: ``cvar(...)`` or ``randvar(...)``.
 
     Attributes:
@@ -63,7 +63,7 @@ class Random:
     table: tuple[tuple[Value, Value, Value], ...] = ()
 
 
-Value = Number | Text | Flag | Variable | Sum | Random
+Value = Number | Text | Flag | Variable | Sum | Distribution
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Program:
     """A whole workload file.
 
     Attributes:
-        place: The file, or the name of a personality.
+        file_name: The file, or the name of a personality.
         variables: Assigned values by name; the last assignment counts.
         sets: In the file's order.
         processes: In the file's order.
@@ -144,10 +144,10 @@ class Program:
         event_rate: Of ``eventgen``.
         run_s: Duration of the first ``run`` or ``psrun``.
         mode: Of ``set mode quit``.
-        notes: What is done otherwise, as sentences without a full stop.
+        notes: Differences from Filebench, as sentences without a full stop.
     """
 
-    place: str
+    file_name: str
     variables: dict[str, Attribute] = field(default_factory=dict)
     sets: list[SetBlock] = field(default_factory=list)
     processes: list[ProcessBlock] = field(default_factory=list)

@@ -39,20 +39,22 @@ class Word(NamedTuple):
 
 
 class WorkloadFileError(UsageError):
-    """A workload file is malformed, or asks for what is not understood; it names the line."""
+    """A workload file is malformed or has an unsupported statement; names the line."""
 
 
-def refused(place: str, line: int, seen: str, cause: str, next_step: str = "") -> WorkloadFileError:
+def file_error(
+    file_name: str, line: int, seen: str, cause: str, next_step: str = ""
+) -> WorkloadFileError:
     """Return the error for a line of a workload file.
 
     Args:
-        place: The file, or the name of a personality.
+        file_name: The file, or the name of a personality.
         line: From 1; 0 for the file as a whole.
-        seen: What is there, as a phrase without the place.
-        cause: Why it is refused, as a sentence.
+        seen: What is there, as a phrase without file and line.
+        cause: Why it is an error, as a sentence.
         next_step: What to do; by default to correct the line.
     """
-    where = f"{place}, line {line}" if line else place
+    where = f"{file_name}, line {line}" if line else file_name
     return WorkloadFileError(
         seen=f"{where}: {seen}",
         cause=cause,
@@ -60,23 +62,23 @@ def refused(place: str, line: int, seen: str, cause: str, next_step: str = "") -
     )
 
 
-def words_of(place: str, text: str) -> list[Word]:
+def words_of(file_name: str, text: str) -> list[Word]:
     """Return the words of a workload file, and one of kind ``end``.
 
     Raises:
         WorkloadFileError: when a character begins no word, or the file is too large.
     """
     if len(text) > CHARACTERS_MAX:
-        raise refused(place, 0, f"it has {len(text)} characters", "At most 4 MiB are read")
+        raise file_error(file_name, 0, f"it has {len(text)} characters", "At most 4 MiB are read")
     words, at, line = [], 0, 1
     while at < len(text):
         found = _WORD.match(text, at)
         if found is None:
             cause = "A text without its second quotation mark" if text[at] == '"' else _NO_WORD
-            raise refused(place, line, f"{text[at]!r} begins no word", cause)
+            raise file_error(file_name, line, f"{text[at]!r} begins no word", cause)
         kind = str(found.lastgroup)
         if kind not in ("space", "line"):
-            words.append(Word(kind, _plain(kind, found[kind]), line))
+            words.append(Word(kind, _strip_brackets(kind, found[kind]), line))
         line += found[0].count("\n")
         at = found.end()
     return [*words, Word("end", "", line)]
@@ -85,7 +87,7 @@ def words_of(place: str, text: str) -> list[Word]:
 _NO_WORD: Final = "The language has names, numbers, texts, variables and the signs {}(),=*+/-"
 
 
-def _plain(kind: str, written: str) -> str:
+def _strip_brackets(kind: str, written: str) -> str:
     return written.strip("(){}") if kind == "variable" else written
 
 

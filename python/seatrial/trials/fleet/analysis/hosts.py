@@ -1,4 +1,4 @@
-"""What a check found out about the hosts of a cluster: pure data, which the rules read."""
+"""Result of a check of the hosts of a cluster: pure data, which the rules read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
         seatrial: Version of Seatrial.
         python: Version of Python.
         load_per_cpu: Runnable tasks of the last minute for each processor.
-        clock: Its clocks against those of the machine that asked; None if it did not answer.
-        reached: What it sees at each path or address that was named.
-        to_head: What a connection to the first host carried; None on that host, or where there is
-            no connection.
-        obstacle: Why no connection to the first host could be made; empty where one could.
-        fingerprint: Of the machine, and of the first path that was named.
-        findings: What would distort a measurement on this host alone.
+        clock: Its clocks against those of the controlling machine; None if it did not answer.
+        reached: State of each named path or address.
+        to_head: Throughput to the first host; None on that host, or without a connection.
+        obstacle: Why there is no connection to the first host; empty otherwise.
+        fingerprint: Of the machine, and of the first named path.
+        findings: About this host alone.
     """
 
     name: str
@@ -53,13 +52,13 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostAbsent(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that Ray lists, and on which our part does not run.
+    """A host in Ray's list on which our actor does not run.
 
     Attributes:
         name: Its name.
         how: ``died``, ``unreachable``, ``silent`` or ``failed``.
-        waited_s: How long it was waited for.
-        detail: Ray's words, or those of the error.
+        waited_s: Waiting time until it was given up.
+        detail: Message of Ray or of the error.
     """
 
     name: str
@@ -72,13 +71,13 @@ class FleetFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The hosts of a cluster.
 
     Attributes:
-        address: Where the head answers.
+        address: Of the head.
         ray: Version of Ray.
         hosts: The head first, then by address.
-        absent: Hosts on which our part does not run.
-        connected_s: How long connecting took.
-        started_s: How long starting our part on all hosts took.
-        listed_hosts_count: How many hosts Ray lists.
+        absent: Hosts on which our actor does not run.
+        connected_s: Duration of connecting.
+        started_s: Duration of starting our actor on all hosts.
+        listed_hosts_count: Number of hosts in Ray's list.
     """
 
     address: str

@@ -1,4 +1,4 @@
-"""How the rate of a target grows with the number of hosts: the universal scalability law.
+"""The rate of a target by the number of hosts: the universal scalability law.
 
 ``X(N) = a N / (1 + s (N - 1) + k N (N - 1))``: ``a`` is the rate of one host, ``s`` the share that
 is not parallel (the target's limit is ``a / s``), ``k`` the cost of each pair of hosts. ``N /
@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import estimate_of_rounds
@@ -24,21 +25,21 @@ from seatrial.stats.model import CellSummary, Estimate
 from seatrial.study.hosts import FACTOR, hosts_of
 
 COUNTS_MIN: Final = 3
-"""Numbers of hosts that the law needs: it has three parameters."""
+"""Numbers of hosts needed for a fit: the law has three parameters."""
 LOST: Final = "lost_hosts"
-"""Factor of the cell of samples without all of their hosts."""
+"""Factor of the cell of samples that lost hosts."""
 SATURATED_GAIN_MAX: Final = 1.1
-"""Twice the hosts with no more than this: the target is at its limit."""
+"""Gain by twice the hosts up to which the target is at its limit."""
 
 
 class ScalingStep(msgspec.Struct, frozen=True, kw_only=True):
     """One number of hosts.
 
     Attributes:
-        hosts: How many.
+        hosts: Their number.
         rate: Requests per second of all of them.
         fairness: Jain's index of the hosts' rates, 1 / hosts to 1; of the median round.
-        skew_ns_max: The largest time between the first start and the last one.
+        skew_ns_max: Maximum time between the first and the last start.
         cell: Key of its cell.
     """
 
@@ -60,7 +61,7 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
         one_host: Parameter ``a``, requests per second; None with too few numbers of hosts.
         serial_share: Parameter ``s``.
         pair_cost_share: Parameter ``k``.
-        limit: The rate that no number of hosts exceeds, ``a / s``; None where no limit shows.
+        limit: The rate that no number of hosts exceeds, ``a / s``; None if the fit has no limit.
         is_at_limit: Whether more hosts hardly gained anything.
         best_hosts: The number of hosts with the highest rate.
     """
@@ -86,15 +87,16 @@ def fairness(per_s: Sequence[float]) -> float:
     return sum(per_s) ** 2 / (len(per_s) * squares) if squares > 0 else 1.0
 
 
-def law(hosts: float, one_per_s: float, serial_share: float, pair_cost_share: float) -> float:
-    """Return the rate of so many hosts by the law."""
+def usl_rate_per_s(
+    hosts: float, one_per_s: float, serial_share: float, pair_cost_share: float
+) -> float:
+    """Return the rate of ``hosts`` hosts by the universal scalability law."""
     cost = 1 + serial_share * (hosts - 1) + pair_cost_share * hosts * (hosts - 1)
     return one_per_s * hosts / cost
 
 
 def fit(points: Mapping[int, float]) -> tuple[float, float, float] | None:
     """Return ``a``, ``s`` and ``k`` of rates by number of hosts; None with too few of them."""
-    import numpy as np  # noqa: PLC0415 - only where something was measured
     from scipy.optimize import nnls  # noqa: PLC0415 - likewise
 
     known = {count: rate for count, rate in points.items() if rate > 0}
@@ -122,11 +124,11 @@ def _scaling(name: str, cells: Sequence[CellSummary]) -> Scaling:
     steps = sorted((_step(each) for each in cells), key=lambda step: step.hosts)
     fits = [found for points in _rounds(cells).values() if (found := fit(points))]
     one, serial, pairs = (
-        _over([found[place] for found in fits], unit)
-        for place, unit in enumerate(("requests/s", "share", "share"))
+        _estimate([fitted[index] for fitted in fits], unit)
+        for index, unit in enumerate(("requests/s", "share", "share"))
     )
     limits = [a / s for a, s, _ in fits if s > 0]
-    limit = _over(limits, "requests/s") if fits and len(limits) == len(fits) else None
+    limit = _estimate(limits, "requests/s") if fits and len(limits) == len(fits) else None
     return Scaling(
         target=cells[0].cell.target,
         workload=cells[0].cell.workload,
@@ -150,14 +152,14 @@ def _rounds(cells: Sequence[CellSummary]) -> dict[int, dict[int, float]]:
     return found
 
 
-def _over(values: Sequence[float], unit: str) -> Estimate | None:
+def _estimate(values: Sequence[float], unit: str) -> Estimate | None:
     if not values:
         return None
     return estimate_of_rounds([max(value, 0.0) for value in values], unit)
 
 
 def _is_at_limit(steps: Sequence[ScalingStep]) -> bool:
-    """Return whether the last step gained less than a tenth of what more hosts could."""
+    """Return whether the last step gained less than a tenth of the possible gain."""
     if len(steps) < 2:
         return False
     before, last = steps[-2], steps[-1]

@@ -19,19 +19,19 @@ Examples:
   seatrial fleet check --ray 10.0.0.1:6379 /mnt/nfs postgresql://db1:5432
 
 \b
-docs/fleet.md describes five ways to have a cluster, and which ports to open.
+docs/fleet.md describes five kinds of cluster, and which ports to open.
 """
 
 
 @click.group("fleet", epilog=EPILOG)
 def command() -> None:
-    """Look at the hosts of a Ray cluster; `seatrial[ray]` must be installed on each."""
+    """Check the hosts of a Ray cluster; `seatrial[ray]` must be installed on each."""
 
 
 command.add_command(lab)
 
 
-@command.command("check", epilog=EPILOG, short_help="What would spoil a measurement with them.")
+@command.command("check", epilog=EPILOG, short_help="Check hosts for what would distort results.")
 @click.option(
     "--ray",
     "address",
@@ -39,10 +39,10 @@ command.add_command(lab)
     required=True,
     help="HOST:PORT of the head, or auto for the cluster of this machine.",
 )
-@click.argument("places", metavar="[PATH|URL]...", nargs=-1)
+@click.argument("targets", metavar="[PATH|URL]...", nargs=-1)
 @json_option
-def check(*, address: str, places: tuple[str, ...], as_json: bool) -> int:
-    """Look at all hosts of a cluster, their clocks and network, and what each of them reaches.
+def check(*, address: str, targets: tuple[str, ...], as_json: bool) -> int:
+    """Check all hosts of a cluster, their clocks and network, and what each of them reaches.
 
     PATH is a directory that a study would use on every host, URL a server that they would load.
     Nothing is written.
@@ -52,10 +52,10 @@ def check(*, address: str, places: tuple[str, ...], as_json: bool) -> int:
     """
     from seatrial.findings.registry import find_in_hosts  # noqa: PLC0415 - not for --help
     from seatrial.trials.fleet.documents import fleet_check_document  # noqa: PLC0415 - likewise
-    from seatrial.trials.fleet.measure.check import look  # noqa: PLC0415 - likewise
+    from seatrial.trials.fleet.measure.check import inspect_hosts  # noqa: PLC0415 - likewise
     from seatrial.trials.fleet.report.check_text import verdict_line  # noqa: PLC0415 - likewise
 
-    facts = look(address, places)
+    facts = inspect_hosts(address, targets)
     findings = find_in_hosts(facts)
     verdict = verdict_line(facts, [*findings, *(f for host in facts.hosts for f in host.findings)])
     if as_json:
@@ -70,7 +70,7 @@ def _show(verdict: str, facts: FleetFacts, findings: list[Finding]) -> None:
     from seatrial.trials.fleet.report import check_text  # noqa: PLC0415 - likewise
 
     click.echo(verdict)
-    for table in (check_text.hosts_table(facts), check_text.places_table(facts)):
+    for table in (check_text.hosts_table(facts), check_text.reach_table(facts)):
         if table is not None:
             click.echo(f"\n{table_text(table)}")
     for finding in findings:

@@ -58,7 +58,7 @@ def _faults(
     "target_paths",
     metavar="[LABEL=]PLACE",
     multiple=True,
-    help="Where a target of the study lies; may be given for each of several.",
+    help="Path of a target of the study; may be repeated.",
 )
 @click.option(
     "--delay",
@@ -129,7 +129,7 @@ def _timer(built: FleetLab, kind: str, host: int, after_s: float) -> threading.T
         if kind == "kill":
             built.kill(host)
         elif kind == "cut":
-            built.cut(host)
+            built.cut_link(host)
         elif kind == "clock":
             built.set_clock(host, CLOCK_AHEAD_S)
         else:
@@ -142,7 +142,7 @@ def _timer(built: FleetLab, kind: str, host: int, after_s: float) -> threading.T
 
 
 def _request(plan: Plan, delay_ms: float, loss_percent: float) -> LabRequest:
-    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
+    from seatrial.errors import UsageError  # noqa: PLC0415 - only for an error
     from seatrial.fleet.lab import LabRequest  # noqa: PLC0415 - not for --help
 
     hosts = plan.study.hosts

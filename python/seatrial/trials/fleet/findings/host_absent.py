@@ -1,4 +1,4 @@
-"""Finding ``host_absent``: a host of a cluster does not run our part."""
+"""Finding ``host_absent``: a host of a cluster does not run our actor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
 _CAUSES = {
     "failed": "Seatrial is missing in the Python that runs Ray there, or has another version",
-    "died": "The host went away, or its memory is full and Ray ended our part",
+    "died": "The host went away, or its memory is full and Ray ended our actor",
     "unreachable": "Its daemons were ended, or the network to it broke",
     "silent": "The host is overloaded, stopped, or a firewall drops the ports of Ray's workers",
 }
@@ -37,13 +37,13 @@ class HostAbsentFigures(Figures, frozen=True, kw_only=True, tag="host_absent"):
 
 @from_hosts(rank=1000, section="Hosts of a cluster")
 def host_absent(facts: FleetFacts) -> list[Finding]:
-    """Find hosts that Ray lists, and on which our part does not run.
+    """Find hosts that Ray lists, and on which our actor does not run.
 
     Means:
         A study could not use this host.
 
     Decided:
-        Ray lists the host, and our part did not start or answer there. Critical.
+        Ray lists the host, and our actor did not start or answer there. Critical.
 
     Do:
         Install the same version of Seatrial on every host, and open the ports of Ray's workers.

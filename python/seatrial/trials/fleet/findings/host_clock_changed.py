@@ -25,10 +25,10 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
 
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        way = "ahead" if self.change_ns > 0 else "back"
+        direction = "ahead" if self.change_ns > 0 else "back"
         if self.is_time_of_day:
             return FindingText(
-                sentence=f"The time of day of {self.host} was set {way} by "
+                sentence=f"The time of day of {self.host} was set {direction} by "
                 f"{format_duration_ns(abs(self.change_ns))} against ours (± "
                 f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",
                 cause="A time service or a person set the clock there, or here.",
@@ -36,7 +36,7 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
                 "of that host do not match.",
             )
         return FindingText(
-            sentence=f"The monotonic clock of {self.host} went {way} by "
+            sentence=f"The monotonic clock of {self.host} went {direction} by "
             f"{format_duration_ns(abs(self.change_ns))} against ours (± "
             f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",
             cause="The machine was suspended, paused by its hypervisor or moved to another host.",
@@ -52,7 +52,7 @@ def host_clock_changed(context: Context) -> list[Finding]:
 
     Means:
         The offset of a host's clock after the sample is not that before it. If it is the monotonic
-        clock, the host may have stood still meanwhile, and its slices may be added to the wrong
+        clock, the host may have been paused, and its slices may be added to the wrong
         ones of other hosts. The time of day may be set at any time, and no figure depends on it.
 
     Decided:
@@ -89,13 +89,13 @@ def host_clock_changed(context: Context) -> list[Finding]:
 
 
 def time_of_day_change_ns(host: HostRecord) -> int:
-    """Return by how much a host's time of day changed against ours."""
+    """Return the change of a host's time of day against ours."""
     before, after = host.clock_before, host.clock_after
     return after.wall_offset_ns - before.wall_offset_ns if after else 0
 
 
 def change_of(host: HostRecord) -> tuple[int, int]:
-    """Return by how much a host's clock changed (ns), and by how much it may have."""
+    """Return the change of a host's clock and its tolerance (ns)."""
     before, after = host.clock_before, host.clock_after
     if after is None:
         return 0, 0

@@ -1,4 +1,4 @@
-"""Finding ``place_not_reached``: a host does not see what a study would use, or sees another."""
+"""Finding ``place_not_reached``: a host cannot use a path or address of a study."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def place_not_reached(facts: FleetFacts) -> list[Finding]:
         Finding(
             severity="critical",
             cells=[],
-            figures=PlaceNotReachedFigures(place=place, hosts=hosts, obstacle=obstacle),
+            figures=PlaceNotReachedFigures(place=target, hosts=hosts, obstacle=obstacle),
         )
-        for (place, obstacle), hosts in found.items()
+        for (target, obstacle), hosts in found.items()
     ]
 
 
@@ -79,8 +79,8 @@ def mounts_differ(facts: FleetFacts) -> list[Finding]:
     """Find a network file system that the hosts have mounted with other sources or options.
 
     Means:
-        The hosts use the same path, but not in the same way: such as with another version of NFS,
-        other request sizes, or without `sync`.
+        The hosts mount the same path differently: such as with another version of NFS, other
+        request sizes, or without `sync`.
 
     Decided:
         The path is on a network file system on some host, and source, type or options differ
@@ -90,8 +90,8 @@ def mounts_differ(facts: FleetFacts) -> list[Finding]:
         Mount it with the same options on every host.
     """
     found = []
-    for place in {each.place: None for host in facts.hosts for each in host.reached}:
-        seen = {h.name: e for h in facts.hosts for e in h.reached if e.place == place}
+    for path in {each.place: None for host in facts.hosts for each in host.reached}:
+        seen = {h.name: e for h in facts.hosts for e in h.reached if e.place == path}
         if not any(each.filesystem in NETWORK_FILESYSTEMS for each in seen.values()):
             continue
         mounts = {
@@ -100,6 +100,6 @@ def mounts_differ(facts: FleetFacts) -> list[Finding]:
             for host, each in seen.items()
         }
         if len({*mounts.values()}) > 1:
-            figures = MountsDifferFigures(place=place, mounts=mounts)
+            figures = MountsDifferFigures(place=path, mounts=mounts)
             found.append(Finding(severity="warning", cells=[], figures=figures))
     return found

@@ -1,4 +1,4 @@
-"""Looks at the hosts of a cluster before anything is measured; writes nothing."""
+"""Inspects the hosts of a cluster before a study; writes nothing."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from seatrial.results.fleet import ClockOffset, Throughput
 from seatrial.trials.fleet.analysis.hosts import FleetFacts, HostAbsent, HostFacts
 
 
-def look(address: str, places: Sequence[str]) -> FleetFacts:
-    """Return what the hosts of a cluster are like, and what each reaches.
+def inspect_hosts(address: str, targets: Sequence[str]) -> FleetFacts:
+    """Return the properties of the hosts of a cluster, and what each reaches.
 
     Args:
         address: Of the head.
-        places: Paths and addresses that a study would use.
+        targets: Paths and addresses that a study would use.
 
     Raises:
-        ClusterError: when the cluster cannot be used, or our part starts on no host.
+        ClusterError: when the cluster cannot be used, or our actor starts on no host.
     """
     began_s = time.monotonic()
     with connect(address) as cluster:
         connected_s = time.monotonic() - began_s
         nodes = cluster.nodes()
         with Group(cluster) as group:
-            group.start_on(nodes)
+            group.start_on_nodes(nodes)
             started_s = time.monotonic() - began_s - connected_s
-            hosts, absent = _facts(group, places)
+            hosts, absent = _facts(group, targets)
         return FleetFacts(
             address=cluster.address,
             ray=cluster.ray.__version__,
@@ -42,11 +42,11 @@ def look(address: str, places: Sequence[str]) -> FleetFacts:
         )
 
 
-def _facts(group: Group, places: Sequence[str]) -> tuple[list[HostFacts], list[HostAbsent]]:
-    path = next((place for place in places if place.startswith("/")), None)
+def _facts(group: Group, targets: Sequence[str]) -> tuple[list[HostFacts], list[HostAbsent]]:
+    path = next((target for target in targets if target.startswith("/")), None)
     loads = group.ask("load_per_cpu")
     clocks = group.clocks()
-    reached = group.ask("reach", list(places))
+    reached = group.ask("reach", list(targets))
     prints = group.ask("fingerprint", path)
     links = _links(group)
     hosts, absent = [], list(group.missing)

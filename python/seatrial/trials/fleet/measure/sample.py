@@ -1,4 +1,4 @@
-"""One sample from the parts of several hosts."""
+"""Merges the results of several hosts to one sample."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from seatrial.units import NS_PER_S
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one host returned.
+    """The result of one host.
 
     Attributes:
         name: The host.
         address: In the cluster's network.
         cpus: Its processors.
-        parts: What its engine returned (docs/engine.md), and its network's rates.
-        before: Its clock against ours before the sample.
-        after: Afterwards; None if it could not be read any more.
-        mount: What it has mounted at the target's path.
+        parts: Result of its engine (docs/engine.md), and its network's rates.
+        before: Its clock offset before the sample.
+        after: Its clock offset after it; None if it could not be read.
+        mount: Its mount at the target's path.
     """
 
     name: str
@@ -38,15 +38,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SampleRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hosts are to measure.
+    """The sample that the hosts were to measure.
 
     Attributes:
         cell: The cell.
         round_number: The round, from 0.
         position: Position in the round, from 0.
         start_ns: The agreed start, by our monotonic clock.
-        hosts_count: How many hosts were to take part.
-        on_loss: The study's rule.
+        hosts_count: Planned number of hosts.
+        on_loss: The study's rule for lost hosts.
         lost: Hosts that did not answer.
         grown: Counters of this machine during the sample.
     """
@@ -143,7 +143,7 @@ def _record(answer: Answer, sample: HostSample, merged: Merged, first_ns: int) -
 
 
 def _outcome(in_window: int, answers: Sequence[Answer]) -> Outcome:
-    """Return the accounting of the common window, with the failures of the whole samples."""
+    """Return the accounting of the common window, with the failures outside of it."""
     outcomes: list[Mapping[str, int]] = [each.parts["outcome"] for each in answers]
     terms = {
         name: sum(each[name] for each in outcomes)
@@ -153,7 +153,7 @@ def _outcome(in_window: int, answers: Sequence[Answer]) -> Outcome:
 
 
 def _counters(answers: Sequence[Answer]) -> dict[str, float]:
-    """Return the counters of all hosts added, or the largest where their name says so."""
+    """Return the counters of all hosts added, or their maximum, by name."""
     added: dict[str, float] = {}
     for answer in answers:
         for name, value in answer.parts["counters"].items():

@@ -1,7 +1,7 @@
-"""The stage of a study on several hosts: files, clocks, a common start, and the sum.
+"""The stage of a study on several hosts: files, clocks, a common start, and the merge.
 
-A sample: clocks are read -> all hosts are given the cell and an instant of their own monotonic
-clock -> they measure, and nobody calls anybody -> results -> clocks are read again -> merged.
+A sample: read clocks -> send the cell and a start time of its own monotonic clock to every host ->
+all measure without any call -> collect results -> read clocks again -> merge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from typing import Any, Final, Self
 import msgspec
 
 from seatrial.errors import PartialResult, TargetError
-from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, group_of_hosts, nobody_left
+from seatrial.fleet.group import (
+    START_DELAY_S,
+    Group,
+    Host,
+    HostLost,
+    all_hosts_lost,
+    group_of_hosts,
+)
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import SystemCounters
@@ -34,22 +41,22 @@ PREPARE_S: Final = 3600.0
 
 
 class FleetStage(Stage):
-    """Where the cells of a plan are measured by several hosts together.
+    """Measures the cells of a plan on several hosts together.
 
-    Shared files are made here, where the target's path is mounted as on every host; a host's own
-    files are made there, and this machine has none.
+    Shared files are created on this machine, where the target's path is mounted as on every host;
+    each host creates its own files.
 
     Args:
-        request: What is measured, and where the head answers.
+        request: The plan, and the address of the head.
         hosts: The study's ``[hosts]``.
     """
 
     def __init__(self, request: StageRequest, hosts: Hosts) -> None:
         self._hosts = hosts
-        self._whole = request.plan
+        self._full_plan = request.plan
         self._request = request
         self._shared = hosts.files == "shared"
-        self._gone: set[str] = set()
+        self._lost: set[str] = set()
         self._mounts: dict[str, str] = {}
         self._stack = ExitStack()
         self._group: Group | None = None
@@ -79,31 +86,31 @@ class FleetStage(Stage):
         if not self._shared and self._group is not None:
             # Without a head, each host's own journal has the files.
             with suppress(PartialResult):
-                self._group.ask("close_own", hosts=self._left())
+                self._group.ask("close_own", hosts=self._remaining())
         self._stack.__exit__(kind, error, trace)
 
     def is_available(self, cell: Cell) -> bool:
         """Return whether enough hosts are left for a cell."""
-        return hosts_of(cell) <= len(self._left())
+        return hosts_of(cell) <= len(self._remaining())
 
-    def _left(self) -> list[Host]:
+    def _remaining(self) -> list[Host]:
         group = self._group
-        return [each for each in (group.hosts if group else []) if each.name not in self._gone]
+        return [each for each in (group.hosts if group else []) if each.name not in self._lost]
 
     def prepare(self, watcher: Watcher) -> None:
-        """Write the files, and check that every host sees the shared ones.
+        """Write the files, and check that every host has the shared ones.
 
         Raises:
-            TargetError: when a host cannot make its own, or sees another file or none.
+            TargetError: when a host cannot create its own, or has another file or none.
         """
         if self._shared:
             super().prepare(watcher)
-            self._check_seen()
+            self._check_content()
             return
-        watcher.stage(f"Filling the files of {len(self._left())} hosts")
-        plan = _alone(self._whole)
-        names = {host.name: number for number, host in enumerate(self._left())}
-        answers = self._asked().ask_each(
+        watcher.stage(f"Filling the files of {len(self._remaining())} hosts")
+        plan = _single_host_plan(self._full_plan)
+        names = {host.name: number for number, host in enumerate(self._remaining())}
+        answers = self._open_group().call_each(
             lambda actor, host: actor.open_own.remote(
                 plan, f"{self.run_id}-host{names[host.name]}", self._request.target_state
             ),
@@ -113,24 +120,20 @@ class FleetStage(Stage):
             if isinstance(lost, HostLost):
                 raise _not_prepared(lost)
         path = next(iter(plan.targets)).path
-        found = self._asked().ask("reach", [path])
+        found = self._open_group().ask("reach", [path])
         self._mounts = {
-            name: f"{seen[0].source} {seen[0].filesystem} {','.join(seen[0].mount_options)}"
-            for name, seen in found.items()
-            if not isinstance(seen, HostLost)
+            name: f"{paths[0].source} {paths[0].filesystem} {','.join(paths[0].mount_options)}"
+            for name, paths in found.items()
+            if not isinstance(paths, HostLost)
         }
 
-    def _check_seen(self) -> None:
-        """Check that every host sees the content of each shared file.
-
-        Raises:
-            TargetError: when one does not.
-        """
+    def _check_content(self) -> None:
+        """Check that every host has the content of each shared file."""
         for file in self.plan.files:
             path = str(self.path(file.target, file.name))
-            seen = self._asked().ask("content", path)
-            first = next(iter(seen.values()))
-            for name, found in seen.items():
+            contents = self._open_group().ask("content", path)
+            first = next(iter(contents.values()))
+            for name, found in contents.items():
                 if isinstance(found, HostLost):
                     raise _not_prepared(found)
                 same = all(found.get(key) == first.get(key) for key in ("size_bytes", "head"))
@@ -144,7 +147,7 @@ class FleetStage(Stage):
                 self._mounts[name] = str(found["mount"])
 
     def spec(self, cell: Cell, round_number: int) -> SpecDocument:
-        """Return the specification of a cell; with own files each host puts in its path."""
+        """Return the specification of a cell; with own files each host adds its path."""
         if self._shared:
             return super().spec(cell, round_number)
         return {"target": {}, "seed": self._seed(cell.key, round_number)}
@@ -169,29 +172,29 @@ class FleetStage(Stage):
             TargetError: when no host finished its part.
         """
         del background
-        hosts = self._turn(hosts_of(cell), round_number)
-        before = self._asked().clocks(hosts)
+        hosts = self._rotation(hosts_of(cell), round_number)
+        before = self._open_group().clocks(hosts)
         if lost := [each for each in before.values() if isinstance(each, HostLost)]:
-            self._gone |= {each.host for each in lost}
-            raise _ended_early(lost)
+            self._lost |= {each.host for each in lost}
+            raise _lost_before_start(lost)
         clocks = {name: each for name, each in before.items() if isinstance(each, ClockOffset)}
-        place = self.path(cell.target, self.plan.files[0].name) if self._shared else None
-        surroundings = SystemCounters(place)
-        start_ns = time.monotonic_ns() + int(AHEAD_S * 1e9)
-        instants = {name: start_ns + each.offset_ns for name, each in clocks.items()}
-        answers = self._run(cell, spec, hosts, instants, round_number)
-        grown = surroundings.grown()
+        path = self.path(cell.target, self.plan.files[0].name) if self._shared else None
+        surroundings = SystemCounters(path)
+        start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
+        start_times_ns = {name: start_ns + each.offset_ns for name, each in clocks.items()}
+        answers = self._run(cell, spec, hosts, start_times_ns, round_number)
+        system_counters = surroundings.grown()
         found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
         missing = [each for each in answers.values() if isinstance(each, HostLost)]
-        self._gone |= {each.host for each in missing}
-        kept = [host for host in hosts if host.name in found]
-        if not kept:
-            raise nobody_left(
+        self._lost |= {each.host for each in missing}
+        finished = [host for host in hosts if host.name in found]
+        if not finished:
+            raise all_hosts_lost(
                 missing,
                 "target",
                 "Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
             )
-        after = self._asked().clocks(kept)
+        after = self._open_group().clocks(finished)
         parts = [
             Answer(
                 name=host.name,
@@ -202,7 +205,7 @@ class FleetStage(Stage):
                 after=_clock(after[host.name]),
                 mount=self._mounts.get(host.name, ""),
             )
-            for host in kept
+            for host in finished
         ]
         request = SampleRequest(
             cell=cell,
@@ -212,7 +215,7 @@ class FleetStage(Stage):
             hosts_count=len(hosts),
             on_loss=self._hosts.on_loss,
             lost=[each.since_start() for each in missing],
-            grown=grown,
+            grown=system_counters,
         )
         return merged_sample(request, parts)
 
@@ -221,16 +224,16 @@ class FleetStage(Stage):
         cell: Cell,
         spec: Mapping[str, Any],
         hosts: Sequence[Host],
-        instants_ns: Mapping[str, int],
+        start_times_ns: Mapping[str, int],
         round_number: int,
     ) -> dict[str, Any]:
-        """Have the hosts measure, and wait; return their parts, or how they were lost.
+        """Measure on the hosts; return their results, or how they were lost.
 
         Args:
             cell: The cell.
-            spec: Its whole specification.
-            hosts: Those that take part.
-            instants_ns: The start of each by its own clock, by name.
+            spec: Its specification.
+            hosts: Participating hosts.
+            start_times_ns: By each host's own clock, by name.
             round_number: The round, from 0.
         """
         stops = self._hosts.on_loss == "stop"
@@ -241,27 +244,27 @@ class FleetStage(Stage):
                     host.actor.stop.remote()
             return stops
 
-        return self._asked().ask_each(
+        return self._open_group().call_each(
             lambda actor, host: actor.measure.remote(
                 cell,
                 {**spec, "seed": _seed_of(int(spec["seed"]), hosts.index(host))},
                 round_number,
-                instants_ns[host.name],
+                start_times_ns[host.name],
             ),
             hosts,
-            timeout_s=AHEAD_S + cell.parsed.duration_s + GRACE_S,
+            timeout_s=START_DELAY_S + cell.parsed.duration_s + GRACE_S,
             stop_on_loss=stop_others,
         )
 
-    def _turn(self, count: int, round_number: int) -> list[Host]:
-        """Return the hosts of a round: each has its turn where a cell needs fewer."""
-        left = self._left()
+    def _rotation(self, count: int, round_number: int) -> list[Host]:
+        """Return the hosts of a round, in rotation if a cell needs fewer than all."""
+        left = self._remaining()
         first = round_number % len(left)
         return sorted(
             (left[(first + number) % len(left)] for number in range(count)), key=left.index
         )
 
-    def _asked(self) -> Group:
+    def _open_group(self) -> Group:
         if self._group is None:
             raise RuntimeError("the stage is not open")
         return self._group
@@ -272,16 +275,16 @@ def _clock(found: ClockOffset | HostLost) -> ClockOffset | None:
 
 
 def _seed_of(seed: int, number: int) -> int:
-    """Return the seed of one host: others would read the same blocks at the same time."""
+    """Return the seed of a host, so that hosts do not read the same blocks."""
     return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:7], "big")
 
 
 def _without_files(plan: Plan) -> Plan:
-    """Return a plan of which nothing lies on this machine."""
+    """Return a plan without files on this machine."""
     return msgspec.structs.replace(plan, files=[])
 
 
-def _alone(plan: Plan) -> Plan:
+def _single_host_plan(plan: Plan) -> Plan:
     """Return the plan of one host: each cell once, without the number of hosts."""
     cells = {}
     for cell in plan.cells:
@@ -300,7 +303,7 @@ def _not_prepared(lost: HostLost) -> TargetError:
     )
 
 
-def _ended_early(lost: Sequence[HostLost]) -> PartialResult:
+def _lost_before_start(lost: Sequence[HostLost]) -> PartialResult:
     names = "; ".join(f"{each.host} ({each.detail or each.how})" for each in lost)
     return PartialResult(
         seen=f"{names} was lost before the next test began; the samples until then are stored",

@@ -24,12 +24,12 @@ def verdict_line(facts: FleetFacts, findings: Sequence[Finding]) -> str:
     if facts.absent:
         hosts = f"{len(facts.hosts)} of {facts.listed_hosts_count} hosts"
     if grave:
-        return f"{hosts}; {format_plural(grave, 'problem')} would spoil a measurement."
+        return f"{hosts}; {format_plural(grave, 'problem')} would distort results."
     return f"{hosts}, ready to measure."
 
 
 def hosts_table(facts: FleetFacts) -> Table:
-    """Return what each host is, with its clock and its link."""
+    """Return the properties of each host, with its clock and its link."""
     return Table(
         id="hosts",
         title="Hosts",
@@ -57,15 +57,15 @@ def _row(host: HostFacts) -> list[str]:
     ]
 
 
-def places_table(facts: FleetFacts) -> Table | None:
-    """Return what each host sees at the places that were named; None if none were."""
+def reach_table(facts: FleetFacts) -> Table | None:
+    """Return whether each host can use each named path or address; None without any."""
     rows = [
         [each.place, host.name, *_seen(each.obstacle, each.source, each.filesystem), took]
         for host in facts.hosts
         for each in host.reached
         for took in [format_duration_ns(each.connect_ns) if each.connect_ns else NOTHING]
     ]
-    headers = ["place", "host", "state", "mounted", "connected in"]
+    headers = ["path or address", "host", "state", "mounted", "connected in"]
     if not rows:
         return None
     rows.sort(key=lambda row: row[0])
@@ -77,13 +77,13 @@ def _seen(obstacle: str, source: str, filesystem: str) -> tuple[str, str]:
 
 
 def own_findings(facts: FleetFacts) -> list[tuple[list[str], Finding]]:
-    """Return what distorts a measurement on hosts alone, each with the names of its hosts."""
-    found: list[tuple[list[str], Finding]] = []
+    """Return the findings of single hosts, each with the names of its hosts."""
+    merged: list[tuple[list[str], Finding]] = []
     for host in facts.hosts:
         for each in host.findings:
-            same = next((names for names, other in found if other.sentence == each.sentence), None)
+            same = next((names for names, other in merged if other.sentence == each.sentence), None)
             if same is None:
-                found.append(([host.name], each))
+                merged.append(([host.name], each))
             else:
                 same.append(host.name)
-    return found
+    return merged

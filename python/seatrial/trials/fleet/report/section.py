@@ -13,18 +13,18 @@ from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Vie
 from seatrial.report.markup import fill
 from seatrial.report.part import PagePart
 from seatrial.stats.wording import format_estimate, format_iops
-from seatrial.trials.fleet.analysis.scaling import Scaling, law
+from seatrial.trials.fleet.analysis.scaling import Scaling, usl_rate_per_s
 from seatrial.trials.fleet.report.tables import hosts_tables, scaling_sentence, scaling_tables
 
 HEADING: Final = "Hosts"
 MEASURED: Final = "measured"
-LAW: Final = "universal scalability law"
+USL_NAME: Final = "universal scalability law"
 POINTS: Final = 40
 HOST_TABLES_MAX: Final = 40
 
 
 def hosts_part(summary: Summary) -> PagePart:
-    """Return the section: how each workload scales, and what each host did."""
+    """Return the section: how each workload scales, and the share of each host."""
     found: list[Scaling] = summary.analyses.get("fleet") or []
     tables = [*scaling_tables(found), *hosts_tables(summary.cells)[:HOST_TABLES_MAX]]
     if not tables:
@@ -72,17 +72,17 @@ def _view(scaling: Scaling) -> View:
         title="Requests per second of all hosts",
         x=linear_axis("Hosts", "hosts", counts),
         y=linear_axis("IOPS", "IOPS", rates),
-        lines=[Line(name=MEASURED, style=0, points=points), *_law(scaling, max(counts))],
+        lines=[Line(name=MEASURED, style=0, points=points), *_usl_line(scaling, max(counts))],
         guides=guides,
     )
     return View(label=scaling.name, title=scaling_sentence(scaling), panels=[panel])
 
 
-def _law(scaling: Scaling, last: float) -> list[Line]:
+def _usl_line(scaling: Scaling, last: float) -> list[Line]:
     one, serial, pairs = scaling.one_host, scaling.serial_share, scaling.pair_cost_share
     if one is None or serial is None or pairs is None:
         return []
-    places = [1 + (last - 1) * index / POINTS for index in range(POINTS + 1)]
-    per_s = [law(place, one.value, serial.value, pairs.value) for place in places]
-    points = [Point(x, y, None, None, format_iops(y)) for x, y in zip(places, per_s, strict=True)]
-    return [Line(name=LAW, style=1, look="model", of=MEASURED, points=points)]
+    hosts = [1 + (last - 1) * index / POINTS for index in range(POINTS + 1)]
+    per_s = [usl_rate_per_s(count, one.value, serial.value, pairs.value) for count in hosts]
+    points = [Point(x, y, None, None, format_iops(y)) for x, y in zip(hosts, per_s, strict=True)]
+    return [Line(name=USL_NAME, style=1, look="model", of=MEASURED, points=points)]

@@ -1,4 +1,4 @@
-"""Tables of a study on several hosts: how it scales, and what each host did."""
+"""Tables of a study on several hosts: its scaling, and the share of each host."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def scaling_tables(found: Sequence[Scaling]) -> list[Table]:
                     str(step.hosts),
                     rate_text(step.rate),
                     doubt_text(step.rate),
-                    _against_one(each, place),
+                    _against_one(each, index),
                     f"{step.fairness:.3f}",
                     format_duration_ns(step.skew_ns_max) if step.hosts > 1 else NO_FIGURE,
                 ]
-                for place, step in enumerate(each.steps)
+                for index, step in enumerate(each.steps)
             ],
         )
         for each in found
     ]
 
 
-def _against_one(scaling: Scaling, place: int) -> str:
+def _against_one(scaling: Scaling, index: int) -> str:
     first = scaling.steps[0]
     if first.hosts != 1 or first.rate.value <= 0:
         return NO_FIGURE
-    return f"{scaling.steps[place].rate.value / first.rate.value:.2f}x"
+    return f"{scaling.steps[index].rate.value / first.rate.value:.2f}x"
 
 
 def hosts_tables(cells: Sequence[CellSummary]) -> list[Table]:
@@ -99,12 +99,12 @@ def _row(name: str, own: Sequence[tuple[HostRecord, float]], total: int) -> list
 
 
 def scaling_sentence(scaling: Scaling) -> str:
-    """Return in a sentence what more hosts gain, and the target's limit where one shows."""
+    """Return the gain of more hosts as a sentence, with the target's limit if known."""
     best = next(step for step in scaling.steps if step.hosts == scaling.best_hosts)
     hosts = "1 host" if best.hosts == 1 else f"{best.hosts} hosts"
-    said = f"{scaling.name}: at most {format_estimate(best.rate)}, with {hosts}"
+    sentence = f"{scaling.name}: at most {format_estimate(best.rate)}, with {hosts}"
     if scaling.is_at_limit:
-        said += "; more hosts gain nothing, so this is the target's limit, not that of a host"
+        sentence += "; more hosts gain nothing, so this is the target's limit, not that of a host"
     if scaling.limit and scaling.limit.half_width_share is not None:
-        said += f"; the law of scalability gives a limit of {format_estimate(scaling.limit)}"
-    return f"{said}."
+        sentence += f"; the scalability law gives a limit of {format_estimate(scaling.limit)}"
+    return f"{sentence}."

@@ -40,7 +40,7 @@ for safety.
 Mapped = dict[str, object]
 
 SEQUENTIAL_BLOCK: Final = "128KiB"
-DRAWN_BLOCK: Final = "4KiB"
+RANDOM_BLOCK: Final = "4KiB"
 PROOF: Final = ("write", "4k", "random")
 ROUND_SHARE: Final = 0.1
 """A round of the steady-state test writes at most this share of the preconditioned range."""
@@ -117,29 +117,29 @@ def command(
     TARGET is a block device, a file, a directory (a trial file is created there) or `simulated`.
     All data of a device or file are lost, so it must be confirmed with --destroy.
     """
-    plan, cost = planned(_place(target, model, options["size"]), options)
+    plan, cost = planned(_target_table(target, model, options["size"]), options)
     if measuring.plan_only:
         _show(cost, as_json=measuring.as_json)
         return 0
-    return _conditioned(plan, cost, measuring, discards=discard)
+    return _precondition_and_report(plan, cost, measuring, discards=discard)
 
 
-def _place(target: str, model: Path | None, size: object) -> Mapped:
+def _target_table(target: str, model: Path | None, size: object) -> Mapped:
     """Return the study's target; the state of a simulated device must persist."""
     if target == "null":
         raise click.UsageError("the null target stores nothing and cannot be preconditioned")
-    place = target_mapping(target, model, size)
-    parameters = place.get("model")
+    target_table = target_mapping(target, model, size)
+    parameters = target_table.get("model")
     if isinstance(parameters, dict):
-        place["model"] = parameters | {"lasting": True}
-    return place
+        target_table["model"] = parameters | {"lasting": True}
+    return target_table
 
 
-def planned(place: Mapped, options: Mapped) -> tuple[Plan, Cost]:
+def planned(target_table: Mapped, options: Mapped) -> tuple[Plan, Cost]:
     """Return the plan for the target and its cost.
 
     Args:
-        place: The target, as in a study.
+        target_table: The target, as in a study.
         options: Options of the command, by name.
 
     Raises:
@@ -152,12 +152,12 @@ def planned(place: Mapped, options: Mapped) -> tuple[Plan, Cost]:
     from seatrial.study.plan import make_plan  # noqa: PLC0415
     from seatrial.trials.io.measure.precondition import cost_of  # noqa: PLC0415
 
-    study = with_absolute_paths(study_from_options(_study(place, options, None, None)))
+    study = with_absolute_paths(study_from_options(_study(target_table, options, None, None)))
     infos = targets_info(study)
     (target,) = make_plan(study, infos).targets
     share = _share(options["over_provisioning"], study, target.drive_bytes)
     study = with_absolute_paths(
-        study_from_options(_study(place, options, target.size_bytes, share))
+        study_from_options(_study(target_table, options, target.size_bytes, share))
     )
     plan = make_plan(study, infos)
     path = Path(target.path) if target.path else None
@@ -175,7 +175,9 @@ def _share(requested: object, study: Study, drive_bytes: int | None) -> float:
     return flash.over_provisioning_share if flash else guessed_over_provisioning(drive_bytes)
 
 
-def _study(place: Mapped, options: Mapped, size_bytes: int | None, share: float | None) -> Mapped:
+def _study(
+    target_table: Mapped, options: Mapped, size_bytes: int | None, share: float | None
+) -> Mapped:
     """Return the study: fills in the first round, and steady-state tests in every round."""
     concurrent = {"threads": options["threads"], "depths": options["depth"]}
     requested = options["verify_with"]
@@ -185,7 +187,7 @@ def _study(place: Mapped, options: Mapped, size_bytes: int | None, share: float 
         "name": "precondition",
         "seed": options["seed"],
         "rounds": {"min": 1, "max": options["rounds"]},
-        "target": [place],
+        "target": [target_table],
         "workload": [
             *(fill | concurrent for fill in _fills(str(options["method"]), share)),
             *(
@@ -211,8 +213,8 @@ def _fills(method: str, share: float | None) -> list[Mapped]:
     if method == "snia":
         passes = ("pass-1", "pass-2")
         return [fill | {"name": name, "block_sizes": SEQUENTIAL_BLOCK} for name in passes]
-    drawn: Mapped = {"name": "one-pass", "pattern": "one_pass", "block_sizes": DRAWN_BLOCK}
-    return [fill | drawn | {"over_provisioning_share": share}]
+    charted: Mapped = {"name": "one-pass", "pattern": "one_pass", "block_sizes": RANDOM_BLOCK}
+    return [fill | charted | {"over_provisioning_share": share}]
 
 
 def _without_none(value: Any) -> Any:  # noqa: ANN401 - whatever a study is made of
@@ -234,7 +236,9 @@ def _show(cost: Cost, *, as_json: bool) -> None:
         click.echo(cost_text(cost))
 
 
-def _conditioned(plan: Plan, cost: Cost, measuring: MeasureOptions, *, discards: bool) -> int:
+def _precondition_and_report(
+    plan: Plan, cost: Cost, measuring: MeasureOptions, *, discards: bool
+) -> int:
     """Print the cost, precondition, verify, report; return the exit code."""
     from seatrial.cli.outcome import measure_and_report  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415

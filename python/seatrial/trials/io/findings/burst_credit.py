@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BURST_RATIO_MIN = 1.3
 BASE_RATIO_MAX = 1.07
-WITNESSES_MIN = 2
+CELLS_AT_BASE_MIN = 2
 CELLS_SINCE_MIN = 3
 SAMPLES_AT_BASE_MIN = 3
 CREDIT_RATIO_MAX = 1.5
@@ -34,8 +34,8 @@ SCATTER_SHARE_MAX = 0.07
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A stretch of one sample at a constant rate, on the run's clock.
+class RateLevel:
+    """A period of one sample at a constant rate, on the run's clock.
 
     Attributes:
         start_s: Unix time.
@@ -63,7 +63,7 @@ class Credit:
         base: The base rate, over the samples that dropped to it.
         spent: Requests or bytes above the base rate, for each episode until the credit was used up.
         burst_s: Duration of the first episode.
-        witnesses: Cells that dropped to the base rate, or stayed at it from then on.
+        cells: Cells that dropped to the base rate, or stayed at it from then on.
         recovers: Whether a later sample exceeded the base rate again.
     """
 
@@ -71,7 +71,7 @@ class Credit:
     base: Estimate
     spent: list[float]
     burst_s: float
-    witnesses: list[CellSummary]
+    cells: list[CellSummary]
     recovers: bool
 
 
@@ -114,25 +114,25 @@ def credit_of(cells: Sequence[CellSummary]) -> Credit | None:
     """
     found = []
     for unit in ("IOPS", "B/s"):
-        stretches = _stretches(cells, unit)
-        for base in _bases(stretches):
-            credit = _judge(stretches, base, unit)
+        levels = _rate_levels(cells, unit)
+        for base in _bases(levels):
+            credit = _credit_at_base(levels, base, unit)
             if credit:
                 found.append(credit)
-    return max(found, key=lambda credit: len(credit.witnesses), default=None)
+    return max(found, key=lambda credit: len(credit.cells), default=None)
 
 
-def _stretches(cells: Sequence[CellSummary], unit: str) -> list[Stretch]:
+def _rate_levels(cells: Sequence[CellSummary], unit: str) -> list[RateLevel]:
     """Return every level of every sample, in the order of measurement."""
     measured = [
         (summary, sample)
         for summary in cells
-        if _is_judged(summary)
+        if _is_full_load(summary)
         for sample in counted(summary.samples)
         if sample.outcome.completed and sample.duration_s > 0
     ]
     in_time = sorted(measured, key=lambda pair: _order(pair[1]))
-    return [stretch for summary, sample in in_time for stretch in _of_sample(summary, sample, unit)]
+    return [level for summary, sample in in_time for level in _of_sample(summary, sample, unit)]
 
 
 def _order(sample: Sample) -> tuple[float, int, int]:
@@ -140,7 +140,7 @@ def _order(sample: Sample) -> tuple[float, int, int]:
     return (sample.started_at, sample.round, sample.position)
 
 
-def _is_judged(summary: CellSummary) -> bool:
+def _is_full_load(summary: CellSummary) -> bool:
     """Return whether a cell loads the target as fast as possible for its whole duration."""
     cell = summary.cell
     is_of_one_pass = cell.kind in ("fill", "map")
@@ -151,16 +151,16 @@ def _is_scheduled(summary: CellSummary) -> bool:
     return summary.cell.parsed.arrival.is_scheduled
 
 
-def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[Stretch]:
+def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[RateLevel]:
     """Return the levels of one sample."""
     moved_bytes = sum(part.transferred_bytes for part in sample.operations.values())
     scale = 1.0 if unit == "IOPS" else moved_bytes / sample.outcome.completed
     if not is_long_enough(sample):
         whole = sample.completed_per_s * scale
-        return [Stretch(sample.started_at, sample.duration_s, whole, 0.0, summary, sample)]
+        return [RateLevel(sample.started_at, sample.duration_s, whole, 0.0, summary, sample)]
     series = series_of(sample)
     return [
-        Stretch(
+        RateLevel(
             start_s=sample.started_at + level.start * series.step_s,
             length_s=(level.end - level.start) * series.step_s,
             per_s=level.rate_per_s * scale,
@@ -178,77 +178,81 @@ def _scatter_share(rates: Array) -> float:
     return median(abs(rates - middle)) / middle if middle > 0 else 0.0
 
 
-def _bases(stretches: Sequence[Stretch]) -> list[float]:
+def _bases(levels: Sequence[RateLevel]) -> list[float]:
     """Return the candidates: rates that samples dropped to and stayed at to their end."""
     bases = []
-    for _, own in groupby(stretches, key=lambda stretch: _order(stretch.sample)):
-        levels = list(own)
-        last = levels[-1]
+    for _, own in groupby(levels, key=lambda level: _order(level.sample)):
+        own_levels = list(own)
+        last = own_levels[-1]
         # A rate limiter keeps its rate constant; a rate of 0 is a target that stopped.
-        is_held = last.per_s > 0 and last.scatter_share <= SCATTER_SHARE_MAX
-        if is_held and len(levels) > 1 and levels[-2].per_s >= BURST_RATIO_MIN * last.per_s:
+        is_constant = last.per_s > 0 and last.scatter_share <= SCATTER_SHARE_MAX
+        if (
+            is_constant
+            and len(own_levels) > 1
+            and own_levels[-2].per_s >= BURST_RATIO_MIN * last.per_s
+        ):
             bases.append(last.per_s)
     return bases
 
 
-def _judge(stretches: Sequence[Stretch], base_per_s: float, unit: str) -> Credit | None:
+def _credit_at_base(levels: Sequence[RateLevel], base_per_s: float, unit: str) -> Credit | None:
     """Return the credit with one base rate, if the whole run is consistent with it."""
 
-    def is_at_base(stretch: Stretch) -> bool:
-        is_held = stretch.scatter_share <= SCATTER_SHARE_MAX
-        return is_held and 1 / BASE_RATIO_MAX <= stretch.per_s / base_per_s <= BASE_RATIO_MAX
+    def is_at_base(level: RateLevel) -> bool:
+        is_constant = level.scatter_share <= SCATTER_SHARE_MAX
+        return is_constant and 1 / BASE_RATIO_MAX <= level.per_s / base_per_s <= BASE_RATIO_MAX
 
-    def is_burst(stretch: Stretch) -> bool:
-        return stretch.per_s >= BURST_RATIO_MIN * base_per_s
+    def is_burst(level: RateLevel) -> bool:
+        return level.per_s >= BURST_RATIO_MIN * base_per_s
 
-    at_base = [stretch for stretch in stretches if is_at_base(stretch)]
-    witnesses = _witnesses(stretches, is_burst, is_at_base)
-    if len(at_base) < SAMPLES_AT_BASE_MIN or not witnesses:
+    at_base = [level for level in levels if is_at_base(level)]
+    cells = _burst_cells(levels, is_burst, is_at_base)
+    if len(at_base) < SAMPLES_AT_BASE_MIN or not cells:
         return None
-    if len(witnesses) < WITNESSES_MIN:
+    if len(cells) < CELLS_AT_BASE_MIN:
         # The credit may be used up before a second cell could use it: then everything after it
         # must be at or below the base rate, and nothing before it.
-        witnesses = _all_at_base_since(stretches, is_burst, is_at_base)
-    if len(witnesses) < WITNESSES_MIN or all(c.cell.operation == "write" for c in witnesses):
+        cells = _all_at_base_since(levels, is_burst, is_at_base)
+    if len(cells) < CELLS_AT_BASE_MIN or all(c.cell.operation == "write" for c in cells):
         return None  # if reads are not affected, a write cache is more likely
-    episodes = _episodes(stretches, base_per_s, is_burst, is_at_base)
+    episodes = _episodes(levels, base_per_s, is_burst, is_at_base)
     full = [episode.spent for episode in episodes if episode.is_full]
     most = max((episode.spent for episode in episodes), default=0.0)
     if not full or max(most, *full) > CREDIT_RATIO_MAX * min(full):
         return None
-    first_at_base = stretches.index(at_base[0])
+    first_at_base = levels.index(at_base[0])
     return Credit(
         unit=unit,
-        base=estimate_of_rounds([stretch.per_s for stretch in at_base], unit),
+        base=estimate_of_rounds([level.per_s for level in at_base], unit),
         spent=full,
         burst_s=episodes[0].length_s,
-        witnesses=witnesses,
-        recovers=any(is_burst(stretch) for stretch in stretches[first_at_base:]),
+        cells=cells,
+        recovers=any(is_burst(level) for level in levels[first_at_base:]),
     )
 
 
-def _witnesses(
-    stretches: Sequence[Stretch],
-    is_burst: Callable[[Stretch], bool],
-    is_at_base: Callable[[Stretch], bool],
+def _burst_cells(
+    levels: Sequence[RateLevel],
+    is_burst: Callable[[RateLevel], bool],
+    is_at_base: Callable[[RateLevel], bool],
 ) -> list[CellSummary]:
     """Return the cells that were observed both above the base rate and at it."""
-    above = {s.summary.cell.key for s in stretches if is_burst(s)}
-    at_base = {s.summary.cell.key: s.summary for s in stretches if is_at_base(s)}
+    above = {s.summary.cell.key for s in levels if is_burst(s)}
+    at_base = {s.summary.cell.key: s.summary for s in levels if is_at_base(s)}
     return [summary for key, summary in at_base.items() if key in above]
 
 
 def _all_at_base_since(
-    stretches: Sequence[Stretch],
-    is_burst: Callable[[Stretch], bool],
-    is_at_base: Callable[[Stretch], bool],
+    levels: Sequence[RateLevel],
+    is_burst: Callable[[RateLevel], bool],
+    is_at_base: Callable[[RateLevel], bool],
 ) -> list[CellSummary]:
     """Return the cells at the base rate after one drop; none if any exceeded it later."""
-    first = next(place for place, stretch in enumerate(stretches) if is_at_base(stretch))
-    fell = first > 0 and is_burst(stretches[first - 1])
-    if not fell or any(is_burst(stretch) for stretch in stretches[first:]):
+    first = next(index for index, level in enumerate(levels) if is_at_base(level))
+    fell = first > 0 and is_burst(levels[first - 1])
+    if not fell or any(is_burst(level) for level in levels[first:]):
         return []
-    at_base = {s.summary.cell.key: s.summary for s in stretches[first:] if is_at_base(s)}
+    at_base = {s.summary.cell.key: s.summary for s in levels[first:] if is_at_base(s)}
     return list(at_base.values()) if len(at_base) >= CELLS_SINCE_MIN else []
 
 
@@ -269,25 +273,25 @@ class Episode:
 
 
 def _episodes(
-    stretches: Sequence[Stretch],
+    levels: Sequence[RateLevel],
     base_per_s: float,
-    is_burst: Callable[[Stretch], bool],
-    is_at_base: Callable[[Stretch], bool],
+    is_burst: Callable[[RateLevel], bool],
+    is_at_base: Callable[[RateLevel], bool],
 ) -> list[Episode]:
     """Return the periods above the base rate that ended at it, in order."""
     episodes: list[Episode] = []
     spent, length_s, is_full = 0.0, 0.0, True
-    last_end_s = stretches[0].start_s
-    for stretch in stretches:
-        given_back = base_per_s * max(0.0, stretch.start_s - last_end_s)
-        last_end_s = stretch.start_s + stretch.length_s
-        if spent == 0 and episodes and given_back >= episodes[0].spent:
+    last_end_s = levels[0].start_s
+    for level in levels:
+        refilled = base_per_s * max(0.0, level.start_s - last_end_s)
+        last_end_s = level.start_s + level.length_s
+        if spent == 0 and episodes and refilled >= episodes[0].spent:
             is_full = True
-        if is_burst(stretch):
-            spent = max(0.0, spent - given_back)
-            spent += (stretch.per_s - base_per_s) * stretch.length_s
-            length_s += stretch.length_s
-        elif is_at_base(stretch) and spent > 0:
+        if is_burst(level):
+            spent = max(0.0, spent - refilled)
+            spent += (level.per_s - base_per_s) * level.length_s
+            length_s += level.length_s
+        elif is_at_base(level) and spent > 0:
             episodes.append(Episode(spent, length_s, is_full))
             spent, length_s, is_full = 0.0, 0.0, False
     return episodes
@@ -335,9 +339,9 @@ def _finding(context: Context, credit: Credit) -> Finding:
     spent_amount = spent.value
     return Finding(
         severity="critical",
-        cells=identities(credit.witnesses),
+        cells=identities(credit.cells),
         figures=BurstCreditFigures(
-            cells_count=len(credit.witnesses),
+            cells_count=len(credit.cells),
             others={f"credit_{'operations' if credit.unit == 'IOPS' else 'bytes'}": spent_amount},
             episodes_count=len(credit.spent),
             burst_s=credit.burst_s,
@@ -348,6 +352,6 @@ def _finding(context: Context, credit: Credit) -> Finding:
             recovers=credit.recovers,
             spent_amount=spent_amount,
             credit_base=credit.base,
-            concerned=context.affected_cells(credit.witnesses),
+            concerned=context.affected_cells(credit.cells),
         ),
     )

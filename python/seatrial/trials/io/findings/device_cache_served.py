@@ -83,7 +83,7 @@ def device_cache_served(context: Context) -> list[Finding]:
         _above_links(context, direct, broken),
         _device_idle(context, direct),
         _small_file(direct),
-        _held_by_controller(context, plausible),
+        _controller_cache(context, plausible),
     ]
     return [finding for finding in found if finding]
 
@@ -157,7 +157,7 @@ def _above_links(
     )
 
 
-class HeldByControllerFigures(
+class ControllerCacheFigures(
     DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
 ):
     """Figures of ``device_cache_served``: held by controller."""
@@ -186,23 +186,23 @@ class HeldByControllerFigures(
         )
 
 
-def _held_by_controller(context: Context, plausible: list[CellSummary]) -> Finding | None:
+def _controller_cache(context: Context, plausible: list[CellSummary]) -> Finding | None:
     """Return the cells whose requests a controller's cache may have served by half or more."""
-    held = {
+    cached_spans = {
         c.cell.key: (cache, span)
         for c in plausible
         if (cache := controller_cache(context.before_of(c)))
         and (span := span_bytes(c))
         and cache.size_bytes > span * CACHED_SHARE_MIN
     }
-    if not held:
+    if not cached_spans:
         return None
-    concerned = [c for c in plausible if c.cell.key in held]
-    cache, span = min(held.values(), key=lambda one: one[1])
+    concerned = [c for c in plausible if c.cell.key in cached_spans]
+    cache, span = min(cached_spans.values(), key=lambda one: one[1])
     return Finding(
         severity="warning",
         cells=identities(concerned),
-        figures=HeldByControllerFigures(
+        figures=ControllerCacheFigures(
             cache_bytes=cache.size_bytes,
             cache_source=cache.source,
             span_bytes_min=span,
@@ -327,12 +327,14 @@ def _small_file(direct: list[CellSummary]) -> Finding | None:
 
 def _pairs(direct: list[CellSummary]) -> list[tuple[CellSummary, CellSummary]]:
     """Return (small, big) cells that differ in the factor ``file`` alone."""
-    alike = defaultdict(list)
+    by_other_factors = defaultdict(list)
     for summary in direct:
         if "file" in summary.cell.factors and span_bytes(summary):
             rest = {k: v for k, v in summary.cell.identity().items() if k != "file"}
-            alike[tuple(sorted(rest.items()))].append(summary)
-    groups = [sorted(group, key=lambda c: span_bytes(c) or 0) for group in alike.values()]
+            by_other_factors[tuple(sorted(rest.items()))].append(summary)
+    groups = [
+        sorted(group, key=lambda c: span_bytes(c) or 0) for group in by_other_factors.values()
+    ]
     return [
         (group[0], group[-1]) for group in groups if span_bytes(group[0]) != span_bytes(group[-1])
     ]

@@ -68,7 +68,7 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
     worst_summary_cell: Annotated[Cell, HIDDEN]
     worst_before_rate: Annotated[Estimate, HIDDEN]
     worst_after_rate: Annotated[Estimate, HIDDEN]
-    grounds: Annotated[Finding | None, HIDDEN]
+    evidence: Annotated[Finding | None, HIDDEN]
     is_database: Annotated[bool, HIDDEN]
     command: Annotated[str, HIDDEN]
 
@@ -83,7 +83,7 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
                 f"{format_value(self.worst_before_rate)} to {format_value(self.worst_after_rate)} "
                 f"after {format_duration_s(self.steady_until_s)} {over} {ending}."
             ),
-            cause=(_cause(self.likely, self.grounds, self.others, is_database=self.is_database)),
+            cause=(_cause(self.likely, self.evidence, self.others, is_database=self.is_database)),
             next=(
                 f"Measure the test alone and longer with '{self.command} --seconds 300', watch "
                 "the drive's temperature meanwhile, and plan with the sustained rate."
@@ -120,7 +120,7 @@ def left_steady_state(context: Context) -> list[Finding]:
     # A drop that lasts is worse than one that recovered; among equals, the deepest is worst.
     worst = min(drops, key=lambda drop: (drop.returned, drop.ratio))
     concerned = [c for c in context.cells if any(drop.summary is c for drop in drops)]
-    likely, grounds = _likely(context, worst)
+    likely, evidence = _likely_cause(context, worst)
     cache = _cache_of(worst) if likely == "cache_full" else {}
     is_database = topic_of(worst.summary.cell).has_server
     command = topic_of(worst.summary.cell).command_for(worst.summary.cell)
@@ -143,7 +143,7 @@ def left_steady_state(context: Context) -> list[Finding]:
                 worst_summary_cell=worst.summary.cell,
                 worst_before_rate=worst.before.rate,
                 worst_after_rate=worst.after.rate,
-                grounds=grounds,
+                evidence=evidence,
                 is_database=is_database,
                 command=command,
             ),
@@ -156,16 +156,16 @@ def _drops(context: Context, state: SteadyState) -> list[Drop]:
     summary = next(c for c in context.cells if c.cell.key == state.cell)
     found = []
     steady: Phase | None = None
-    for place, phase in enumerate(state.phases):
+    for index, phase in enumerate(state.phases):
         if phase.state == "steady":
             steady = phase
         elif phase.state == "left" and steady and phase.rate.value < steady.rate.value:
-            returned = any(later.state == "steady" for later in state.phases[place + 1 :])
+            returned = any(later.state == "steady" for later in state.phases[index + 1 :])
             found.append(Drop(summary, state, steady, phase, returned))
     return found
 
 
-def _likely(context: Context, drop: Drop) -> tuple[str, Finding | None]:
+def _likely_cause(context: Context, drop: Drop) -> tuple[str, Finding | None]:
     """Return the likely cause, and the finding that supports it."""
     if topic_of(drop.summary.cell).has_server:
         return "unknown", None
@@ -181,13 +181,13 @@ def _likely(context: Context, drop: Drop) -> tuple[str, Finding | None]:
 
 
 def _cause(
-    likely: str, grounds: Finding | None, cache: dict[str, float], *, is_database: bool
+    likely: str, evidence: Finding | None, cache: dict[str, float], *, is_database: bool
 ) -> str:
     """Return the likely cause in words, from its evidence."""
     if is_database:
         return _OF_DATABASE
-    if grounds:
-        return f"Likely {likely.replace('_', ' ')}: {grounds.sentence}"
+    if evidence:
+        return f"Likely {likely.replace('_', ' ')}: {evidence.sentence}"
     if likely == "cache_full":
         return _cache_full(cache)
     return (

@@ -43,21 +43,23 @@ def not_steady(context: Context) -> list[Finding]:
     Do:
         Run `seatrial precondition`, or use longer samples, and repeat.
     """
-    judged: dict[str, list[SteadyState]] = defaultdict(list)
+    states_by_cell: dict[str, list[SteadyState]] = defaultdict(list)
     for state in context.steady:
-        judged[state.cell].append(state)
-    moving = [c for c in context.cells if _is_moving(judged.get(c.cell.key, []))]
+        states_by_cell[state.cell].append(state)
+    moving = [c for c in context.cells if _is_moving(states_by_cell.get(c.cell.key, []))]
     if not moving:
         return []
     of_databases = [c for c in moving if topic_of(c.cell).has_server]
     moving = [c for c in moving if c not in of_databases]
     known = sum(
-        1 for c in context.cells if c.cell.key in judged and not topic_of(c.cell).has_server
+        1 for c in context.cells if c.cell.key in states_by_cell and not topic_of(c.cell).has_server
     )
     is_whole_run = len(moving) >= WHOLE_RUN_CELLS_MIN and len(moving) > known / 2
-    concerned = moving if is_whole_run else [c for c in moving if _writes(judged[c.cell.key])]
-    found = [_finding(context, concerned, judged, is_whole_run)] if concerned else []
-    return found + ([_of_databases(context, of_databases, judged)] if of_databases else [])
+    concerned = (
+        moving if is_whole_run else [c for c in moving if _writes(states_by_cell[c.cell.key])]
+    )
+    found = [_finding(context, concerned, states_by_cell, is_whole_run)] if concerned else []
+    return found + ([_of_databases(context, of_databases, states_by_cell)] if of_databases else [])
 
 
 def _is_moving(states: list[SteadyState]) -> bool:
@@ -116,11 +118,11 @@ class NotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
 def _finding(
     context: Context,
     concerned: list[CellSummary],
-    judged: dict[str, list[SteadyState]],
+    states_by_cell: dict[str, list[SteadyState]],
     is_whole_run: bool,
 ) -> Finding:
     """Return the finding with the cell of the steepest slope as its example."""
-    states = [s for c in concerned for s in judged[c.cell.key] if _has_no_level(s)]
+    states = [s for c in concerned for s in states_by_cell[c.cell.key] if _has_no_level(s)]
     worst = max(states, key=_line_share)
     first, last = worst.phases[0].rate, worst.phases[-1].rate
     return Finding(
@@ -178,10 +180,12 @@ class DatabaseNotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_stea
 
 
 def _of_databases(
-    context: Context, concerned: list[CellSummary], judged: dict[str, list[SteadyState]]
+    context: Context, concerned: list[CellSummary], states_by_cell: dict[str, list[SteadyState]]
 ) -> Finding:
     """Return the finding on databases, with the cell of the steepest slope as its example."""
-    states = {id(s): (s, c) for c in concerned for s in judged[c.cell.key] if _has_no_level(s)}
+    states = {
+        id(s): (s, c) for c in concerned for s in states_by_cell[c.cell.key] if _has_no_level(s)
+    }
     worst, summary = max(states.values(), key=lambda pair: _line_share(pair[0]))
     first, last = worst.phases[0].rate, worst.phases[-1].rate
     return Finding(

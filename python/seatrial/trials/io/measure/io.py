@@ -34,11 +34,11 @@ def measure_cell(cell: Cell, spec: Mapping[str, Any], sample_context: SampleCont
         EngineError: if the engine rejects the specification or fails.
     """
     path = spec["target"].get("path")
-    place = Path(path) if path else None
+    target_path = Path(path) if path else None
     with sample_context.background or NoBackground():
-        surroundings = SystemCounters(place)
+        surroundings = SystemCounters(target_path)
         measured = measure_spec(spec, sample_context.watcher, sample_context.opened)
-        grown = surroundings.grown()
+        counters = surroundings.grown()
     parts = measured.parts
     return msgspec.convert(
         {
@@ -58,7 +58,7 @@ def measure_cell(cell: Cell, spec: Mapping[str, Any], sample_context: SampleCont
             "oldest_in_flight_ns": parts["oldest_in_flight_ns"],
             "errors_count": parts["errors_count"],
             "errors": parts["errors"],
-            "counters": grown | parts["counters"],
+            "counters": counters | parts["counters"],
             "verification": parts["verification"],
         },
         Sample,

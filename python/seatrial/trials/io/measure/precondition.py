@@ -112,7 +112,7 @@ class Conditioning:
             left_s = sum(map(cell_time_s, _fills(plan)[position:])) + _proofs_s(plan)
             left = _time_left(cell, left_s)
             sample = recorder.measure(cell, 0, position, time_left=left, notes=notes)
-            _require_whole(cell, sample)
+            _require_complete(cell, sample)
 
     def _prove(self, recorder: Recorder) -> str:
         """Measure rounds until every workload is steady; return the result in words."""
@@ -160,20 +160,20 @@ def _time_left(cell: Cell, most_s: float) -> TimeLeft:
     return TimeLeft(most_s=most_s, cell_s=cell_time_s(cell), may_end_sooner=True)
 
 
-def _require_whole(cell: Cell, sample: Sample) -> None:
+def _require_complete(cell: Cell, sample: Sample) -> None:
     """Check that a fill was complete.
 
     Raises:
         TargetError: if it was not: later measurements would be on a partially fresh target.
     """
     written_bytes = sum(part.transferred_bytes for part in sample.operations.values())
-    wanted_bytes = cell.parsed.limit.bytes or 0
-    if written_bytes >= wanted_bytes:
+    required_bytes = cell.parsed.limit.bytes or 0
+    if written_bytes >= required_bytes:
         return
     names = ", ".join(sorted({error.name for error in sample.errors})) or "it took too long"
     raise TargetError(
         seen=f"{cell.workload} wrote {format_size(written_bytes)} of "
-        f"{format_size(wanted_bytes)}: {names}",
+        f"{format_size(required_bytes)}: {names}",
         cause="The target failed during the fill, ran out of space, or takes more than a day",
         next_step="Read the kernel log with `dmesg`, or precondition a part of it with --size",
     )

@@ -50,11 +50,11 @@ _ZONES_MIN = 2
 
 def address_figures(cells: Sequence[CellSummary]) -> list[Figure]:
     """Return the map of each target: rate of sequential and latency of random requests."""
-    drawn = of_kind(cells, "map")
+    charted = of_kind(cells, "map")
     views = [
         view
         for (target, workload), members in grouped(
-            drawn, lambda s: (s.cell.target, s.cell.workload)
+            charted, lambda s: (s.cell.target, s.cell.workload)
         ).items()
         if (view := _view(f"{target}: {workload}", members)) is not None
     ]
@@ -66,7 +66,7 @@ def address_figures(cells: Sequence[CellSummary]) -> list[Figure]:
             kind="lines",
             topic="Across the address range",
             notes=[
-                interval_note(drawn, "bands"),
+                interval_note(charted, "bands"),
                 *blank_notes(s for s in cells if s.cell.kind == "map"),
             ],
             views=views,
@@ -229,8 +229,8 @@ def _timeline(state: SteadyState, summary: CellSummary) -> tuple[list[Point], fl
     step_s = stride * series.step_s
     unit = state.phases[0].rate.unit
     points = [
-        _point((place + 0.5) * step_s, float(series.rates[first : first + stride].mean()), unit)
-        for place, first in enumerate(range(0, len(series.rates), stride))
+        _point((index + 0.5) * step_s, float(series.rates[first : first + stride].mean()), unit)
+        for index, first in enumerate(range(0, len(series.rates), stride))
     ]
     return points, step_s
 

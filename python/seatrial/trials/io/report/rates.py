@@ -35,15 +35,17 @@ from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.audit.report.overlay import Overlay
 
 _Measure = Literal["iops", "bandwidth"]
-_AXIS_NAMES = {"iops": "Requests per second (IOPS)", "bandwidth": "Bandwidth (MB/s)"}
-_UNITS = {"iops": "IOPS", "bandwidth": "B/s"}
+_AXES = {
+    "iops": ("Requests per second (IOPS)", "IOPS"),
+    "bandwidth": ("Bandwidth (MB/s)", "B/s"),
+}
 TARGETS_TOGETHER_MAX = 8
 """Maximum targets on one pair of axes; more lines cannot be distinguished."""
 _ROW_SHARE = 0.09  # of a panel's height, for one row of marks of absent cells
 _ROOM_SHARE_MAX = 0.4
 
 
-class _Sort(NamedTuple):
+class _RateChart(NamedTuple):
     """The contents and the scale of a chart of rates."""
 
     kind: str
@@ -65,8 +67,8 @@ def matrix_figures(
         audits: Audits of its tables.
         served: Cells served by a cache, by identity; titles leave them out.
     """
-    rates = _Sort("matrix", "iops", "Random access: requests", "log", served)
-    bandwidths = _Sort("matrix", "bandwidth", "Random access: bandwidth", "log", served)
+    rates = _RateChart("matrix", "iops", "Random access: requests", "log", served)
+    bandwidths = _RateChart("matrix", "bandwidth", "Random access: bandwidth", "log", served)
     return [*_figure(cells, rates, audits), *_figure(cells, bandwidths, audits)]
 
 
@@ -77,68 +79,70 @@ def sequential_figures(cells: Sequence[CellSummary], served: Served = ()) -> lis
         cells: Cells of a run.
         served: Cells served by a cache, by identity; titles leave them out.
     """
-    sort = _Sort("sequential", "bandwidth", "Sequential access", "linear", served)
-    return _figure(cells, sort, ())
+    chart = _RateChart("sequential", "bandwidth", "Sequential access", "linear", served)
+    return _figure(cells, chart, ())
 
 
 def _figure(
-    cells: Sequence[CellSummary], sort: _Sort, audits: Sequence[TableAudit]
+    cells: Sequence[CellSummary], chart: _RateChart, audits: Sequence[TableAudit]
 ) -> list[Figure]:
     """Return the figure; empty if no cell of the kind has a figure."""
-    drawn = [s for s in of_kind(cells, sort.kind) if s.cell.block_size_bytes > 0]
-    if not drawn:
+    charted = [s for s in of_kind(cells, chart.kind) if s.cell.block_size_bytes > 0]
+    if not charted:
         return []
-    workloads = grouped(drawn, lambda s: (s.cell.target, s.cell.workload))
+    workloads = grouped(charted, lambda s: (s.cell.target, s.cell.workload))
     tables = grouped(audits, lambda audit: (audit.table.target, audit.table.workload))
     return [
         Figure(
-            id=f"{sort.kind}-{sort.measure}",
+            id=f"{chart.kind}-{chart.measure}",
             kind="lines",
-            topic=sort.topic,
+            topic=chart.topic,
             notes=[
-                interval_note(drawn, "bands"),
-                *blank_notes(s for s in cells if s.cell.kind == sort.kind),
+                interval_note(charted, "bands"),
+                *blank_notes(s for s in cells if s.cell.kind == chart.kind),
             ],
             views=[
                 *(
-                    _view(": ".join(where), members, sort, tables.get(where, []))
+                    _view(": ".join(where), members, chart, tables.get(where, []))
                     for where, members in workloads.items()
                 ),
-                *_views_of_all_targets(drawn, sort),
+                *_views_of_all_targets(charted, chart),
             ],
-            chosen=_first_shown(workloads, sort),
-            table=f"table-{sort.kind}",
+            chosen=_first_shown(workloads, chart),
+            table=f"table-{chart.kind}",
         )
     ]
 
 
-def _first_shown(workloads: Mapping[tuple[str, str], Sequence[CellSummary]], sort: _Sort) -> int:
+def _first_shown(
+    workloads: Mapping[tuple[str, str], Sequence[CellSummary]], chart: _RateChart
+) -> int:
     """Return the index of the workload whose figure is in the verdict: the first target's best."""
     (target, _), first = next(iter(workloads.items()))
     operation = first[0].cell.operation
     own = [s for (on, _), members in workloads.items() for s in members if on == target]
     best = fastest(
-        (s for s in own if s.cell.operation == operation), attrgetter(sort.measure), sort.served
+        (s for s in own if s.cell.operation == operation), attrgetter(chart.measure), chart.served
     )
-    places = [where for where, members in workloads.items() if best in members]
-    return list(workloads).index(places[0])
+    keys = [where for where, members in workloads.items() if best in members]
+    return list(workloads).index(keys[0])
 
 
-def _views_of_all_targets(cells: Sequence[CellSummary], sort: _Sort) -> list[View]:
+def _views_of_all_targets(cells: Sequence[CellSummary], chart: _RateChart) -> list[View]:
     """Return a view with all targets for each workload that runs on several targets."""
     by_workload = grouped(cells, lambda s: s.cell.workload)
     return [
-        _view(f"all targets: {workload}", members, sort, ())
+        _view(f"all targets: {workload}", members, chart, ())
         for workload, members in by_workload.items()
         if 1 < len({s.cell.target for s in members}) <= TARGETS_TOGETHER_MAX
     ]
 
 
 def _view(
-    label: str, cells: Sequence[CellSummary], sort: _Sort, audits: Sequence[TableAudit]
+    label: str, cells: Sequence[CellSummary], chart: _RateChart, audits: Sequence[TableAudit]
 ) -> View:
-    measure = sort.measure
-    overlay = Overlay(audits, _UNITS[measure])
+    measure = chart.measure
+    overlay = Overlay(audits, _AXES[measure][1])
     identities: list[Identity] = [*(s.cell.identity() for s in cells), *overlay.identities]
     factors = varying_among(identities, leave_out=("operation", "block_size_bytes"))
 
@@ -147,37 +151,37 @@ def _view(
 
     styles = line_style_of(name_of(identity) for identity in identities)
     x_axis = block_size_axis(int(each["block_size_bytes"]) for each in identities)
-    y_axis = _rate_axis(cells, sort, overlay)
+    y_axis = _rate_axis(cells, chart, overlay)
     panels = []
     for operation, members in grouped(cells, lambda s: s.cell.operation).items():
-        more = overlay.panel(operation, name_of, styles)
-        modelled = any(line.look == "model" for line in more.lines)
+        overlaid = overlay.panel(operation, name_of, styles)
+        modelled = any(line.look == "model" for line in overlaid.lines)
         lines = _lines(members, name_of, styles, measure, look="thin" if modelled else "measured")
         panels.append(
             Panel(
                 title=capitalized(operation),
                 x=x_axis,
                 y=y_axis,
-                lines=[*lines, *more.lines],
-                rings=more.rings,
-                feet=more.feet,
+                lines=[*lines, *overlaid.lines],
+                rings=overlaid.rings,
+                feet=overlaid.feet,
             )
         )
-    title = _title(cells, measure, sort.served)
+    title = _title(cells, measure, chart.served)
     gaps = overlay.gaps
     if gaps:
         title = f"{title}; {format_plural(len(gaps), 'gap is', 'gaps are')} circled"
     return View(label=label, title=title, panels=panels, notes=overlay.notes, gaps=gaps)
 
 
-def _rate_axis(cells: Sequence[CellSummary], sort: _Sort, overlay: Overlay) -> Axis:
-    estimates: list[Estimate] = [attrgetter(sort.measure)(s) for s in cells]
-    name, unit = _AXIS_NAMES[sort.measure], _UNITS[sort.measure]
-    if sort.scale == "linear":
+def _rate_axis(cells: Sequence[CellSummary], chart: _RateChart, overlay: Overlay) -> Axis:
+    estimates: list[Estimate] = [attrgetter(chart.measure)(s) for s in cells]
+    name, unit = _AXES[chart.measure]
+    if chart.scale == "linear":
         return value_axis(name, unit, estimates)
     predicted = [estimate.value for estimate in overlay.predicted]
-    drawn = [end for end in (*extent(estimates), *predicted) if end > 0]
-    return log_axis(name, unit, [*drawn, _room_below(drawn, overlay.absent_max)])
+    charted = [end for end in (*extent(estimates), *predicted) if end > 0]
+    return log_axis(name, unit, [*charted, _room_below(charted, overlay.absent_max)])
 
 
 def _room_below(values: Sequence[float], rows: int) -> float:
@@ -240,10 +244,6 @@ def _where(summary: CellSummary, cells: Sequence[CellSummary]) -> str:
 
 
 _TITLE_ROWS_MAX = 3
-_AXES = {
-    "iops": ("Requests per second (IOPS)", "IOPS"),
-    "bandwidth": ("Bandwidth (MB/s)", "B/s"),
-}
 
 
 def four_figures(cells: Sequence[CellSummary]) -> list[Figure]:
@@ -268,16 +268,16 @@ def _bars_figure(
     cells: Sequence[CellSummary], kinds: tuple[str, ...], measure: _Measure, topic: str
 ) -> list[Figure]:
     """Return the figure; empty if no cell of these kinds has a figure."""
-    drawn = of_kind(cells, *kinds)
-    if not drawn:
+    charted = of_kind(cells, *kinds)
+    if not charted:
         return []
     name, unit = _AXES[measure]
-    rows = _rows(drawn, measure)
+    rows = _rows(charted, measure)
     view = View(
         label=topic,
-        title=_bars_title(drawn, rows, measure),
+        title=_bars_title(charted, rows, measure),
         rows=rows,
-        axis=bar_axis(name, unit, [attrgetter(measure)(s) for s in drawn]),
+        axis=bar_axis(name, unit, [attrgetter(measure)(s) for s in charted]),
     )
     return [
         Figure(
@@ -285,7 +285,7 @@ def _bars_figure(
             kind="bars",
             topic=topic,
             notes=[
-                interval_note(drawn, "whiskers"),
+                interval_note(charted, "whiskers"),
                 *blank_notes(s for s in cells if s.cell.kind in kinds),
             ],
             views=[view],

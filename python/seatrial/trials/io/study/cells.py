@@ -28,14 +28,14 @@ def cells_of(
         workload: The workload.
         target: The target.
         study: The study, for its access specifications.
-        prefix: What every key begins with; the target's label where there are several.
+        prefix: Prefix of every key; the target's label if there are several.
     """
     for shape in shapes_of(workload, target, study):
         for variation in _variations(workload):
-            factors = shape.factors | _unusual(workload, variation)
-            said = {k: v for k, v in factors.items() if shape.implied.get(k) != v}
+            factors = shape.factors | _non_default_factors(workload, variation)
+            key_factors = {k: v for k, v in factors.items() if shape.implied.get(k) != v}
             yield Cell(
-                key=prefix + _key(workload.label, shape, said),
+                key=prefix + _key(workload.label, shape, key_factors),
                 target=target.label,
                 workload=workload.label,
                 kind=workload.kind,
@@ -49,7 +49,7 @@ def cells_of(
 
 
 def _key(label: str, shape: Shape, factors: Factors) -> str:
-    """Return the key of a cell without its prefix; values that are not unusual are not in it."""
+    """Return the key of a cell without its prefix; it has only values that are not defaults."""
     size = f"{shape.block_size_bytes}B" if shape.block_size_bytes else "various"
     parts = [label, shape.operation, size, f"{shape.threads}t", f"{shape.depth}d"]
     return "/".join(
@@ -57,7 +57,7 @@ def _key(label: str, shape: Shape, factors: Factors) -> str:
     )
 
 
-_DRIVING: Final = (
+_LOAD_FACTORS: Final = (
     ("direct", "direct"),
     ("engine", "engine"),
     ("data", "data"),
@@ -68,16 +68,16 @@ _DRIVING: Final = (
     ("sync_every", "sync_every"),
     (REBUILD_LIMIT, REBUILD_LIMIT),
 )
-"""Attribute and name of the factors that are the same for every kind, in the order of the key."""
+"""Attribute and name of the factors that all kinds share, in the order of the key."""
 
 
 def _variations(workload: WorkloadBase) -> list[Factors]:
-    """Return every combination of the driving factors, without those that another one mutes."""
+    """Return every combination of the load factors, without those that have no effect."""
     names, values = [], []
-    for attribute, name in _DRIVING:
+    for attribute, name in _LOAD_FACTORS:
         value = getattr(workload, attribute, None)
         if attribute == "arrival" and workload.SEEKS_RATE:
-            value = "closed"  # for scale; the schedule comes with the rates that are sought
+            value = "closed"  # for scale; the search adds the schedule
         if value is not None:
             names.append(name)
             values.append(many(value))
@@ -98,7 +98,7 @@ def _variations(workload: WorkloadBase) -> list[Factors]:
 
 
 def usual_factors(kind: str) -> Factors:
-    """Return the defaults of the driving factors of a workload's kind: what a cell leaves out."""
+    """Return the defaults of the load factors of a kind, which a cell omits."""
     return {
         "engine": "auto",
         "data": "random",
@@ -109,8 +109,8 @@ def usual_factors(kind: str) -> Factors:
     }
 
 
-def _unusual(workload: WorkloadBase, variation: Factors) -> Factors:
-    """Return the driving factors that differ from the defaults of the workload's kind."""
+def _non_default_factors(workload: WorkloadBase, variation: Factors) -> Factors:
+    """Return the load factors that differ from the defaults of the workload's kind."""
     usual = usual_factors(workload.kind)
     return {name: value for name, value in variation.items() if usual.get(name) != value}
 
@@ -118,11 +118,10 @@ def _unusual(workload: WorkloadBase, variation: Factors) -> Factors:
 def _spec(
     workload: WorkloadBase, shape: Shape, variation: Factors, target: PlannedTarget
 ) -> dict[str, object]:
-    """Return the engine's specification (docs/engine.md), all but paths and seed.
+    """Return the engine's specification (docs/engine.md) without paths and seed.
 
-    What is broken meanwhile stands apart from it and is not for the engine. ``target.file`` and
-    ``target.copy_to`` are names of ``Plan.files``; ``limit.duration_s`` is what the study asks
-    for.
+    Injected faults are separate keys, which the engine does not get. ``target.file`` and
+    ``target.copy_to`` are names of ``Plan.files``; ``limit.duration_s`` is that of the study.
     """
     kind = target.kind if not target.is_storage else "file"
     spec_target: dict[str, object] = {
@@ -175,7 +174,7 @@ def _spec(
 
 
 def sample_s(cell: Cell) -> float:
-    """Return the seconds that one sample of a cell is expected to take."""
+    """Return the expected time of a sample (s)."""
     duration_s = cell.parsed.duration_s
     if cell.kind == "fill":
         duration_s = min(duration_s, (cell.parsed.limit.bytes or 0) / ASSUMED_BYTES_PER_S)
@@ -183,7 +182,7 @@ def sample_s(cell: Cell) -> float:
 
 
 def sample_write_bytes(cell: Cell) -> int:
-    """Return the most bytes that one sample of a cell writes to storage."""
+    """Return the upper limit of bytes that a sample writes to storage."""
     if not writes(cell) or cell.parsed.target.kind != "file":
         return 0
     return cell.parsed.limit.bytes or 0

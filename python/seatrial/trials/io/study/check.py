@@ -1,4 +1,4 @@
-"""What must hold between the keys of a study that measures block I/O, beyond the type of each."""
+"""Constraints between the keys of a study of block I/O, beyond the type of each."""
 
 from __future__ import annotations
 
@@ -26,58 +26,58 @@ from seatrial.trials.io.study.workloads import (
 
 
 def check_io(study: Study) -> Iterator[ConstraintError]:
-    """Yield everything that does not hold between the keys that belong to block I/O."""
+    """Yield violated constraints between the keys of block I/O."""
     yield from _accesses(study)
     known = [*CLASSIC, *(access.name for access in study.accesses)]
     streamed = {access.name for access in study.accesses if access.streams()}
     for index, workload in _io_workloads(study):
-        for found in _named(workload, known, streamed):
-            yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
+        for error in _name_errors(workload, known, streamed):
+            yield ConstraintError(error.seen, error.expected, "workload", index, *error.path)
     for each in (_adaptive, _verifying, _keeping):
         yield from each(study)
 
 
 def _accesses(study: Study) -> Iterator[ConstraintError]:
     for index, access in enumerate(study.accesses):
-        place = ("access", index)
+        path = ("access", index)
         if not NAME.fullmatch(access.name):
-            yield ConstraintError(f"is {access.name!r}", NAME_RULE, *place, "name")
+            yield ConstraintError(f"is {access.name!r}", NAME_RULE, *path, "name")
         if access.name in CLASSIC:
             yield ConstraintError(
                 f"is {access.name!r}, which seatrial defines itself",
                 "Give it another name, so that results stay comparable",
-                *place,
+                *path,
                 "name",
             )
         for nth, line in enumerate(access.lines):
-            yield from _line(line, *place, "lines", nth)
-        yield from _streams(access, *place)
+            yield from _line(line, *path, "lines", nth)
+        yield from _streams(access, *path)
     yield from twice((access.name for access in study.accesses), "access", "name")
 
 
-def _line(line: AccessLine, *place: str | int) -> Iterator[ConstraintError]:
-    """Yield what does not hold in one line of an access specification."""
+def _line(line: AccessLine, *path: str | int) -> Iterator[ConstraintError]:
+    """Yield violated constraints in one line of an access specification."""
     if (line.size_bytes is None) == (line.sizes is None):
         seen = "has both 'size' and 'sizes'" if line.sizes else "has no 'size'"
-        yield ConstraintError(seen, "Each line has either 'size' or a list 'sizes'", *place)
+        yield ConstraintError(seen, "Each line has either 'size' or a list 'sizes'", *path)
     for size in line.distribution():
         if line.random > 0 and size.size_bytes % (line.align_bytes or 1):
             yield ConstraintError(
                 f"is {line.align_bytes} bytes, which does not divide the size {size.size_bytes}",
-                "Random requests are whole multiples of what they are aligned to",
-                *place,
+                "The size of a random request is a multiple of its alignment",
+                *path,
                 "align",
             )
 
 
-def _streams(access: AccessSpecification, *place: str | int) -> Iterator[ConstraintError]:
-    """Yield what does not hold between the streams of lines and what each needs."""
+def _streams(access: AccessSpecification, *path: str | int) -> Iterator[ConstraintError]:
+    """Yield violated constraints of streams and of the keys that each needs."""
     streams = access.streams()
     if streams and len(streams) < len(access.lines):
         yield ConstraintError(
             "has a stream in some lines only",
             "Each line has a stream, or none has one",
-            *place,
+            *path,
             "lines",
         )
     for nth, line in enumerate(access.lines):
@@ -90,12 +90,12 @@ def _streams(access: AccessSpecification, *place: str | int) -> Iterator[Constra
             if is_given != (stream.arrival in needing) and stream.arrival not in allowing:
                 seen = "has no effect here" if is_given else "is missing"
                 expected = f"It belongs to arrival = {' or '.join((*needing, *allowing))}"
-                yield ConstraintError(seen, expected, *place, "lines", nth, "stream", key)
+                yield ConstraintError(seen, expected, *path, "lines", nth, "stream", key)
         if stream.arrival == "think" and stream.depth > (stream.burst or 1):
             yield ConstraintError(
                 f"is {stream.depth}",
                 "With arrival = think each thread has at most burst requests in flight",
-                *(*place, "lines", nth, "stream", "depth"),
+                *(*path, "lines", nth, "stream", "depth"),
             )
 
 
@@ -117,7 +117,7 @@ _ARRIVALS_WITH: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 
 
 def _without_streams(workload: Mix, streamed: set[str]) -> Iterator[ConstraintError]:
-    """Yield what a workload says although the streams of its accesses say it."""
+    """Yield keys of a workload that the streams of its accesses already define."""
     if streamed.isdisjoint(many(workload.accesses)):
         return
     for attribute, key in _OF_STREAMS:
@@ -137,10 +137,10 @@ _OF_STREAMS: Final = (
 )
 
 
-def _named(
+def _name_errors(
     workload: WorkloadBase, accesses: list[str], streamed: set[str]
 ) -> Iterator[ConstraintError]:
-    """Yield names within a workload that nothing bears, or that cannot be names."""
+    """Yield unknown or invalid names within a workload."""
     if isinstance(workload, Mix):
         for index, name in enumerate(many(workload.accesses)):
             if name not in accesses:
@@ -163,15 +163,15 @@ def _named(
 
 
 def _adaptive(study: Study) -> Iterator[ConstraintError]:
-    """Yield what no model describes, in matrices of which cells are to be predicted."""
+    """Yield keys of adaptive matrices for which there is no model."""
     for index, workload in enumerate(study.workloads):
         if not isinstance(workload, Matrix):
             continue
         if not workload.adaptive:
             if workload.predicted_within != default_of(workload, "predicted_within"):
                 expected = "It belongs to adaptive = true"
-                place = ("workload", index, "predicted_within")
-                yield ConstraintError("has no effect here", expected, *place)
+                path = ("workload", index, "predicted_within")
+                yield ConstraintError("has no effect here", expected, *path)
             continue
         reads_or_writes = [each for each in many(workload.operations) if each != "mixed"]
         if (
@@ -189,7 +189,7 @@ def _adaptive(study: Study) -> Iterator[ConstraintError]:
 
 
 def _io_workloads(study: Study) -> Iterator[tuple[int, WorkloadBase]]:
-    """Yield place and workload of those that the engine makes the requests of."""
+    """Yield index and workload of those whose requests the load engine makes."""
     for index, workload in enumerate(study.workloads):
         if isinstance(workload, WorkloadBase):
             yield index, workload
@@ -214,7 +214,7 @@ def _verifying(study: Study) -> Iterator[ConstraintError]:
 
 
 def _keeping(study: Study) -> Iterator[ConstraintError]:
-    """Yield the workloads that would have a target keep data which keeps none."""
+    """Yield workloads with verifiable data on a target that stores none."""
     for index, workload in _io_workloads(study):
         if "verifiable" not in many(workload.data):
             continue
@@ -239,7 +239,7 @@ def writes_trial_file(workload: WorkloadBase) -> bool:
 
 
 def alone(workload: SampledWorkload) -> str:
-    """Return why a workload cannot be measured by several hosts; empty where it can."""
+    """Return why several hosts cannot measure a workload; empty if they can."""
     if workload.kind in ("fill", "copy"):
         return f"a {workload.kind} is made once"
     if any(value != "closed" for value in many(getattr(workload, "arrival", "closed"))):

@@ -1,4 +1,4 @@
-"""What a target can do of block I/O, and the files that its cells need."""
+"""Checks whether a target supports cells of block I/O, and lists the files that they need."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from seatrial.units import SECTOR_BYTES
 
 
 def is_possible(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> bool:
-    """Return whether a target can do a cell; False where it may be left out, else raise."""
+    """Return whether a target supports a cell; False if it may be skipped, else raise."""
     spec = cell.parsed
     if spec.target.direct and not target.direct:
         raise DirectError(
-            seen=f"Workload {workload.label!r} goes past the page cache (O_DIRECT), which target "
+            seen=f"Workload {workload.label!r} bypasses the page cache (O_DIRECT), which target "
             f"{target.label!r} does not support",
             cause="Its file system, such as tmpfs, has no O_DIRECT",
             next_step="Measure another directory, or through the page cache with --buffered",
@@ -40,7 +40,7 @@ def is_possible(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> bo
 
 
 def _granules(spec: Spec, target: PlannedTarget) -> Iterator[tuple[int, str]]:
-    """Yield what sizes and positions must be multiples of (bytes), and what is said of a breach."""
+    """Yield alignments of sizes and offsets (bytes), each with its name in an error."""
     if spec.target.direct:
         yield target.logical_block_bytes, "a size or position past the page cache"
     if spec.data.kind == "verifiable":
@@ -49,7 +49,7 @@ def _granules(spec: Spec, target: PlannedTarget) -> Iterator[tuple[int, str]]:
 
 
 def _positions_bytes(spec: Spec) -> Iterator[int]:
-    """Yield every size, alignment and start that requests are made of, in bytes."""
+    """Yield all sizes, alignments and starts of requests, in bytes."""
     yield spec.range.start_bytes
     for access in spec.accesses:
         yield from (size.bytes for size in access.sizes)
@@ -58,7 +58,7 @@ def _positions_bytes(spec: Spec) -> Iterator[int]:
 
 
 def _check_fit(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> None:
-    """Raise StudyError when a cell could not make a single request."""
+    """Raise StudyError if a cell could not make a single request."""
     spec = cell.parsed
     block_bytes = max(size.bytes for access in spec.accesses for size in access.sizes)
     length_bytes = spec.range.length_bytes or 0
@@ -66,7 +66,7 @@ def _check_fit(cell: Cell, workload: WorkloadBase, target: PlannedTarget) -> Non
     name = f"Workload {workload.label!r}"
     if _needed_bytes(cell, block_bytes) > _room_bytes(spec):
         raise StudyError(
-            seen=f"{name} asks for blocks of {format_size(block_bytes)} within "
+            seen=f"{name} has blocks of {format_size(block_bytes)} within "
             f"{format_size(length_bytes)} of target {target.label!r}, where they do not fit",
             cause=f"The trial file is {format_size(target.size_bytes)} long, or the part of it "
             "that the workload uses is too short",
@@ -106,13 +106,13 @@ def _room_bytes(spec: Spec) -> int:
 
 
 def check_verified(targets: Sequence[PlannedTarget], cells: Sequence[Cell]) -> None:
-    """Raise StudyError where a check would compare with what nobody has written."""
+    """Raise StudyError if a cell would verify data that was never written."""
     for target in targets:
         own = [cell for cell in cells if cell.target == target.label]
         if _read_as_is(target, own) and any(cell.parsed.verify for cell in own):
             raise StudyError(
                 seen=f"Target {target.label!r} is to be verified, but nothing is written to it",
-                cause=f"Only what this run has written can be checked, and the {target.kind} is "
+                cause=f"Only data written by this run can be verified, and the {target.kind} is "
                 "only read",
                 next_step="Write it as well (--operation mixed, or a workload 'fill'), or verify "
                 "in a directory",
@@ -149,7 +149,7 @@ def files(target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
 
 
 def _read_as_is(target: PlannedTarget, cells: Sequence[Cell]) -> bool:
-    """Return whether a device or file is only read, so that nothing may be written there."""
+    """Return whether a device or file is only read, so that its content must not change."""
     return target.kind in ("device", "file") and not any(
         writes(cell) for cell in cells if cell.target == target.label
     )

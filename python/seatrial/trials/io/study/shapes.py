@@ -1,4 +1,4 @@
-"""What the cells of each kind of workload do: operations, blocks, places, files."""
+"""Shapes of cells by kind of workload: operations, block sizes, ranges, files."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ Access = dict[str, Any]
 
 FOUR_BLOCK_BYTES: Final = 4096
 PAGE_BYTES: Final = 4096
-BROKEN_BYTES_PER_S: Final = 2 << 30
-"""What a sample may move while something is broken in its array."""
+FAULT_BYTES_PER_S: Final = 2 << 30
+"""Highest throughput of a sample with an injected fault in its array."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell does, before how it is driven: what the kinds of workload differ in.
+    """The requests of a cell without its load factors; the kinds of workload differ in it.
 
     Attributes:
         operation: ``read``, ``write``, ``mixed``, ``commit`` or ``copy``.
-        block_size_bytes: Size of one request; 0 where there is a distribution.
+        block_size_bytes: Size of one request; 0 for a distribution.
         threads: Concurrent workers.
         depth: Requests that each keeps in flight.
-        accesses: What the engine is to request.
-        start_bytes: Where the range begins in the file.
+        accesses: Accesses of the engine.
+        start_bytes: Start of the range in the file.
         length_bytes: Length of the range.
-        factors: Everything else that varies.
-        implied: Those of the factors that the key does not say, for the kind implies them.
+        factors: Other factors.
+        implied: Factors that the key omits, as the kind implies them.
         file: The file that requests go to.
         copy_to: The file that copies are written to.
         create: Whether the cell makes the file.
         dsync: Whether the file is opened with O_DSYNC.
-        limit_bytes: Bytes after which a sample ends; None where nothing is written.
+        limit_bytes: Bytes after which a sample ends; None if it does not write.
         streams: Loads next to each other, as the engine reads them; empty for one load.
     """
 
@@ -75,7 +75,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shapes_of(workload: WorkloadBase, target: PlannedTarget, study: Study) -> Iterator[Shape]:
-    """Yield what the cells of a workload do on a target, before how they are driven.
+    """Yield the shapes of a workload's cells on a target.
 
     Raises:
         TypeError: for a workload of no known kind.
@@ -104,9 +104,9 @@ def _fill(workload: Fill, target: PlannedTarget, _study: Study) -> Iterator[Shap
 
 
 def _one_pass(workload: Fill, sequential: Shape) -> Shape:
-    """Return a fill at random, with as many writes as the engine will make.
+    """Return a fill in random order, with as many writes as the engine will make.
 
-    The file is there already, as its places would else be given out in the order of the writes.
+    The file already exists, as a new one would be allocated in the order of the writes.
     """
     share = workload.over_provisioning_share
     size_bytes = sequential.block_size_bytes
@@ -153,7 +153,7 @@ def _operations(workload: Patterned) -> Iterator[tuple[str, float]]:
 
 
 def _addresses(workload: Patterned) -> Iterator[tuple[str, Access, Factors]]:
-    """Yield each pattern with what the engine gets of it, and its own factors."""
+    """Yield each pattern with its address specification and its own factors."""
     for pattern in many(workload.pattern):
         if pattern == "zipf":
             for theta in many(workload.theta):
@@ -172,7 +172,7 @@ def _addresses(workload: Patterned) -> Iterator[tuple[str, Access, Factors]]:
 
 
 def _range_factors(workload: Patterned) -> Factors:
-    """Return where the range lies, if the workload keeps to a part of the file."""
+    """Return the range if the workload uses a part of the file."""
     factors: Factors = {}
     if workload.range_start_bytes is not None:
         factors["range_start_bytes"] = int(workload.range_start_bytes)
@@ -311,16 +311,16 @@ def _of_lines(specification: AccessSpecification) -> Iterator[Access]:
 
 
 def _only_size_bytes(specification: AccessSpecification) -> int:
-    """Return the size in bytes that all requests have; 0 where there are several."""
+    """Return the size of all requests (bytes); 0 if there are several."""
     sizes = {size.size_bytes for line in specification.lines for size in line.distribution()}
     return int(sizes.pop()) if len(sizes) == 1 else 0
 
 
 def _line(line: AccessLine) -> Iterator[Access]:
-    """Yield what the engine gets of one line.
+    """Yield the accesses of one line for the engine.
 
-    The engine's random requests have one alignment an access, hence one access for each size;
-    its sequential requests of one access follow each other, hence one access for all sizes.
+    Random requests of an access have one alignment, so there is one access for each size.
+    Sequential requests of an access follow each other, so there is one access for all sizes.
     """
     sizes = line.distribution()
     weight_of_all = sum(size.share for size in sizes)
@@ -343,7 +343,7 @@ def _line(line: AccessLine) -> Iterator[Access]:
 
 
 def _directions(read: float, size_bytes: int, address: Access) -> list[Access]:
-    """Return the accesses of reads and writes at one size, reads having the given share."""
+    """Return the accesses of reads and writes at one size, with a share of reads."""
     return [
         _access(operation, size_bytes, address) | {"weight": weight}
         for operation, weight in (("read", read), ("write", 1 - read))
@@ -352,7 +352,7 @@ def _directions(read: float, size_bytes: int, address: Access) -> list[Access]:
 
 
 def _access(operation: str, size_bytes: int, address: Access) -> Access:
-    """Return one access of one size, aligned to what its addresses are multiples of."""
+    """Return one access of one size, with the alignment of its addresses."""
     align_bytes = int(size_bytes)
     if address["kind"] == "sequential":
         align_bytes = math.gcd(align_bytes, PAGE_BYTES)
@@ -380,25 +380,25 @@ def _concurrency(
 
 
 def _limit_bytes(workload: WorkloadBase, operation: str, default_bytes: int) -> int | None:
-    """Return the bytes after which a sample ends: every sample that writes has such a bound.
+    """Return the limit of bytes, which every writing sample has.
 
-    What is broken while a sample lasts is broken at its time, so that it must not end before: the
-    bound is then what no array of today writes.
+    A sample with an injected fault must not end before the time of the fault, so its limit is more
+    than any present array writes.
     """
     if operation == "read":
         return None
     if workload.limit_bytes is None and workload.failures:
-        return max(default_bytes, int(workload.duration_s * BROKEN_BYTES_PER_S))
+        return max(default_bytes, int(workload.duration_s * FAULT_BYTES_PER_S))
     return int(workload.limit_bytes or default_bytes)
 
 
 def _granule_bytes(target: PlannedTarget) -> int:
-    """Return what parts of a file begin and end on."""
+    """Return the alignment of parts of a file (bytes)."""
     return math.lcm(PAGE_BYTES, target.logical_block_bytes)
 
 
 def _part_bytes(target: PlannedTarget, share: float) -> int:
-    """Return the length of a share of the trial file, whole pages unless it is all of it."""
+    """Return the length of a share of the trial file, aligned unless it is the whole file."""
     if share == 1:
         return target.size_bytes
     granule_bytes = _granule_bytes(target)

@@ -1,7 +1,7 @@
-"""The workloads of a study file: one struct a kind, its keys and their defaults.
+"""The workloads of a study file: one struct for each kind, with keys and defaults.
 
-A struct's attribute carries its unit; where the key of the file is shorter, it is given in the
-docstring. docs/study-file.md explains every key with an example.
+An attribute has its unit in its name; if the key of the file is shorter, the docstring gives it.
+docs/study-file.md explains every key with an example.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ ARTICLE_THREADS: Final = (1, 10, 40)  # the three columns of bm-flash
 
 
 class WorkloadBase(SampledWorkload, frozen=True, kw_only=True):
-    """What the kinds have whose requests the engine makes itself.
+    """Keys of all workloads of the load engine.
 
     Attributes:
-        limit_bytes: A sample that writes ends after so many bytes; unless given, after as many
-            as the part of the file that it uses is long (a commit: the whole trial file).
-        direct: Go past the page cache (O_DIRECT).
+        limit_bytes: A writing sample ends after this many bytes; by default the length of the
+            part of the file that it uses (a commit: the whole trial file).
+        direct: Bypass the page cache (O_DIRECT).
         engine: ``auto``, ``io_uring`` or ``psync``.
-        data: What is written: ``random`` (does not compress), ``compressible`` or
+        data: Data to write: ``random`` (does not compress), ``compressible`` or
             ``verifiable``.
         compressible_share: Share of each block that compresses away, with ``compressible``.
         verify: Check every block that is read against what was written.
-        skip_unaligned: Leave out, and name, cells whose size the target cannot do past the page
-            cache, rather than refuse the study.
+        skip_unaligned: Skip and report cells whose size the target does not support with direct
+            I/O, instead of rejecting the study.
         iopoll: Poll for completions where the device can (io_uring only).
     """
 
@@ -69,13 +69,13 @@ class WorkloadBase(SampledWorkload, frozen=True, kw_only=True):
     iopoll: bool = False
 
     def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
-        """Return the workload with what the command line changes of it (``SampledWorkload``)."""
+        """Return the workload with changes from the command line (``SampledWorkload``)."""
         changed = super().with_options(seconds, buffered=buffered, full=full)
         return msgspec.structs.replace(changed, direct=False) if buffered else changed
 
 
 class Concurrent(WorkloadBase, frozen=True, kw_only=True):
-    """What the kinds have that run several requests at once.
+    """Keys of workloads with several requests in flight.
 
     Attributes:
         threads: Concurrent workers.
@@ -87,7 +87,7 @@ class Concurrent(WorkloadBase, frozen=True, kw_only=True):
 
 
 class Scheduled(Concurrent, frozen=True, kw_only=True):
-    """What the kinds have whose requests arrive by a schedule or are followed by syncs.
+    """Keys of workloads with an arrival process or syncs.
 
     Attributes:
         arrival: ``closed`` (a request follows the one before), ``fixed``, ``poisson``,
@@ -95,7 +95,7 @@ class Scheduled(Concurrent, frozen=True, kw_only=True):
         rate_per_s: Requests per second over all threads, for every arrival but ``closed``
             (``rate``).
         burst: Requests that arrive at once, with ``bursts``; on average, with ``batches``.
-        sync_every: Sync after so many writes of a thread; 0 never does.
+        sync_every: Sync after this many writes of a thread; 0 for never.
         sync_kind: ``fdatasync`` or ``fsync``.
     """
 
@@ -107,7 +107,7 @@ class Scheduled(Concurrent, frozen=True, kw_only=True):
 
 
 class Patterned(Scheduled, frozen=True, kw_only=True):
-    """What the kinds have that choose freely what they read and write, and where.
+    """Keys of workloads with any operations, block sizes and address pattern.
 
     Attributes:
         operations: ``read``, ``write`` or ``mixed``.
@@ -118,8 +118,8 @@ class Patterned(Scheduled, frozen=True, kw_only=True):
         theta: Skew, with ``zipf``: 0 is even, 0.99 is the usual web load, 3 the most.
         hot_share: Share of the range that is hot, with ``hot_cold``.
         hot_access_share: Share of the requests that go there.
-        range_start_bytes: Where the range begins in the file (``range_start``).
-        range_length_bytes: Its length (``range_length``); to the file's end unless given.
+        range_start_bytes: Start of the range in the file (``range_start``).
+        range_length_bytes: Its length (``range_length``); by default to the end of the file.
     """
 
     operations: Operations = field(default_factory=lambda: ["read", "write"])
@@ -138,14 +138,13 @@ class Fill(Concurrent, frozen=True, kw_only=True, tag="fill"):
     """Write the whole trial file, first in every round, and measure the rate.
 
     Attributes:
-        duration_s: Give up after so long; an unfilled file would let reads return without
-            touching the medium.
+        duration_s: Time limit; reads of an unfilled file would not access the medium.
         block_sizes: Sizes of one request.
         pattern: ``sequential``, from its start; or ``one_pass``, once at random with a share of
             repetitions, so that flash ends as after endless random writes.
-        over_provisioning_share: Flash beyond the file's size, as a share of it, that ``one_pass``
-            takes to be there.
-        once: Only in the first round, so that later ones find what the other cells left.
+        over_provisioning_share: Flash beyond the file's size, as a share of it, assumed by
+            ``one_pass``.
+        once: Only in the first round, so that later ones find the state left by other cells.
     """
 
     duration_s: Seconds = field(default=3600.0, name="seconds")
@@ -173,10 +172,10 @@ class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
     Attributes:
         block_sizes: Sizes of one request.
         threads: Concurrent workers.
-        adaptive: Measure some cells only, the most telling first, until the others can be
+        adaptive: Measure some cells only, the most informative first, until the others can be
             predicted.
-        predicted_within: Half of a prediction's 95 % interval over its figure that is narrow
-            enough, with ``adaptive``.
+        predicted_within: Required half width of a prediction's 95 % interval over its figure,
+            with ``adaptive``.
     """
 
     block_sizes: BlockSizes = BlockSizes(WHOLE_SWEEP)
@@ -186,11 +185,11 @@ class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
 
     @property
     def can_break_meanwhile(self) -> bool:
-        """Only where every cell is measured."""
+        """Whether every cell is measured."""
         return not self.adaptive
 
     def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
-        """Return the matrix with what the command line changes of it (``SampledWorkload``)."""
+        """Return the matrix with changes from the command line (``SampledWorkload``)."""
         changed = super().with_options(seconds, buffered=buffered, full=full)
         if not full:
             return changed
@@ -256,7 +255,7 @@ class Commit(WorkloadBase, frozen=True, kw_only=True, tag="commit"):
     The log is written in place and wraps, as PostgreSQL's recycled segments are.
 
     Attributes:
-        direct: Go past the page cache; databases do not, by default.
+        direct: Bypass the page cache; databases do not by default.
         methods: ``fdatasync`` after the write, or the file opened with ``o_dsync``.
         committers: Threads that commit at once.
         size_bytes: Bytes of one commit (``size``).
@@ -290,7 +289,7 @@ class Mix(Scheduled, frozen=True, kw_only=True, tag="mix"):
 
 
 class Io(Patterned, frozen=True, kw_only=True, tag="io"):
-    """Any one pattern, as one job of fio."""
+    """One pattern, like one job of fio."""
 
     operations: Operations = "read"
 

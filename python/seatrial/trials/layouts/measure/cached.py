@@ -14,7 +14,7 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.results.cache import CacheForecast, CacheRecord
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
-from seatrial.trials.cache.analysis.layout_forecast import BeforeCache, forecast_of_layout
+from seatrial.trials.cache.analysis.layout_forecast import LayoutBaseline, forecast_of_layout
 from seatrial.trials.cache.measure.arcstats import Sampler, series_of
 from seatrial.trials.layouts.build.backend import Built, Step
 from seatrial.trials.layouts.build.build import run_steps
@@ -129,7 +129,7 @@ class CachedSample:
             self._sampler.readings,
             sample.started_at,
             sample.duration_s,
-            counted=COUNTERS,
+            counters=COUNTERS,
             gauges=GAUGES,
         )
         forecast = self._forecast and msgspec.structs.replace(
@@ -152,7 +152,7 @@ class CachedSample:
         )
         return msgspec.structs.replace(sample, series=sample.series or series, cache=record)
 
-    def _before(self, spec: Mapping[str, Any], probe: Probe) -> BeforeCache | None:
+    def _before(self, spec: Mapping[str, Any], probe: Probe) -> LayoutBaseline | None:
         """Return the measurement without the device; None for a load that is not predicted."""
         sizes = [size["bytes"] for access in spec["accesses"] for size in access["sizes"]]
         kinds = {access["address"]["kind"] for access in spec["accesses"]}
@@ -162,7 +162,7 @@ class CachedSample:
         if not is_plain or not length_s or spec["arrival"]["kind"] != "closed":
             return None
         alone = probe({**spec, "limit": {**spec["limit"], "duration_s": BASELINE_S}})
-        return BeforeCache(
+        return LayoutBaseline(
             threads=spec["threads"] * spec.get("depth", 1),
             record_bytes=sizes[0],
             granule_bytes=1,

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_iops
-from seatrial.trials.loadline.analysis.judged import (
-    Judged,
-    LimitCounts,
-    count_against_limit,
-    judge_all,
-)
-from seatrial.trials.loadline.analysis.measured import closed_loop, offered_per_s
+from seatrial.trials.loadline.analysis.measured_steps import closed_loop, offered_per_s
 from seatrial.trials.loadline.analysis.model import LatencyTarget, latency_target_of
-from seatrial.trials.loadline.study import SAMPLES_MAX, Done, Loadline, NextStep, Offer
+from seatrial.trials.loadline.analysis.rate_verdicts import (
+    LimitCounts,
+    RateVerdict,
+    count_against_limit,
+    judge_rates,
+)
+from seatrial.trials.loadline.study import SAMPLES_MAX, Loadline, NextStep, RateStep, SearchEnd
 
 FIRST_SHARE = 1 / 8
 """The first rate, as a share of the closed-loop rate."""
@@ -40,7 +40,7 @@ REST_S_MAX = 1.0
 
 
 def next_step(
-    steps: Sequence[Judged],
+    steps: Sequence[RateVerdict],
     closed_per_s: float,
     latency_target: LatencyTarget,
     *,
@@ -60,30 +60,32 @@ def next_step(
         after_overload: Whether the previous sample exceeded the limit.
     """
     if closed_per_s <= 0:
-        return Done(reason="No request completed in the closed loop, so there is no load line.")
+        return SearchEnd(
+            reason="No request completed in the closed loop, so there is no load line."
+        )
     if sum(step.rounds for step in steps) >= SAMPLES_MAX:
-        return Done(reason=f"The limit of {SAMPLES_MAX} samples was reached.")
-    found = _search(steps, closed_per_s, latency_target)
-    if isinstance(found, Done):
-        return found
-    sample_s = latency_target.sample_s_at(found)
+        return SearchEnd(reason=f"The limit of {SAMPLES_MAX} samples was reached.")
+    rate_per_s = _search(steps, closed_per_s, latency_target)
+    if isinstance(rate_per_s, SearchEnd):
+        return rate_per_s
+    sample_s = latency_target.sample_s_at(rate_per_s)
     rest_s = min(REST_S_MAX, sample_s / 2) if after_overload else 0.0
-    return Offer(rate_per_s=found, sample_s=sample_s, rest_s=rest_s)
+    return RateStep(rate_per_s=rate_per_s, sample_s=sample_s, rest_s=rest_s)
 
 
-def bracket(steps: Sequence[Judged]) -> tuple[Judged | None, Judged | None]:
+def bracket(steps: Sequence[RateVerdict]) -> tuple[RateVerdict | None, RateVerdict | None]:
     """Return the rates around the limit: the highest that seems to meet it, the lowest above.
 
     Either is None if absent.
     """
-    broken = next((step for step in steps if not step.leans), None)
+    broken = next((step for step in steps if not step.seems_met), None)
     holding = [step for step in steps if broken is None or step.rate_per_s < broken.rate_per_s]
     return (holding[-1] if holding else None), broken
 
 
 def _search(
-    steps: Sequence[Judged], closed_per_s: float, latency_target: LatencyTarget
-) -> float | Done:
+    steps: Sequence[RateVerdict], closed_per_s: float, latency_target: LatencyTarget
+) -> float | SearchEnd:
     if not steps:
         return _rounded(max(latency_target.floor_per_s, closed_per_s * FIRST_SHARE))
     holding, broken = bracket(steps)
@@ -99,14 +101,16 @@ def _search(
     return _settle(steps, holding, broken, latency_target)
 
 
-def _narrow_ratio(holding: Judged, broken: Judged, latency_target: LatencyTarget) -> float:
+def _narrow_ratio(
+    holding: RateVerdict, broken: RateVerdict, latency_target: LatencyTarget
+) -> float:
     """Return how narrow the span must be; wider if the share rises slowly with the rate."""
     ratios = [step.above.value / latency_target.allowed_share for step in (holding, broken)]
     is_gentle = any(1 / GENTLE_FACTOR <= ratio <= GENTLE_FACTOR for ratio in ratios)
     return GENTLE_RATIO if is_gentle else NARROW_RATIO
 
 
-def _lower(lowest: Judged, latency_target: LatencyTarget) -> float | Done:
+def _lower(lowest: RateVerdict, latency_target: LatencyTarget) -> float | SearchEnd:
     """Continue below the lowest rate, which exceeds the limit; at the minimum, confirm it."""
     floor_per_s = _rounded(latency_target.floor_per_s)
     if lowest.rate_per_s > floor_per_s:
@@ -114,36 +118,41 @@ def _lower(lowest: Judged, latency_target: LatencyTarget) -> float | Done:
     confident = lowest.holds is False and lowest.rounds >= 2
     if confident or lowest.rounds >= ROUNDS_MAX:
         reported = format_iops(lowest.rate_per_s)
-        return Done(
+        return SearchEnd(
             reason=f"Even {reported} requests/s exceed the limit; lower rates cannot be judged."
         )
     return lowest.rate_per_s
 
 
-def _higher(highest: Judged, closed_per_s: float) -> float | Done:
+def _higher(highest: RateVerdict, closed_per_s: float) -> float | SearchEnd:
     """Continue above the highest rate, which meets the limit; at the maximum, confirm it."""
     if highest.rate_per_s < closed_per_s * CEILING_FACTOR:
         return _rounded(highest.rate_per_s * RISE_FACTOR)
     if (highest.holds and highest.rounds >= ROUNDS_WANTED) or highest.rounds >= ROUNDS_MAX:
-        return Done(reason=f"Even {format_iops(highest.rate_per_s)} requests/s meet the limit.")
+        return SearchEnd(
+            reason=f"Even {format_iops(highest.rate_per_s)} requests/s meet the limit."
+        )
     return highest.rate_per_s
 
 
 def _settle(
-    steps: Sequence[Judged], holding: Judged, broken: Judged, latency_target: LatencyTarget
-) -> float | Done:
+    steps: Sequence[RateVerdict],
+    holding: RateVerdict,
+    broken: RateVerdict,
+    latency_target: LatencyTarget,
+) -> float | SearchEnd:
     """Measure on either side of the limit, with growing distance, until each side is decided."""
     below = [step for step in reversed(steps) if step.rate_per_s <= holding.rate_per_s]
     above = [step for step in steps if step.rate_per_s >= broken.rate_per_s]
-    found = [
+    rate_per_s = [
         _next_on_side(below, latency_target, falls=True),
         _next_on_side(above, latency_target, falls=False),
     ]
     rounds = {step.rate_per_s: step.rounds for step in steps}
-    due = [rate for rate in found if rate is not None and rate >= latency_target.floor_per_s]
+    due = [rate for rate in rate_per_s if rate is not None and rate >= latency_target.floor_per_s]
     if not due:
         low, high = format_iops(holding.rate_per_s), format_iops(broken.rate_per_s)
-        return Done(reason=f"The rates around {low} to {high}/s were measured repeatedly.")
+        return SearchEnd(reason=f"The rates around {low} to {high}/s were measured repeatedly.")
     fewest = min(rounds.get(rate, 0) for rate in due)
     choices = [rate for rate in due if rounds.get(rate, 0) == fewest]
     measured = sum(rounds.values())
@@ -151,7 +160,7 @@ def _settle(
 
 
 def _next_on_side(
-    side: Sequence[Judged], latency_target: LatencyTarget, *, falls: bool
+    side: Sequence[RateVerdict], latency_target: LatencyTarget, *, falls: bool
 ) -> float | None:
     """Return the rate nearest to the limit that needs another round; None if none does.
 
@@ -161,10 +170,10 @@ def _next_on_side(
         falls: Whether they are below it, so that one has to meet the limit.
     """
     for rung in RUNG_RATIOS:
-        wanted_per_s = side[0].rate_per_s * (1 / rung if falls else rung)
-        near = min(side, key=lambda step: abs(math.log(step.rate_per_s / wanted_per_s)))
-        if abs(math.log(near.rate_per_s / wanted_per_s)) > math.log(SAME_RUNG_RATIO):
-            return _rounded(wanted_per_s)
+        candidate_per_s = side[0].rate_per_s * (1 / rung if falls else rung)
+        near = min(side, key=lambda step: abs(math.log(step.rate_per_s / candidate_per_s)))
+        if abs(math.log(near.rate_per_s / candidate_per_s)) > math.log(SAME_RUNG_RATIO):
+            return _rounded(candidate_per_s)
         if near.holds is falls and (rung > 1 or near.rounds >= ROUNDS_WANTED):
             return None
         ratio = near.above.value / latency_target.allowed_share
@@ -198,16 +207,14 @@ def decider(workload: Loadline, seed: int) -> Decide:
         for sample in samples:
             rate_per_s = offered_per_s(sample)
             if rate_per_s is not None:
-                place = (sample.cell.key, sample.round)
-                if (
-                    place not in limit_counts
-                ):  # each is read once, though it is requested every time
-                    limit_counts[place] = count_against_limit(sample, latency_target.limit_ns)
-                scheduled.append((rate_per_s, limit_counts[place]))
+                key = (sample.cell.key, sample.round)
+                if key not in limit_counts:
+                    limit_counts[key] = count_against_limit(sample, latency_target.limit_ns)
+                scheduled.append((rate_per_s, limit_counts[key]))
         closed = closed_loop(samples)
         last = scheduled[-1][1].above_share if scheduled else 0.0
         return next_step(
-            judge_all(scheduled, latency_target),
+            judge_rates(scheduled, latency_target),
             closed.value if closed else 0.0,
             latency_target,
             after_overload=last > latency_target.allowed_share,

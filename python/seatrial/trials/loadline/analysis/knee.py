@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from seatrial.lazy import np
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_duration_ns, format_share
-from seatrial.trials.loadline.analysis.judged import LimitCounts
-from seatrial.trials.loadline.analysis.measured import MeasuredStep
+from seatrial.trials.loadline.analysis.measured_steps import MeasuredStep
 from seatrial.trials.loadline.analysis.model import Break, LatencyTarget
+from seatrial.trials.loadline.analysis.rate_verdicts import LimitCounts
 
 POINTS_MIN = 4
 CANDIDATES = 200
@@ -42,8 +43,6 @@ def hinge(points: Sequence[tuple[float, float]]) -> Hinge | None:
     """
     if len(points) < POINTS_MIN:
         return None
-    import numpy as np  # noqa: PLC0415 - only an analysis pays for numpy
-
     rates, latencies = np.log(np.array(points, dtype=float)).T
     best = (np.inf, 0.0, 0.0, 0.0)
     for knee in np.linspace(rates[0], rates[-1], CANDIDATES, endpoint=False):
@@ -88,13 +87,13 @@ def how_it_breaks(
     """
     if not breaking:
         return "none"
-    if all(step.judged.holds is not False for step in steps):
+    if all(step.verdict.holds is not False for step in steps):
         return "undecided"
-    near_per_s = breaking[0].judged.rate_per_s * NEAR_RATIO
-    near = [step for step in breaking if step.judged.rate_per_s <= near_per_s]
+    near_per_s = breaking[0].verdict.rate_per_s * NEAR_RATIO
+    near = [step for step in breaking if step.verdict.rate_per_s <= near_per_s]
     if _only_by_stalls(near, latency_target):
         return "stalls"
-    if breaking[0] is steps[0] and _is_slow_alone(steps[0], latency_target):
+    if breaking[0] is steps[0] and _service_exceeds_limit(steps[0], latency_target):
         return "service"
     if not is_decided:
         return "undecided"
@@ -110,24 +109,24 @@ def cliff(
         steps: All rates, ascending.
         latency_target: The percentile and its limit.
     """
-    place = next((n for n, step in enumerate(steps) if step.judged.holds is False), 0)
-    held = next((step for step in reversed(steps[:place]) if step.judged.holds), None)
-    if held is None:
+    index = next((n for n, step in enumerate(steps) if step.verdict.holds is False), 0)
+    holding = next((step for step in reversed(steps[:index]) if step.verdict.holds), None)
+    if holding is None:
         return None
-    broken = steps[place]
-    held_ns, floor_ns = (
-        held.percentile(latency_target.percentile),
+    broken = steps[index]
+    holding_ns, floor_ns = (
+        holding.percentile(latency_target.percentile),
         steps[0].percentile(latency_target.percentile),
     )
-    if held_ns is None or floor_ns is None:
+    if holding_ns is None or floor_ns is None:
         return None
-    is_near = broken.judged.rate_per_s <= CLIFF_RATIO * held.judged.rate_per_s
-    is_grown = broken.judged.above.value <= latency_target.allowed_share
-    is_fine = held_ns <= min(CLIFF_SHARE * latency_target.limit_ns, FLOOR_FACTOR * floor_ns)
-    return (held, broken) if is_near and is_fine and not is_grown else None
+    is_near = broken.verdict.rate_per_s <= CLIFF_RATIO * holding.verdict.rate_per_s
+    is_grown = broken.verdict.above.value <= latency_target.allowed_share
+    is_fine = holding_ns <= min(CLIFF_SHARE * latency_target.limit_ns, FLOOR_FACTOR * floor_ns)
+    return (holding, broken) if is_near and is_fine and not is_grown else None
 
 
-def _is_slow_alone(lowest: MeasuredStep, latency_target: LatencyTarget) -> bool:
+def _service_exceeds_limit(lowest: MeasuredStep, latency_target: LatencyTarget) -> bool:
     """Return whether a single request, from its actual start, exceeds the limit."""
     service = lowest.step.service.get(latency_target.percentile)
     return service is not None and service.value > latency_target.limit_ns
@@ -142,11 +141,11 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], latency_target: LatencyTarget
         for sample, part in zip(step.samples, step.limit_counts, strict=True):
             above_limit = _above_limit(sample, part, latency_target)
             clusters += len(above_limit)
-            for place, is_above in enumerate(above_limit):
+            for index, is_above in enumerate(above_limit):
                 if not is_above:
                     quiet += 1
-                    requests += part.requests[place]
-                    above += part.above[place]
+                    requests += part.requests[index]
+                    above += part.above[index]
     enough = quiet >= QUIET_SHARE_MIN * clusters and requests > 0
     return enough and above / requests <= latency_target.allowed_share
 
@@ -162,9 +161,9 @@ def _above_limit(sample: Sample, part: LimitCounts, latency_target: LatencyTarge
     ]
     above_limit = []
     recovering = any(first < 0 for first, _ in spans)
-    for place, (slow, count) in enumerate(zip(part.above, part.requests, strict=True)):
-        touched = any(first <= place <= last for first, last in spans)
-        recovering = touched or (recovering and slow > latency_target.allowed_share * count)
+    for index, (slow, count) in enumerate(zip(part.above, part.requests, strict=True)):
+        in_stall = any(first <= index <= last for first, last in spans)
+        recovering = in_stall or (recovering and slow > latency_target.allowed_share * count)
         above_limit.append(recovering)
     return above_limit
 
@@ -178,7 +177,7 @@ def generator_limit(broken: MeasuredStep | None, latency_target: LatencyTarget) 
     """
     if broken is None:
         return ""
-    if _stood_still_itself(broken):
+    if _generator_stalled(broken):
         return (
             "The stalls were caused by the measuring machine, not the target: its threads did not "
             "run"
@@ -192,7 +191,7 @@ def generator_limit(broken: MeasuredStep | None, latency_target: LatencyTarget) 
     return _started_late(broken, latency_target)
 
 
-def _stood_still_itself(broken: MeasuredStep) -> bool:
+def _generator_stalled(broken: MeasuredStep) -> bool:
     """Return whether the load generator caused most of the stalled time."""
     stalls = [stall for sample in broken.samples for stall in sample.stalls]
     own_s = sum(stall.length_s for stall in stalls if stall.is_of_generator)

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.study.schema import Study
-from seatrial.trials.loadline.analysis.judged import Judged, scheduled_s
 from seatrial.trials.loadline.analysis.knee import generator_limit, hinge, how_it_breaks
-from seatrial.trials.loadline.analysis.measured import (
+from seatrial.trials.loadline.analysis.measured_steps import (
     MeasuredStep,
     closed_loop,
     measured_steps,
@@ -23,6 +22,7 @@ from seatrial.trials.loadline.analysis.measured import (
 )
 from seatrial.trials.loadline.analysis.model import LatencyTarget, LoadLine, latency_target_of
 from seatrial.trials.loadline.analysis.narrative import Outcome, cause, sentence
+from seatrial.trials.loadline.analysis.rate_verdicts import RateVerdict, scheduled_s
 from seatrial.trials.loadline.study import LOADLINE, Loadline, template_key
 
 SHORT_SHARE = 0.97
@@ -30,20 +30,20 @@ SHORT_SHARE = 0.97
 LIMITS_TO_FILL = 4.0
 
 
-class Most(NamedTuple):
+class RateBounds(NamedTuple):
     """Upper bounds of the sustained rate.
 
     Attributes:
         done_per_s: Rate of completions while requests queue.
-        reported_per_s: The highest rate that samples can show to be sustained: near the capacity a
-            queue fills to the limit so slowly that half a sample or more does not show it.
+        reported_per_s: The highest rate that samples can prove: near the capacity a queue fills
+            so slowly that at least half of a sample is within the limit.
     """
 
     done_per_s: float
     reported_per_s: float
 
 
-def most_known(samples: Sequence[Sample], latency_target: LatencyTarget) -> Most:
+def rate_bounds(samples: Sequence[Sample], latency_target: LatencyTarget) -> RateBounds:
     """Return the upper bounds of the sustained rate; infinite if unknown.
 
     The higher of the rates in the second half of the closed loop and of the overloaded samples,
@@ -65,11 +65,11 @@ def most_known(samples: Sequence[Sample], latency_target: LatencyTarget) -> Most
             short.append(completed_per_s)
     done_per_s = max((statistics.median(each) for each in (closed, short) if each), default=0.0)
     if done_per_s == 0:
-        return Most(math.inf, math.inf)
+        return RateBounds(math.inf, math.inf)
     fills_share = (
         LIMITS_TO_FILL * latency_target.limit_ns / 1e9 / latency_target.sample_s_at(done_per_s)
     )
-    return Most(done_per_s, done_per_s * (1 - fills_share))
+    return RateBounds(done_per_s, done_per_s * (1 - fills_share))
 
 
 def _of_second_half_per_s(sample: Sample) -> float | None:
@@ -114,15 +114,15 @@ def load_line(key: str, samples: Sequence[Sample], latency_target: LatencyTarget
         latency_target: The percentile and its limit.
     """
     steps = measured_steps(samples, latency_target)
-    holding, breaking = _divided(steps)
+    holding, breaking = _split_at_limit(steps)
     closed = closed_loop(samples)
-    confident_breaks = [step.judged.rate_per_s for step in steps if step.judged.holds is False]
+    confident_breaks = [step.verdict.rate_per_s for step in steps if step.verdict.holds is False]
     broken_per_s = min(confident_breaks, default=None)
     sustained = _sustained(
         steps,
         (holding, breaking),
         broken_per_s,
-        most_known(samples, latency_target),
+        rate_bounds(samples, latency_target),
         latency_target,
     )
     is_decided = sustained is not None and broken_per_s is not None
@@ -157,20 +157,22 @@ def load_line(key: str, samples: Sequence[Sample], latency_target: LatencyTarget
     )
 
 
-def _divided(
+def _split_at_limit(
     steps: Sequence[MeasuredStep],
 ) -> tuple[MeasuredStep | None, list[MeasuredStep]]:
     """Return the highest rate that seems to meet the limit, and all that seem to exceed it."""
-    first = next((place for place, step in enumerate(steps) if not step.judged.leans), len(steps))
-    breaking = [step for step in steps[first:] if not step.judged.leans]
+    first = next(
+        (index for index, step in enumerate(steps) if not step.verdict.seems_met), len(steps)
+    )
+    breaking = [step for step in steps[first:] if not step.verdict.seems_met]
     return (steps[first - 1] if first else None), breaking
 
 
 def _sustained(
     steps: Sequence[MeasuredStep],
-    divided: tuple[MeasuredStep | None, Sequence[MeasuredStep]],
+    at_limit: tuple[MeasuredStep | None, Sequence[MeasuredStep]],
     high: float | None,
-    most: Most,
+    bounds: RateBounds,
     latency_target: LatencyTarget,
 ) -> Estimate | None:
     """Return the sustained rate, with the significant rates on either side as its interval.
@@ -178,29 +180,31 @@ def _sustained(
     The value is where the percentile seems to cross the limit, capped at the rate of completions
     while requests queue.
     """
-    holding, breaking = divided
+    holding, breaking = at_limit
     confident = [
         step
         for step in steps
-        if step.judged.holds and (high is None or step.judged.rate_per_s < high)
+        if step.verdict.holds and (high is None or step.verdict.rate_per_s < high)
     ]
     if not confident or holding is None:
         return None
-    low = min(confident[-1].judged.rate_per_s, most.reported_per_s)
-    value = holding.judged.rate_per_s
+    low = min(confident[-1].verdict.rate_per_s, bounds.reported_per_s)
+    value = holding.verdict.rate_per_s
     if breaking:
-        value = _crossing_per_s(holding.judged, breaking[0].judged, latency_target)
-    value = max(min(value, most.done_per_s), low)
+        value = _crossing_per_s(holding.verdict, breaking[0].verdict, latency_target)
+    value = max(min(value, bounds.done_per_s), low)
     return Estimate(
         value=value if high is None else min(value, high),
         low=low,
         high=high,
-        rounds=confident[-1].judged.rounds,
+        rounds=confident[-1].verdict.rounds,
         unit="IOPS",
     )
 
 
-def _crossing_per_s(holding: Judged, broken: Judged, latency_target: LatencyTarget) -> float:
+def _crossing_per_s(
+    holding: RateVerdict, broken: RateVerdict, latency_target: LatencyTarget
+) -> float:
     """Return the rate at which the share crosses the allowed share, interpolated by logarithms."""
     allowed = math.log(latency_target.allowed_share)
     shares = [
@@ -220,7 +224,7 @@ def _points(
     for step in steps:
         percentile_ns = step.percentile(latency_target.percentile)
         if percentile_ns is not None:
-            points.append((step.judged.rate_per_s, percentile_ns))
-        if not step.judged.leans:
+            points.append((step.verdict.rate_per_s, percentile_ns))
+        if not step.verdict.seems_met:
             break
     return points

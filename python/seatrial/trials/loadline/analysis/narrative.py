@@ -16,7 +16,7 @@ from seatrial.stats.wording import (
     format_value,
 )
 from seatrial.trials.loadline.analysis.knee import Hinge, cliff
-from seatrial.trials.loadline.analysis.measured import MeasuredStep
+from seatrial.trials.loadline.analysis.measured_steps import MeasuredStep
 from seatrial.trials.loadline.analysis.model import Break, LatencyTarget
 
 
@@ -102,8 +102,8 @@ def _of_closed(outcome: Outcome) -> str:
 
 def _none_sustained(outcome: Outcome) -> str:
     lowest = outcome.steps[0]
-    at = f"{_rate(lowest.judged.rate_per_s)} IOPS"
-    if lowest.judged.holds is False:
+    at = f"{_rate(lowest.verdict.rate_per_s)} IOPS"
+    if lowest.verdict.holds is False:
         return (
             f"No measured rate meets {outcome.condition}: even at {at} "
             f"{_reached(lowest, outcome.latency_target)}."
@@ -135,7 +135,7 @@ def cause(outcome: Outcome) -> str:
 def _of_none(outcome: Outcome) -> str:
     highest = outcome.steps[-1]
     return (
-        f"No rate exceeded the limit: at {_rate(highest.judged.rate_per_s)} IOPS "
+        f"No rate exceeded the limit: at {_rate(highest.verdict.rate_per_s)} IOPS "
         f"{_reached(highest, outcome.latency_target)}."
     )
 
@@ -156,8 +156,8 @@ def _of_undecided(outcome: Outcome) -> str:
 
 def _of_knee(outcome: Outcome) -> str:
     broken = outcome.breaking[0]
-    at = f"{_rate(broken.judged.rate_per_s)} IOPS {_reached(broken, outcome.latency_target)}"
-    if broken.judged.grows:
+    at = f"{_rate(broken.verdict.rate_per_s)} IOPS {_reached(broken, outcome.latency_target)}"
+    if broken.verdict.grows:
         at += ", still growing at the end"
     if outcome.generator:
         return f"At {at}."
@@ -173,7 +173,7 @@ def _of_knee(outcome: Outcome) -> str:
 def _of_cliff(outcome: Outcome) -> str:
     ends = cliff(outcome.steps, outcome.latency_target) or (outcome.steps[0], outcome.breaking[0])
     before, after = (
-        f"at {_rate(step.judged.rate_per_s)} IOPS {_reached(step, outcome.latency_target)}"
+        f"at {_rate(step.verdict.rate_per_s)} IOPS {_reached(step, outcome.latency_target)}"
         for step in ends
     )
     return (
@@ -188,7 +188,7 @@ def _of_service(outcome: Outcome) -> str:
     return (
         "A single request takes longer than the limit: "
         f"{outcome.latency_target.percentile} from the actual start is "
-        f"{format_value(service)} at {_rate(lowest.judged.rate_per_s)} IOPS."
+        f"{format_value(service)} at {_rate(lowest.verdict.rate_per_s)} IOPS."
     )
 
 

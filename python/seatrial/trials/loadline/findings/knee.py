@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
@@ -53,14 +53,7 @@ def knee(context: Context) -> list[Finding]:
 class KneeFigures(Figures, frozen=True, kw_only=True, tag="knee"):
     """Figures of ``knee``."""
 
-    breaks: (
-        Literal["none"]
-        | Literal["knee"]
-        | Literal["cliff"]
-        | Literal["stalls"]
-        | Literal["service"]
-        | Literal["undecided"]
-    )
+    breaks: Break
     percentile: str
     limit_ns: int
     sustained_per_s: float | None

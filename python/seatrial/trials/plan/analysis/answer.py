@@ -1,4 +1,4 @@
-"""The answer to a need: candidates with price, response time, risk and excuse, as plain data."""
+"""The answer to a need: candidates with price, response time, risk and reason of refusal."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from seatrial.catalogue.units import Money
 from seatrial.catalogue.volumes import Item
 from seatrial.published import Amount, Count
 from seatrial.trials.plan.analysis.candidates import Candidate
-from seatrial.trials.plan.analysis.commits import CommitPath, Foreseen, foreseen_on
+from seatrial.trials.plan.analysis.commits import CommitForecast, CommitPath, forecast_on
 from seatrial.trials.plan.analysis.figure import Figure
-from seatrial.trials.plan.analysis.need import Need, Objective
-from seatrial.trials.plan.analysis.ranking import MISS_FACTOR, Ranked, Ranking, rank
-from seatrial.trials.plan.analysis.worlds import Curves, Judged, Worlds, judge
+from seatrial.trials.plan.analysis.need import Objective, StorageNeed
+from seatrial.trials.plan.analysis.ranking import (
+    MISS_FACTOR,
+    Measurement,
+    RankedCandidate,
+    Ranking,
+    rank,
+)
+from seatrial.trials.plan.analysis.scenarios import Curves, Evaluation, Scenarios, evaluate
 
 REFUSED_MAX: Final = 60
-"""Refused candidates that are kept: the nearest."""
-FORESEEN_MAX: Final = 12
-"""So many choices have their commits simulated: those that are shown."""
-REFUSED_FORESEEN_MAX: Final = 3
-TWICE: Final = 2.0
+"""Refused candidates that are kept, the nearest first."""
+FORECASTS_MAX: Final = 12
+"""Choices whose commits are simulated: those that are shown."""
+REFUSED_FORECASTS_MAX: Final = 3
+DOUBLE: Final = 2.0
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,25 +39,25 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Unique within a plan.
         kind: ``volume``, ``local`` or ``own``.
-        month: What it costs a month.
-        bill: The lines of that.
-        fit_share: Share of the worlds in which it holds load, capacity and objective.
-        response_ms_low: The objective's percentile, 5 % of the worlds are below; null where most
-            worlds cannot be served.
-        response_ms_mid: The median of the worlds.
-        response_ms_high: 95 % of the worlds are below; null where more cannot be served.
+        month: Its price a month.
+        bill: The items of that price.
+        fit_share: Share of the scenarios in which it holds load, capacity and objective.
+        response_ms_low: The objective's percentile, 5 % of the scenarios are below; null where most
+            scenarios cannot be served.
+        response_ms_mid: The median of the scenarios.
+        response_ms_high: 95 % of the scenarios are below; null where more cannot be served.
         lost_per_year: Probability of losing what it holds in a year.
         holds: How many times the known load it holds.
         binding: Its narrowest limit.
         binding_quantity: ``IOPS`` or ``throughput``.
-        binding_per_s: What of that lasts.
+        binding_per_s: Its rate without burst credits.
         regret: Expected regret a month; null of one that is refused.
-        overlaps_best: Whether it cannot be told apart from the first.
-        better_share: Share of the worlds in which it regrets less than the first.
+        overlaps_best: Whether it does not differ significantly from the first.
+        better_share: Share of the scenarios in which it regrets less than the first.
         miss: What it misses most: ``load``, ``capacity``, ``objective``, ``budget``; else empty.
-        capacity_bytes: What it holds.
-        reads_origin: Where the times of requests are from.
-        stalls: Stalls of the storage, as a run saw them; empty where none did watch for them.
+        capacity_bytes: Its capacity.
+        reads_origin: Source of the times of requests.
+        stalls: Stalls of the storage that a run observed; empty if no run watched for them.
         response_ms_calm: The median of the percentile without stalls; null where none are known.
         is_redundant: Whether its data survive the failure of any one drive.
         disk_share: Share of the reads that a cache in front leaves to it; 1 without one.
@@ -82,21 +88,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     response_ms_calm: Amount | None
     is_redundant: bool
     disk_share: Amount
-    commits: Foreseen | None
-
-
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """The one measurement that would separate candidates.
-
-    Attributes:
-        name: What is not known.
-        worth: What knowing it saves a month, in expectation.
-        other: Which candidate it would separate from the first.
-    """
-
-    name: str
-    worth: Amount
-    other: str
+    commits: CommitForecast | None
 
 
 class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,22 +100,22 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
         busiest_bytes_per_s: Bytes per second in its busiest slot.
         other_day: The load of another day over that one.
         capacity: Bytes that are stored now.
-        growth: Of load and capacity a year, as a share.
-        years: After so many the need is judged.
+        growth: Growth of load and capacity a year, as a share.
+        years: Age at which the need applies.
         objective: None where only rates count.
-        candidates: How many were judged.
-        worlds: In how many worlds.
+        candidates: Number of evaluated candidates.
+        worlds: Number of scenarios.
         choices: Those that fit and are not dominated, least regret first.
         dominated: How many fit, but another one is at least as good in all.
         refused: Some of those that do not fit: cheaper than the first, the nearest of them first.
-        refused_count: All of them.
+        refused_count: How many are refused in all.
         measurement: None where the first one stands alone.
-        twice_fit_share: Share of the worlds in which the first one fits twice the load.
+        twice_fit_share: Share of the scenarios in which the first one fits twice the load.
         twice_name: The first by price that fits twice the load; empty where none does.
         miss_factor: What a month that misses its objective costs, in prices of the cheapest.
         follows: What of a log's work reaches storage; null where the load was seen there.
         logged: What a log of SQL shows, a sentence each; empty of any other load.
-        lacks: What of the load is not known, and so not judged; empty where it is whole.
+        lacks: The unknown part of the load, which was not evaluated; empty if none.
     """
 
     load: str
@@ -150,18 +142,18 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def overlapping(self) -> list[Choice]:
-        """The first and all that cannot be told apart from it."""
+        """The first, and all that do not differ significantly from it."""
         return [self.choices[0], *(each for each in self.choices[1:] if each.overlaps_best)]
 
 
 def plan_of(
     candidates: Sequence[Candidate],
-    need: Need,
+    need: StorageNeed,
     *,
     budget: float | None = None,
     lost_max: float | None = None,
     miss_factor: float = MISS_FACTOR,
-    worlds: Worlds | None = None,
+    scenarios: Scenarios | None = None,
 ) -> StoragePlan:
     """Return the answer to a need.
 
@@ -171,30 +163,30 @@ def plan_of(
         budget: The most that a month may cost; None for any price.
         lost_max: The highest probability of loss in a year; None for any.
         miss_factor: What a month that misses its objective costs, in prices of the cheapest.
-        worlds: In which all are judged; drawn anew if not given.
+        scenarios: For all candidates; sampled if not given.
     """
-    worlds = worlds or Worlds()
+    scenarios = scenarios or Scenarios()
     curves: Curves = {}
-    judged = judge(candidates, need, worlds, curves)
-    allowed = [each for each in judged if not _forbidden(each, budget, lost_max)]
-    ranking = rank(allowed, worlds, miss_factor)
+    evaluation = evaluate(candidates, need, scenarios, curves)
+    allowed = [each for each in evaluation if not _bound_broken(each, budget, lost_max)]
+    ranking = rank(allowed, scenarios, miss_factor)
     refused = [_refused(each, each.miss) for each in ranking.refused]
-    for each in judged:
-        if broken := _forbidden(each, budget, lost_max):
+    for each in evaluation:
+        if broken := _bound_broken(each, budget, lost_max):
             refused.append(_refused(each, broken))
-    least = ranking.ranked[0].judged.candidate.month.mid if ranking.ranked else math.inf
-    refused.sort(key=lambda each: _telling(each, least))
-    by_name = {each.candidate.name: each.candidate for each in judged}
+    least = ranking.ranked[0].evaluation.candidate.month.mid if ranking.ranked else math.inf
+    refused.sort(key=lambda each: _refusal_order(each, least))
+    by_name = {each.candidate.name: each.candidate for each in evaluation}
     if need.commits is not None:
-        refused[:REFUSED_FORESEEN_MAX] = [
-            msgspec.structs.replace(each, commits=foreseen_on(need.commits, by_name[each.name]))
-            for each in refused[:REFUSED_FORESEEN_MAX]
+        refused[:REFUSED_FORECASTS_MAX] = [
+            msgspec.structs.replace(each, commits=forecast_on(need.commits, by_name[each.name]))
+            for each in refused[:REFUSED_FORECASTS_MAX]
         ]
-    return _answer(need, ranking, refused, worlds, curves, miss_factor, len(judged))
+    return _answer(need, ranking, refused, scenarios, curves, miss_factor, len(evaluation))
 
 
-def _forbidden(each: Judged, budget: float | None, lost_max: float | None) -> str:
-    """Return which bound of the user a candidate breaks; empty for none."""
+def _bound_broken(each: Evaluation, budget: float | None, lost_max: float | None) -> str:
+    """Return the user's bound that a candidate breaks; empty for none."""
     if budget is not None and each.candidate.month.mid > budget:
         return "budget"
     if lost_max is not None and each.candidate.lost_per_year.mid > lost_max:
@@ -202,19 +194,21 @@ def _forbidden(each: Judged, budget: float | None, lost_max: float | None) -> st
     return ""
 
 
-def _telling(choice: Choice, least: float) -> tuple[bool, float, float, str]:
-    """Return how early a refused candidate is named: cheaper ones first, the nearest of them."""
+def _refusal_order(choice: Choice, least: float) -> tuple[bool, float, float, str]:
+    """Return a sort key of refused candidates: cheaper ones first, the nearest of them."""
     is_dearer = choice.month.mid > least
     nearness = choice.month.mid if is_dearer else -choice.fit_share
     return is_dearer, nearness, choice.month.mid, choice.name
 
 
-def _refused(each: Judged, miss: str) -> Choice:
-    return _choice(Ranked(judged=each, regret=-1.0, overlaps_best=False, better_share=0.0), miss)
+def _refused(each: Evaluation, miss: str) -> Choice:
+    return _choice(
+        RankedCandidate(evaluation=each, regret=-1.0, overlaps_best=False, better_share=0.0), miss
+    )
 
 
-def _choice(ranked: Ranked, miss: str, commits: CommitPath | None = None) -> Choice:
-    each = ranked.judged
+def _choice(ranked: RankedCandidate, miss: str, commits: CommitPath | None = None) -> Choice:
+    each = ranked.evaluation
     candidate, calm = each.candidate, each.calm_ms
     low, mid, high = (value if math.isfinite(value) else None for value in each.response_ends_ms)
     return Choice(
@@ -228,7 +222,7 @@ def _choice(ranked: Ranked, miss: str, commits: CommitPath | None = None) -> Cho
         response_ms_high=high,
         lost_per_year=candidate.lost_per_year,
         holds=each.holds,
-        binding=each.narrowest.whose,
+        binding=each.narrowest.subject,
         binding_quantity=each.narrowest.quantity,
         binding_per_s=each.narrowest.per_s,
         regret=ranked.regret if ranked.regret >= 0 else None,
@@ -241,21 +235,20 @@ def _choice(ranked: Ranked, miss: str, commits: CommitPath | None = None) -> Cho
         response_ms_calm=calm if calm is not None and math.isfinite(calm) else None,
         is_redundant=candidate.is_redundant,
         disk_share=candidate.disk_share,
-        commits=None if commits is None else foreseen_on(commits, candidate),
+        commits=None if commits is None else forecast_on(commits, candidate),
     )
 
 
 def _answer(  # noqa: PLR0917 - parts of one answer
-    need: Need,
+    need: StorageNeed,
     ranking: Ranking,
     refused: list[Choice],
-    worlds: Worlds,
+    scenarios: Scenarios,
     curves: Curves,
     miss_factor: float,
     candidates: int,
 ) -> StoragePlan:
-    twice_share, twice_name = _twice(ranking, need, worlds, curves)
-    separating = ranking.separating
+    twice_share, twice_name = _double_load(ranking, need, scenarios, curves)
     return StoragePlan(
         load=need.demand.origin,
         busiest_per_s=float(need.demand.requests_per_s.max()),
@@ -266,17 +259,17 @@ def _answer(  # noqa: PLR0917 - parts of one answer
         years=need.years,
         objective=need.objective,
         candidates=candidates,
-        worlds=worlds.count,
+        worlds=scenarios.count,
         choices=[
-            _choice(each, each.judged.miss, need.commits if place < FORESEEN_MAX else None)
-            for place, each in enumerate(ranking.ranked)
+            _choice(
+                each, each.evaluation.miss, need.commits if rank_number < FORECASTS_MAX else None
+            )
+            for rank_number, each in enumerate(ranking.ranked)
         ],
         dominated=ranking.dominated,
         refused=refused[:REFUSED_MAX],
         refused_count=len(refused),
-        measurement=None
-        if separating is None
-        else Measurement(name=separating.name, worth=separating.worth, other=separating.other),
+        measurement=ranking.measurement,
         twice_fit_share=twice_share,
         twice_name=twice_name,
         miss_factor=miss_factor,
@@ -286,14 +279,16 @@ def _answer(  # noqa: PLR0917 - parts of one answer
     )
 
 
-def _twice(
-    ranking: Ranking, need: Need, worlds: Worlds, curves: Curves
+def _double_load(
+    ranking: Ranking, need: StorageNeed, scenarios: Scenarios, curves: Curves
 ) -> tuple[float | None, str]:
     """Return how well the first one fits twice the load, and the cheapest of all that does."""
     if not ranking.ranked:
         return None, ""
-    more = replace(need, other_day=need.other_day.times(TWICE))
-    judged = judge([each.judged.candidate for each in ranking.ranked], more, worlds, curves)
-    fitting = [each for each in judged if each.fit_share >= 0.5]
+    more = replace(need, other_day=need.other_day.times(DOUBLE))
+    evaluation = evaluate(
+        [each.evaluation.candidate for each in ranking.ranked], more, scenarios, curves
+    )
+    fitting = [each for each in evaluation if each.fit_share >= 0.5]
     cheapest = min(fitting, key=lambda each: each.candidate.month.mid, default=None)
-    return judged[0].fit_share, cheapest.candidate.name if cheapest else ""
+    return evaluation[0].fit_share, cheapest.candidate.name if cheapest else ""

@@ -1,4 +1,4 @@
-"""An array as far as failures matter: groups of drives, and how many of each may fail."""
+"""An array as groups of drives, and how many of each group may fail."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LEAST_DRIVES: Final = {"raid0": 1, "raid1": 2, "raid10": 4, "raid5": 3, "raid6":
 
 
 class Groups(NamedTuple):
-    """Groups of drives that fail apart from each other.
+    """Groups of drives that fail independently.
 
     Attributes:
-        number: How many; the array is lost with any of them.
-        members: Drives of each.
-        tolerated: How many of a group may fail.
+        number: Number of groups; the array is lost with any of them.
+        members: Drives of a group.
+        tolerated: Failures that a group survives.
         read_members: Drives of a group that are read in full to rebuild one.
     """
 
@@ -34,7 +34,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
     """Drives in an array.
 
     Attributes:
-        level: Of each leg.
+        level: RAID level of each leg.
         drives: Active drives of each leg.
         legs: Legs, striped.
         spares: Hot spares of each leg.
@@ -49,7 +49,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def groups(self) -> Groups:
-        """Its groups; spares are counted for each."""
+        """Its groups; each leg has its own spares."""
         drives = self.drives
         match self.level:
             case "raid0":
@@ -64,7 +64,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usable_bytes(self) -> float:
-        """What it holds."""
+        """Usable capacity."""
         of_leg = {
             "raid0": self.drives,
             "raid1": 1,
@@ -76,10 +76,10 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def written_share(self) -> tuple[float, float]:
-        """Bytes that each drive is written for a byte of the array, the least and the most.
+        """Bytes written to each drive for a byte written to the array, at least and at most.
 
-        With parity it is the least for full stripes and the most for small writes, each of which
-        writes data and all parities.
+        With parity, full stripes take the least and small writes the most: each of them writes
+        data and all parities.
         """
         total = self.drives * self.legs
         match self.level:
@@ -95,7 +95,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """It in words, such as ``RAID5 of 5 drives and a spare, twice``."""
+        """In words, such as ``RAID5 of 5 drives and a spare, twice``."""
         spares = {0: "", 1: " and a spare"}.get(self.spares, f" and {self.spares} spares")
         legs = f", {self.legs} legs" if self.legs > 1 else ""
         drives = "1 drive" if self.drives == 1 else f"{self.drives} drives"
@@ -103,11 +103,11 @@ class Array(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked(array: Array) -> Array:
-    """Return an array that can be; raises UsageError of any other."""
+    """Return the array if it is possible; raises UsageError otherwise."""
     least = LEAST_DRIVES.get(array.level)
     if least is None:
         raise UsageError(
-            seen=f"{array.level!r} is no level",
+            seen=f"{array.level!r} is not a RAID level",
             cause=f"The levels are {', '.join(LEVELS)}",
             next_step="Choose one of them",
         )

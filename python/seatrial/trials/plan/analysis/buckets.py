@@ -1,22 +1,23 @@
-"""Plays a load through buckets of credits, slot by slot, many at once."""
+"""Simulates token buckets of burst credits under a load, slot by slot, many at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from seatrial.lazy import np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.catalogue.volumes import Bucket
 
 UNSERVED_SHARE_MAX: Final = 0.001
-"""A limit is kept if no more of the load has to wait for a later slot."""
+"""A limit is sustained if no larger share of the load waits for a later slot."""
 STEPS: Final = 24
-"""Of the bisection: the factor is known to 1e-4."""
+"""Steps of the bisection: the factor is known to 1e-4."""
 FACTOR_MIN: Final = 1e-3
 FACTOR_MAX: Final = 1e4
 
@@ -26,10 +27,10 @@ class Buckets:
     """Limits as arrays of shape (limits,); without a burst, both rates are equal.
 
     Attributes:
-        base_per_s: What lasts.
-        burst_per_s: What is given while credits last.
-        credits_max: What a full bucket holds.
-        refill_per_s: The most that it gains in a second.
+        base_per_s: Rate without credits.
+        burst_per_s: Rate while credits last.
+        credits_max: Credits of a full bucket.
+        refill_per_s: Most credits gained in a second.
     """
 
     base_per_s: NDArray[np.float64]
@@ -39,9 +40,7 @@ class Buckets:
 
 
 def buckets_of(limits: Sequence[tuple[float, Bucket | None]]) -> Buckets:
-    """Return limits as arrays, each from what lasts and its bucket."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+    """Return limits as arrays, each from its lasting rate and its bucket."""
     rows = [
         (base, base, 0.0, np.inf)
         if bucket is None
@@ -58,13 +57,13 @@ def buckets_of(limits: Sequence[tuple[float, Bucket | None]]) -> Buckets:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
-    """What became of a load, by limit.
+class BucketOutcome:
+    """The simulated result of a load, by limit.
 
     Attributes:
         unserved_share: Share of the load that exceeded the limit in its slot.
-        dry_after_s: When that happened first; infinite where it never did.
-        least_share: The least that the bucket held, as a share of a full one; 1 without a bucket.
+        dry_after_s: Time of the first excess; infinite if there was none.
+        least_share: Lowest level of the bucket as a share of a full one; 1 without a bucket.
     """
 
     unserved_share: NDArray[np.float64]
@@ -72,20 +71,18 @@ class Played:
     least_share: NDArray[np.float64]
 
 
-def play(loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets) -> Played:
-    """Play each load through its limit, from a full bucket.
+def simulate(loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets) -> BucketOutcome:
+    """Simulate each load under its limit, from a full bucket.
 
     Args:
         loads_per_s: Shape (limits, slots).
         slot_s: Length of a slot (s).
         buckets: Shape (limits,) each.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     base, burst, full = buckets.base_per_s, buckets.burst_per_s, buckets.credits_max
     loads = np.ascontiguousarray(loads_per_s.T)
     changes = np.minimum(base - loads, buckets.refill_per_s) * slot_s
-    # Only this recurrence goes slot by slot: what a bucket holds before each, and after the last.
+    # Only this recurrence goes slot by slot: the level before each slot, and after the last.
     balances = np.empty((len(loads) + 1, len(base)))
     balances[0] = full
     for before, change, after in zip(balances, changes, balances[1:], strict=False):
@@ -105,28 +102,26 @@ def play(loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets) -> P
         dry_after_s[limit] = slot * slot_s + within
     least = balances.min(axis=0)
     total = np.maximum(loads_per_s.sum(axis=1), 1e-300)
-    return Played(
+    return BucketOutcome(
         unserved_share=unserved / total,
         dry_after_s=dry_after_s,
         least_share=np.where(full > 0, least / np.maximum(full, 1e-300), 1.0),
     )
 
 
-def factors_held(
+def sustained_factors(
     loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets
 ) -> NDArray[np.float64]:
-    """Return how many times the load each limit holds, by bisection of ``play``.
+    """Return the multiple of the load that each limit sustains, by bisection.
 
-    Shape (limits,); between 0.001 and 10,000. What is held never shrinks when a limit grows.
+    Shape (limits,); between 0.001 and 10,000. It never falls when a limit grows.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     low = np.full(len(buckets.base_per_s), np.log(FACTOR_MIN))
     high = np.full(len(buckets.base_per_s), np.log(FACTOR_MAX))
     for _ in range(STEPS):
         middle = (low + high) / 2
-        played = play(loads_per_s * np.exp(middle)[:, None], slot_s, buckets)
-        held = played.unserved_share <= UNSERVED_SHARE_MAX
-        low, high = np.where(held, middle, low), np.where(held, high, middle)
-    found: NDArray[np.float64] = np.exp(low)
-    return found
+        outcome = simulate(loads_per_s * np.exp(middle)[:, None], slot_s, buckets)
+        is_sustained = outcome.unserved_share <= UNSERVED_SHARE_MAX
+        low, high = np.where(is_sustained, middle, low), np.where(is_sustained, high, middle)
+    factors: NDArray[np.float64] = np.exp(low)
+    return factors

@@ -13,25 +13,31 @@ from typing import TYPE_CHECKING, Final
 from seatrial.catalogue.volumes import Item
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.accesses import accesses_of
-from seatrial.trials.cache.analysis.prediction import usual_sizes_bytes
-from seatrial.trials.cache.analysis.tiers import CacheTiers, Setting, Times, tiers_of
-from seatrial.trials.plan.analysis.candidates import Candidate, Cap
+from seatrial.trials.cache.analysis.prediction import default_sizes_bytes
+from seatrial.trials.cache.analysis.tiers import (
+    CacheConfiguration,
+    CacheTiers,
+    ServiceTimes,
+    tiers_of,
+)
+from seatrial.trials.plan.analysis.candidates import Candidate
+from seatrial.trials.plan.analysis.demand import Limit
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.units import GIB
 
 if TYPE_CHECKING:
     from seatrial.trials.cache.analysis.money import UnitPrice
-    from seatrial.trials.plan.analysis.need import Need
+    from seatrial.trials.plan.analysis.need import StorageNeed
     from seatrial.trials.watch.recording import Recording
 
 BLOCK_BYTES: Final = 8192
 POLICY: Final = "linux"
 DEVICE: Final = "bcache"
-"""Every block is cached when it is read, so that it needs no memory in front."""
+"""It caches every block that is read, so that it needs no memory in front."""
 GAIN_MIN: Final = 0.02
-"""A dearer cache is judged if it serves so much more of the reads than any cheaper one."""
-BEHIND_MAX: Final = 25
-"""So many of the cheapest candidates are judged behind each cache."""
+"""A more expensive cache is considered if it serves this much more than any cheaper one."""
+CANDIDATES_PER_CACHE_MAX: Final = 25
+"""Cheapest candidates that are evaluated behind each cache."""
 _NAMES: Final = {"ram": "memory", "ssd": "SSD cache"}
 
 
@@ -43,7 +49,7 @@ class Cache:
         name: Such as ``8 GiB of memory``.
         disk_share: Share of the reads that it leaves to the storage: the upper end of the 95 %
             interval over the samples, of the last fifth of the reads.
-        item: Its line in a bill.
+        item: Its item in a bill.
     """
 
     name: str
@@ -55,8 +61,8 @@ def caches_of(recording: Recording, prices: Mapping[str, UnitPrice]) -> list[Cac
     """Return caches of several sizes that each serve more than every cheaper one.
 
     Args:
-        recording: What they are simulated with.
-        prices: Of a GiB a month of ``ram`` and ``ssd``; what has none is left out.
+        recording: Requests of the simulation.
+        prices: Prices of a GiB a month of ``ram`` and ``ssd``; one without a price is left out.
     """
     accesses = accesses_of(recording, BLOCK_BYTES)
     if accesses is None:
@@ -64,14 +70,16 @@ def caches_of(recording: Recording, prices: Mapping[str, UnitPrice]) -> list[Cac
     seconds = length_s(recording)
     found = []
     for what, price in prices.items():
-        for size in usual_sizes_bytes(accesses.unique_bytes):
-            setting = Setting(
+        for size in default_sizes_bytes(accesses.unique_bytes):
+            configuration = CacheConfiguration(
                 policy=POLICY,
                 kind=DEVICE,
                 memory_bytes=size if what == "ram" else 0,
                 device_bytes=size if what == "ssd" else 0,
             )
-            tiers = tiers_of(accesses, setting, Times(disk_ns=[], device_ns=[]), seconds)
+            tiers = tiers_of(
+                accesses, configuration, ServiceTimes(disk_ns=[], device_ns=[]), seconds
+            )
             found.append(_cache(what, size, tiers, price))
     kept: list[Cache] = []
     for each in sorted(found, key=lambda cache: (cache.item.money.mid, cache.disk_share)):
@@ -97,13 +105,13 @@ def _cache(what: str, size_bytes: int, tiers: CacheTiers, price: UnitPrice) -> C
     )
 
 
-def behind(cache: Cache, candidates: Sequence[Candidate], need: Need) -> list[Candidate]:
-    """Return the cheapest candidates that hold what a cache leaves of a load, with the cache.
+def with_cache(cache: Cache, candidates: Sequence[Candidate], need: StorageNeed) -> list[Candidate]:
+    """Return the cheapest candidates that sustain the load behind a cache, with the cache.
 
-    Credits do not count in this choice, as what lasts has to hold the load.
+    Burst credits do not count in this choice.
 
     Args:
-        cache: In front of all of them.
+        cache: The cache.
         candidates: Storage without it, in the currency of the cache's price.
         need: The load, as recorded.
     """
@@ -121,10 +129,10 @@ def behind(cache: Cache, candidates: Sequence[Candidate], need: Need) -> list[Ca
                     disk_share=cache.disk_share,
                 )
             )
-        if len(found) == BEHIND_MAX:
+        if len(found) == CANDIDATES_PER_CACHE_MAX:
             break
     return found
 
 
-def _lasts(cap: Cap, need: Need) -> bool:
+def _lasts(cap: Limit, need: StorageNeed) -> bool:
     return float(need.demand.counted_by(cap).max()) <= cap.per_s

@@ -1,4 +1,4 @@
-"""What could be bought or rented: searched from the catalogue around a need."""
+"""Storage that could be bought or rented, found in the catalogue around a need."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from seatrial.catalogue.facts import Instance, Volume
 from seatrial.catalogue.units import BytesPerS, Iops, Money, SizeBytes, throughput
 from seatrial.catalogue.volumes import (
-    Bought,
-    Bucket,
     Item,
     NoPriceError,
+    ProvisionedVolume,
+    instance_bill,
     limits_of,
     limits_of_instance,
-    month_of,
-    month_of_instance,
+    monthly_bill,
     total_of,
 )
 from seatrial.errors import UsageError
+from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.trials.layouts.analysis.accounting import write_rule
+from seatrial.trials.plan.analysis import queueing
 from seatrial.trials.plan.analysis.array import LEAST_DRIVES, LEVELS, Array
+from seatrial.trials.plan.analysis.demand import Limit
 from seatrial.trials.plan.analysis.figure import Figure, exact
 from seatrial.units import GIB
 
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from seatrial.trials.plan.analysis.stalls import ObservedStalls
 
 IOPS_STEPS: Final = (0.6, 0.8, 1.0, 1.3, 1.7, 2.5, 5.0)
-"""Of what the need's busiest slot asks for, which is bought."""
+"""Provisioned IOPS to try, over what the need's busiest slot takes."""
 BYTES_STEPS: Final = (0.8, 1.0, 1.5, 2.5)
 SIZE_STEPS: Final = (1.0, 1.3, 2.0)
 DRIVE_COUNTS: Final = (1, 2, 3, 4, 6, 8, 12)
@@ -43,8 +47,6 @@ SHEET_SHARE: Final = Figure(
 LOCAL_LOST: Final = Figure(
     low=0.01, mid=0.03, high=0.1, origin="assumed: an instance stops and its local disks are lost"
 )
-SLICE_S: Final = 0.01
-"""In which limits are given out (assumed: no provider states it)."""
 NETWORK_GB: Final = 1e9
 PAGE_BYTES: Final = 4096
 """A small write, as data sheets count it."""
@@ -54,41 +56,14 @@ _SIGMA_MAX: Final = 1.6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cap:
-    """One limit that a load is played through.
-
-    Attributes:
-        whose: Such as ``instance r7i.large``.
-        quantity: ``IOPS`` or ``throughput``.
-        per_s: What lasts.
-        bucket: Its burst; None without one.
-        unit_bytes: What counts as one request.
-        writes_cost: How many reads of this limit a write is, or bytes read a byte written; 1 but
-            for local disks and arrays.
-        reads_share: Share of the reads that reach it; below 1 behind a cache.
-        slice_s: It is given out in slices of this length: what a slice allows may be used at
-            once, and the next request waits for the next slice.
-    """
-
-    whose: str
-    quantity: str
-    per_s: float
-    bucket: Bucket | None = None
-    unit_bytes: int = 0
-    writes_cost: float = 1.0
-    reads_share: float = 1.0
-    slice_s: float = SLICE_S
-
-
-@dataclass(frozen=True, kw_only=True)
-class Times:
+class RequestTimes:
     """How long requests take while none has to wait.
 
     Attributes:
-        kind: Whose: candidates of one kind have the same times in one world.
+        kind: Kind of storage; candidates of one kind have the same times in a scenario.
         mean_ms: Mean time.
         service: The distribution around it.
-        origin: Where it is from.
+        origin: Source of the figures.
         stalls: Times in which nothing is served; None where they are not known.
     """
 
@@ -108,11 +83,11 @@ class Candidate:
         kind: ``volume``, ``local`` or ``own``.
         capacity_bytes: What it holds.
         caps: All its limits.
-        limits_share: Share of its limits that it really keeps.
+        limits_share: Share of its limits that it delivers for long.
         reads: Times of reads.
         writes: Times of writes.
-        bill: What it costs a month.
-        month: The sum.
+        bill: Its price a month, by item.
+        month: The sum of the bill.
         lost_per_year: Probability of losing what it holds.
         memory_bytes: Memory of its instance; 0 where unknown.
         is_redundant: Whether its data survive the failure of any one drive.
@@ -122,10 +97,10 @@ class Candidate:
     name: str
     kind: str
     capacity_bytes: float
-    caps: tuple[Cap, ...]
+    caps: tuple[Limit, ...]
     limits_share: Figure = field(default_factory=lambda: exact(1.0, "as promised"))
-    reads: Times
-    writes: Times
+    reads: RequestTimes
+    writes: RequestTimes
     bill: tuple[Item, ...]
     month: Money
     lost_per_year: Figure
@@ -135,26 +110,26 @@ class Candidate:
 
     @property
     def limits_kind(self) -> str:
-        """What shares its doubt about limits, so that one world treats all of it alike."""
+        """Key of the draw of ``limits_share``: candidates with the same key share it."""
         return self.limits_share.origin if self.kind == "own" else self.kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchBounds:
-    """What a search is bounded by.
+    """Bounds of a search.
 
     Attributes:
         iops: Requests per second in the busiest slot.
         bytes_per_s: Bytes per second in the busiest slot.
-        capacity_bytes: What is to be stored in the end.
+        capacity_bytes: Bytes to be stored in the end.
         write_bytes: Mean size of a write.
-        provider: Of volumes and instances.
-        region: Of prices; empty for the one known.
+        provider: Provider of volumes and instances.
+        region: Region of prices; empty for the only one known.
         instances: Names; empty for all with a known price.
         volumes: Names; empty for all with a known price.
         vcpu_min: Processors that the database needs.
         memory_min_bytes: Memory that it needs.
-        currency: In which to compare.
+        currency: Currency of the comparison.
     """
 
     iops: float
@@ -170,7 +145,9 @@ class SearchBounds:
     currency: str = "USD"
 
 
-def rented(bounds: SearchBounds, facts: Catalogue, measured: dict[str, Times]) -> list[Candidate]:
+def rented(
+    bounds: SearchBounds, facts: Catalogue, measured: dict[str, RequestTimes]
+) -> list[Candidate]:
     """Return volumes on instances, and instances with local disks.
 
     Args:
@@ -183,29 +160,29 @@ def rented(bounds: SearchBounds, facts: Catalogue, measured: dict[str, Times]) -
     """
     machines = _instances(bounds, facts)
     volumes = [
-        (bought, tuple(month_of(bought, facts, bounds.region)))
+        (provisioned, tuple(monthly_bill(provisioned, facts, bounds.region)))
         for volume in _volumes(bounds, facts)
-        for bought in _shapes(volume, bounds)
-        if _has_price(bought, facts, bounds.region)
+        for provisioned in _sizes_and_rates(volume, bounds)
+        if _has_price(provisioned, facts, bounds.region)
     ]
     found = [
-        _on_volume(bought, lines, instance, item, bounds=bounds, facts=facts, measured=measured)
+        _volume_candidate(
+            provisioned, lines, instance, item, bounds=bounds, facts=facts, measured=measured
+        )
         for instance, item in machines
-        for bought, lines in volumes
+        for provisioned, lines in volumes
     ]
     for instance, item in machines:
-        found += _local(instance, item, bounds, facts, measured)
+        found += _local_candidate(instance, item, bounds, facts, measured)
     return found
 
 
 def _instances(bounds: SearchBounds, facts: Catalogue) -> list[tuple[Instance, Item]]:
     """Return the instances of a search with their prices."""
-    from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - a structure
-
     if bounds.instances:
         named = [facts.find("instances", name) for name in bounds.instances]
         known = [each for each in named if isinstance(each, Instance)]
-        return [(each, month_of_instance(each, facts, bounds.region)) for each in known]
+        return [(each, instance_bill(each, facts, bounds.region)) for each in known]
     found = []
     for each in facts.instances.values():
         fits = (each.vcpu or 0) >= bounds.vcpu_min and (
@@ -213,29 +190,27 @@ def _instances(bounds: SearchBounds, facts: Catalogue) -> list[tuple[Instance, I
         )
         if each.provider == bounds.provider and fits:
             try:
-                found.append((each, month_of_instance(each, facts, bounds.region)))
+                found.append((each, instance_bill(each, facts, bounds.region)))
             except NoPriceError:
                 continue
     return found
 
 
 def _volumes(bounds: SearchBounds, facts: Catalogue) -> list[Volume]:
-    from seatrial.catalogue.facts import Volume  # noqa: PLC0415 - a structure
-
     if bounds.volumes:
         named = [facts.find("volumes", name.partition(":")[0]) for name in bounds.volumes]
         return [each for each in named if isinstance(each, Volume)]
     return [each for each in facts.volumes.values() if each.provider == bounds.provider]
 
 
-def _has_price(bought: Bought, facts: Catalogue, region: str) -> bool:
+def _has_price(provisioned: ProvisionedVolume, facts: Catalogue, region: str) -> bool:
     try:
-        return bool(month_of(bought, facts, region))
+        return bool(monthly_bill(provisioned, facts, region))
     except NoPriceError:
         return False
 
 
-def _shapes(volume: Volume, bounds: SearchBounds) -> Iterator[Bought]:
+def _sizes_and_rates(volume: Volume, bounds: SearchBounds) -> Iterator[ProvisionedVolume]:
     """Yield a volume in the sizes and rates worth considering for a need."""
     sizes = sorted({math.ceil(bounds.capacity_bytes * step / GIB) for step in SIZE_STEPS})
     for size_gib in sizes:
@@ -243,18 +218,20 @@ def _shapes(volume: Volume, bounds: SearchBounds) -> Iterator[Bought]:
         if size > volume.max_gib * GIB:
             continue
         if volume.rule in ("provisioned", "io1"):
-            yield from _bought_shapes(volume, size, bounds)
+            yield from _provisioned_sizes(volume, size, bounds)
         else:
-            yield from _valid(Bought(volume=volume, size_bytes=size))
+            yield from _if_valid(ProvisionedVolume(volume=volume, size_bytes=size))
 
 
-def _bought_shapes(volume: Volume, size: SizeBytes, bounds: SearchBounds) -> Iterator[Bought]:
+def _provisioned_sizes(
+    volume: Volume, size: SizeBytes, bounds: SearchBounds
+) -> Iterator[ProvisionedVolume]:
     least = max(volume.free_iops, volume.base_iops, 100.0)
     most = min(volume.max_iops, volume.iops_per_gib_max * size / GIB)
     amounts = {
         max(least, min(most, math.ceil(bounds.iops * step / 100) * 100)) for step in IOPS_STEPS
     }
-    bought_bytes = volume.mib_s_bought and volume.rule == "provisioned"
+    has_provisioned_throughput = volume.mib_s_bought and volume.rule == "provisioned"
     one = throughput(1, volume.throughput_unit)
     for iops in sorted({least, *amounts}):
         highest = min(volume.max_mib_s, volume.mib_s_per_iops * iops)
@@ -262,32 +239,34 @@ def _bought_shapes(volume: Volume, size: SizeBytes, bounds: SearchBounds) -> Ite
             max(volume.free_mib_s, min(highest, math.ceil(bounds.bytes_per_s * step / one / 5) * 5))
             for step in BYTES_STEPS
         }
-        for mib_s in sorted({volume.free_mib_s, *steps}) if bought_bytes else [0.0]:
-            given = BytesPerS(mib_s * one) if mib_s > 0 and bought_bytes else None
-            yield from _valid(
-                Bought(volume=volume, size_bytes=size, iops=Iops(iops), bytes_per_s=given)
+        for mib_s in sorted({volume.free_mib_s, *steps}) if has_provisioned_throughput else [0.0]:
+            given = BytesPerS(mib_s * one) if mib_s > 0 and has_provisioned_throughput else None
+            yield from _if_valid(
+                ProvisionedVolume(
+                    volume=volume, size_bytes=size, iops=Iops(iops), bytes_per_s=given
+                )
             )
 
 
-def _valid(bought: Bought) -> Iterator[Bought]:
+def _if_valid(provisioned: ProvisionedVolume) -> Iterator[ProvisionedVolume]:
     try:
-        limits_of(bought)
+        limits_of(provisioned)
     except UsageError:
         return
-    yield bought
+    yield provisioned
 
 
-def _on_volume(
-    bought: Bought,
+def _volume_candidate(
+    provisioned: ProvisionedVolume,
     lines: tuple[Item, ...],
     instance: Instance,
     item: Item,
     *,
     bounds: SearchBounds,
     facts: Catalogue,
-    measured: dict[str, Times],
+    measured: dict[str, RequestTimes],
 ) -> Candidate:
-    volume = bought.volume
+    volume = provisioned.volume
     bill = (*lines, item)
     low, high = volume.afr_percent_low, volume.afr_percent_high
     lost = (
@@ -301,12 +280,12 @@ def _on_volume(
         else Figure(low=0.001, mid=0.002, high=0.01, origin="assumed")
     )
     return Candidate(
-        name=f"{instance.instance} + {bought.name}",
+        name=f"{instance.instance} + {provisioned.name}",
         kind="volume",
-        capacity_bytes=float(bought.size_bytes),
-        caps=(*_caps_of(bought), *_carried(instance)),
-        reads=_times(volume.volume, "read", facts, measured),
-        writes=_times(volume.volume, "write", facts, measured),
+        capacity_bytes=float(provisioned.size_bytes),
+        caps=(*_volume_limits(provisioned), *_instance_limits(instance)),
+        reads=_request_times(volume.volume, "read", facts, measured),
+        writes=_request_times(volume.volume, "write", facts, measured),
         bill=bill,
         month=facts.in_currency(total_of(list(bill)), bounds.currency),
         lost_per_year=lost,
@@ -314,21 +293,21 @@ def _on_volume(
     )
 
 
-def _caps_of(bought: Bought) -> list[Cap]:
-    limits = limits_of(bought)
-    whose = f"volume {bought.name}"
-    slice_s = bought.volume.slice_ms / 1000
+def _volume_limits(provisioned: ProvisionedVolume) -> list[Limit]:
+    limits = limits_of(provisioned)
+    subject = f"volume {provisioned.name}"
+    slice_s = provisioned.volume.slice_ms / 1000
     return [
-        Cap(
-            whose=whose,
+        Limit(
+            subject=subject,
             quantity="IOPS",
             per_s=limits.iops,
             bucket=limits.iops_bucket,
             unit_bytes=limits.unit_bytes,
             slice_s=slice_s,
         ),
-        Cap(
-            whose=whose,
+        Limit(
+            subject=subject,
             quantity="throughput",
             per_s=limits.bytes_per_s,
             bucket=limits.bytes_bucket,
@@ -337,13 +316,13 @@ def _caps_of(bought: Bought) -> list[Cap]:
     ]
 
 
-def _carried(instance: Instance) -> list[Cap]:
+def _instance_limits(instance: Instance) -> list[Limit]:
     limits = limits_of_instance(instance)
-    whose = f"instance {instance.instance}"
+    subject = f"instance {instance.instance}"
     return [
-        Cap(whose=whose, quantity="IOPS", per_s=limits.iops, bucket=limits.iops_bucket),
-        Cap(
-            whose=whose,
+        Limit(subject=subject, quantity="IOPS", per_s=limits.iops, bucket=limits.iops_bucket),
+        Limit(
+            subject=subject,
             quantity="throughput",
             per_s=limits.bytes_per_s,
             bucket=limits.bytes_bucket,
@@ -351,12 +330,12 @@ def _carried(instance: Instance) -> list[Cap]:
     ]
 
 
-def _local(
+def _local_candidate(
     instance: Instance,
     item: Item,
     bounds: SearchBounds,
     facts: Catalogue,
-    measured: dict[str, Times],
+    measured: dict[str, RequestTimes],
 ) -> Iterator[Candidate]:
     """Yield an instance with its local disks, where it has some and their rates are known."""
     family = instance.instance.partition(".")[0]
@@ -370,16 +349,16 @@ def _local(
     )
     if known is None or not instance.local_disks or instance.local_disk_type != "nvme":
         return
-    held = instance.local_disks * instance.local_disk_gb * NETWORK_GB
-    reads = known.read_iops_per_gib * held / GIB
+    capacity_bytes = instance.local_disks * instance.local_disk_gb * NETWORK_GB
+    reads = known.read_iops_per_gib * capacity_bytes / GIB
     cost = known.read_iops_per_gib / known.write_iops_per_gib
     yield Candidate(
         name=f"{instance.instance} + local NVMe",
         kind="local",
-        capacity_bytes=held,
+        capacity_bytes=capacity_bytes,
         caps=(
-            Cap(
-                whose=f"local NVMe of {instance.instance}",
+            Limit(
+                subject=f"local NVMe of {instance.instance}",
                 quantity="IOPS",
                 per_s=reads,
                 writes_cost=cost,
@@ -395,16 +374,18 @@ def _local(
     )
 
 
-def _local_times(family: str, facts: Catalogue, measured: dict[str, Times]) -> Times:
+def _local_times(family: str, facts: Catalogue, measured: dict[str, RequestTimes]) -> RequestTimes:
     """Return times of local disks, by the generation in the family's name; writes as reads."""
     generation = next((sign for sign in family if sign.isdigit()), "5")
     named = f"local NVMe, {generation}th generation"
     known = any(each.device == named for each in facts.latencies.values())
-    return _times(named if known else "local NVMe, 5th generation", "read", facts, measured)
+    return _request_times(named if known else "local NVMe, 5th generation", "read", facts, measured)
 
 
-def _times(device: str, operation: str, facts: Catalogue, measured: dict[str, Times]) -> Times:
-    """Return how long requests take: as measured, or else as the catalogue has it as a prior."""
+def _request_times(
+    device: str, operation: str, facts: Catalogue, measured: dict[str, RequestTimes]
+) -> RequestTimes:
+    """Return times of requests: measured, or else the prior of the catalogue."""
     if f"{device} {operation}" in measured:
         return measured[f"{device} {operation}"]
     own = [
@@ -415,23 +396,25 @@ def _times(device: str, operation: str, facts: Catalogue, measured: dict[str, Ti
     if own:
         return prior_times(own[0], facts)
     wide = Figure(low=0.3, mid=1.5, high=8.0, origin="assumed")
-    return Times(kind=f"{device} {operation}", mean_ms=wide, service=_shape(0.8), origin="assumed")
+    return RequestTimes(
+        kind=f"{device} {operation}", mean_ms=wide, service=_log_normal(0.8), origin="assumed"
+    )
 
 
-def prior_times(prior: LatencyPrior, facts: Catalogue) -> Times:
+def prior_times(prior: LatencyPrior, facts: Catalogue) -> RequestTimes:
     """Return times by the catalogue: log-normal, one request in a thousand at its maximum."""
     origin = prior.origin(facts.today)
     highest = prior.max_ms or prior.high_ms * 4
-    sigma = _sigma(highest / prior.mid_ms)
-    return Times(
+    sigma = _log_normal_sigma(highest / prior.mid_ms)
+    return RequestTimes(
         kind=prior.key,
         mean_ms=Figure(low=prior.low_ms, mid=prior.mid_ms, high=prior.high_ms, origin=origin),
-        service=_shape(sigma),
+        service=_log_normal(sigma),
         origin=origin,
     )
 
 
-def _sigma(ratio: float) -> float:
+def _log_normal_sigma(ratio: float) -> float:
     """Return the sigma of a log-normal whose 99.9th percentile is so many times its mean."""
     wanted = math.log(max(ratio, 1.01))
     under = _P999_Z**2 - 2 * wanted
@@ -440,9 +423,7 @@ def _sigma(ratio: float) -> float:
 
 
 @functools.cache
-def _shape(sigma: float) -> Service:
-    from seatrial.trials.plan.analysis import queueing  # noqa: PLC0415 - numpy is for analyses only
-
+def _log_normal(sigma: float) -> Service:
     return queueing.log_normal(sigma)
 
 
@@ -451,17 +432,17 @@ class OwnDrive:
     """A drive that could be bought.
 
     Attributes:
-        name: As it is called.
+        name: Its model.
         drive_bytes: Its size.
         read_iops: By its data sheet, 4 KiB.
         write_iops: Likewise.
         read_bytes_per_s: Likewise; infinite where it does not say.
         write_bytes_per_s: Likewise; as reads where it does not say.
-        price: For one.
-        power_w: While it works.
+        price: Price of one drive.
+        power_w: Power under load.
         reads: Times of reads.
         writes: Times of writes.
-        limits_share: What of its data sheet lasts.
+        limits_share: Share of its data sheet that lasts.
     """
 
     name: str
@@ -472,8 +453,8 @@ class OwnDrive:
     write_bytes_per_s: float
     price: Money
     power_w: float
-    reads: Times
-    writes: Times
+    reads: RequestTimes
+    writes: RequestTimes
     limits_share: Figure = SHEET_SHARE
 
 
@@ -496,10 +477,10 @@ def own_drive(sheet: Drive, drive_bytes: float, price: Money, facts: Catalogue) 
         "write": (sheet.write_latency_us or 60.0) / 1000,
     }
     times = {
-        operation: Times(
+        operation: RequestTimes(
             kind=f"{sheet.key} {operation}",
             mean_ms=Figure(low=value * 0.7, mid=value, high=value * 3, origin=origin),
-            service=_shape(1.0),
+            service=_log_normal(1.0),
             origin=f"{origin}, a data sheet",
         )
         for operation, value in mean_ms.items()
@@ -545,17 +526,17 @@ def own_arrays(
     Args:
         arrays: Each with that probability (seatrial.trials.plan.analysis.risk).
         drive: The drive.
-        months: Over which its price counts.
-        kwh: What a kWh costs; None to leave power out.
+        months: Lifetime that its price is divided by.
+        kwh: Price of a kWh; None to leave power out.
         write_bytes: Mean size of a write.
     """
     return [
-        _own(array, lost, drive, months=months, kwh=kwh, write_bytes=write_bytes)
+        _own_candidate(array, lost, drive, months=months, kwh=kwh, write_bytes=write_bytes)
         for array, lost in arrays
     ]
 
 
-def _own(
+def _own_candidate(
     array: Array,
     lost: Figure,
     drive: OwnDrive,
@@ -579,23 +560,23 @@ def _own(
         lines.append(
             Item(what="power", amount=used, unit="kWh", money=kwh.times(used), origin="typed")
         )
-    whose = f"{array.level} of {count} {drive.name}" if count > 1 else f"1 {drive.name}"
+    name = f"{array.level} of {count} {drive.name}" if count > 1 else f"1 {drive.name}"
     return Candidate(
-        name=whose,
+        name=name,
         kind="own",
         capacity_bytes=array.usable_bytes,
         caps=(
-            Cap(
-                whose=whose,
+            Limit(
+                subject=name,
                 quantity="IOPS",
                 per_s=drive.read_iops * count,
                 writes_cost=_ios_of_write(array, drive.read_iops / drive.write_iops),
             ),
-            Cap(
-                whose=whose,
+            Limit(
+                subject=name,
                 quantity="throughput",
                 per_s=drive.read_bytes_per_s * count,
-                writes_cost=_bytes_of_write(array, _slower(drive), write_bytes),
+                writes_cost=_bytes_of_write(array, _write_slowdown(drive), write_bytes),
             ),
         ),
         limits_share=drive.limits_share,
@@ -608,42 +589,39 @@ def _own(
     )
 
 
-def _slower(drive: OwnDrive) -> float:
+def _write_slowdown(drive: OwnDrive) -> float:
     """Return how much longer a byte takes to write than to read; 1 where neither is limited."""
     is_known = math.isfinite(drive.read_bytes_per_s)
     return drive.read_bytes_per_s / drive.write_bytes_per_s if is_known else 1.0
 
 
-def _ios_of_write(array: Array, slower: float) -> float:
-    """Return what a small write costs the drives, as md does it, in reads of a drive.
+def _ios_of_write(array: Array, write_slowdown: float) -> float:
+    """Return the cost of a small write with md's rules, in reads of a drive.
 
     Args:
         array: The array.
-        slower: How many reads take as long as one write.
+        write_slowdown: How many reads take as long as one write.
     """
     rule = _write_rule(array, PAGE_BYTES)
     assert rule.reads is not None  # noqa: S101 - of a page it is always known
     assert rule.writes is not None  # noqa: S101 - likewise
-    return rule.reads + rule.writes * slower
+    return rule.reads + rule.writes * write_slowdown
 
 
-def _bytes_of_write(array: Array, slower: float, write_bytes: float) -> float:
-    """Return what a written byte costs the drives, in bytes read; full stripes cost less.
+def _bytes_of_write(array: Array, write_slowdown: float, write_bytes: float) -> float:
+    """Return the cost of a written byte in bytes read; full stripes cost less.
 
     Args:
         array: The array.
-        slower: How much longer a byte takes to write than to read.
+        write_slowdown: How much longer a byte takes to write than to read.
         write_bytes: Mean size of a write.
     """
     pages = max(1, math.ceil(write_bytes / PAGE_BYTES))
     rule = _write_rule(array, pages * PAGE_BYTES)
-    return rule.read_bytes + rule.write_bytes * slower
+    return rule.read_bytes + rule.write_bytes * write_slowdown
 
 
 def _write_rule(array: Array, size_bytes: int) -> Rule:
-    from seatrial.study.layouts.layout import LayoutSpec  # noqa: PLC0415 - only for own drives
-    from seatrial.trials.layouts.analysis.accounting import write_rule  # noqa: PLC0415 - likewise
-
     spec = LayoutSpec(label="a", name="a", backend="md", level=array.level, drives=array.drives)
     rule = write_rule(spec, size_bytes, PAGE_BYTES)
     assert rule is not None  # noqa: S101 - md's rules know whole pages

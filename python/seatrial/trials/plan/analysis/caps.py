@@ -1,4 +1,4 @@
-"""What limits storage: each cap of volume, instance, array and device, next to the load."""
+"""Caps of storage: those of volume, instance, array and device, next to the load."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import msgspec
 
 from seatrial.catalogue.units import BytesPerS, Iops, Money
 from seatrial.catalogue.volumes import (
-    Bought,
     Limits,
     NoPriceError,
+    ProvisionedVolume,
     limits_of,
     limits_of_instance,
-    month_of,
+    monthly_bill,
     total_of,
 )
 from seatrial.published import Amount, one_of
-from seatrial.trials.plan.analysis.buckets import UNSERVED_SHARE_MAX, buckets_of, play
+from seatrial.trials.plan.analysis.buckets import UNSERVED_SHARE_MAX, buckets_of, simulate
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Instance
@@ -33,21 +33,21 @@ Quantity = Literal["IOPS", "throughput", "commits"]
 
 
 class Cap(msgspec.Struct, frozen=True, kw_only=True):
-    """One limit.
+    """A limit of storage.
 
     Attributes:
-        subject: What has it: ``volume``, ``instance``, ``array``, ``control group``, ``device``.
+        subject: Owner of the limit: ``volume``, ``instance``, ``array``, ``device`` or such.
         name: Such as ``gp3:700GiB`` or ``r7i.2xlarge``.
-        quantity: What is limited.
-        per_s: What lasts (requests, bytes or commits per second).
-        burst_per_s: What is given while credits last; None without a burst.
-        burst_s: How long a full bucket lasts at that rate; None without a burst.
+        quantity: The limited quantity.
+        per_s: Rate without credits (requests, bytes or commits per second).
+        burst_per_s: Rate while credits last; None without a burst.
+        burst_s: Time that a full bucket lasts at that rate; None without a burst.
         load_per_s: The load in its busiest slot; None without a load.
-        share: That over what lasts.
-        dry_after_s: When credits, played through the load from a full bucket, run out for the
-            first time; None where they do not, or without a load.
-        unserved_share: Share of the load that had to wait then.
-        origin: Where the limit is from.
+        share: Busiest load over the rate without credits.
+        dry_after_s: Time until credits run out first, from a full bucket; None if they do not, or
+            without a load.
+        unserved_share: Share of the load that waits then.
+        origin: Source of the limit.
     """
 
     subject: Annotated[
@@ -66,17 +66,17 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_broken(self) -> bool:
-        """Whether the load does not fit, bursts included."""
+        """Whether the load exceeds the limit, bursts included."""
         return self.unserved_share is not None and self.unserved_share > UNSERVED_SHARE_MAX
 
 
-class Wasted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is paid for and cannot be used for long.
+class WastedPerformance(msgspec.Struct, frozen=True, kw_only=True):
+    """Performance that is paid for and cannot be used for long.
 
     Attributes:
         iops: IOPS above what the instance can sustain.
-        bytes_per_s: Likewise of throughput.
-        month: What they cost a month.
+        bytes_per_s: Throughput above what the instance can sustain.
+        month: Their price a month.
     """
 
     iops: Amount
@@ -88,27 +88,27 @@ class CapReport(msgspec.Struct, frozen=True, kw_only=True):
     """All caps.
 
     Attributes:
-        caps: The one that binds first, by share of the load, or else by quantity and limit.
-        binding: Those that bind: the lowest of each quantity, or with a load the one that it
-            comes nearest to.
+        caps: By share of the load, the highest first, or else by quantity and limit.
+        binding: Binding limits: the lowest of each quantity, or with a load those that it reaches
+            or comes nearest to.
         wasted: None where nothing is, or where it is not known.
-        load: Where the load is from; empty without one.
+        load: Source of the load; empty without one.
         load_s: Its length.
         repeated: Whether it was repeated to fill a day.
     """
 
     caps: list[Cap]
     binding: list[Cap]
-    wasted: Wasted | None = None
+    wasted: WastedPerformance | None = None
     load: str = ""
     load_s: Amount = 0.0
     repeated: bool = False
 
 
-def caps_of_volume(bought: Bought, facts: Catalogue) -> list[Cap]:
+def caps_of_volume(provisioned: ProvisionedVolume, facts: Catalogue) -> list[Cap]:
     """Return the caps of a volume; raises UsageError where it cannot be had so."""
-    limits = limits_of(bought)
-    return _caps("volume", bought.name, limits, bought.volume.origin(facts.today))
+    limits = limits_of(provisioned)
+    return _caps("volume", provisioned.name, limits, provisioned.volume.origin(facts.today))
 
 
 def caps_of_instance(instance: Instance, facts: Catalogue) -> list[Cap]:
@@ -136,7 +136,7 @@ def _caps(subject: str, name: str, limits: Limits, origin: str) -> list[Cap]:
     ]
 
 
-def found_without_load(caps: Sequence[Cap], wasted: Wasted | None) -> CapReport:
+def report_without_load(caps: Sequence[Cap], wasted: WastedPerformance | None) -> CapReport:
     """Return caps with the lowest of each quantity as those that bind."""
     quantities = dict.fromkeys(each.quantity for each in caps)
     ordered = sorted(caps, key=lambda cap: (list(quantities).index(cap.quantity), cap.per_s))
@@ -144,35 +144,35 @@ def found_without_load(caps: Sequence[Cap], wasted: Wasted | None) -> CapReport:
     return CapReport(caps=ordered, binding=binding, wasted=wasted)
 
 
-def found_with_load(
+def report_with_load(
     caps: Sequence[Cap],
     demand: Demand,
-    bought: Bought | None,
+    provisioned: ProvisionedVolume | None,
     instance: Instance | None,
-    wasted: Wasted | None,
+    wasted: WastedPerformance | None,
 ) -> CapReport:
-    """Return caps with a load played through each; the one that it comes nearest to binds.
+    """Return caps with the simulated load; the one that it comes nearest to binds.
 
-    A load that is shorter than a day is repeated until one is over, for what a bucket loses in a
-    busy hour may not come back in the next one.
+    A load that is shorter than a day is repeated for a day, as a bucket may not refill in the hour
+    after a busy one.
 
     Raises:
         UsageError: when the volume cannot be had so.
     """
-    fine, day = demand.to_play()
+    fine, day = demand.for_simulation()
     by_subject = {}
-    if bought is not None:
-        by_subject["volume"] = limits_of(bought)
+    if provisioned is not None:
+        by_subject["volume"] = limits_of(provisioned)
     if instance is not None:
         by_subject["instance"] = limits_of_instance(instance)
-    judged = sorted(
-        (_played(each, by_subject.get(each.subject), (fine, day)) for each in caps),
+    evaluation = sorted(
+        (_with_load(each, by_subject.get(each.subject), (fine, day)) for each in caps),
         key=lambda cap: (-cap.is_broken, -(cap.share or 0.0)),
     )
-    binding = [each for each in judged if each.is_broken or (each.share or 0) >= AT_LIMIT_SHARE]
+    binding = [each for each in evaluation if each.is_broken or (each.share or 0) >= AT_LIMIT_SHARE]
     return CapReport(
-        caps=judged,
-        binding=binding or judged[:1],
+        caps=evaluation,
+        binding=binding or evaluation[:1],
         wasted=wasted,
         load=demand.origin,
         load_s=demand.seconds,
@@ -180,8 +180,8 @@ def found_with_load(
     )
 
 
-def _played(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) -> Cap:
-    """Return a cap with what becomes of a load under it, in fine slots and over a day."""
+def _with_load(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) -> Cap:
+    """Return a cap with the results of a load, in fine slots and over a day."""
     if cap.quantity == "commits":
         return cap
     bucket = None
@@ -191,9 +191,9 @@ def _played(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) -> 
     for demand in demands:
         unit = limits.unit_bytes if limits else 0
         load = demand.bytes_per_s if cap.quantity == "throughput" else demand.counted_per_s(unit)
-        played = play(load[None, :], demand.slot_s, buckets_of([(cap.per_s, bucket)]))
-        dry_after_s = min(dry_after_s, float(played.dry_after_s[0]))
-        unserved_share = max(unserved_share, float(played.unserved_share[0]))
+        outcome = simulate(load[None, :], demand.slot_s, buckets_of([(cap.per_s, bucket)]))
+        dry_after_s = min(dry_after_s, float(outcome.dry_after_s[0]))
+        unserved_share = max(unserved_share, float(outcome.unserved_share[0]))
         busiest = max(busiest, float(load.max()))
     return msgspec.structs.replace(
         cap,
@@ -205,38 +205,40 @@ def _played(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) -> 
 
 
 def wasted_of(
-    bought: Bought, instance: Instance, facts: Catalogue, region: str = ""
-) -> Wasted | None:
-    """Return what of a volume its instance cannot sustain, and what that costs.
+    provisioned: ProvisionedVolume, instance: Instance, facts: Catalogue, region: str = ""
+) -> WastedPerformance | None:
+    """Return the part of a volume that its instance cannot sustain, and its price.
 
-    None where nothing is wasted, or where the price is not known.
+    None if there is no such part, or its price is unknown.
     """
-    limits, carried = limits_of(bought), limits_of_instance(instance)
-    iops = max(0.0, limits.iops - carried.iops)
-    through = max(0.0, limits.bytes_per_s - carried.bytes_per_s)
-    volume = bought.volume
+    limits, sustained = limits_of(provisioned), limits_of_instance(instance)
+    iops = max(0.0, limits.iops - sustained.iops)
+    through = max(0.0, limits.bytes_per_s - sustained.bytes_per_s)
+    volume = provisioned.volume
     if volume.rule not in ("provisioned", "io1") or not (iops or through):
         return None
     least = max(volume.free_iops, volume.base_iops, 1.0)
-    smaller = Bought(
+    smaller = ProvisionedVolume(
         volume=volume,
-        size_bytes=bought.size_bytes,
+        size_bytes=provisioned.size_bytes,
         iops=Iops(max(least, limits.iops - iops)),
-        bytes_per_s=_less(bought, BytesPerS(limits.bytes_per_s - through)),
+        bytes_per_s=_smaller_throughput(provisioned, BytesPerS(limits.bytes_per_s - through)),
     )
     try:
-        now, then = (total_of(month_of(each, facts, region)) for each in (bought, smaller))
+        now, then = (total_of(monthly_bill(each, facts, region)) for each in (provisioned, smaller))
     except NoPriceError:
         return None
     if now.mid <= then.mid:
         return None
     saved = Money(now.low - then.low, now.mid - then.mid, now.high - then.high, now.currency)
-    return Wasted(iops=iops, bytes_per_s=through, month=saved)
+    return WastedPerformance(iops=iops, bytes_per_s=through, month=saved)
 
 
-def _less(bought: Bought, carried: BytesPerS) -> BytesPerS | None:
+def _smaller_throughput(provisioned: ProvisionedVolume, sustained: BytesPerS) -> BytesPerS | None:
     """Return the least throughput that can be bought and is no less than what is carried."""
-    if bought.bytes_per_s is None:
+    if provisioned.bytes_per_s is None:
         return None
-    free = limits_of(Bought(volume=bought.volume, size_bytes=bought.size_bytes)).bytes_per_s
-    return BytesPerS(max(free, min(carried, bought.bytes_per_s)))
+    free = limits_of(
+        ProvisionedVolume(volume=provisioned.volume, size_bytes=provisioned.size_bytes)
+    ).bytes_per_s
+    return BytesPerS(max(free, min(sustained, provisioned.bytes_per_s)))

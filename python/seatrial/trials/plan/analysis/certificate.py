@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
 
 REACHED_SHARE: Final = 0.97
-"""A promise is kept if the interval of what was delivered reaches this share of it."""
+"""A promise is kept if the interval of the delivered rate reaches this share of it."""
 EXCEEDED_SHARE: Final = 1.1
-"""More than this cannot be what was rented: credits, or a cache that answers."""
+"""A larger share is not the rented performance, but credits or a cache."""
 MILLION: Final = 1_000_000
 SECONDS_PER_MONTH: Final = HOURS_PER_MONTH * 3600
 DATA: Final = ("read", "write", "mixed")
 OF_DATABASES: Final = ("transaction", "statement", "batch", "commit")
 
 
-class Delivered(msgspec.Struct, frozen=True, kw_only=True):
-    """A promise, and what was measured of it.
+class PromiseCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise, and the delivered rate.
 
     Attributes:
         cap: The promise.
-        delivered: The most that any test of the run delivered.
+        delivered: Highest rate of any test of the run.
         cell: That test.
         verdict: Whether it was kept.
     """
@@ -43,16 +43,16 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Annotated[str, one_of("kept", "not reached", "exceeded")]
 
 
-class Sustained(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sustained, and what it costs.
+class SustainedRate(msgspec.Struct, frozen=True, kw_only=True):
+    """A sustained rate, and its price.
 
     Attributes:
         what: Such as ``transactions`` or ``requests``.
         cell: The test.
-        rate: Per second.
-        p99: Of its response times; None where it is not known.
-        per_million: What a million of them cost, from the interval's ends; None without a price,
-            and where more than was promised was delivered, which does not last.
+        rate: Rate per second.
+        p99: 99th percentile of its response times; None if unknown.
+        per_million: Price of a million, from the interval's ends; None without a price, and if
+            more than the promise was delivered, which does not last.
     """
 
     what: str
@@ -67,19 +67,19 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: Its id.
-        command: That repeats it.
+        command: Command that repeats it.
         promises: Each promise with what was delivered; empty where nothing was promised.
-        sustained: What was sustained, most telling first.
-        month: What the storage costs a month; None where it is not known.
-        month_origin: Where that is from.
-        rounds: Of the least measured test.
+        sustained: Sustained rates, the most important first.
+        month: Price of the storage a month; None if unknown.
+        month_origin: Source of that price.
+        rounds: Rounds of the test with the fewest.
         warnings: Findings of the run that weaken it, in a sentence each.
     """
 
     run: str
     command: str
-    promises: list[Delivered]
-    sustained: list[Sustained]
+    promises: list[PromiseCheck]
+    sustained: list[SustainedRate]
     month: Money | None
     month_origin: str
     rounds: Amount
@@ -112,7 +112,7 @@ def certificate_of(
     )
 
 
-def _delivered(cap: Cap, cells: Sequence[CellSummary]) -> Delivered | None:
+def _delivered(cap: Cap, cells: Sequence[CellSummary]) -> PromiseCheck | None:
     """Return what was delivered of a promise; None where no test could show it."""
     found = [
         (each.bandwidth if cap.quantity == "throughput" else each.iops, each)
@@ -127,14 +127,14 @@ def _delivered(cap: Cap, cells: Sequence[CellSummary]) -> Delivered | None:
     verdict = "kept" if high >= REACHED_SHARE * cap.per_s else "not reached"
     if low > EXCEEDED_SHARE * cap.per_s:
         verdict = "exceeded"
-    return Delivered(cap=cap, delivered=most, cell=cell.cell.key, verdict=verdict)
+    return PromiseCheck(cap=cap, delivered=most, cell=cell.cell.key, verdict=verdict)
 
 
 def _sustained(
     summary: Summary, cells: Sequence[CellSummary], month: Money | None
-) -> list[Sustained]:
+) -> list[SustainedRate]:
     lines = [
-        Sustained(
+        SustainedRate(
             what=f"requests with {line.percentile} within its limit",
             cell=line.cell,
             rate=line.sustained,
@@ -153,7 +153,7 @@ def _sustained(
         )[:1]
     )
     rows = [
-        Sustained(
+        SustainedRate(
             what=f"{each.cell.operation}s" if each in of_database else "requests",
             cell=each.cell.key,
             rate=each.iops,

@@ -1,46 +1,59 @@
-"""A load over time, as far as limits of storage care: requests and bytes per second, by slot."""
+"""A load over time: requests and bytes per second, by slot."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from seatrial.errors import UsageError
+from seatrial.lazy import np
+from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.load.arrivals import length_s
+from seatrial.trials.watch.recording import TIME
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
+    from seatrial.catalogue.volumes import Bucket
     from seatrial.trials.watch.recording import Recording
 
 SLOT_S: Final = 60.0
 SLOTS_MIN: Final = 10
-"""A recording of fewer slots has shorter ones."""
+"""A shorter recording has shorter slots."""
+SLICE_S: Final = 0.01
+"""Time slice of limits (assumed: no provider states it)."""
 DAY_S: Final = 86_400.0
 DAY_SLOT_S: Final = 30.0
 SLOTS_MAX: Final = 3000
-"""Of a load that is played once: a longer one has longer slots."""
+"""Slots of a load that is simulated once: a longer one has longer slots."""
 
 
-class Limit(Protocol):
-    """What decides how a limit counts a load (seatrial.trials.plan.analysis.candidates.Cap)."""
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A limit of storage that a load has to keep.
 
-    @property
-    def quantity(self) -> str:
-        """``IOPS`` or ``throughput``."""
+    Attributes:
+        subject: What has the limit, such as ``instance r7i.large``.
+        quantity: ``IOPS`` or ``throughput``.
+        per_s: Rate without burst credits.
+        bucket: Its burst; None without one.
+        unit_bytes: Size that counts as one request; 0 for any size.
+        writes_cost: Cost of a write in reads, or of a byte written in bytes read; 1 except for
+            local disks and arrays.
+        reads_share: Share of the reads that reach it; below 1 behind a cache.
+        slice_s: Length of its time slices: the amount of a slice may be used at once, and the
+            next request waits for the next slice.
+    """
 
-    @property
-    def unit_bytes(self) -> int:
-        """What counts as one request; 0 for any size."""
-
-    @property
-    def writes_cost(self) -> float:
-        """How many reads a write is."""
-
-    @property
-    def reads_share(self) -> float:
-        """Share of the reads that reach it."""
+    subject: str
+    quantity: str
+    per_s: float
+    bucket: Bucket | None = None
+    unit_bytes: int = 0
+    writes_cost: float = 1.0
+    reads_share: float = 1.0
+    slice_s: float = SLICE_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,23 +98,23 @@ class Demand:
         return float(self.write_bytes_per_s.sum()) / writes if writes else 0.0
 
     def counted_per_s(self, unit_bytes: int) -> NDArray[np.float64]:
-        """Return requests as a provider counts them: a large one is several of ``unit_bytes``."""
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+        """Return requests as a provider counts them: a large one counts once per ``unit_bytes``."""
         if not unit_bytes:
             return self.requests_per_s
         reads = np.maximum(self.reads_per_s, self.read_bytes_per_s / unit_bytes)
         return reads + np.maximum(self.writes_per_s, self.write_bytes_per_s / unit_bytes)
 
     def counted_by(self, limit: Limit) -> NDArray[np.float64]:
-        """Return what a limit counts of it, by slot: less behind a cache, more of an array."""
-        own = self if limit.reads_share == 1 else self._behind(limit.reads_share)
+        """Return the load that a limit counts, by slot: less behind a cache, more on an array."""
+        is_operation = self if limit.reads_share == 1 else self._behind_cache(limit.reads_share)
         if limit.quantity == "throughput":
-            return own.bytes_per_s + own.write_bytes_per_s * (limit.writes_cost - 1.0)
-        counted = own.counted_per_s(limit.unit_bytes)
-        return counted + own.writes_per_s * (limit.writes_cost - 1.0)
+            return is_operation.bytes_per_s + is_operation.write_bytes_per_s * (
+                limit.writes_cost - 1.0
+            )
+        counted = is_operation.counted_per_s(limit.unit_bytes)
+        return counted + is_operation.writes_per_s * (limit.writes_cost - 1.0)
 
-    def _behind(self, reads_share: float) -> Demand:
+    def _behind_cache(self, reads_share: float) -> Demand:
         return replace(
             self,
             reads_per_s=self.reads_per_s * reads_share,
@@ -109,7 +122,7 @@ class Demand:
         )
 
     def scaled(self, factor: float) -> Demand:
-        """Return the same load so many times."""
+        """Return the load multiplied by a factor."""
         return Demand(
             origin=self.origin,
             slot_s=self.slot_s,
@@ -120,14 +133,12 @@ class Demand:
         )
 
     def stretched(self, factor: float, origin: str) -> Demand:
-        """Return the same requests spread over so many times the time."""
-        slower = self.scaled(1 / factor)
-        return replace(slower, slot_s=self.slot_s * factor, origin=origin)
+        """Return the same requests spread over a longer time."""
+        write_slowdown = self.scaled(1 / factor)
+        return replace(write_slowdown, slot_s=self.slot_s * factor, origin=origin)
 
     def in_slots_of(self, slot_s: float) -> Demand:
-        """Return the same load in slots that are at least so long, each the mean of its own."""
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+        """Return the load in slots of at least this length, each the mean of those in it."""
         merged = max(1, math.ceil(slot_s / self.slot_s - 1e-9))
         if merged == 1:
             return self
@@ -148,18 +159,16 @@ class Demand:
             write_bytes_per_s=means(self.write_bytes_per_s),
         )
 
-    def to_play(self) -> tuple[Demand, Demand]:
-        """Return it in fine slots, once, and in coarser ones repeated for a day at least.
+    def for_simulation(self) -> tuple[Demand, Demand]:
+        """Return the load in fine slots, once, and in coarser ones repeated for at least a day.
 
         The first shows peaks that exceed a burst, the second how long credits last.
         """
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
         fine = self.in_slots_of(self.seconds / SLOTS_MAX)
         coarse = self.in_slots_of(DAY_SLOT_S)
         times = max(1, math.ceil(DAY_S / coarse.seconds))
         if coarse.seconds < DAY_SLOT_S:
-            # Less than a slot: its mean is all that a day knows of it.
+            # Less than a slot: only its mean counts over a day.
             times = math.ceil(DAY_S / DAY_SLOT_S)
         slot_s = max(coarse.slot_s, DAY_SLOT_S) if coarse.seconds < DAY_SLOT_S else coarse.slot_s
         day = Demand(
@@ -174,7 +183,7 @@ class Demand:
 
 
 def slot_length_s(seconds: float) -> float:
-    """Return how long slots of a load are: a minute, or a tenth of a short load (s)."""
+    """Return the length of slots: a minute, or a tenth of a short load (s)."""
     return min(SLOT_S, seconds / SLOTS_MIN)
 
 
@@ -184,12 +193,6 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
     Raises:
         UsageError: when it has no times, or no reads and writes.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
-    from seatrial.trials.watch.analysis.activity import OPERATIONS  # noqa: PLC0415 - likewise
-    from seatrial.trials.watch.analysis.load.arrivals import length_s  # noqa: PLC0415 - likewise
-    from seatrial.trials.watch.recording import TIME  # noqa: PLC0415 - likewise
-
     seconds = length_s(recording)
     data = [OPERATIONS.index("read"), OPERATIONS.index("write")]
     if TIME in recording.about.made_up or not np.isin(recording.operation, data).any():
@@ -200,12 +203,12 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
         )
     slot_s = slot_length_s(seconds)
     slots = max(1, math.ceil(seconds / slot_s - 1e-9))
-    place = np.minimum((recording.arrived_ns / 1e9 / slot_s).astype(np.int64), slots - 1)
+    slot_of = np.minimum((recording.arrived_ns / 1e9 / slot_s).astype(np.int64), slots - 1)
 
     def per_s(operation: int, weights: NDArray[np.int64] | None) -> NDArray[np.float64]:
-        own = recording.operation == operation
-        held = None if weights is None else weights[own]
-        return np.bincount(place[own], held, slots)[:slots] / slot_s
+        is_operation = recording.operation == operation
+        weight = None if weights is None else weights[is_operation]
+        return np.bincount(slot_of[is_operation], weight, slots)[:slots] / slot_s
 
     return Demand(
         origin=f"recorded, {name}",
@@ -221,8 +224,6 @@ def constant_demand(
     origin: str, reads_per_s: float, writes_per_s: float, size_bytes: float
 ) -> Demand:
     """Return a load that does not change, of requests of one size, for a day."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     slots = int(DAY_S / SLOT_S)
     reads, writes = np.full(slots, float(reads_per_s)), np.full(slots, float(writes_per_s))
     return Demand(

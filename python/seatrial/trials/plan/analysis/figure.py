@@ -1,4 +1,4 @@
-"""A figure that is not known exactly: an interval with its origin, and draws from it."""
+"""A figure with an interval and an origin, and draws from it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 TAIL_Z: Final = 1.6448536269514722
-"""Of 5 and 95 %: the ends of every interval here."""
+"""Standard normal quantile of 95 %: intervals here have their ends at 5 and 95 %."""
 _SEPARATOR: Final = ".."
 _NUMBER: Final = re.compile(r"([0-9.eE+-]+)\s*(%?)")
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure above 0, between two ends that it exceeds with 5 % each.
+    """A figure above 0 with the quantiles of 5, 50 and 95 %.
 
     Attributes:
         low: The lower end.
@@ -43,10 +43,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     def at(self, normal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the figure at standard normal deviates, log-normal on either side of its median.
 
-        The same deviates give the same worlds to whatever depends on the figure.
+        The same deviates give the same scenarios to whatever depends on the figure.
         """
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
         if self.mid == 0 or self.low == self.high:
             return np.full_like(normal, self.mid)
         up = math.log(self.high / self.mid) / TAIL_Z
@@ -55,7 +53,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def times(self, factor: float, origin: str = "") -> Figure:
-        """Return the figure so many times."""
+        """Return the figure multiplied by a factor."""
         return Figure(
             low=self.low * factor,
             mid=self.mid * factor,
@@ -73,9 +71,9 @@ def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
     """Return a figure as it is typed: ``5``, ``3..8`` or ``3..5..8``; ``%`` is a hundredth.
 
     Args:
-        text: What was typed.
-        what: What it is called in messages.
-        origin: Where it is from.
+        text: The typed text.
+        what: Its name in messages.
+        origin: Its source.
 
     Raises:
         UsageError: when it is invalid.

@@ -1,4 +1,4 @@
-"""What storage has to do: load over time, capacity, growth, objective; each with its origin."""
+"""Requirements of storage: load over time, capacity, growth, objective; each with its origin."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.lazy import np
 from seatrial.published import Amount
 from seatrial.trials.plan.analysis.figure import Figure
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.plan.analysis.commits import CommitPath
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 _OBJECTIVE: Final = re.compile(r"(?:(read|write|commit)\.)?(p[0-9.]+)_ms=([0-9.]+)")
 OTHER_DAY: Final = Figure(low=0.8, mid=1.0, high=1.6, origin="assumed: what another day asks for")
-"""The load of another day over that of the one that is known."""
+"""Load of another day over that of the known one."""
 
 
 class Objective(msgspec.Struct, frozen=True, kw_only=True):
-    """A percentile of response times that is to be kept.
+    """A limit on a percentile of response times.
 
     Attributes:
         operation: ``read``, ``write`` or ``commit``; a commit waits for a write.
         percentile: Such as ``p99``.
-        limit_ms: What it is kept below.
+        limit_ms: The limit (ms).
     """
 
     operation: str
@@ -40,12 +40,12 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It in words, such as ``commit p99 below 5 ms``."""
+        """In words, such as ``commit p99 below 5 ms``."""
         return f"{self.operation} {self.percentile} below {self.limit_ms:g} ms"
 
     @property
     def is_of_writes(self) -> bool:
-        """Whether writes decide it."""
+        """Whether it is about writes."""
         return self.operation != "read"
 
 
@@ -66,21 +66,21 @@ def parse_objective(text: str) -> Objective:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
-    """What storage has to do.
+class StorageNeed:
+    """Requirements of storage.
 
     Attributes:
         demand: The load over time.
         other_day: The load of another day over that one.
         capacity: Bytes that are to be stored now.
-        growth: Of load and capacity in a year, as a share.
-        years: After so many the need is judged.
+        growth: Growth of load and capacity in a year, as a share.
+        years: Age at which the need applies.
         objective: None where only rates count.
         gaps: Recorded gaps between arrivals; None where they are not known.
-        commits: How the server commits; None where that is not known.
-        follows: What reaches storage over ``demand``; None where ``demand`` is what was seen there.
+        commits: Commits of the server; None if unknown.
+        follows: Load at the storage over ``demand``; None if ``demand`` was observed there.
         logged: What a log of SQL shows, a sentence each.
-        lacks: What of the load is not known, and so not judged; empty where it is whole.
+        lacks: The unknown part of the load, which was not evaluated; empty if none.
     """
 
     demand: Demand
@@ -100,8 +100,6 @@ def busiest_gaps(
     arrived_ns: NDArray[np.int64], slot_s: float, gaps_max: int = 50_000
 ) -> NDArray[np.float64] | None:
     """Return the gaps between arrivals in the busiest slot, with a mean of 1; None of too few."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     if len(arrived_ns) < 1000:
         return None
     slots = (arrived_ns / 1e9 / slot_s).astype(np.int64)

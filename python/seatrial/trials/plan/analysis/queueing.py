@@ -13,14 +13,15 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from seatrial.lazy import np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
 LOADS: Final = (0.05, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
-"""Shares of what all servers together can do, for which a curve is simulated."""
+"""Utilisations for which a curve is simulated."""
 SERVERS: Final = (1, 2, 4, 8, 16, 32, 64)
 REQUESTS: Final = 4000
 REPETITIONS: Final = 24
@@ -46,22 +47,19 @@ class Service:
 
 def log_normal(sigma: float) -> Service:
     """Return a log-normal distribution of mean 1."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
     from scipy.special import ndtri  # noqa: PLC0415 - likewise
 
-    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    values = np.exp(sigma * ndtri(places))
+    probabilities = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    values = np.exp(sigma * ndtri(probabilities))
     return Service(values=values / values.mean())
 
 
-def of_times(times: Sequence[float]) -> Service:
+def measured_service(times: Sequence[float]) -> Service:
     """Return the distribution of measured times, each as likely.
 
     Raises:
         ValueError: when there is none above 0.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     values = np.sort(np.asarray(times, dtype=np.float64))
     if not len(values) or values.mean() <= 0:
         raise ValueError("service times need a mean above 0")
@@ -96,39 +94,35 @@ def response_times(
 
     Args:
         service: Service times.
-        servers: How many work at once.
-        load_share: Of what they can do.
+        servers: Number of servers.
+        load_share: Utilisation of the servers.
         requests: In each repetition.
-        repetitions: Simulated side by side.
+        repetitions: Repetitions, simulated at once.
         seed: Of the draws.
-        gaps: Recorded gaps between arrivals with a mean of 1, replayed in order from a drawn place;
+        gaps: Recorded gaps between arrivals with a mean of 1, in order from a random start;
             None for a Poisson process.
         stalls: None without any.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     random = np.random.default_rng(seed)
     between = _gaps(random, requests, repetitions, gaps) / (servers * load_share)
     arrivals = np.cumsum(between, axis=0)
-    takes = service.draw(random, (requests, repetitions))
+    service_s = service.draw(random, (requests, repetitions))
     free_at = np.zeros((repetitions, servers))
     rows = np.arange(repetitions)
-    found = np.empty((requests, repetitions))
-    for place in range(requests):
+    responses = np.empty((requests, repetitions))
+    for request in range(requests):
         first = free_at.argmin(axis=1)
-        start = np.maximum(arrivals[place], free_at[rows, first])
+        start = np.maximum(arrivals[request], free_at[rows, first])
         if stalls is not None:
             start = _after_stall(start, stalls)
-        end = start + takes[place]
+        end = start + service_s[request]
         free_at[rows, first] = end
-        found[place] = end - arrivals[place]
-    return found[int(requests * WARM_UP_SHARE) :]
+        responses[request] = end - arrivals[request]
+    return responses[int(requests * WARM_UP_SHARE) :]
 
 
 def _after_stall(start: NDArray[np.float64], stalls: Stalls) -> NDArray[np.float64]:
-    """Return when requests can begin where stalls come at even gaps."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+    """Return when requests can start with stalls at even gaps."""
     period = stalls.gap_ratio + stalls.length_ratio
     within = np.mod(start, period)
     stalled = within > stalls.gap_ratio
@@ -141,22 +135,20 @@ def _gaps(
     repetitions: int,
     gaps: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     if gaps is None:
         return random.exponential(size=(requests, repetitions))
     begins = random.integers(0, len(gaps), repetitions)
-    places = (np.arange(requests)[:, None] + begins[None, :]) % len(gaps)
-    return np.asarray(gaps[places] / gaps.mean())
+    indexes = (np.arange(requests)[:, None] + begins[None, :]) % len(gaps)
+    return np.asarray(gaps[indexes] / gaps.mean())
 
 
 _TABLES: Final[dict[bytes, NDArray[np.float64]]] = {}
-"""Simulated curves by what they follow from, so that none is simulated twice."""
+"""Simulated curves by the hash of their inputs, so that none is simulated twice."""
 
 
 TAIL_SHARES: Final = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
-"""Shares of the requests above a percentile, for which higher percentiles are kept as well: where
-stalls take their part of the slowest requests, the percentile is a higher one of the others."""
+"""Shares of the requests above a percentile for which higher percentiles are kept as well: if some
+of the slowest requests are due to stalls, the percentile is a higher one of the others."""
 
 
 class Curve:
@@ -186,32 +178,28 @@ class Curve:
         return _TABLES[key]
 
     def _simulated(self) -> NDArray[np.float64]:
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
-        found = np.empty((len(SERVERS), len(TAIL_SHARES), len(LOADS)))
+        responses = np.empty((len(SERVERS), len(TAIL_SHARES), len(LOADS)))
         for row, servers in enumerate(SERVERS):
-            found[row] = self._row(servers)
-        return np.maximum.accumulate(found, axis=2)
+            responses[row] = self._row(servers)
+        return np.maximum.accumulate(responses, axis=2)
 
     def _row(self, servers: int) -> NDArray[np.float64]:
         """Return the percentiles at each load: all loads and repetitions side by side."""
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
         random = np.random.default_rng(SHAPE_SEED)
         width = len(LOADS) * REPETITIONS
         share = np.repeat(np.array(LOADS), REPETITIONS)
         between = np.tile(_gaps(random, REQUESTS, REPETITIONS, self._gaps), (1, len(LOADS)))
         arrivals = np.cumsum(between / (servers * share), axis=0)
-        takes = np.tile(self._service.draw(random, (REQUESTS, REPETITIONS)), (1, len(LOADS)))
+        service_s = np.tile(self._service.draw(random, (REQUESTS, REPETITIONS)), (1, len(LOADS)))
         free_at = np.zeros((width, servers))
         rows = np.arange(width)
-        found = np.empty((REQUESTS, width))
-        for place in range(REQUESTS):
+        responses = np.empty((REQUESTS, width))
+        for request in range(REQUESTS):
             first = free_at.argmin(axis=1)
-            end = np.maximum(arrivals[place], free_at[rows, first]) + takes[place]
+            end = np.maximum(arrivals[request], free_at[rows, first]) + service_s[request]
             free_at[rows, first] = end
-            found[place] = end - arrivals[place]
-        kept = found[int(REQUESTS * WARM_UP_SHARE) :].reshape(-1, len(LOADS), REPETITIONS)
+            responses[request] = end - arrivals[request]
+        kept = responses[int(REQUESTS * WARM_UP_SHARE) :].reshape(-1, len(LOADS), REPETITIONS)
         by_load = np.moveaxis(kept, 1, 0).reshape(len(LOADS), -1)
         above = 100 - self._percentile
         percents = [100 - share * above for share in TAIL_SHARES]
@@ -223,20 +211,18 @@ class Curve:
         load_share: NDArray[np.float64],
         tail_share: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
-        """Return the percentile at loads, infinite where they cannot be served.
+        """Return the percentile by load; infinite if the load cannot be served.
 
         Args:
-            servers: How many work at once.
-            load_share: Of what they can do.
-            tail_share: Of the requests above the percentile, those of this queue; None for all.
+            servers: Number of servers.
+            load_share: Utilisation of the servers.
+            tail_share: Share of those above the percentile that are not stalled; None for all.
         """
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
-        place = np.interp(np.log(max(servers, 1.0)), np.log(SERVERS), np.arange(len(SERVERS)))
-        low = int(place)
+        position = np.interp(np.log(max(servers, 1.0)), np.log(SERVERS), np.arange(len(SERVERS)))
+        low = int(position)
         high = min(low + 1, len(SERVERS) - 1)
-        rows = self.table[low] + (place - low) * (self.table[high] - self.table[low])
-        found = np.interp(load_share, LOADS, rows[0])
+        rows = self.table[low] + (position - low) * (self.table[high] - self.table[low])
+        responses = np.interp(load_share, LOADS, rows[0])
         if tail_share is not None:
             by_tail = np.array([np.interp(load_share, LOADS, row) for row in rows])
             levels = np.interp(-tail_share, [-each for each in TAIL_SHARES], range(len(rows)))
@@ -244,5 +230,5 @@ class Curve:
             first, second = (
                 np.take_along_axis(by_tail, (under + step)[None], axis=0)[0] for step in (0, 1)
             )
-            found = first + (levels - under) * (second - first)
-        return np.where(load_share >= 1.0, np.inf, found)
+            responses = first + (levels - under) * (second - first)
+        return np.where(load_share >= 1.0, np.inf, responses)

@@ -1,8 +1,8 @@
-"""Which candidate regrets least, which cannot be told apart, and what measurement would tell.
+"""Ranks candidates by regret, and finds the measurement that would separate the first ones.
 
-The regret of a candidate in a world is what its month costs above the cheapest candidate that fits
-in that world; where it does not fit, that and a multiple of the cheapest one's price, for a month
-that misses its objective. Candidates whose regrets overlap are not ranked.
+The regret of a candidate in a scenario is its price a month above that of the cheapest candidate
+that fits there. Where it does not fit, a multiple of the cheapest price is added for a month that
+misses its objective. Candidates whose regrets overlap are not ranked.
 """
 
 from __future__ import annotations
@@ -11,91 +11,94 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from seatrial.lazy import np
+from seatrial.published import Amount
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from seatrial.trials.plan.analysis.worlds import Judged, Worlds
+    from seatrial.trials.plan.analysis.scenarios import Evaluation, Scenarios
 
 FIT_SHARE_MIN: Final = 0.5
-"""A candidate that fits in fewer worlds is refused."""
+"""A candidate that fits in fewer scenarios is refused."""
 MISS_FACTOR: Final = 3.0
 """What a month that misses its objective costs, in prices of the cheapest that fits."""
 OVERLAP_SHARE: Final = 0.1
-"""Two candidates overlap if either is better in more of the worlds than this."""
+"""Two candidates overlap if either is better in more of the scenarios than this."""
 SAME_REGRET_SHARE: Final = 0.02
 """Of the better one's price: regrets that differ by less are the same."""
 BINS: Final = 25
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranked:
+class RankedCandidate:
     """A candidate with its regret.
 
     Attributes:
-        judged: The candidate in all worlds.
-        regret: Mean over all worlds, a month.
-        overlaps_best: Whether it cannot be told apart from the first.
-        better_share: Share of the worlds in which it regrets less than the first.
+        evaluation: The candidate in all scenarios.
+        regret: Mean over all scenarios, a month.
+        overlaps_best: Whether it does not differ significantly from the first.
+        better_share: Share of the scenarios in which it regrets less than the first.
     """
 
-    judged: Judged
+    evaluation: Evaluation
     regret: float
     overlaps_best: bool
     better_share: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Separating:
-    """The one measurement that would best separate the first from those that overlap.
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """The one measurement that would separate candidates.
 
     Attributes:
         name: The unknown input.
-        worth: What knowing it saves a month, in expectation.
+        worth: Expected saving a month if it is known.
         other: The candidate that it would separate from the first.
     """
 
     name: str
-    worth: float
+    worth: Amount
     other: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """All candidates, by what is to be done with them.
+    """Ranked, dominated and refused candidates.
 
     Attributes:
         ranked: Those that fit and are not dominated, least regret first.
-        dominated: How many fit, and cost no less, are no faster and no safer than another one.
+        dominated: How many fit, but are no cheaper, faster or safer than another one.
         refused: Those that do not fit, the nearest first.
-        separating: None where the first one stands alone.
+        measurement: The best one to separate overlapping candidates; None if none overlaps.
     """
 
-    ranked: list[Ranked]
+    ranked: list[RankedCandidate]
     dominated: int
-    refused: list[Judged]
-    separating: Separating | None
+    refused: list[Evaluation]
+    measurement: Measurement | None
 
 
-def rank(found: Sequence[Judged], worlds: Worlds, miss_factor: float = MISS_FACTOR) -> Ranking:
+def rank(
+    candidates: Sequence[Evaluation], scenarios: Scenarios, miss_factor: float = MISS_FACTOR
+) -> Ranking:
     """Rank candidates by expected regret.
 
     Args:
-        found: Each in the same worlds.
-        worlds: These worlds.
+        candidates: Each in the same scenarios.
+        scenarios: These scenarios.
         miss_factor: What a month that misses its objective costs, in prices of the cheapest that
             fits.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
-    ordered = sorted(found, key=lambda each: each.candidate.name)
+    ordered = sorted(candidates, key=lambda each: each.candidate.name)
     fitting = [each for each in ordered if each.fit_share >= FIT_SHARE_MIN]
     refused = [each for each in ordered if each.fit_share < FIT_SHARE_MIN]
     refused.sort(key=lambda each: (-each.fit_share, -each.holds, each.candidate.month.mid))
     if not fitting:
-        return Ranking(ranked=[], dominated=0, refused=refused, separating=None)
+        return Ranking(ranked=[], dominated=0, refused=refused, measurement=None)
     kept = pareto(fitting)
-    cheapest = np.full(worlds.count, np.inf)
+    cheapest = np.full(scenarios.count, np.inf)
     for each in ordered:
         np.minimum(cheapest, np.where(each.fits, each.month, np.inf), out=cheapest)
     known = np.isfinite(cheapest)
@@ -113,8 +116,8 @@ def rank(found: Sequence[Judged], worlds: Worlds, miss_factor: float = MISS_FACT
         better = float((difference < 0).mean())
         near = float(difference.mean()) <= tolerance
         ranked.append(
-            Ranked(
-                judged=each,
+            RankedCandidate(
+                evaluation=each,
                 regret=float(own.mean()),
                 overlaps_best=each is not first and (near or better > OVERLAP_SHARE),
                 better_share=better,
@@ -124,36 +127,34 @@ def rank(found: Sequence[Judged], worlds: Worlds, miss_factor: float = MISS_FACT
         ranked=ranked,
         dominated=len(fitting) - len(kept),
         refused=refused,
-        separating=_separating(ranked, regrets, worlds),
+        measurement=_separating_measurement(ranked, regrets, scenarios),
     )
 
 
-def _regret(each: Judged, cheapest: NDArray[np.float64], miss_factor: float) -> NDArray[np.float64]:
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+def _regret(
+    each: Evaluation, cheapest: NDArray[np.float64], miss_factor: float
+) -> NDArray[np.float64]:
     extra = np.where(each.fits, 0.0, miss_factor * cheapest)
     return np.asarray(np.maximum(each.month - cheapest, 0.0) + extra)
 
 
-def pareto(found: Sequence[Judged]) -> list[Judged]:
-    """Return those that no other one is at least as good as in price, response, fit and risk.
+def pareto(candidates: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the Pareto front in price, response time, fit and risk.
 
-    Of those that are alike in all, the first by name is kept.
+    Of candidates that are equal in all four, the first by name is kept.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
-    marks = np.array([_marks(each) for each in found])
+    criteria = np.array([_criteria(each) for each in candidates])
     kept = []
-    for place, each in enumerate(found):
-        no_worse = (marks <= marks[place]).all(axis=1)
-        better = (marks < marks[place]).any(axis=1)
-        alike = no_worse & ~better
-        if not (no_worse & better).any() and int(alike.argmax()) == place:
+    for index, each in enumerate(candidates):
+        no_worse = (criteria <= criteria[index]).all(axis=1)
+        better = (criteria < criteria[index]).any(axis=1)
+        equals = no_worse & ~better
+        if not (no_worse & better).any() and int(equals.argmax()) == index:
             kept.append(each)
     return kept
 
 
-def _marks(each: Judged) -> tuple[float, float, float, float]:
+def _criteria(each: Evaluation) -> tuple[float, float, float, float]:
     response = each.response_ends_ms[1]
     return (
         each.candidate.month.mid,
@@ -163,32 +164,30 @@ def _marks(each: Judged) -> tuple[float, float, float, float]:
     )
 
 
-def _separating(
-    ranked: Sequence[Ranked], regrets: dict[str, NDArray[np.float64]], worlds: Worlds
-) -> Separating | None:
+def _separating_measurement(
+    ranked: Sequence[RankedCandidate], regrets: dict[str, NDArray[np.float64]], scenarios: Scenarios
+) -> Measurement | None:
     """Return the input whose knowledge would change the choice between the first and another most.
 
-    Source: expected value of partial perfect information, with worlds sorted into bins by the
+    Source: expected value of partial perfect information, with scenarios sorted into bins by the
     input (Strong, Oakley, "An efficient method for computing single-parameter partial EVPI", 2013).
     """
     first = ranked[0]
-    best: Separating | None = None
+    best: Measurement | None = None
     for other in ranked[1:]:
         if not other.overlaps_best:
             continue
-        name = other.judged.candidate.name
-        difference = regrets[name] - regrets[first.judged.candidate.name]
-        for given in dict.fromkeys((*first.judged.inputs, *other.judged.inputs)):
-            worth = _worth(difference, worlds.of(given))
+        name = other.evaluation.candidate.name
+        difference = regrets[name] - regrets[first.evaluation.candidate.name]
+        for input_name in dict.fromkeys((*first.evaluation.inputs, *other.evaluation.inputs)):
+            worth = _value_of_information(difference, scenarios.of(input_name))
             if worth > 0 and (best is None or worth > best.worth):
-                best = Separating(name=given, worth=worth, other=name)
+                best = Measurement(name=input_name, worth=worth, other=name)
     return best
 
 
-def _worth(difference: NDArray[np.float64], deviates: NDArray[np.float64]) -> float:
-    """Return what is saved by choosing after the input is known, a month."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+def _value_of_information(difference: NDArray[np.float64], deviates: NDArray[np.float64]) -> float:
+    """Return the saving a month of choosing after the input is known."""
     order = np.argsort(deviates, kind="stable")
     means = np.array([part.mean() for part in np.array_split(difference[order], BINS)])
     return float(min(difference.mean(), 0.0) - np.minimum(means, 0.0).mean())

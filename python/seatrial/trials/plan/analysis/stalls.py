@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from seatrial.lazy import np
+from seatrial.trials.plan.analysis.figure import TAIL_Z
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 OF_STORAGE: Final = frozenset({"device", "filesystem", "unknown"})
@@ -27,12 +29,12 @@ LOAD_MAX: Final = 0.999
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedStalls:
-    """Stalls that a run saw.
+    """Stalls that a run observed.
 
     Attributes:
-        lengths_s: How long each lasted; empty if there was none.
-        watched_s: How long the run watched.
-        least_s: From which length on a time without completions is a stall.
+        lengths_s: Lengths; empty if there was none.
+        watched_s: Length of the observation.
+        least_s: Shortest time without completions that counts as a stall.
     """
 
     lengths_s: tuple[float, ...]
@@ -40,19 +42,14 @@ class ObservedStalls:
     least_s: float
 
     def per_s(self, normal: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the rate of stalls in worlds: as many as were seen, or a few that were missed."""
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+        """Return the rate of stalls in scenarios, from the posterior of the observed count."""
         from scipy.special import gammaincinv, ndtr  # noqa: PLC0415 - likewise
 
         count = len(self.lengths_s) + PRIOR_COUNT
         return np.asarray(gammaincinv(count, ndtr(normal)) / self.watched_s)
 
     def per_hour(self) -> tuple[float, float]:
-        """Return how many an hour: 5 and 95 % of the worlds are below."""
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
-        from seatrial.trials.plan.analysis.figure import TAIL_Z  # noqa: PLC0415 - likewise
-
+        """Return stalls an hour, as the quantiles of 5 and 95 % over the scenarios."""
         low, high = self.per_s(np.array([-TAIL_Z, TAIL_Z])) * 3600
         return float(low), float(high)
 
@@ -76,8 +73,6 @@ class ObservedStalls:
         self, per_s: NDArray[np.float64], load_share: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the share of the requests that wait for stalls, 1 at most."""
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
         lengths_s = self._lengths()
         left = 1 - np.minimum(load_share, LOAD_MAX)
         return np.asarray(np.minimum(1.0, per_s * lengths_s.mean() / left))
@@ -89,15 +84,11 @@ class ObservedStalls:
         share: float,
     ) -> NDArray[np.float64]:
         """Return how long that share of the requests waits for stalls at least; 0 for fewer."""
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
         ordered = np.sort(self._lengths())
-        places = np.concatenate([[0.0], ordered])
-        beyond = np.array([np.maximum(ordered - place, 0).mean() for place in places])
-        wanted = share * (1 - np.minimum(load_share, LOAD_MAX)) / np.maximum(per_s, 1e-300)
-        return np.asarray(np.interp(-wanted, -beyond, places))
+        starts_s = np.concatenate([[0.0], ordered])
+        mean_excess_s = np.array([np.maximum(ordered - start_s, 0).mean() for start_s in starts_s])
+        mean_wanted_s = share * (1 - np.minimum(load_share, LOAD_MAX)) / np.maximum(per_s, 1e-300)
+        return np.asarray(np.interp(-mean_wanted_s, -mean_excess_s, starts_s))
 
     def _lengths(self) -> NDArray[np.float64]:
-        import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
         return np.array(self.lengths_s or (self.least_s,))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Amount
 from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.figure import Figure
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 TB: Final = 1e12
 DAYS_PER_YEAR: Final = 365.25
 WARRANTY_YEARS: Final = 5
-"""Over which drive writes per day count."""
+"""Years that drive writes per day are rated for."""
 DRAWS: Final = 20_000
 WITHIN_DRIVE: Final = Figure(
     low=1.0,
     mid=2.0,
     high=4.0,
-    origin="assumed, as no drive was asked",
+    origin="assumed, as no drive was read",
 )
 """Bytes written to flash for each byte that a drive is written."""
 
@@ -31,12 +32,12 @@ class Wear(msgspec.Struct, frozen=True, kw_only=True):
     """How long a drive of an array lasts.
 
     Attributes:
-        written_per_day: Bytes that the array is written a day.
-        per_drive_low: Bytes that each drive is written for one of them, the least: full stripes.
-        per_drive_high: The most: small writes.
+        written_per_day: Bytes written to the array a day.
+        per_drive_low: Bytes written to each drive for one of them, at least: full stripes.
+        per_drive_high: At most: small writes.
         within_drive: Bytes written to flash for each byte that a drive is written.
         endurance: Bytes that the drive may be written.
-        used_share: Share of its endurance that is used already.
+        used_share: Share of its endurance that is used up.
         years: How long it lasts from now.
     """
 
@@ -72,8 +73,6 @@ def wear_of(
     Raises:
         ValueError: when nothing is written.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     if written_per_day.mid <= 0:
         raise ValueError("a drive that is not written does not wear")
     random = np.random.default_rng(seed)

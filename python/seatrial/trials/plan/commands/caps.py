@@ -1,4 +1,4 @@
-"""``seatrial caps``: what limits storage, and what of it is paid for in vain."""
+"""``seatrial caps``: the limits of storage, and performance that is paid for in vain."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from seatrial.study.units import format_size
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Instance
     from seatrial.catalogue.store import Catalogue
-    from seatrial.catalogue.volumes import Bought
+    from seatrial.catalogue.volumes import ProvisionedVolume
     from seatrial.trials.plan.analysis.caps import Cap, CapReport
     from seatrial.trials.plan.analysis.demand import Demand
-    from seatrial.trials.plan.analysis.rented import Recognised
+    from seatrial.trials.plan.analysis.rented_machine import RentedMachine
 
 EPILOG = """\b
 Examples:
@@ -53,10 +53,10 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """List all limits of storage, with the load of a run or recording played through each.
+    """List all limits of storage, each with the simulated load of a run or recording.
 
     LOAD is typed, such as reads=3000,writes=500,size=8KiB. Instance and provider are recognised
-    where the machine itself says what it is; nothing is asked of the network.
+    where the machine itself says what it is; no network request is made.
 
     Raises:
         UsageError: when a volume, an instance or a load cannot be used, or no limit is known.
@@ -68,30 +68,30 @@ def command(
 
     facts = catalogue()
     machine = recognise(LIVE)
-    bought = _bought(volume_spec, facts)
+    provisioned = _parsed_volume(volume_spec, facts)
     instance = _instance(instance_name, machine, facts)
-    demand, measured, rules = _named(what, results)
+    demand, measured, rules = _load_and_caps(what, results)
     found = [
-        *(caps.caps_of_volume(bought, facts) if bought is not None else []),
+        *(caps.caps_of_volume(provisioned, facts) if provisioned is not None else []),
         *(caps.caps_of_instance(instance, facts) if instance is not None else []),
         *measured,
     ]
     _check_any(found, machine)
     wasted = None
-    if bought is not None and instance is not None:
-        wasted = caps.wasted_of(bought, instance, facts, region)
-    judged = (
-        caps.found_without_load(found, wasted)
+    if provisioned is not None and instance is not None:
+        wasted = caps.wasted_of(provisioned, instance, facts, region)
+    evaluation = (
+        caps.report_without_load(found, wasted)
         if demand is None
-        else caps.found_with_load(found, demand, bought, instance, wasted)
+        else caps.report_with_load(found, demand, provisioned, instance, wasted)
     )
-    notes = _notes(judged, rules, instance)
+    notes = _notes(evaluation, rules, instance)
     if output.is_named:
         from seatrial.trials.plan.report.caps_page import render  # noqa: PLC0415 - likewise
 
-        page = render(judged, notes, machine, demand)
+        page = render(evaluation, notes, machine, demand)
         output.write(page, otherwise="seatrial caps LOAD --output FILE")
-    _show(judged, machine, notes, as_json=as_json)
+    _show(evaluation, machine, notes, as_json=as_json)
     return 0
 
 
@@ -104,18 +104,18 @@ def _notes(found: CapReport, rules: list[str], instance: Instance | None) -> lis
     return notes
 
 
-def _bought(spec: str | None, facts: Catalogue) -> Bought | None:
-    from seatrial.catalogue.volumes import limits_of, parse_bought  # noqa: PLC0415 - not for --help
+def _parsed_volume(spec: str | None, facts: Catalogue) -> ProvisionedVolume | None:
+    from seatrial.catalogue.volumes import limits_of, parse_volume  # noqa: PLC0415 - not for --help
 
     if spec is None:
         return None
-    found = parse_bought(spec, facts)
+    found = parse_volume(spec, facts)
     limits_of(found)
     return found
 
 
-def _instance(name: str | None, machine: Recognised, facts: Catalogue) -> Instance | None:
-    """Return the instance that was named, or that this machine is."""
+def _instance(name: str | None, machine: RentedMachine, facts: Catalogue) -> Instance | None:
+    """Return the named instance, or that of this machine."""
     from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - not for --help
 
     if name is None and machine.instance:
@@ -126,13 +126,13 @@ def _instance(name: str | None, machine: Recognised, facts: Catalogue) -> Instan
     return found if isinstance(found, Instance) else None
 
 
-def _named(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str]]:
-    """Return the load, the caps and the rules of arrays of what a user names."""
+def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str]]:
+    """Return load, caps and rules of arrays of a source that a user names."""
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.analysis import measured  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.commands.needing import (  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis import measured_caps  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.load_source import (  # noqa: PLC0415 - likewise
         demand_of,
         demand_of_samples,
         is_typed,
@@ -145,17 +145,21 @@ def _named(what: str, results: Path) -> tuple[Demand | None, list[Cap], list[str
         return demand_of(what, results), [], []
     if path.is_dir() or path.is_block_device():
         fingerprint = context.fingerprint(path)
-        return None, measured.caps_of_groups(fingerprint), [*measured.array_rules(fingerprint)]
+        return (
+            None,
+            measured_caps.caps_of_groups(fingerprint),
+            [*measured_caps.array_rules(fingerprint)],
+        )
     source = load_source(what, results)
     summary = summarise(source.run, source.samples)
-    rules = [*measured.array_rules(source.run.fingerprint_before)]
+    rules = [*measured_caps.array_rules(source.run.fingerprint_before)]
     return (
-        demand_of_samples(source.run, source.samples), measured.caps_of_run(summary), rules,
+        demand_of_samples(source.run, source.samples), measured_caps.caps_of_run(summary), rules,
     )  # fmt: skip
 
 
-def _check_any(found: list[Cap], machine: Recognised) -> None:
-    """Raise UsageError where no limit is known, with what the machine says of itself."""
+def _check_any(found: list[Cap], machine: RentedMachine) -> None:
+    """Raise UsageError if no limit is known, with what is known of the machine."""
     if found:
         return
     disks = [each for each in machine.disks if each.kind == "volume"]
@@ -172,7 +176,7 @@ def _check_any(found: list[Cap], machine: Recognised) -> None:
     )
 
 
-def _show(found: CapReport, machine: Recognised, notes: list[str], *, as_json: bool) -> None:
+def _show(found: CapReport, machine: RentedMachine, notes: list[str], *, as_json: bool) -> None:
     from seatrial.trials.plan.documents import caps_document  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - likewise
 

@@ -1,4 +1,4 @@
-"""``seatrial certify``: one page about a run: promised, delivered, price of what was sustained."""
+"""``seatrial certify``: one page about a run: promised, delivered, price of the sustained rate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Certify what RUN delivered against what was promised, and what a million of it costs.
+    """Certify the rates of RUN against the promised ones, and the price of a million.
 
     Raises:
         ResultsFileError: when the results file cannot be read.
@@ -91,14 +91,14 @@ def command(
 def _promised(
     instance_name: str | None, volume_spec: str | None, region: str, facts: Catalogue
 ) -> tuple[list[Cap], Money | None, str]:
-    """Return the promises of what is rented, and its price with its origin where it is known."""
+    """Return the promises for rented storage, and its price with its origin if known."""
     from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - not for --help
     from seatrial.catalogue.volumes import (  # noqa: PLC0415 - likewise
         Item,
         NoPriceError,
-        month_of,
-        month_of_instance,
-        parse_bought,
+        instance_bill,
+        monthly_bill,
+        parse_volume,
         total_of,
     )
     from seatrial.trials.plan.analysis.caps import (  # noqa: PLC0415 - likewise
@@ -110,14 +110,14 @@ def _promised(
     lines: list[Item] = []
     try:
         if volume_spec:
-            bought = parse_bought(volume_spec, facts)
-            promises += caps_of_volume(bought, facts)
-            lines += month_of(bought, facts, region)
+            provisioned = parse_volume(volume_spec, facts)
+            promises += caps_of_volume(provisioned, facts)
+            lines += monthly_bill(provisioned, facts, region)
         if instance_name:
             instance = facts.find("instances", instance_name)
             if isinstance(instance, Instance):
                 promises += caps_of_instance(instance, facts)
-                lines.append(month_of_instance(instance, facts, region))
+                lines.append(instance_bill(instance, facts, region))
     except NoPriceError:
         lines = []
     lowest = [

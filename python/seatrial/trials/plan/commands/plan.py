@@ -1,4 +1,4 @@
-"""``seatrial plan``: what to buy or rent for a load, at what price and which risk."""
+"""``seatrial plan``: storage to buy or rent for a load, with its price and risk."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
     from seatrial.trials.plan.analysis.answer import StoragePlan
     from seatrial.trials.plan.analysis.array import Array
-    from seatrial.trials.plan.analysis.candidates import Candidate, OwnDrive, SearchBounds, Times
+    from seatrial.trials.plan.analysis.candidates import (
+        Candidate,
+        OwnDrive,
+        RequestTimes,
+        SearchBounds,
+    )
     from seatrial.trials.plan.analysis.demand import Demand
     from seatrial.trials.plan.analysis.figure import Figure
-    from seatrial.trials.plan.analysis.need import Need
+    from seatrial.trials.plan.analysis.need import StorageNeed
 
 EPILOG = """\b
 Examples:
@@ -35,7 +40,7 @@ Examples:
 
 \b
 A figure may be an interval, such as --growth 20%..60% or --capacity 400GiB..600GiB. docs/plan.md
-describes worlds, regret and proof; docs/catalogue.md where limits and prices are from.
+describes scenarios, regret and proof; docs/catalogue.md where limits and prices are from.
 """
 
 _MONTHS_PER_YEAR: Final = 12
@@ -72,8 +77,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     results: Path
 
 
-class Load(TypedDict):
-    """The fields of a need that say what is required of storage."""
+class LoadFields(TypedDict):
+    """The fields of a need that describe its load."""
 
     demand: Demand
     logged: tuple[str, ...]
@@ -191,8 +196,8 @@ def command(
 ) -> int:
     """Find storage for NEED: a run, a recording, a log of SQL, or figures such as reads=6000.
 
-    Candidates are judged in 10,000 worlds with the same draws: whether their limits hold, with all
-    credits, how fast they are, what they cost and risk. What overlaps is not ranked.
+    Candidates are evaluated in 10,000 scenarios with the same draws: whether their limits suffice,
+    credits included, how fast they are, their price and risk. Overlapping ones are not ranked.
 
     Raises:
         UsageError: when a figure is invalid, or nothing can be judged.
@@ -200,32 +205,32 @@ def command(
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.answer import plan_of  # noqa: PLC0415 - likewise
 
-    given = PlanOptions(**options)
+    plan_options = PlanOptions(**options)
     facts = catalogue()
-    wanted = _need(need, given)
-    candidates = _candidates(wanted, given, facts)
-    candidates += _behind_caches(need, wanted, candidates, given, facts)
+    storage_need = _need(need, plan_options)
+    candidates = _candidates(storage_need, plan_options, facts)
+    candidates += _cached_candidates(need, storage_need, candidates, plan_options, facts)
     if not candidates:
         raise UsageError(
             seen="There is no candidate with a known price",
-            cause=f"The catalogue has none of {given.provider}"
-            + (f" in {given.region}" if given.region else ""),
+            cause=f"The catalogue has none of {plan_options.provider}"
+            + (f" in {plan_options.region}" if plan_options.region else ""),
             next_step="See prices: `seatrial catalogue show prices`, and set your own",
         )
     plan = plan_of(
         candidates,
-        wanted,
-        budget=_money(given.budget, given.currency) if given.budget else None,
-        lost_max=_share(given.loss_max, "--loss-max"),
-        miss_factor=given.miss_factor,
+        storage_need,
+        budget=_money(plan_options.budget, plan_options.currency) if plan_options.budget else None,
+        lost_max=_share(plan_options.loss_max, "--loss-max"),
+        miss_factor=plan_options.miss_factor,
     )
-    _write(plan, wanted, need, output, study)
-    _show(plan, study, explain=given.explain, as_json=as_json)
+    _write_files(plan, storage_need, need, output, study)
+    _show(plan, study, explain=plan_options.explain, as_json=as_json)
     return 0
 
 
-def _need(reference: str, given: PlanOptions) -> Need:
-    """Return what storage has to do.
+def _need(reference: str, plan_options: PlanOptions) -> StorageNeed:
+    """Return the requirements of storage.
 
     Raises:
         UsageError: when commits are given for what shows none, or a figure is invalid.
@@ -234,19 +239,19 @@ def _need(reference: str, given: PlanOptions) -> Need:
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.need import (  # noqa: PLC0415 - likewise
         OTHER_DAY,
-        Need,
+        StorageNeed,
         busiest_gaps,
         parse_objective,
     )
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
 
     gaps = commits = None
-    about = _load(reference, given)
+    about = _load(reference, plan_options)
     if not about["logged"] and is_trace(Path(reference)):
         recorded = read(Path(reference))
         gaps = busiest_gaps(recorded.arrived_ns, about["demand"].slot_s)
-        commits = commit_path_of(recorded, given.commits)
-    if given.commits and commits is None:
+        commits = commit_path_of(recorded, plan_options.commits)
+    if plan_options.commits and commits is None:
         raise UsageError(
             seen=f"{reference!r} does not show how its server commits",
             cause="That takes a recording with 500 log writes that follow each other, and whose "
@@ -254,40 +259,40 @@ def _need(reference: str, given: PlanOptions) -> Need:
             next_step="Record the server's disk: `seatrial watch --record FILE`, or leave "
             "--commits out",
         )
-    growth = given.growth
-    other = given.other_day
-    return Need(
+    growth = plan_options.growth
+    other = plan_options.other_day
+    return StorageNeed(
         **about,
         other_day=parse_figure(other, "--other-day") if other else OTHER_DAY,
-        capacity=_capacity(given.capacity),
+        capacity=_capacity(plan_options.capacity),
         growth=parse_figure(
             (growth or _USUAL_GROWTH).removesuffix("/y").removesuffix("/year"),
             "--growth",
             "typed" if growth else "assumed",
         ),
-        years=given.years,
-        objective=parse_objective(given.objective) if given.objective else None,
+        years=plan_options.years,
+        objective=parse_objective(plan_options.objective) if plan_options.objective else None,
         gaps=gaps,
         commits=commits,
     )
 
 
-def _load(reference: str, given: PlanOptions) -> Load:
-    """Return what is required of storage.
+def _load(reference: str, plan_options: PlanOptions) -> LoadFields:
+    """Return the fields that describe the load.
 
     Raises:
-        UsageError: when block I/O is typed for what has its own, or an objective is of reads that a
-            log alone does not hold.
+        UsageError: when block I/O is typed for a source that has its own, or a log alone cannot
+            judge the objective.
     """
-    from seatrial.trials.plan.analysis import logged  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.commands.needing import (  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis import log_load  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.load_source import (  # noqa: PLC0415 - likewise
         demand_of,
-        logged_of,
+        log_load_of,
         typed_demand,
     )
 
-    typed, objective = given.io, given.objective
-    load = logged_of(reference)
+    typed, objective = plan_options.io, plan_options.objective
+    load = log_load_of(reference)
     if load is None and typed:
         raise UsageError(
             seen=f"{reference!r} is no log of SQL, and --io gives the block I/O of one",
@@ -295,11 +300,11 @@ def _load(reference: str, given: PlanOptions) -> Load:
             next_step="Leave --io out",
         )
     if load is None:
-        return {"demand": demand_of(reference, given.results), "logged": ()}
+        return {"demand": demand_of(reference, plan_options.results), "logged": ()}
     words = tuple(load.words())
     if typed:
-        demand = logged.following(typed_demand(typed), load)
-        return {"demand": demand, "follows": logged.FOLLOWS, "logged": words}
+        demand = log_load.demand_following(typed_demand(typed), load)
+        return {"demand": demand, "follows": log_load.FOLLOWS, "logged": words}
     if objective and not objective.startswith("commit."):
         raise UsageError(
             seen=f"{objective!r} cannot be judged by the log {reference}",
@@ -307,12 +312,12 @@ def _load(reference: str, given: PlanOptions) -> Load:
             next_step="Use an objective of commits, such as commit.p99_ms=5; or give the means of "
             "its block I/O: --io reads=900,writes=100,size=8KiB",
         )
-    demand, shared = logged.of_commits(load)
-    return {"demand": demand, "follows": shared, "logged": words, "lacks": logged.LACKS}
+    demand, shared = log_load.commit_demand(load)
+    return {"demand": demand, "follows": shared, "logged": words, "lacks": log_load.LACKS}
 
 
 def _capacity(text: str) -> Figure:
-    """Return what is stored, as a size or the two ends of an interval."""
+    """Return the stored bytes, as a size or the two ends of an interval."""
     from seatrial.trials.plan.analysis.figure import Figure  # noqa: PLC0415 - likewise
 
     try:
@@ -359,43 +364,43 @@ def _money(text: str, currency: str) -> float:
     return amount
 
 
-def _candidates(need: Need, given: PlanOptions, facts: Catalogue) -> list[Candidate]:
+def _candidates(need: StorageNeed, plan_options: PlanOptions, facts: Catalogue) -> list[Candidate]:
     from seatrial.trials.plan.analysis.candidates import (  # noqa: PLC0415 - likewise
         SearchBounds,
         rented,
     )
 
     growth = (1 + need.growth.mid) ** need.years * need.other_day.mid
-    memory = given.memory_min
+    memory = plan_options.memory_min
     bounds = SearchBounds(
         iops=float(need.demand.requests_per_s.max()) * growth,
         write_bytes=need.demand.mean_write_bytes,
         bytes_per_s=float(need.demand.bytes_per_s.max()) * growth,
         capacity_bytes=need.capacity.mid * (1 + need.growth.mid) ** need.years,
-        provider=given.provider,
-        region=given.region,
-        instances=given.instances,
-        volumes=given.volumes,
-        vcpu_min=given.vcpu_min,
+        provider=plan_options.provider,
+        region=plan_options.region,
+        instances=plan_options.instances,
+        volumes=plan_options.volumes,
+        vcpu_min=plan_options.vcpu_min,
         memory_min_bytes=float(parse_size_bytes(memory)) if memory else 0.0,
-        currency=given.currency,
+        currency=plan_options.currency,
     )
-    measured = _measured(given)
+    measured = _measured_times(plan_options)
     found = rented(bounds, facts, measured)
-    for text in given.drives:
-        found += _own(text, bounds, given, facts, measured)
-    _check_used(measured, found)
+    for text in plan_options.drives:
+        found += _own_array_candidates(text, bounds, plan_options, facts, measured)
+    _check_measured_kinds(measured, found)
     return found
 
 
-def _behind_caches(
+def _cached_candidates(
     reference: str,
-    need: Need,
+    need: StorageNeed,
     candidates: list[Candidate],
-    given: PlanOptions,
+    plan_options: PlanOptions,
     facts: Catalogue,
 ) -> list[Candidate]:
-    """Return the candidates with more memory or a cache device in front, where these are priced.
+    """Return the candidates with more memory or a cache device in front, if these have a price.
 
     Raises:
         UsageError: when the need is no recording, or a price is invalid.
@@ -403,7 +408,7 @@ def _behind_caches(
     from seatrial.trials.cache.analysis.money import UnitPrice, parse_price  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
 
-    typed = {"ram": given.ram_price, "ssd": given.ssd_price}
+    typed = {"ram": plan_options.ram_price, "ssd": plan_options.ssd_price}
     texts = {name: text for name, text in typed.items() if text}
     if not texts:
         return []
@@ -424,33 +429,33 @@ def _behind_caches(
                 cause="A price is that of a GiB a month, or paid once and divided by years",
                 next_step=f"Such as --{name}-price 0.08USD or --{name}-price 120EUR/TiB/5y",
             ) from None
-        money = facts.in_currency(price.money, given.currency)
+        money = facts.in_currency(price.money, plan_options.currency)
         prices[name] = UnitPrice(money=money, origin=price.origin)
-    from seatrial.trials.plan.analysis.caching import behind, caches_of  # noqa: PLC0415
+    from seatrial.trials.plan.analysis.caching import caches_of, with_cache  # noqa: PLC0415
 
     caches = caches_of(read(Path(reference)), prices)
-    return [found for cache in caches for found in behind(cache, candidates, need)]
+    return [found for cache in caches for found in with_cache(cache, candidates, need)]
 
 
-def _measured(given: PlanOptions) -> dict[str, Times]:
+def _measured_times(plan_options: PlanOptions) -> dict[str, RequestTimes]:
     """Return times of kinds of storage as runs measured them, such as ``gp3 read``.
 
     Raises:
         UsageError: when a run has neither reads nor writes, or measured several targets.
     """
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
-    from seatrial.trials.plan.commands.timing import times_of_samples  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.measured_times import times_of_samples  # noqa: PLC0415
 
-    if given.drive_like:
+    if plan_options.drive_like:
         raise UsageError(
             seen="--drive-like is --measured now",
             cause="Times of a rented volume and of an own drive are named alike",
             next_step='Such as --drive "DC600M=180USD" --measured DC600M=last',
         )
-    measured: dict[str, Times] = {}
-    for text in given.measured:
+    measured: dict[str, RequestTimes] = {}
+    for text in plan_options.measured:
         kind, _, reference = text.partition("=")
-        source = load_source(reference or "last", given.results)
+        source = load_source(reference or "last", plan_options.results)
         targets = sorted({each.cell.target for each in source.samples})
         found = times_of_samples(kind, source.run.id, source.samples)
         if not kind or not found or len(targets) != 1:
@@ -465,8 +470,8 @@ def _measured(given: PlanOptions) -> dict[str, Times]:
     return measured
 
 
-def _check_used(measured: dict[str, Times], found: list[Candidate]) -> None:
-    """Check that times that were measured are those of a candidate.
+def _check_measured_kinds(measured: dict[str, RequestTimes], found: list[Candidate]) -> None:
+    """Check that measured times belong to a candidate.
 
     Raises:
         UsageError: when no candidate is of their kind.
@@ -484,16 +489,16 @@ def _check_used(measured: dict[str, Times], found: list[Candidate]) -> None:
             )
 
 
-def _own(
+def _own_array_candidates(
     text: str,
     bounds: SearchBounds,
-    given: PlanOptions,
+    plan_options: PlanOptions,
     facts: Catalogue,
-    measured: dict[str, Times],
+    measured: dict[str, RequestTimes],
 ) -> list[Candidate]:
     """Return arrays of a drive that is typed with its price, such as ``DC600M=180USD``.
 
-    What was not measured of it is of its data sheet.
+    Values that were not measured are from its data sheet.
     """
     from dataclasses import replace  # noqa: PLC0415 - not for --help
 
@@ -527,7 +532,7 @@ def _own(
             cause="Its row is for several sizes",
             next_step=f"Type it: `seatrial catalogue set drives/{sheet.key} capacity_gb=1920`",
         )
-    currency = given.currency
+    currency = plan_options.currency
     drive = own_drive(
         sheet, sheet.capacity_gb * 1e9, Money.of(_money(price, currency), currency), facts
     )
@@ -536,9 +541,9 @@ def _own(
         reads=measured.get(f"{name} read", drive.reads),
         writes=measured.get(f"{name} write", drive.writes),
     )
-    kwh = Money.of(_money(given.kwh, currency), currency) if given.kwh else None
+    kwh = Money.of(_money(plan_options.kwh, currency), currency) if plan_options.kwh else None
     arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(bounds, drive)]
-    months = max(given.years, 1.0) * _MONTHS_PER_YEAR
+    months = max(plan_options.years, 1.0) * _MONTHS_PER_YEAR
     return own_arrays(arrays, drive, months=months, kwh=kwh, write_bytes=bounds.write_bytes)
 
 
@@ -546,13 +551,13 @@ def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue) -> Figure:
     """Return the probability of losing an array in a year, simulated (seatrial risk)."""
     from seatrial.trials.plan.analysis.figure import Figure, parse_figure  # noqa: PLC0415
     from seatrial.trials.plan.analysis.risk import (  # noqa: PLC0415 - likewise
-        Assumed,
+        RiskAssumptions,
         rate_of_model,
         risk_of,
     )
 
     rows = list(facts.failures.values())
-    assumed = Assumed(
+    assumed = RiskAssumptions(
         failures=rate_of_model(drive.name, rows, rows[0].origin(facts.today)),
         rebuild_h=Figure(
             low=array.drive_bytes / 200e6 / 3600,
@@ -566,12 +571,14 @@ def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue) -> Figure:
         common_share=parse_figure("0.2%..1%..5%", "", "assumed"),
         years=1.0,
     )
-    lost = risk_of(array, assumed, worlds=200, lives=50).lost
+    lost = risk_of(array, assumed, scenarios=200, lifetimes=50).lost
     mid = min(max(lost.mean, lost.low), lost.high)
     return Figure(low=lost.low, mid=mid, high=lost.high, origin="simulated, see `seatrial risk`")
 
 
-def _write(plan: StoragePlan, need: Need, name: str, output: Output, study: Output) -> None:
+def _write_files(
+    plan: StoragePlan, need: StorageNeed, name: str, output: Output, study: Output
+) -> None:
     from seatrial.trials.plan.report.proof import study_text  # noqa: PLC0415 - likewise
 
     if study.is_named:

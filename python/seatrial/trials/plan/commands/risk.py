@@ -1,4 +1,4 @@
-"""``seatrial risk``: what an array loses in its years, and how long its drives last."""
+"""``seatrial risk``: the risk of losing an array, and the life of its drives."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ _HOUR_S: Final = 3600.0
 )
 @click.option("--legs", type=click.IntRange(min=1), default=1, help="Legs, striped.")
 @click.option("--spare", "spares", type=click.IntRange(min=0), default=0, help="Spares of a leg.")
-@click.option("--model", default="", help="Of the drives, for their failures in the field.")
+@click.option("--model", default="", help="Drive model, for field failure rates.")
 @click.option("--capacity", metavar="SIZE", help="Of a drive, decimal, such as 8TB.")
-@click.option("--afr", metavar="PERCENT", help="Failures in a hundred drive-years, in place.")
-@click.option("--failures", type=click.IntRange(min=0), help="Your own count of failures.")
+@click.option("--afr", metavar="PERCENT", help="Annual failure rate, instead of it.")
+@click.option("--failures", type=click.IntRange(min=0), help="Observed failures.")
 @click.option("--drive-years", type=float, help="Total years of service of all drives.")
 @click.option("--years", type=click.FloatRange(min=0.01, max=50), default=5.0, show_default=True)
-@click.option("--rebuild", metavar="RUN", help="A run of layouts that measured rebuilds.")
-@click.option("--rebuild-hours", metavar="HOURS", help="In place of a run.")
+@click.option("--rebuild", metavar="RUN", help="Layout run with measured rebuilds.")
+@click.option("--rebuild-hours", metavar="HOURS", help="Instead of a run.")
 @click.option("--replace-hours", metavar="HOURS", help="Until a failed drive is replaced.")
 @click.option("--detect-hours", metavar="HOURS", help="Until a spare takes over.")
 @click.option("--uber", metavar="PER_BIT", help="Unreadable bits per bit read.")
@@ -73,12 +73,12 @@ _HOUR_S: Final = 3600.0
     show_default=True,
     help="md, btrfs, zfs, or hardware (the array is lost).",
 )
-@click.option("--common-cause", metavar="SHARE", help="Of failures that take others with them.")
-@click.option("--smart", "smart", metavar="DIR|DEVICE", help="Drives whose SMART says their use.")
-@click.option("--written", metavar="SIZE", help="What the array is written a day, such as 1.7TB.")
-@click.option("--load", "load", metavar="RUN|RECORDING", help="In its place: what was written.")
-@click.option("--endurance", metavar="SIZE", help="Bytes that a drive may be written (TBW).")
-@click.option("--waf", metavar="FACTOR", help="Bytes written to flash for each of the host's.")
+@click.option("--common-cause", metavar="SHARE", help="Share of common-cause failures.")
+@click.option("--smart", "smart", metavar="DIR|DEVICE", help="Drives whose SMART gives their use.")
+@click.option("--written", metavar="SIZE", help="Bytes written to the array a day, such as 1.7TB.")
+@click.option("--load", "load", metavar="RUN|RECORDING", help="Run or recording of the writes.")
+@click.option("--endurance", metavar="SIZE", help="Rated write endurance of a drive (TBW).")
+@click.option("--waf", metavar="FACTOR", help="Write amplification factor.")
 @results_option
 @json_option
 def command(
@@ -93,46 +93,46 @@ def command(
     years: float,
     as_json: bool,
     on_unreadable: str,
-    **given: str | float | None,
+    **options: str | float | None,
 ) -> int:
-    """Estimate what an array loses in its years, by drives, common causes and unreadable sectors.
+    """Estimate the risk of an array from drive failures, common causes and unreadable sectors.
 
-    Every probability has an interval over what is not known, first of all the failure rate.
+    Every probability has an interval over the unknowns, first of all the failure rate.
 
     Raises:
         UsageError: when the array cannot be, or a figure is invalid.
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
     from seatrial.trials.plan.analysis.array import Array, checked  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.analysis.risk import Assumed, risk_of  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.risk import RiskAssumptions, risk_of  # noqa: PLC0415
 
     facts = catalogue()
     drive_bytes = _drive_bytes(capacity, model, facts)
     array = checked(
         Array(level=level, drives=drives, legs=legs, spares=spares, drive_bytes=drive_bytes)
     )
-    failures = _failures(given, model, facts)
+    failures = _failures(options, model, facts)
     flash = "SSD" in model.upper() or "NVME" in model.upper() or _is_flash(model, facts)
-    assumed = Assumed(
+    assumed = RiskAssumptions(
         failures=failures,
-        rebuild_h=_rebuild_h(given, drive_bytes, results),
-        replace_h=_figure(given, "replace_hours", "8..24..168"),
-        detect_h=_figure(given, "detect_hours", "0.01..0.05..0.2"),
-        unreadable_per_bit=_figure(given, "uber", _FLASH if flash else _HARD_DISK),
-        common_share=_figure(given, "common_cause", "0.2%..1%..5%"),
+        rebuild_h=_rebuild_h(options, drive_bytes, results),
+        replace_h=_figure(options, "replace_hours", "8..24..168"),
+        detect_h=_figure(options, "detect_hours", "0.01..0.05..0.2"),
+        unreadable_per_bit=_figure(options, "uber", _FLASH if flash else _HARD_DISK),
+        common_share=_figure(options, "common_cause", "0.2%..1%..5%"),
         on_unreadable=on_unreadable,
         years=years,
     )
     risk = risk_of(array, assumed)
-    wear = _wear(given, array, model, facts, results)
+    wear = _wear(options, array, model, facts, results)
     _show(risk, wear, as_json=as_json)
     return 0
 
 
-def _figure(given: dict[str, str | float | None], name: str, usual: str) -> Figure:
+def _figure(options: dict[str, str | float | None], name: str, usual: str) -> Figure:
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - not for --help
 
-    text = given.get(name)
+    text = options.get(name)
     option = f"--{name.replace('_', '-')}"
     return parse_figure(str(text or usual), option, "typed" if text else _ASSUMED)
 
@@ -182,7 +182,7 @@ def _is_flash(model: str, facts: Catalogue) -> bool:
     )
 
 
-def _failures(given: dict[str, str | float | None], model: str, facts: Catalogue) -> FailureRate:
+def _failures(options: dict[str, str | float | None], model: str, facts: Catalogue) -> FailureRate:
     """Return the failure rate: typed, counted by the user, or of the catalogue."""
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.risk import (  # noqa: PLC0415 - likewise
@@ -190,7 +190,7 @@ def _failures(given: dict[str, str | float | None], model: str, facts: Catalogue
         rate_of_model,
     )
 
-    count, years = given.get("failures"), given.get("drive_years")
+    count, years = options.get("failures"), options.get("drive_years")
     if (count is None) != (years is None):
         raise UsageError(
             seen="A count of failures needs both --failures and --drive-years",
@@ -209,7 +209,7 @@ def _failures(given: dict[str, str | float | None], model: str, facts: Catalogue
             drive_years=float(years),
             origin=f"typed, {int(count)} in {float(years):g} drive-years",
         )
-    if afr := given.get("afr"):
+    if afr := options.get("afr"):
         figure = parse_figure(str(afr), "--afr").times(0.01)
         return FailureRate(typed=figure, origin=f"typed, {afr} in a hundred drive-years")
     rows = list(facts.failures.values())
@@ -217,16 +217,16 @@ def _failures(given: dict[str, str | float | None], model: str, facts: Catalogue
     return rate_of_model(model, rows, as_of)
 
 
-def _rebuild_h(given: dict[str, str | float | None], drive_bytes: float, results: Path) -> Figure:
+def _rebuild_h(options: dict[str, str | float | None], drive_bytes: float, results: Path) -> Figure:
     """Return how long a rebuild takes: typed, by the rate that a run measured, or assumed."""
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - not for --help
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.trials.layouts.analysis.model import layouts_of  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import Figure, parse_figure  # noqa: PLC0415
 
-    if given.get("rebuild_hours"):
-        return parse_figure(str(given["rebuild_hours"]), "--rebuild-hours")
-    reference = given.get("rebuild")
+    if options.get("rebuild_hours"):
+        return parse_figure(str(options["rebuild_hours"]), "--rebuild-hours")
+    reference = options.get("rebuild")
     if not reference:
         low, mid, high = (drive_bytes / MB / each / _HOUR_S for each in reversed(_SLOW_MB_S))
         return Figure(low=low, mid=mid, high=high, origin="assumed, 50 to 200 MB/s")
@@ -248,9 +248,13 @@ def _rebuild_h(given: dict[str, str | float | None], drive_bytes: float, results
 
 
 def _wear(
-    given: dict[str, str | float | None], array: Array, model: str, facts: Catalogue, results: Path
+    options: dict[str, str | float | None],
+    array: Array,
+    model: str,
+    facts: Catalogue,
+    results: Path,
 ) -> Wear | None:
-    """Return how long drives last; None where it is not known what they are written."""
+    """Return the life of the drives; None if their writes are unknown."""
     from seatrial.trials.plan.analysis.figure import exact, parse_figure  # noqa: PLC0415
     from seatrial.trials.plan.analysis.wear import (  # noqa: PLC0415 - likewise
         WITHIN_DRIVE,
@@ -258,12 +262,12 @@ def _wear(
         wear_of,
     )
 
-    written = _written_per_day(given, results)
+    written = _written_per_day(options, results)
     if written is None:
         return None
     endurance = None
-    if given.get("endurance"):
-        typed = parse_decimal_bytes(str(given["endurance"]), "endurance")
+    if options.get("endurance"):
+        typed = parse_decimal_bytes(str(options["endurance"]), "endurance")
         endurance = exact(typed, "typed")
     words = model.lower().split()
     for each in facts.drives.values():
@@ -275,29 +279,29 @@ def _wear(
             cause="Their endurance is neither given nor in the catalogue, or nothing is written",
             next_step="Add it from the data sheet, such as --endurance 3504TB",
         )
-    waf = parse_figure(str(given["waf"]), "--waf") if given.get("waf") else WITHIN_DRIVE
-    used = _used_share(str(given["smart"])) if given.get("smart") else 0.0
+    waf = parse_figure(str(options["waf"]), "--waf") if options.get("waf") else WITHIN_DRIVE
+    used = _used_share(str(options["smart"])) if options.get("smart") else 0.0
     return wear_of(array, written, endurance, within_drive=waf, used_share=used)
 
 
-def _written_per_day(given: dict[str, str | float | None], results: Path) -> Figure | None:
+def _written_per_day(options: dict[str, str | float | None], results: Path) -> Figure | None:
     from seatrial.trials.plan.analysis.figure import exact  # noqa: PLC0415 - not for --help
-    from seatrial.trials.plan.commands.needing import demand_of  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.commands.load_source import demand_of  # noqa: PLC0415 - likewise
 
-    if given.get("written"):
-        return exact(parse_decimal_bytes(str(given["written"]), "amount"), "typed")
-    if given.get("load"):
-        demand = demand_of(str(given["load"]), results)
+    if options.get("written"):
+        return exact(parse_decimal_bytes(str(options["written"]), "amount"), "typed")
+    if options.get("load"):
+        demand = demand_of(str(options["load"]), results)
         return exact(float(demand.write_bytes_per_s.mean()) * 86_400, demand.origin)
     return None
 
 
-def _used_share(place: str) -> float:
-    """Return the largest share of endurance that drives below a place have used, by SMART."""
+def _used_share(path: str) -> float:
+    """Return the largest used share of endurance of the drives below a path, by SMART."""
     from seatrial.cli.targets import existing  # noqa: PLC0415 - not for --help
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
 
-    health = context.fingerprint(existing(place).path).health
+    health = context.fingerprint(existing(path).path).health
     used = [
         float(each.smart["used_percent"]) / 100
         for each in health.values()
@@ -306,7 +310,7 @@ def _used_share(place: str) -> float:
     if not used:
         reasons = [reason for each in health.values() for reason in each.not_readable]
         raise UsageError(
-            seen=f"No drive below {place} says how much of its endurance is used",
+            seen=f"No drive below {path} says how much of its endurance is used",
             cause="; ".join(dict.fromkeys(reasons)) or "They keep no such figure",
             next_step="Run it as root with smartmontools installed, or leave --smart out",
         )

@@ -1,4 +1,4 @@
-"""What this machine is rented as: provider, instance, region, volumes; no network request is made.
+"""Recognises a rented machine: provider, instance, region, volumes; without network requests.
 
 Sources: DMI (``/sys/class/dmi/id``), which names the type of a Nitro instance; cloud-init's
 ``/run/cloud-init/instance-data.json``; models of NVMe drives as AWS, Azure and Google name them.
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from seatrial.machine.fingerprint.tree import SystemTree
-from seatrial.trials.plan.analysis.rented import Recognised, RentedDisk
+from seatrial.trials.plan.analysis.rented_machine import RentedDisk, RentedMachine
 from seatrial.units import SECTOR_BYTES
 
 _VENDORS: Final = {
@@ -33,8 +33,8 @@ _MODELS: Final = {
 }
 
 
-def recognise(tree: SystemTree) -> Recognised:
-    """Return what the machine says about what it is rented as."""
+def recognise(tree: SystemTree) -> RentedMachine:
+    """Return the rented type of the machine as it describes itself."""
     vendor = (tree.word("/sys/class/dmi/id/sys_vendor") or "").strip()
     product = (tree.word("/sys/class/dmi/id/product_name") or "").strip()
     provider = next((name for word, name in _VENDORS.items() if word in vendor.lower()), "")
@@ -47,13 +47,13 @@ def recognise(tree: SystemTree) -> Recognised:
         provider = provider or _CLOUDS.get(data.v1.cloud_name.lower(), "")
         region = data.v1.region or ""
         instance = instance or data.ds.meta_data.type
-    return Recognised(
+    return RentedMachine(
         provider=provider, instance=instance, region=region, said_by=said_by, disks=_disks(tree)
     )
 
 
 class _Standard(msgspec.Struct):
-    """What cloud-init names alike for all providers."""
+    """Fields of cloud-init that all providers share."""
 
     cloud_name: str
     region: str | None = None
@@ -70,7 +70,7 @@ class _Imds(msgspec.Struct):
 class _MetaData(
     msgspec.Struct, rename={"aws_type": "instance-type", "google_type": "machine-type"}
 ):
-    """What cloud-init keeps of AWS, Azure or Google."""
+    """Metadata of AWS, Azure or Google in cloud-init."""
 
     aws_type: str = ""
     google_type: str = ""

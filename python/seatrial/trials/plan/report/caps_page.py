@@ -14,14 +14,14 @@ from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 if TYPE_CHECKING:
     from seatrial.trials.plan.analysis.demand import Demand
-    from seatrial.trials.plan.analysis.rented import Recognised
+    from seatrial.trials.plan.analysis.rented_machine import RentedMachine
 
 POINTS_MAX: Final = 400
 """Of a line: a longer load is thinned to its highest slots."""
 
 
 def render(
-    found: CapReport, notes: Sequence[str], machine: Recognised, demand: Demand | None
+    found: CapReport, notes: Sequence[str], machine: RentedMachine, demand: Demand | None
 ) -> str:
     """Return the page as a self-contained HTML document.
 
@@ -58,14 +58,14 @@ def caps_figure(found: CapReport, demand: Demand) -> Figure:
         step = max(1, -(-len(load) // POINTS_MAX))
         points = [
             Point(
-                place * demand.slot_s,
-                float(load[place : place + step].max()),
+                slot * demand.slot_s,
+                float(load[slot : slot + step].max()),
                 None,
                 None,
-                f"{format_duration_s(place * demand.slot_s)}: "
-                f"{rate_words(quantity, float(load[place : place + step].max()))}",
+                f"{format_duration_s(slot * demand.slot_s)}: "
+                f"{rate_words(quantity, float(load[slot : slot + step].max()))}",
             )
-            for place in range(0, len(load), step)
+            for slot in range(0, len(load), step)
         ]
         highest = [float(load.max()), *(each.per_s for each in own)]
         panels.append(

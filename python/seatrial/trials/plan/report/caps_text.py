@@ -1,4 +1,4 @@
-"""What limits storage, as text: the answer first, then a table, then what is wasted."""
+"""The limits of storage as text: the answer first, then a table and notes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seatrial.stats.wording import (
     format_rate_bytes,
     format_share,
 )
-from seatrial.trials.plan.analysis.caps import AT_LIMIT_SHARE, Cap, CapReport, Wasted
+from seatrial.trials.plan.analysis.caps import AT_LIMIT_SHARE, Cap, CapReport, WastedPerformance
 
 _NOTHING = "–"
 
@@ -27,7 +27,7 @@ def rate_words(quantity: str, per_s: float) -> str:
 
 
 def verdict_line(found: CapReport) -> str:
-    """Return what limits now, in one line."""
+    """Return the binding limits, in one line."""
     if not found.caps:
         return "No limit is known of this storage."
     first = found.binding[0]
@@ -59,8 +59,8 @@ def _with_load(cap: Cap) -> str:
     )
 
 
-def wasted_sentence(wasted: Wasted, instance: str) -> str:
-    """Return what is paid for and cannot be used for long, in a sentence."""
+def wasted_sentence(wasted: WastedPerformance, instance: str) -> str:
+    """Return the performance that is paid for and cannot be used for long, in a sentence."""
     parts = []
     if wasted.iops:
         parts.append(f"{format_count(round(wasted.iops))} IOPS")
@@ -114,7 +114,7 @@ def _dry(cap: Cap) -> str:
 
 
 def caps_notes(found: CapReport, rules: Sequence[str]) -> list[str]:
-    """Return what the table leaves open, in sentences."""
+    """Return notes to the table."""
     notes = list(rules)
     if any(each.burst_per_s is not None for each in found.caps):
         notes.append(

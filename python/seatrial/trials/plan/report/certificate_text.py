@@ -5,7 +5,7 @@ from __future__ import annotations
 from seatrial.catalogue.units import Money, format_money
 from seatrial.report.table import Table
 from seatrial.stats.wording import format_estimate, format_plural
-from seatrial.trials.plan.analysis.certificate import Certificate, Delivered
+from seatrial.trials.plan.analysis.certificate import Certificate, PromiseCheck
 from seatrial.trials.plan.report.caps_text import rate_words
 
 _NOTHING = "–"
@@ -39,12 +39,12 @@ def promises_table(found: Certificate) -> Table:
         id="table-promises",
         title="Promised and delivered",
         labels=1,
-        headers=["Promise", "Promised", "Delivered", "Verdict", "Test", "Origin"],
+        headers=["Promise", "Promised", "PromiseCheck", "Verdict", "Test", "Origin"],
         rows=[_promise(each) for each in found.promises],
     )
 
 
-def _promise(each: Delivered) -> list[str]:
+def _promise(each: PromiseCheck) -> list[str]:
     cap = each.cap
     return [
         f"{cap.subject} {cap.name}, {cap.quantity}",

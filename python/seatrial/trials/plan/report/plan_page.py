@@ -44,7 +44,7 @@ def render(plan: StoragePlan, name: str) -> str:
             "the rented storage proves them.",
         ],
         confidence=f"{format_count(plan.candidates)} candidates judged in "
-        f"{format_count(plan.worlds)} worlds with the same draws.",
+        f"{format_count(plan.worlds)} scenarios with the same draws.",
         next_step=next(
             iter(separating_sentences(plan)),
             f"Prove {first}: `seatrial plan NEED --capacity SIZE --study FILE`"
@@ -58,11 +58,11 @@ def render(plan: StoragePlan, name: str) -> str:
 
 def _particulars(plan: StoragePlan) -> dict[str, str]:
     return {
-        "Need": plan.load,
+        "StorageNeed": plan.load,
         "Stored": format_size(int(plan.capacity.mid)),
         "Objective": plan.objective.words if plan.objective else "none but the rates",
         "Candidates": format_count(plan.candidates),
-        "Judged after": years_words(plan.years),
+        "Evaluated after": years_words(plan.years),
     }
 
 
@@ -127,8 +127,8 @@ def plan_figures(plan: StoragePlan) -> list[Figure]:
             kind="lines",
             topic="Price and response time",
             notes=[
-                "Bars are what 90 % of the worlds lie between; the ring is the candidate of least "
-                "regret. Candidates that another one beats in all are left out."
+                "Bars hold 90 % of the scenarios; the ring is the candidate of least regret. "
+                "Candidates that another one beats in every respect are left out."
             ],
             views=[View(label="choices", title="What a faster month costs", panels=[panel])],
             table="table-choices",

@@ -1,4 +1,4 @@
-"""What to buy or rent, as text: the answer, what cannot be told apart, excuses, the proof."""
+"""A plan as text: the answer, overlapping candidates, reasons of refusal, the proof."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from seatrial.catalogue.units import format_money
 from seatrial.report.table import Table
 from seatrial.stats.wording import format_count, format_share
 from seatrial.study.units import format_size
-from seatrial.trials.plan.analysis import worlds
+from seatrial.trials.plan.analysis import scenarios
 from seatrial.trials.plan.analysis.answer import Choice, StoragePlan
-from seatrial.trials.plan.analysis.commits import Foreseen
+from seatrial.trials.plan.analysis.commits import CommitForecast
 from seatrial.trials.plan.analysis.figure import Figure
 from seatrial.trials.plan.report.caps_text import rate_words
 from seatrial.trials.plan.report.risk_text import chance_words, figure_words, years_words
 
 CHOICES_MAX = 12
-EXCUSES_MAX = 3
+REFUSALS_MAX = 3
 _NOTHING = "–"
 _SIZE_NOW = "Look at the size of the database now and a month ago, and give it as typed figures."
 _HOW = {
-    worlds.OTHER_DAY: "Record more days: `seatrial watch --record FILE`, and plan with the busiest "
-    "one.",
-    worlds.FOLLOWS: "Record the server's disk while it works: `seatrial watch --record FILE`.",
-    worlds.GROWTH: _SIZE_NOW,
-    worlds.CAPACITY: _SIZE_NOW,
+    scenarios.OTHER_DAY: "Record more days: `seatrial watch --record FILE`, and plan with the "
+    "busiest one.",
+    scenarios.FOLLOWS: "Record the server's disk while it works: `seatrial watch --record FILE`.",
+    scenarios.GROWTH: _SIZE_NOW,
+    scenarios.CAPACITY: _SIZE_NOW,
     "prices": "Ask for the price, and type it: `seatrial catalogue show prices`.",
 }
 """How an unknown input is measured, by its name."""
@@ -35,7 +35,9 @@ _SAFE_ENOUGH = 0.02
 def verdict_line(plan: StoragePlan) -> str:
     """Return the answer in one line, or that nothing fits, or that the first ones overlap."""
     if not plan.choices:
-        first = f" Nearest: {plan.refused[0].name}, refused: {excuse(plan.refused[0], plan)}"
+        first = (
+            f" Nearest: {plan.refused[0].name}, refused: {refusal_reason(plan.refused[0], plan)}"
+        )
         return "Nothing that is known and has a price fits." + (first if plan.refused else "")
     best = plan.choices[0]
     if plan.lacks:
@@ -57,7 +59,7 @@ def _names(choices: list[Choice]) -> str:
 def _summary(choice: Choice, plan: StoragePlan) -> str:
     parts = [
         f"{format_money(choice.month)} a month",
-        f"fits in {format_share(choice.fit_share)} of {format_count(plan.worlds)} worlds",
+        f"fits in {format_share(choice.fit_share)} of {format_count(plan.worlds)} scenarios",
     ]
     if plan.objective is not None:
         parts.append(
@@ -70,9 +72,9 @@ def _summary(choice: Choice, plan: StoragePlan) -> str:
 
 
 def times_words(choice: Choice) -> str:
-    """Return the percentile with its interval; more than the worlds can say is not served."""
+    """Return the percentile with its interval; an infinite end is not served."""
     if choice.response_ms_mid is None:
-        return "not served in most worlds"
+        return "not served in most scenarios"
     low, mid = choice.response_ms_low or 0.0, choice.response_ms_mid
     high = "not served" if choice.response_ms_high is None else _ms(choice.response_ms_high)
     return f"{_ms(mid)} ms ({_ms(low)} to {high})"
@@ -93,7 +95,7 @@ def separating_sentences(plan: StoragePlan) -> list[str]:
     if measurement is None:
         return [
             "No measurement would separate them: they differ by less than 2 % of the price in "
-            "any world, so take the one that you know best."
+            "any scenario, so take the one that you know best."
         ]
     currency = plan.choices[0].month.currency
     return [
@@ -118,7 +120,7 @@ def _how(name: str) -> str:
     )
 
 
-def excuse(choice: Choice, plan: StoragePlan) -> str:
+def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
     """Return why a candidate is refused, in a sentence."""
     missed = format_share(1 - choice.fit_share)
     if choice.miss == "load":
@@ -127,12 +129,12 @@ def excuse(choice: Choice, plan: StoragePlan) -> str:
             if choice.binding_quantity == "throughput"
             else plan.busiest_per_s
         )
-        carried = rate_words(choice.binding_quantity, choice.binding_per_s)
+        sustained = rate_words(choice.binding_quantity, choice.binding_per_s)
         return (
-            f"{choice.binding} carries {carried}, and the need's busiest slot is "
+            f"{choice.binding} carries {sustained}, and the need's busiest slot is "
             f"{rate_words(choice.binding_quantity, load)} before growth and other days"
             f"{_cached_words(choice)}; it falls "
-            f"short in {missed} of the worlds."
+            f"short in {missed} of the scenarios."
         )
     if choice.miss == "capacity":
         return (
@@ -142,7 +144,7 @@ def excuse(choice: Choice, plan: StoragePlan) -> str:
     if choice.miss == "objective" and plan.objective is not None:
         return (
             f"{plan.objective.operation} {plan.objective.percentile} is {times_words(choice)}, "
-            f"above {plan.objective.limit_ms:g} ms in {missed} of the worlds."
+            f"above {plan.objective.limit_ms:g} ms in {missed} of the scenarios."
         )
     if choice.miss == "risk":
         chance = chance_words(choice.lost_per_year.mid)
@@ -157,9 +159,9 @@ def _cached_words(choice: Choice) -> str:
     return f", and the cache serves {format_share(1 - choice.disk_share)} of the reads"
 
 
-def commits_words(foreseen: Foreseen) -> str:
+def commits_words(forecast: CommitForecast) -> str:
     """Return commits a second and the 99th percentile of transactions, with their intervals."""
-    rate, times = foreseen.commits_per_s, foreseen.transaction_ms_p99
+    rate, times = forecast.commits_per_s, forecast.transaction_ms_p99
     return (
         f"{rate.mid:,.0f} a second ({rate.low:,.0f} to {rate.high:,.0f}), transactions p99 "
         f"{_ms(times.mid)} ms ({_ms(times.low)} to {_ms(times.high)})"
@@ -201,21 +203,21 @@ def _row(choice: Choice) -> list[str]:
     ]
 
 
-def _unlike(refused: list[Choice]) -> list[Choice]:
-    """Return the first refused candidates that each have an excuse of their own."""
+def _distinct_refusals(refused: list[Choice]) -> list[Choice]:
+    """Return the first refused candidates with different reasons."""
     found = {
         (each.miss, each.binding if each.miss == "load" else ""): each for each in refused[::-1]
     }
-    return [each for each in refused if each in found.values()][:EXCUSES_MAX]
+    return [each for each in refused if each in found.values()][:REFUSALS_MAX]
 
 
 def notes(plan: StoragePlan) -> list[str]:
-    """Return excuses, and what if the need were twice as high."""
+    """Return reasons of refusal, and the result for twice the need."""
     found = separating_sentences(plan)
     found += [
-        f"Refused: {each.name}, {format_money(each.month)} a month: {excuse(each, plan)}"
+        f"Refused: {each.name}, {format_money(each.month)} a month: {refusal_reason(each, plan)}"
         + ("" if each.commits is None else f" Its commits: {commits_words(each.commits)}.")
-        for each in _unlike(plan.refused)
+        for each in _distinct_refusals(plan.refused)
     ]
     if any(each.kind == "own" for each in plan.choices):
         found.append("Own drives are priced without the server that holds them.")
@@ -238,7 +240,7 @@ def notes(plan: StoragePlan) -> list[str]:
         )
         found.append(
             f"If the need were twice as high, {plan.choices[0].name} would fit in "
-            f"{format_share(plan.twice_fit_share)} of the worlds{better}."
+            f"{format_share(plan.twice_fit_share)} of the scenarios{better}."
         )
     return found
 
@@ -257,7 +259,7 @@ def explained(plan: StoragePlan) -> Iterator[str]:
     if plan.objective is not None:
         yield f"Objective: {plan.objective.words}"
     yield (
-        f"{format_count(plan.candidates)} candidates in {format_count(plan.worlds)} worlds; a "
+        f"{format_count(plan.candidates)} candidates in {format_count(plan.worlds)} scenarios; a "
         f"month that misses costs {plan.miss_factor:g} times the cheapest that fits (assumed)"
     )
     for each in plan.choices[:1]:
@@ -265,7 +267,7 @@ def explained(plan: StoragePlan) -> Iterator[str]:
             yield f"{item.what}: {format_money(item.money)} a month ({item.origin})"
         yield (
             f"{each.binding} has {rate_words(each.binding_quantity, each.binding_per_s)}: "
-            f"{each.holds:.3g} times the load, all its buckets played through a day"
+            f"{each.holds:.3g} times the load, all its buckets simulated over a day"
         )
         yield f"Times of requests: {each.reads_origin}; k servers simulated"
         if each.stalls:

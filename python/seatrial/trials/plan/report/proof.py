@@ -1,4 +1,4 @@
-"""The study that would prove a plan: the chosen storage at the need's rate, in its objective."""
+"""The study that would prove a plan: the chosen storage at the need's rate and objective."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FILL_BYTES: Final = 8 << 30
 BLOCK_BYTES_MIN: Final = 4096
 _PERCENTILES: Final = ("p50", "p90", "p99", "p99.9")
 RENTED_H_MIN: Final = 1.0
-"""What is billed at least, with time to set it up."""
+"""Hours billed at least, with time for set-up."""
 
 
 def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
-    """Return the study as TOML; behind a cache, of what it leaves to the storage.
+    """Return the study as TOML; behind a cache, for the requests that it does not serve.
 
     Args:
         plan: A plan with a choice.
-        reads_share: Of the need's requests.
+        reads_share: Share of reads in the need's requests.
         size_bytes: Mean size of the need's requests.
     """
     first = plan.choices[0]
@@ -34,10 +34,10 @@ def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
     mixed = 0.02 < reads_share < 0.98
     operation = "mixed" if mixed else "read" if reads_share >= 0.98 else "write"
     share = f"read_share = {reads_share:.2f}\n" if mixed else ""
-    wanted = busiest_per_s * plan.other_day.high * (1 + plan.growth.mid) ** plan.years
+    bad_day_per_s = busiest_per_s * plan.other_day.high * (1 + plan.growth.mid) ** plan.years
     return (
         f"# Proves a plan: {first.name} has to sustain {busiest_per_s:,.0f} requests per\n"
-        f"# second, and {wanted:,.0f} on a bad day after {years_words(plan.years)}.\n"
+        f"# second, and {bad_day_per_s:,.0f} on a bad day after {years_words(plan.years)}.\n"
         "\n"
         'name = "plan-proof"\n'
         "\n"
@@ -71,8 +71,8 @@ def block_bytes(size_bytes: float) -> int:
     return power
 
 
-def proof_sentence(plan: StoragePlan, place: str) -> str:
-    """Return what the proof takes, in minutes and money."""
+def proof_sentence(plan: StoragePlan, study_path: str) -> str:
+    """Return the cost of the proof in minutes and money."""
     first = plan.choices[0]
     minutes = BUDGET_S // 60 + 5
     money = first.month.mid / HOURS_PER_MONTH * RENTED_H_MIN
@@ -81,4 +81,5 @@ def proof_sentence(plan: StoragePlan, place: str) -> str:
         if first.kind != "own"
         else "on drives that are there or lent"
     )
-    return f"The proof takes about {minutes} minutes {cost}: `seatrial study {place} --target DIR`."
+    command = f"seatrial study {study_path} --target DIR"
+    return f"The proof takes about {minutes} minutes {cost}: `{command}`."

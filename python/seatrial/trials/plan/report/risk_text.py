@@ -1,4 +1,4 @@
-"""What an array risks, as text: the answer with its dominating cause, figures, origins."""
+"""The risk of an array as text: the answer with its main cause, figures, origins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from seatrial.report.table import Table
 from seatrial.stats.wording import format_duration_s, format_share
 from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.figure import Figure
-from seatrial.trials.plan.analysis.risk import Assumed, Ranged, Risk
+from seatrial.trials.plan.analysis.risk import MeanInterval, Risk, RiskAssumptions
 from seatrial.trials.plan.analysis.wear import Wear
 
 _STEPS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -58,7 +58,7 @@ def verdict_line(risk: Risk) -> str:
 
 
 def cause_words(risk: Risk) -> str:
-    """Return what contributes most, such as ``mostly by a common cause``."""
+    """Return the main cause, such as ``80 % of that by a common cause``."""
     parts = {
         "by more failed drives than it tolerates": risk.by_drives.mean,
         "by a common cause, such as firmware, power or a mistake": risk.by_common.mean,
@@ -73,18 +73,18 @@ def cause_words(risk: Risk) -> str:
 
 
 def risk_table(risk: Risk) -> Table:
-    """Return what is lost and how long it is degraded."""
+    """Return probabilities of loss and the time in degraded state."""
     rows = [
-        ("Array lost", _chances(risk.lost)),
-        ("by failed drives", _chances(risk.by_drives)),
-        ("by a common cause", _chances(risk.by_common)),
-        ("by unreadable sectors", _chances(risk.by_unreadable)),
-        ("Sectors unreadable, array kept", _chances(risk.unreadable)),
-        ("Bytes lost, expected", _three(risk.lost_bytes, bytes_words)),
-        ("Drives that fail", _three(risk.failed_drives, lambda value: f"{value:.2g}")),
+        ("Array lost", _chance_cells(risk.lost)),
+        ("by failed drives", _chance_cells(risk.by_drives)),
+        ("by a common cause", _chance_cells(risk.by_common)),
+        ("by unreadable sectors", _chance_cells(risk.by_unreadable)),
+        ("Sectors unreadable, array kept", _chance_cells(risk.unreadable)),
+        ("Bytes lost, expected", _mean_and_ends(risk.lost_bytes, bytes_words)),
+        ("Drives that fail", _mean_and_ends(risk.failed_drives, lambda value: f"{value:.2g}")),
         (
             "Time without full redundancy",
-            _three(risk.degraded_days, lambda value: format_duration_s(value * 86_400)),
+            _mean_and_ends(risk.degraded_days, lambda value: format_duration_s(value * 86_400)),
         ),
     ]
     return Table(
@@ -96,17 +96,17 @@ def risk_table(risk: Risk) -> Table:
     )
 
 
-def _chances(found: Ranged) -> list[str]:
-    return _three(found, chance_words)
+def _chance_cells(found: MeanInterval) -> list[str]:
+    return _mean_and_ends(found, chance_words)
 
 
-def _three(found: Ranged, words: object) -> list[str]:
+def _mean_and_ends(found: MeanInterval, words: object) -> list[str]:
     assert callable(words)  # noqa: S101 - for the type
     return [str(words(value)) for value in (found.mean, found.low, found.high)]
 
 
-def assumed_lines(assumed: Assumed, array: Array) -> list[str]:
-    """Return what all this follows from, each with its origin."""
+def assumed_lines(assumed: RiskAssumptions, array: Array) -> list[str]:
+    """Return the assumptions, each with its origin."""
     unreadable = {
         "hardware": "loses the array",
         "md": "costs the block, and the array goes on",

@@ -21,7 +21,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import PartialResult, SeatrialError, TargetError
 from seatrial.fleet.cluster import ClusterError
-from seatrial.fleet.group import AHEAD_S, Group, Host, HostLost, nobody_left
+from seatrial.fleet.group import START_DELAY_S, Group, Host, HostLost, all_hosts_lost
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.engine import OperationParts, SampleParts
 from seatrial.measure.progress import Watcher
@@ -93,7 +93,7 @@ class HostPlayer:
         self._require_same_trace(str(spec["trace"]))
         shares = _connections(spec.get("connections_max"), len(hosts))
         watcher.stage(f"Reading the trace on {len(hosts)} hosts")
-        prepared = self._group.ask_each(
+        prepared = self._group.call_each(
             lambda actor, host: actor.prepare_replay.remote(
                 _part(spec, hosts.index(host), len(hosts), shares)
             ),
@@ -103,13 +103,13 @@ class HostPlayer:
         before = self._group.clocks()
         _require_all(before)
         watcher.stage(f"Replaying on {len(hosts)} hosts")
-        start_ns = time.monotonic_ns() + int(AHEAD_S * NS_PER_S)
+        start_ns = time.monotonic_ns() + int(START_DELAY_S * NS_PER_S)
         answers = self._answers(start_ns, before)
         found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
         lost = [each for each in answers.values() if isinstance(each, HostLost)]
         kept = [host for host in hosts if host.name in found]
         if not kept:
-            raise nobody_left(lost, "server", _LOOK)
+            raise all_hosts_lost(lost, "server", _LOOK)
         self._group.hosts = kept
         after = self._group.clocks(kept)
         replays = [_replay(host.name, found[host.name]) for host in kept]
@@ -147,7 +147,7 @@ class HostPlayer:
             KeyboardInterrupt: when the user ended it; nothing is kept.
         """
         try:
-            return self._group.ask_each(
+            return self._group.call_each(
                 lambda actor, host: actor.replay.remote(start_ns + clocks[host.name].offset_ns),
                 # At maximum speed no end is planned: its heartbeat finds a silent host.
                 timeout_s=float("inf"),

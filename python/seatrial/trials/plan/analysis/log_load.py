@@ -1,7 +1,7 @@
-"""What a log of SQL says of a load: commits, sessions at work, and how its rate changes.
+"""The load in a log of SQL: commits, active sessions, and the rate of statements over time.
 
-It holds no block I/O. Means of it that are known otherwise become a load over time: they follow the
-statements. Without them only the log writes of its commits are known to reach storage.
+A log holds no block I/O. If its means are known otherwise, they become a load over time that
+follows the statements. Otherwise only the log writes of commits are known to reach storage.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from seatrial.errors import UsageError
+from seatrial.lazy import np
 from seatrial.trials.plan.analysis.demand import Demand, slot_length_s
 from seatrial.trials.plan.analysis.figure import Figure
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 LOG_PAGE_BYTES: Final = 8192
@@ -25,7 +25,7 @@ FOLLOWS: Final = Figure(
 )
 UNTIMED_SHARE_MAX: Final = 0.05
 SHARE_MIN: Final = 0.01
-"""Of log writes a commit that may write, in any world."""
+"""Fewest log writes of a commit that may write, in any scenario."""
 LACKS: Final = (
     "IOPS and throughput are not judged, as a log holds no block I/O. One measurement gives them: "
     "record the server's disk, `seatrial watch /dev/DISK --record FILE`, while it works or while "
@@ -42,7 +42,7 @@ class LoggedLoad:
         name: Of the log.
         slot_s: Length of a slot (s).
         statements_per_s: Statements that began; shape (slots,), as all.
-        commits_per_s_min: Commits of transactions that surely wrote.
+        commits_per_s_min: Commits of transactions that certainly wrote.
         commits_per_s_max: Commits of those that may have written.
         at_work: Sessions at work at once, on the average of a slot; 0 without durations.
         sessions_max: Sessions that were open at once, at most.
@@ -62,13 +62,13 @@ class LoggedLoad:
 
     @property
     def busiest_commits_per_s(self) -> Figure:
-        """Commits that write in the busiest slot, between those that surely and that may write."""
+        """Commits in the busiest slot: from those that certainly write to those that may."""
         low, high = float(self.commits_per_s_min.max()), float(self.commits_per_s_max.max())
         origin = f"log {self.name}"
         return Figure(low=low, mid=math.sqrt(low * high) or high / 2, high=high, origin=origin)
 
     def words(self) -> list[str]:
-        """What the log shows, a sentence each, with how it is known."""
+        """Sentences about the log, each with its source."""
         commits = self.busiest_commits_per_s
         slot = "minute" if self.slot_s == 60 else f"{self.slot_s:g} s"
         found = [
@@ -109,12 +109,12 @@ def logged_load(
     timed_share: float,
     commit_ms: tuple[float, float] | None,
 ) -> LoggedLoad:
-    """Return what a log says of a load, in slots as those of a recording.
+    """Return the load in a log, in slots like those of a recording.
 
     Args:
         name: Of the log.
         slice_s: Length of the slices that it was counted in (s).
-        columns: Statements, commits that surely and that may write, and seconds at work, by slice;
+        columns: Statements, commits that certainly and that may write, active seconds, by slice;
             shape (4, slices).
         sessions_max: Sessions that were open at once, at most.
         timed_share: Of the statements, with a known duration.
@@ -123,8 +123,6 @@ def logged_load(
     Raises:
         UsageError: when it has no statements.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     slices = columns.shape[1] if columns.size else 0
     if not slices or not columns[0].sum():
         raise UsageError(
@@ -149,7 +147,7 @@ def logged_load(
     )
 
 
-def following(means: Demand, load: LoggedLoad) -> Demand:
+def demand_following(means: Demand, load: LoggedLoad) -> Demand:
     """Return a constant load spread over the time of a log, by its statements.
 
     The mean over the log stays what it was.
@@ -165,17 +163,15 @@ def following(means: Demand, load: LoggedLoad) -> Demand:
     )
 
 
-def of_commits(load: LoggedLoad) -> tuple[Demand, Figure]:
-    """Return the log writes of the commits alone, and how many a commit that may write has.
+def commit_demand(load: LoggedLoad) -> tuple[Demand, Figure]:
+    """Return the log writes of the commits, and how many a commit that may write has.
 
-    Sessions that commit at once may share one write: all that were open, on slow storage. A commit
-    that only may have written has none at least.
+    Sessions that commit at once may share one write: on slow storage all that were open. A commit
+    that may not have written has no write at least.
 
     Raises:
         UsageError: when nothing in the log writes.
     """
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
     if not load.commits_per_s_max.any():
         raise UsageError(
             seen=f"No statement of {load.name} writes, and a log holds no block I/O",
@@ -184,8 +180,8 @@ def of_commits(load: LoggedLoad) -> tuple[Demand, Figure]:
             "record them: `seatrial watch --record FILE`",
         )
     writes = load.commits_per_s_max
-    surely = float(load.commits_per_s_min.sum() / writes.sum())
-    low = max(surely / load.sessions_max, SHARE_MIN)
+    certain_share = float(load.commits_per_s_min.sum() / writes.sum())
+    low = max(certain_share / load.sessions_max, SHARE_MIN)
     nothing = np.zeros_like(writes)
     demand = Demand(
         origin=f"commits of the log {load.name}, a log write each at most",
@@ -199,7 +195,7 @@ def of_commits(load: LoggedLoad) -> tuple[Demand, Figure]:
         low=low,
         mid=max(low, math.sqrt(low)),
         high=1.0,
-        origin=f"commits that surely write, and up to {load.sessions_max} sessions that share a "
+        origin=f"commits that certainly write, and up to {load.sessions_max} sessions that share a "
         "log write, in the log",
     )
     return demand, shared

@@ -1,4 +1,4 @@
-"""The samples of one load line, sorted out: the closed loop, and the rounds of each rate."""
+"""The samples of one load line by kind: the closed loop, and the rounds of each rate."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from seatrial.stats.estimates import (
     percentiles_at_least,
     rate_estimate,
 )
-from seatrial.trials.loadline.analysis.judged import (
-    Judged,
-    LimitCounts,
-    count_against_limit,
-    judge_all,
-)
 from seatrial.trials.loadline.analysis.model import LatencyTarget, LoadStep
+from seatrial.trials.loadline.analysis.rate_verdicts import (
+    LimitCounts,
+    RateVerdict,
+    count_against_limit,
+    judge_rates,
+)
 
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """One offered rate with all that was measured of it.
+    """One offered rate with its measurements.
 
     Attributes:
-        samples: One a round.
-        limit_counts: Of each sample, in the same order.
-        judged: What they say.
-        step: What is reported of them.
+        samples: One sample of each round.
+        limit_counts: Counts of each sample, in the same order.
+        verdict: The verdict on the rate.
+        step: The step as reported.
     """
 
     samples: Sequence[Sample]
     limit_counts: Sequence[LimitCounts]
-    judged: Judged
+    verdict: RateVerdict
     step: LoadStep
 
     def percentile(self, name: str) -> float | None:
@@ -60,7 +60,7 @@ def offered_per_s(sample: Sample) -> float | None:
 
 
 def closed_loop(samples: Sequence[Sample]) -> Estimate | None:
-    """Return what the closed loop reached; None where it was not measured."""
+    """Return the rate of the closed loop; None if it was not measured."""
     closed = [sample for sample in samples if not is_scheduled(sample)]
     return rate_estimate(counted(closed)) if closed else None
 
@@ -77,18 +77,18 @@ def measured_steps(samples: Sequence[Sample], latency_target: LatencyTarget) -> 
         rate_per_s: [count_against_limit(sample, latency_target.limit_ns) for sample in own]
         for rate_per_s, own in measured.items()
     }
-    judged = judge_all(
+    verdicts = judge_rates(
         ((rate_per_s, part) for rate_per_s, own in limit_counts.items() for part in own),
         latency_target,
     )
     return [
         _measured(own, limit_counts[each.rate_per_s], each)
-        for own, each in zip(measured.values(), judged, strict=True)
+        for own, each in zip(measured.values(), verdicts, strict=True)
     ]
 
 
 def _measured(
-    own: Sequence[Sample], limit_counts: Sequence[LimitCounts], judged: Judged
+    own: Sequence[Sample], limit_counts: Sequence[LimitCounts], verdict: RateVerdict
 ) -> MeasuredStep:
     offered = sum(sample.outcome.offered for sample in own)
     missed = sum(s.outcome.late_skipped + s.outcome.in_flight_at_end for s in own)
@@ -96,19 +96,19 @@ def _measured(
     response = _percentiles(own, times)
     step = LoadStep(
         cell=own[0].cell.key,
-        offered_per_s=judged.rate_per_s,
+        offered_per_s=verdict.rate_per_s,
         completed_per_s=rate_estimate(own),
         response=response,
         response_at_least=percentiles_at_least(
             response, times, own, [sample.outcome.completed for sample in own]
         ),
         service=_percentiles(own, [_merged(sample, of_response=False) for sample in own]),
-        above=judged.above,
+        above=verdict.above,
         late_share=missed / offered if offered else 0.0,
         stalls=sum(len(sample.stalls) + sample.stalls_dropped for sample in own),
-        holds=judged.holds,
+        holds=verdict.holds,
     )
-    return MeasuredStep(samples=own, limit_counts=limit_counts, judged=judged, step=step)
+    return MeasuredStep(samples=own, limit_counts=limit_counts, verdict=verdict, step=step)
 
 
 def _merged(sample: Sample, *, of_response: bool) -> Histogram:

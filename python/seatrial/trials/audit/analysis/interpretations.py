@@ -15,28 +15,35 @@ slow is more likely than one that is too fast, unless it was measured first.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from seatrial.lazy import np
 from seatrial.trials.audit.analysis.gaps import (
-    are_neighbours,
+    connected_groups,
     contradictions_log,
     fewest_contradicting,
     gap_limit_log,
-    places_of,
 )
 from seatrial.trials.audit.analysis.model import CellTable, TablePoint
 from seatrial.trials.audit.analysis.predict import residuals_log
-from seatrial.trials.audit.analysis.tables import known_points, observed_of
-from seatrial.trials.audit.queueing.fit import Choice, choose, fit, judged, usable_variants
+from seatrial.trials.audit.analysis.tables import known_points, observations_of
+from seatrial.trials.audit.queueing.fit import (
+    ModelChoice,
+    choose,
+    cross_validated,
+    fit,
+    usable_variants,
+)
 
 if TYPE_CHECKING:
     from numpy import bool_
     from numpy.typing import NDArray
 
-    from seatrial.trials.audit.queueing.forms import Array, Observed, Variant
+    from seatrial.trials.audit.queueing.forms import Array, Observations, Variant
 
     Mask = NDArray[bool_]
 
@@ -61,14 +68,14 @@ SLOW_EVENT_COST: Final = 3.0
 FAST_FIRST_COST: Final = 2.0
 FAST_EVENT_COST: Final = 8.0
 FAST_CELL_COST: Final = 2.0
-ALIKE_CELLS_MIN: Final = 3
+SAME_FACTOR_CELLS_MIN: Final = 3
 BETTER_COST: Final = 6.0
 OPEN_COST: Final = 12.0
 OPEN_OUTLIER_SHARE_MAX: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Reading:
+class Interpretation:
     """One interpretation of a table.
 
     Attributes:
@@ -81,13 +88,13 @@ class Reading:
         rival: Another interpretation that explains nearly as much; None if absent.
     """
 
-    choice: Choice
+    choice: ModelChoice
     rests_on: Mask
     residual_log: Array
     scale_log: float
     cost: float
     unconfirmed: Mask
-    rival: Reading | None = None
+    rival: Interpretation | None = None
 
     @property
     def far_low(self) -> Mask:
@@ -100,7 +107,7 @@ class Reading:
         return self.residual_log > gap_limit_log(self.scale_log)
 
 
-def read_table(table: CellTable) -> Reading:
+def interpret(table: CellTable) -> Interpretation:
     """Return the likeliest interpretation of a table: of all cells, unless they contradict.
 
     Args:
@@ -109,90 +116,86 @@ def read_table(table: CellTable) -> Reading:
     Raises:
         ValueError: when there are fewer.
     """
-    import numpy as np  # noqa: PLC0415
-
-    points, observed = known_points(table), observed_of(table)
+    points, observed = known_points(table), observations_of(table)
     everything = np.ones(len(observed), dtype=bool)
-    of_all = _reading(points, choose(observed), everything)
+    full = _interpretation(points, choose(observed), everything)
     short_log = contradictions_log(points)
-    if not _is_doubtful(of_all, short_log):
-        return of_all
-    tried = _concentrated(points, observed, short_log, of_all)
-    supported = [each for each in tried if _is_supported(each, short_log)]
-    best = min(supported, key=lambda each: each.cost, default=of_all)
-    if best.cost > of_all.cost - BETTER_COST:
-        return _with_rival(of_all, supported)
-    rests_on = observed.taken(best.rests_on)
-    choices = [judged(best.choice.fit), choose(rests_on)]
-    final = min((_reading(points, c, best.rests_on) for c in choices), key=lambda each: each.cost)
-    return _with_rival(final, [of_all, *supported])
+    if not _has_contradictions(full, short_log):
+        return full
+    tried = _concentrated_fits(points, observed, short_log, full)
+    supported = [cell_cost for cell_cost in tried if _is_supported(cell_cost, short_log)]
+    best = min(supported, key=lambda cell_cost: cell_cost.cost, default=full)
+    if best.cost > full.cost - BETTER_COST:
+        return _with_rival(full, supported)
+    rests_on = observed.subset(best.rests_on)
+    choices = [cross_validated(best.choice.fit), choose(rests_on)]
+    final = min(
+        (_interpretation(points, c, best.rests_on) for c in choices),
+        key=lambda cell_cost: cell_cost.cost,
+    )
+    return _with_rival(final, [full, *supported])
 
 
-def _is_doubtful(of_all: Reading, short_log: Array) -> bool:
+def _has_contradictions(full: Interpretation, short_log: Array) -> bool:
     """Return whether contradictions remain that slow cells do not explain."""
-    import numpy as np  # noqa: PLC0415
-
-    limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * _local_scale_log(of_all))
+    limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * _local_scale_log(full))
     if short_log.max() <= limit_log:
         return False
-    near = ~(of_all.far_low | of_all.far_high)
+    near = ~(full.far_low | full.far_high)
     left_log = float(short_log[np.ix_(near, near)].max(initial=-math.inf))
-    return left_log > limit_log or bool(of_all.far_high.any())
+    return left_log > limit_log or bool(full.far_high.any())
 
 
-def is_contradicted(reading: Reading, table: CellTable, outlier: Set[str]) -> bool:
+def is_contradicted(interpretation: Interpretation, table: CellTable, outlier: Set[str]) -> bool:
     """Return whether normal cells contradict each other by more than their scatter.
 
     Args:
-        reading: Interpretation of the table.
+        interpretation: Interpretation of the table.
         table: The table.
         outlier: Keys of the cells that are gaps.
     """
-    import numpy as np  # noqa: PLC0415
-
     points = known_points(table)
     sound = np.array([point.key not in outlier for point in points])
     short_log = contradictions_log(points)[np.ix_(sound, sound)]
-    return float(short_log.max(initial=0.0)) > _limit_log(_local_scale_log(reading))
+    return float(short_log.max(initial=0.0)) > _limit_log(_local_scale_log(interpretation))
 
 
 def _limit_log(scale_log: float) -> float:
     return max(math.log(2.0), CONTRADICTION_SCALES * scale_log)
 
 
-def _local_scale_log(reading: Reading) -> float:
+def _local_scale_log(interpretation: Interpretation) -> float:
     """Return the deviation of cells from their neighbours: a wrong model deviates smoothly."""
-    import numpy as np  # noqa: PLC0415
-
-    observed, residual = reading.choice.fit.observed, reading.residual_log[reading.rests_on]
+    observed, residual = (
+        interpretation.choice.fit.observed,
+        interpretation.residual_log[interpretation.rests_on],
+    )
     order = np.lexsort((observed.size_bytes, observed.threads, observed.concurrency))
     steps = np.abs(np.diff(residual[order]))
     return MAD_TO_DEVIATION * float(np.median(steps)) / math.sqrt(2) if len(steps) else 0.0
 
 
-def _concentrated(
-    points: Sequence[TablePoint], observed: Observed, short_log: Array, of_all: Reading
-) -> list[Reading]:
+def _concentrated_fits(
+    points: Sequence[TablePoint], observed: Observations, short_log: Array, full: Interpretation
+) -> list[Interpretation]:
     """Return the interpretations that result from the subsets."""
-    found: dict[bytes, Reading] = {}
-    for subset in _subsets(short_log, of_all):
-        for variant in _variants(observed.taken(subset), of_all.choice.fit.variant):
-            reading = _concentrate(points, observed, variant, subset)
-            if reading is None:
+    found: dict[bytes, Interpretation] = {}
+    for subset in _subsets(short_log, full):
+        for variant in _variants(observed.subset(subset), full.choice.fit.variant):
+            interpretation = _concentrate(points, observed, variant, subset)
+            if interpretation is None:
                 continue
-            key = reading.rests_on.tobytes()
-            if key not in found or reading.cost < found[key].cost:
-                found[key] = reading
+            key = interpretation.rests_on.tobytes()
+            if key not in found or interpretation.cost < found[key].cost:
+                found[key] = interpretation
     return list(found.values())
 
 
-def _subsets(short_log: Array, of_all: Reading) -> Iterator[Mask]:
+def _subsets(short_log: Array, full: Interpretation) -> Iterator[Mask]:
     """Yield initial subsets: without contradictions, or on one side of the model."""
-    import numpy as np  # noqa: PLC0415
-
-    seen: set[bytes] = set()
+    yielded: set[bytes] = set()
     by_demand = np.sort(short_log, axis=1)
-    subsets = [of_all.residual_log > -LIMITS_LOG[0], of_all.residual_log < LIMITS_LOG[0]]
+    subsets = [full.residual_log > -LIMITS_LOG[0], full.residual_log < LIMITS_LOG[0]]
     for limit_log in LIMITS_LOG:
         subsets += [
             by_demand[:, -1] <= limit_log,
@@ -201,39 +204,39 @@ def _subsets(short_log: Array, of_all: Reading) -> Iterator[Mask]:
             fewest_contradicting(short_log, limit_log),
         ]
     for subset in subsets:
-        if subset.sum() >= KEPT_CELLS_MIN and subset.tobytes() not in seen:
-            seen.add(subset.tobytes())
+        if subset.sum() >= KEPT_CELLS_MIN and subset.tobytes() not in yielded:
+            yielded.add(subset.tobytes())
             yield subset
 
 
-def _variants(observed: Observed, of_all: Variant) -> list[Variant]:
+def _variants(observed: Observations, full: Variant) -> list[Variant]:
     """Return the equations to try: the chosen one, and all simple ones."""
     usable = usable_variants(observed)
-    return [each for each in usable if len(each.names) <= NAMES_MAX or each == of_all]
+    return [
+        cell_cost for cell_cost in usable if len(cell_cost.names) <= NAMES_MAX or cell_cost == full
+    ]
 
 
 def _concentrate(
-    points: Sequence[TablePoint], observed: Observed, variant: Variant, subset: Mask
-) -> Reading | None:
-    import numpy as np  # noqa: PLC0415
-
-    reading = None
+    points: Sequence[TablePoint], observed: Observations, variant: Variant, subset: Mask
+) -> Interpretation | None:
+    interpretation = None
     for _ in range(STEPS):
         if subset.sum() < max(KEPT_CELLS_MIN, len(variant.names) + SPARE_CELLS_MIN):
             return None
-        fitted = fit(variant, observed.taken(subset))
-        choice = Choice(fitted, np.zeros(0))
-        reading = _reading(points, choice, subset)
-        agreeing = ~(reading.far_low | reading.far_high)
+        fitted = fit(variant, observed.subset(subset))
+        choice = ModelChoice(fitted, np.zeros(0))
+        interpretation = _interpretation(points, choice, subset)
+        agreeing = ~(interpretation.far_low | interpretation.far_high)
         if (agreeing == subset).all():
             break
         subset = agreeing
-    return reading
+    return interpretation
 
 
-def _reading(points: Sequence[TablePoint], choice: Choice, rests_on: Mask) -> Reading:
-    import numpy as np  # noqa: PLC0415
-
+def _interpretation(
+    points: Sequence[TablePoint], choice: ModelChoice, rests_on: Mask
+) -> Interpretation:
     fitted = choice.fit
     residual = residuals_log(fitted, points)
     scale_log = fitted.scale_log
@@ -243,7 +246,7 @@ def _reading(points: Sequence[TablePoint], choice: Choice, rests_on: Mask) -> Re
     cost = _cost(points, residual, scale_log) + 0.5 * len(fitted.variant.names) * math.log(
         len(points)
     )
-    return Reading(
+    return Interpretation(
         choice=choice,
         rests_on=np.asarray(rests_on),
         residual_log=residual,
@@ -254,8 +257,6 @@ def _reading(points: Sequence[TablePoint], choice: Choice, rests_on: Mask) -> Re
 
 
 def _unconfirmed(points: Sequence[TablePoint], residual_log: Array, limit_log: float) -> Mask:
-    import numpy as np  # noqa: PLC0415
-
     short_log = contradictions_log(points)
     near = np.abs(residual_log) <= limit_log
     too_slow = (short_log[:, near] > CONTRADICTION_LOG_MIN).any(axis=1)
@@ -267,8 +268,6 @@ def _unconfirmed(points: Sequence[TablePoint], residual_log: Array, limit_log: f
 
 def _cost(points: Sequence[TablePoint], residual_log: Array, scale_log: float) -> float:
     """Return what a fit leaves unexplained: scatter, and the events that explain outliers."""
-    import numpy as np  # noqa: PLC0415
-
     scale, limit_log = max(scale_log, SCALE_LEAST_LOG), gap_limit_log(scale_log)
     near = np.abs(residual_log) <= limit_log
     scatter = (
@@ -278,78 +277,60 @@ def _cost(points: Sequence[TablePoint], residual_log: Array, scale_log: float) -
     far = dict(zip((p.key for p in points), residual_log, strict=True))
     low = [point for point in points if far[point.key] < -limit_log]
     high = [point for point in points if far[point.key] > limit_log]
-    first = _first_places(points, len(high))
-    started = [point for point in high if point.place in first]
+    first = _first_positions(points, len(high))
+    first_fast = [point for point in high if point.place in first]
     later = [point for point in high if point.place not in first]
-    for group in _events(points, low):
+    for group in connected_groups(points, low):
         cost += SLOW_EVENT_COST + _cells_cost(far, group, scale)
-    for group in [started] if started else []:
+    for group in [first_fast] if first_fast else []:
         cost += FAST_FIRST_COST + FAST_CELL_COST * len(group) + _cells_cost(far, group, scale)
-    for group in _events(points, later):
+    for group in connected_groups(points, later):
         cost += FAST_EVENT_COST + FAST_CELL_COST * len(group) + _cells_cost(far, group, scale)
     return cost
 
 
 def _cells_cost(far: Mapping[str, float], group: Sequence[TablePoint], scale_log: float) -> float:
     """Return the cost of one event's cells: less if all are off by the same factor."""
-    import numpy as np  # noqa: PLC0415
-
-    each = FREE_COST
+    cell_cost = FREE_COST
     factors_log = [far[point.key] for point in group]
-    if len(group) >= ALIKE_CELLS_MIN:
+    if len(group) >= SAME_FACTOR_CELLS_MIN:
         deviation = max(scale_log, float(np.std(factors_log)))
-        each = min(each, math.log(deviation) + 0.5 * math.log(2 * math.pi) + 0.5)
-    return (each + OUTLIER_CELL_COST) * len(group) + (each < FREE_COST) * FACTOR_COST
+        cell_cost = min(cell_cost, math.log(deviation) + 0.5 * math.log(2 * math.pi) + 0.5)
+    return (cell_cost + OUTLIER_CELL_COST) * len(group) + (cell_cost < FREE_COST) * FACTOR_COST
 
 
-def _first_places(points: Sequence[TablePoint], count: int) -> set[int]:
+def _first_positions(points: Sequence[TablePoint], count: int) -> set[int]:
     return set(sorted(point.place for point in points)[:count])
 
 
-def _events(points: Sequence[TablePoint], outlier: Sequence[TablePoint]) -> list[list[TablePoint]]:
-    """Return outliers in groups of neighbours."""
-    places, left = places_of(points), list(outlier)
-    groups: list[list[TablePoint]] = []
-    while left:
-        group = [left.pop(0)]
-        for member in group:
-            near = [p for p in left if are_neighbours(places[p.key], places[member.key])]
-            left = [point for point in left if point not in near]
-            group += near
-        groups.append(group)
-    return groups
-
-
-def _is_supported(reading: Reading, short_log: Array) -> bool:
+def _is_supported(interpretation: Interpretation, short_log: Array) -> bool:
     """Return whether order contradicts the excluded cells, beyond the scatter.
 
     A wide scatter explains everything, and so nothing.
     """
-    if reading.scale_log > SCALE_MOST_LOG:
+    if interpretation.scale_log > SCALE_MOST_LOG:
         return False
-    outlier = reading.far_low | reading.far_high
+    outlier = interpretation.far_low | interpretation.far_high
     if not outlier.any():
         return True
-    limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * reading.scale_log)
+    limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * interpretation.scale_log)
     return bool((short_log[outlier] > limit_log).any() or (short_log[:, outlier] > limit_log).any())
 
 
-def _with_rival(reading: Reading, others: Sequence[Reading]) -> Reading:
+def _with_rival(interpretation: Interpretation, others: Sequence[Interpretation]) -> Interpretation:
     """Add the best interpretation with other outliers that explains as much."""
-    import dataclasses  # noqa: PLC0415
-
-    different = [
+    rivals = [
         other
         for other in others
-        if other.cost <= reading.cost + OPEN_COST
+        if other.cost <= interpretation.cost + OPEN_COST
         and (other.far_low | other.far_high).mean() <= OPEN_OUTLIER_SHARE_MAX
-        and (_swaps(other, reading) or _swaps(reading, other))
+        and (_swaps(other, interpretation) or _swaps(interpretation, other))
     ]
-    rival = min(different, key=lambda each: each.cost, default=None)
-    return dataclasses.replace(reading, rival=rival)
+    rival = min(rivals, key=lambda cell_cost: cell_cost.cost, default=None)
+    return dataclasses.replace(interpretation, rival=rival)
 
 
-def _swaps(one: Reading, other: Reading) -> bool:
+def _swaps(one: Interpretation, other: Interpretation) -> bool:
     """Return whether cells too slow for one interpretation are replaced by too fast ones."""
     is_slower = bool((one.far_low & ~other.far_low).any())
     return is_slower and bool((other.far_high & ~one.far_high).any())

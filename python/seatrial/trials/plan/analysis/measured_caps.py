@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from seatrial.stats.wording import moment
+from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.trials.layouts.analysis.accounting import write_rule
 from seatrial.trials.loadline.analysis.model import load_lines_of
 from seatrial.trials.plan.analysis.caps import Cap
 from seatrial.units import NS_PER_S
@@ -72,8 +74,6 @@ def caps_of_groups(fingerprint: Fingerprint) -> list[Cap]:
 
 def array_rules(fingerprint: Fingerprint) -> Iterator[str]:
     """Yield what a small write costs on each software array below a target, as sentences."""
-    from seatrial.trials.layouts.analysis.accounting import write_rule  # noqa: PLC0415
-
     stack = fingerprint.target.stack if fingerprint.target else []
     for device in stack:
         spec = _layout_of(device)
@@ -89,8 +89,6 @@ def array_rules(fingerprint: Fingerprint) -> Iterator[str]:
 
 
 def _layout_of(device: Device) -> LayoutSpec | None:
-    from seatrial.study.layouts.layout import LayoutSpec  # noqa: PLC0415 - likewise
-
     md = device.md
     if md is None or not md.level or not md.raid_disks or not md.level.startswith("raid"):
         return None

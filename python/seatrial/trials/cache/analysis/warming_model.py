@@ -1,4 +1,4 @@
-"""The closed law of a warming cache device, for uniform random reads of a working set.
+"""Closed-form model of a warming cache device, for uniform random reads of a working set.
 
 Without a device, storage serves ``X0`` bytes per second. A device with a share ``c`` of the working
 set takes that share of the reads off the storage, so that clients get ``X = min(P, X0 / (1 - c))``,
@@ -16,14 +16,14 @@ import math
 import msgspec
 
 
-class WarmingLaw(msgspec.Struct, frozen=True, kw_only=True):
-    """A working set, what serves it, and the feed of the cache device.
+class WarmingModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A working set, the rates of storage and path, and the feed of the cache device.
 
     Attributes:
-        working_set_bytes: What is read.
-        storage_bytes_per_s: What clients get without the device.
-        path_bytes_per_s: The most that they can get.
-        feed_bytes_per_s: The most that is copied to the device.
+        working_set_bytes: Size of the working set.
+        storage_bytes_per_s: Throughput of clients without the device.
+        path_bytes_per_s: Their highest throughput.
+        feed_bytes_per_s: Highest rate of copying to the device.
     """
 
     working_set_bytes: float
@@ -32,14 +32,14 @@ class WarmingLaw(msgspec.Struct, frozen=True, kw_only=True):
     feed_bytes_per_s: float
 
     def bytes_per_s(self, filled_share: float) -> float:
-        """Return what clients get when the device holds a share of the working set."""
+        """Return the throughput of clients when the device holds a share of the working set."""
         cold = 1 - filled_share
         if cold * self.path_bytes_per_s <= self.storage_bytes_per_s:
             return self.path_bytes_per_s
         return self.storage_bytes_per_s / cold
 
     def warm_s(self, cold_share: float) -> float:
-        """Return after how long only a share of the working set is not on the device (s)."""
+        """Return the time until only a share of the working set is not on the device (s)."""
         rate = min(self.feed_bytes_per_s, self.storage_bytes_per_s)
         by_chance = min(1.0, rate / self.path_bytes_per_s)
         """The share that is left when the storage reads less than the feed could copy."""

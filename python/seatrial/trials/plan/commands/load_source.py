@@ -1,4 +1,4 @@
-"""What a user names as a load: a recording, a run, a log of SQL, or typed figures."""
+"""Loads that a user names: a recording, a run, a log of SQL, or typed figures."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 from seatrial import _core
 from seatrial.cli.files import is_trace
 from seatrial.errors import UsageError, native_errors
+from seatrial.lazy import np
 from seatrial.stats.estimates import entries_needed
 from seatrial.study.units import parse_size_bytes
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
@@ -23,12 +24,11 @@ from seatrial.units import NS_PER_S, US_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.results.model import Run, Sample
     from seatrial.trials.plan.analysis.demand import Demand
-    from seatrial.trials.plan.analysis.logged import LoggedLoad
+    from seatrial.trials.plan.analysis.log_load import LoggedLoad
 
 _TYPED: Final = re.compile(r"([a-z_]+)=([^,]+)(?:,|$)")
 _FIELDS: Final = ("reads", "writes", "size")
@@ -65,7 +65,7 @@ def typed_demand(text: str) -> Demand:
             next_step="Such as reads=3000,writes=500,size=8KiB",
         )
     try:
-        reads, writes = (_rate_per_s(found[name]) for name in ("reads", "writes"))
+        reads, writes = (_parse_rate_per_s(found[name]) for name in ("reads", "writes"))
         size = parse_size_bytes(found["size"])
     except ValueError as error:
         raise UsageError(
@@ -76,7 +76,7 @@ def typed_demand(text: str) -> Demand:
     return constant_demand("typed", reads, writes, size)
 
 
-def _rate_per_s(text: str) -> float:
+def _parse_rate_per_s(text: str) -> float:
     value = float(text)
     if not 0 <= value < math.inf:
         raise ValueError(f"{text} is not a rate")
@@ -100,8 +100,8 @@ class _Commits(msgspec.Struct, frozen=True):
     commit_times: Spread
 
 
-def logged_of(reference: str) -> LoggedLoad | None:
-    """Return what a log of SQL or a trace of it says of a load; None of anything else.
+def log_load_of(reference: str) -> LoggedLoad | None:
+    """Return the load of a log of SQL or its trace; None for anything else.
 
     Raises:
         SeatrialError: when a log cannot be read, or has no times or no statements.
@@ -110,17 +110,16 @@ def logged_of(reference: str) -> LoggedLoad | None:
         return None
     files = files_of(reference)
     if len(files) == 1 and holds_statements(files[0]):
-        return _of_trace(reference, files[0])
+        return _load_of_trace(reference, files[0])
     if not files or {content_of(each) for each in files} != {"log"}:
         return None
     with trace_of_logs(files, quiet=True) as trace:
-        return _of_trace(reference, trace)
+        return _load_of_trace(reference, trace)
 
 
-def _of_trace(reference: str, path: Path) -> LoggedLoad:
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
+def _load_of_trace(reference: str, path: Path) -> LoggedLoad:
 
-    from seatrial.trials.plan.analysis.logged import logged_load  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.log_load import logged_load  # noqa: PLC0415 - likewise
 
     with native_errors():
         shown = msgspec.json.decode(_core.show_trace(path, 0), type=Trace)
@@ -155,7 +154,7 @@ def demand_of(reference: str, results: Path) -> Demand:
 
     Args:
         reference: A recording, a run, or typed figures.
-        results: The results file that runs are sought in.
+        results: The results file of runs.
 
     Raises:
         UsageError: when it is none of these, or has no reads and writes.
@@ -180,24 +179,24 @@ def demand_of(reference: str, results: Path) -> Demand:
 
 
 def demand_of_samples(run: Run, samples: Sequence[Sample]) -> Demand:
-    """Return the load of a run: what its disks did, or else its own reads and writes.
+    """Return the load of a run: that of its disks, or else its own reads and writes.
 
-    Of several tests, the one that asks most of the storage counts.
+    Of several tests, the one with the highest throughput counts.
 
     Raises:
         UsageError: when no sample has any.
     """
-    found = [each for each in map(_of_sample, samples) if each is not None]
+    found = [each for each in map(_demand_of_sample, samples) if each is not None]
     if not found:
         raise UsageError(
             seen=f"The run {run.id} has no reads and writes of a disk",
-            cause="Nothing of it says what it asked of storage over time",
+            cause="It has no counters of block I/O over time",
             next_step="Record the load: `seatrial watch --record FILE`",
         )
     return max(found, key=lambda demand: float(demand.bytes_per_s.max()))
 
 
-def _of_sample(sample: Sample) -> Demand | None:
+def _demand_of_sample(sample: Sample) -> Demand | None:
     from seatrial.trials.plan.analysis.demand import Demand  # noqa: PLC0415 - not for --help
 
     origin = f"measured, run {sample.run_id}, {sample.cell.target}, {sample.cell.workload}"
@@ -223,9 +222,7 @@ def _of_sample(sample: Sample) -> Demand | None:
 
 
 def _timeline_of(sample: Sample) -> tuple[NDArray[np.float64], float] | None:
-    """Return what was read and written by slice; None where nothing was."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+    """Return reads and writes by slice; None if there are none."""
     slice_s = sample.timeline.slice_ns / NS_PER_S
     slots = max((each.index for each in sample.timeline.slices), default=-1) + 1
     if slots <= 0 or not {"read", "write"} & set(sample.operations):
@@ -240,9 +237,7 @@ def _timeline_of(sample: Sample) -> tuple[NDArray[np.float64], float] | None:
 
 
 def _series_of(sample: Sample) -> tuple[NDArray[np.float64], float] | None:
-    """Return what the disks did by reading; None where that was not read."""
-    import numpy as np  # noqa: PLC0415 - numpy is for analyses only
-
+    """Return the I/O of the disks by reading of their counters; None if they were not read."""
     series = sample.series
     if series is None or not all(name in series.columns for name in _SERIES):
         return None

@@ -10,28 +10,30 @@ from seatrial.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from seatrial.results.model import Sample, Stall
-    from seatrial.trials.plan.analysis.candidates import Times
+    from seatrial.trials.plan.analysis.candidates import RequestTimes
 
-DRAWN: Final = 4000
+QUANTILES: Final = 4000
 STALL_MS: Final = 50.0
-"""From which length on a time without completions is a stall, where a run does not say."""
+"""Shortest time without completions that is a stall, if a run does not say."""
 OTHER_FACTOR: Final = 1.15
-"""One run of a kind of storage stands for others of it within this factor, at 5 and 95 %."""
+"""Times of another device of the kind are within this factor at 5 and 95 % (assumed)."""
 
 
-def times_of_samples(kind: str, run: str, samples: Sequence[Sample]) -> list[tuple[str, Times]]:
+def times_of_samples(
+    kind: str, run: str, samples: Sequence[Sample]
+) -> list[tuple[str, RequestTimes]]:
     """Return service times by operation, of the least loaded test that has it.
 
-    Requests that a stall held up are left out of them; stalls of all tests are kept as such.
+    Requests that a stall delayed are left out; stalls of all tests are returned separately.
 
     Args:
-        kind: Of storage, such as ``gp3``.
+        kind: Kind of storage, such as ``gp3``.
         run: Id of the run.
         samples: Its samples.
     """
-    from seatrial.trials.plan.analysis.candidates import Times  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.candidates import RequestTimes  # noqa: PLC0415
     from seatrial.trials.plan.analysis.figure import Figure  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.analysis.queueing import of_times  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.queueing import measured_service  # noqa: PLC0415 - likewise
 
     found = []
     for operation in ("read", "write"):
@@ -44,19 +46,20 @@ def times_of_samples(kind: str, run: str, samples: Sequence[Sample]) -> list[tup
         if not known:
             continue
         best, sample = min(known, key=lambda each: each[0].mean_ns)
-        held = sum(stall.operations.get(operation, 0) for stall in _stalls_of(sample))
-        kept = 1 - min(held, best.count - 1) / best.count
+        stalled = sum(stall.operations.get(operation, 0) for stall in _stalls_of(sample))
+        unstalled_share = 1 - min(stalled, best.count - 1) / best.count
         times_ns = [
-            best.percentile_ns(100 * kept * (place + 0.5) / DRAWN) for place in range(DRAWN)
+            best.percentile_ns(100 * unstalled_share * (index + 0.5) / QUANTILES)
+            for index in range(QUANTILES)
         ]
-        mean_ms = (best.mean_ns if not held else sum(times_ns) / DRAWN) / NS_PER_MS
+        mean_ms = (best.mean_ns if not stalled else sum(times_ns) / QUANTILES) / NS_PER_MS
         origin = f"measured, run {run}"
-        times = Times(
+        times = RequestTimes(
             kind=f"{kind} {operation}",
             mean_ms=Figure(
                 low=mean_ms / OTHER_FACTOR, mid=mean_ms, high=mean_ms * OTHER_FACTOR, origin=origin
             ),
-            service=of_times(times_ns),
+            service=measured_service(times_ns),
             origin=origin,
             stalls=_observed_stalls(samples),
         )

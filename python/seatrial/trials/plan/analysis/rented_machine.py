@@ -1,4 +1,4 @@
-"""What a machine is rented as, and its disks."""
+"""A rented machine and its disks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class RentedDisk(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: Count
 
 
-class Recognised(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine is rented as; empty where it does not say.
+class RentedMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """A rented machine; fields are empty where unknown.
 
     Attributes:
         provider: Such as ``aws``.
         instance: Such as ``r7i.2xlarge``.
         region: Such as ``us-east-1``.
-        said_by: Files that said so.
+        said_by: Files that these are from.
         disks: All block devices with a model.
     """
 

@@ -186,8 +186,13 @@ def play(server: Server, name: str, trace: Path, number: int) -> Unit:
         NotPlayedError: When a statement failed.
     """
     address = server.address
-    way = {"host": address.host, "port": address.port, "user": address.user, "database": name}
-    spec: dict[str, Any] = {"trace": str(trace), "server": way, "speed": None}
+    address_keys = {
+        "host": address.host,
+        "port": address.port,
+        "user": address.user,
+        "database": name,
+    }
+    spec: dict[str, Any] = {"trace": str(trace), "server": address_keys, "speed": None}
     begin_s = time.time()
     playback = _core.start_sql_playback(
         json.dumps({**spec, "slice_ms": 100, "stall_threshold_ms": 500})
@@ -196,7 +201,7 @@ def play(server: Server, name: str, trace: Path, number: int) -> Unit:
     played = playback.result()
     record = msgspec.json.decode(played.record_json, type=ReplayRecord)
     if played.end != "complete" or record.total.ok != record.total.captured:
-        raise NotPlayedError(f"a replay ended {played['end']}: {record.total}")
+        raise NotPlayedError(f"a replay ended {played.end}: {record.total}")
     return Unit(
         number=number,
         measured=measured_of(record),

@@ -138,7 +138,7 @@ def _work(machine: UserModeLinux) -> dict[str, float]:
         open_lab(machine, new_run_id(), disks=1, disk_bytes=DISK_BYTES) as lab,
     ):
         # Twice: what is read for the first time comes through the host's page cache or does not.
-        run_inside(lab, ["bash", "-c", f"{script}; {script}"], shared=Path(shared), tell=take)
+        run_inside(lab, ["bash", "-c", f"{script}; {script}"], shared=Path(shared), report=take)
     return took
 
 

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::env;
 use std::error::Error;
 
-use seatrial_ingest::log::{Format, Wanted, read};
+use seatrial_ingest::log::{Format, ReadOptions, read};
 use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
 
 /// Counts, so that nothing of the reading can be left out.
@@ -45,14 +45,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("read_log WORKERS FORMAT LOG [PREFIX]".into());
     };
     let formats = [Format::Stderr, Format::Csv, Format::Json, Format::Raw];
-    let wanted = Wanted {
+    let options = ReadOptions {
         paths: vec![log.into()],
         format: formats.into_iter().find(|known| known.name() == format),
         prefix: prefix.first().cloned(),
         workers: workers.parse()?,
     };
     let mut counted = Counted::default();
-    read(&wanted, &mut counted)?;
+    read(&options, &mut counted)?;
     println!("{counted:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Logs in: what a server or pgbench wrote becomes a trace, or the parts of a sample.
+//! Reads logs of a server into a trace, and logs of pgbench into the parts of a sample.
 //!
 //! [`log`] reads a server's log in any of its formats, and plain SQL; [`streams`] splits one
 //! without sessions into some that run side by side. [`intake`] does both in the background and

@@ -1,20 +1,20 @@
 //! Logs of a PostgreSQL server, read into sessions and statements.
 //!
-//! Read are the plain log with any `log_line_prefix`, csvlog and jsonlog, of PostgreSQL 14 to 18
-//! and in the languages that it speaks, and a plain file of SQL. What is read goes to a
-//! [`Sink`] at once: memory is bounded, whatever the length of the log. Every record is accounted
+//! Formats: the plain log with any `log_line_prefix`, csvlog and jsonlog, of PostgreSQL 14 to 18
+//! in all its languages, and a plain file of SQL. Statements are passed to a
+//! [`Sink`] at once, so memory is bounded, whatever the length of the log. Every record is accounted
 //! for (see [`seatrial_trace::captured`]).
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`files`] | what each file is, in which order they come, what packs them |
-//! | [`guess`] | which prefix a plain log was written with |
-//! | [`blocks`] | one thread or several, with the same outcome |
-//! | [`parts`] | several hosts, with the same outcome |
-//! | [`prefix`], [`stderr`], [`csv`], [`json`], [`raw`] | how bytes fall into records |
-//! | [`phrases`], [`message`], [`parameters`], [`stamp`] | what a record says |
+//! | [`files`] | format, order and compression of the files |
+//! | [`guess`] | the prefix of a plain log |
+//! | [`blocks`] | one thread or several, with the same result |
+//! | [`parts`] | several hosts, with the same result |
+//! | [`prefix`], [`stderr`], [`csv`], [`json`], [`raw`] | from bytes to records |
+//! | [`phrases`], [`message`], [`parameters`], [`stamp`] | the content of a record |
 //! | [`assemble`], [`session`] | from the records of a session to its statements |
-//! | [`record_counts`] | where every record went |
+//! | [`record_counts`] | accounting of the records |
 //!
 //! Another server's log needs another [`record::LogReader`], as MySQL's slow log would.
 
@@ -38,20 +38,20 @@ pub mod stderr;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use seatrial_trace::captured::Sink;
 
 use assemble::{Assembler, Span};
-use blocks::{How, Met};
-use files::{Known, LogFile};
+use blocks::{BlockSource, ReadWarnings};
+use files::{DetectedFile, LogFile};
 use record_counts::{CountsError, RecordCounts};
 use stamp::Zones;
 
-/// What a worker reads at once.
+/// Size of a block.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Workers beyond which the one that puts their blocks together would be behind.
+/// Limit of workers; more would outrun the thread that joins their blocks.
 const WORKERS_MAX: usize = 16;
 
 /// A format of log.
@@ -82,12 +82,12 @@ impl Format {
     }
 }
 
-/// What is to be read, and how.
+/// The files of a log, and how to read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReadOptions {
     /// Files in any order; `-` is standard input.
     pub paths: Vec<PathBuf>,
-    /// What they are; None to see by their content.
+    /// Their format; None to detect it.
     pub format: Option<Format>,
     /// The server's `log_line_prefix`; None to guess it. Given, the files are plain logs.
     pub prefix: Option<String>,
@@ -109,15 +109,15 @@ pub enum SessionSource {
 /// The result of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// What was read, in the order in which it was.
+    /// The files, in the order of reading.
     pub files: Vec<LogFile>,
-    /// Where every record went.
+    /// Accounting of the records.
     pub counted: RecordCounts,
     /// Sessions reported to the sink.
     pub sessions: u32,
-    /// From when to when; None without statements that have a time.
+    /// The period; None without statements that have a time.
     pub span: Option<Span>,
-    /// What a reader of the outcome should know: sentences.
+    /// Notes for the user: sentences.
     pub notes: Vec<String>,
 }
 
@@ -129,30 +129,25 @@ pub enum LogError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// There is nothing to read.
-    #[error(
-        "{} is empty; is this the server's current log? See SELECT pg_current_logfile()",
-        path.display()
-    )]
+    #[error("{} is empty", path.display())]
     Empty {
         /// The first file.
         path: PathBuf,
     },
-    /// A file was named twice: its statements would be there twice.
-    #[error("{} was given twice, so its statements would be there twice; give it once",
-            path.display())]
-    Twice {
+    /// A file was named twice: its statements would be in the trace twice.
+    #[error("{} was given twice", path.display())]
+    Duplicate {
         /// The file.
         path: PathBuf,
     },
     /// Files of several formats hold the same statements.
-    #[error("{} is {} and {} is {}: a server that writes several formats writes every record in \
-             each; give the files of one", path.display(), format.name(), other.display(),
+    #[error("{} is of the format {}, {} of {}", path.display(), format.name(), other.display(),
             other_format.name())]
-    Mixed {
+    MixedFormats {
         /// The first file.
         path: PathBuf,
         /// Its format.
@@ -163,9 +158,7 @@ pub enum LogError {
         other_format: Format,
     },
     /// No format and no known prefix fits.
-    #[error("{} is in no known format; it begins with {line:?}. If it is a plain log, \
-             give the server's prefix (SHOW log_line_prefix) with --prefix; if it is a file of \
-             SQL, use --format raw", path.display())]
+    #[error("{} is in no known format; it begins with {line:?}", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -173,9 +166,7 @@ pub enum LogError {
         line: String,
     },
     /// The given prefix fits no line.
-    #[error("no line of {} begins with the prefix {prefix:?}; the first is {line:?}. Compare it \
-             with SHOW log_line_prefix: blanks count, including those at the end",
-            path.display())]
+    #[error("No line of {} begins with the prefix {prefix:?}; the first is {line:?}", path.display())]
     PrefixMismatch {
         /// The file.
         path: PathBuf,
@@ -185,8 +176,7 @@ pub enum LogError {
         line: String,
     },
     /// The given format fits no line.
-    #[error("{} has no record of the format {}; its first line is {line:?}. Omit the format \
-             to have it detected from the content", path.display(), format.name())]
+    #[error("{} has no record of the format {}: {line:?}", path.display(), format.name())]
     FormatMismatch {
         /// The file.
         path: PathBuf,
@@ -195,32 +185,39 @@ pub enum LogError {
         /// Its first line, or the beginning of it.
         line: String,
     },
-    /// It is not read in parts.
-    #[error("{} is not read in parts", path.display())]
-    Whole {
+    /// A file that cannot be read in parts.
+    #[error("{} cannot be read in parts", path.display())]
+    NotInParts {
         /// The file.
         path: PathBuf,
     },
     /// A file is shorter than it was when reading began.
-    #[error("{} ends after {length_bytes} bytes; it was longer when reading began", path.display())]
-    Shorter {
+    #[error("{} ends after {length_bytes} bytes, before its end", path.display())]
+    Truncated {
         /// The file.
         path: PathBuf,
-        /// How long it is.
+        /// Its length.
         length_bytes: u64,
     },
     /// Another host has another file or another version.
-    #[error("{} is another file on this host, or its seatrial is another version", path.display())]
-    Other {
+    #[error("{} differs on this host from the one that reading began with", path.display())]
+    DifferentFile {
         /// The file.
         path: PathBuf,
     },
-    /// Parts do not follow each other: a defect of ours.
+    /// Parts do not follow each other: a defect of Seatrial.
     #[error("parts of the log are missing or out of order")]
     OutOfOrder,
     /// The terms of the accounting do not sum up.
     #[error(transparent)]
     RecordCounts(#[from] CountsError),
+}
+
+impl LogError {
+    /// Returns what turns the system's error about a file into one of these.
+    pub(crate) fn io(path: &Path) -> impl Fn(std::io::Error) -> LogError {
+        move |source| LogError::Io { path: path.to_path_buf(), source }
+    }
 }
 
 /// Why reading ended early.
@@ -232,79 +229,80 @@ pub enum ReadError<E> {
     /// The sink gave up.
     #[error("what was read could not be kept")]
     Sink(E),
-    /// What reads the parts gave up.
+    /// The process that reads the parts gave up.
     #[error("the parts of the log ended early")]
     GivenUp,
 }
 
-/// Reads logs, and hands what they hold to a sink.
+/// Reads logs into a sink.
 ///
 /// # Errors
 ///
 /// When a file cannot be read or is of no known format, or the sink gave up.
-pub fn read<S: Sink>(wanted: &Wanted, sink: &mut S) -> Result<Reading, ReadError<S::Error>> {
-    read_in_blocks(wanted, BLOCK_BYTES, sink)
+pub fn read<S: Sink>(options: &ReadOptions, sink: &mut S) -> Result<Reading, ReadError<S::Error>> {
+    read_in_blocks(options, BLOCK_BYTES, sink)
 }
 
 fn read_in_blocks<S: Sink>(
-    wanted: &Wanted,
+    options: &ReadOptions,
     block_bytes: usize,
     sink: &mut S,
 ) -> Result<Reading, ReadError<S::Error>> {
-    let known = files::look(wanted)?;
-    let how = How::Blocks { workers: wanted.workers.clamp(1, WORKERS_MAX), block_bytes };
-    read_known(known, SessionSource::Single, how, sink)
+    let files = files::look(options)?;
+    let blocks =
+        BlockSource::Blocks { workers: options.workers.clamp(1, WORKERS_MAX), block_bytes };
+    read_files(files, SessionSource::Single, blocks, sink)
 }
 
 /// Blocks that this number of threads reads.
-pub fn on_threads(workers: usize) -> How<'static> {
-    How::Blocks { workers: workers.clamp(1, WORKERS_MAX), block_bytes: BLOCK_BYTES }
+pub fn on_threads(workers: usize) -> BlockSource<'static> {
+    BlockSource::Blocks { workers: workers.clamp(1, WORKERS_MAX), block_bytes: BLOCK_BYTES }
 }
 
-/// Reads files that were looked at, and hands what they hold to a sink.
+/// Reads files of known formats into a sink.
 ///
 /// # Errors
 ///
-/// As [`read`]; also when what reads the parts gave up.
-pub fn read_known<S: Sink>(
-    mut known: Vec<Known>,
+/// As [`read`]; also when the process that reads the parts gave up.
+pub fn read_files<S: Sink>(
+    mut files: Vec<DetectedFile>,
     source: SessionSource,
-    how: How<'_>,
+    blocks: BlockSource<'_>,
     sink: &mut S,
 ) -> Result<Reading, ReadError<S::Error>> {
     let mut assembler = Assembler::new(sink);
     if source == SessionSource::Times {
         assembler.keep_starts();
     }
-    let is_raw = known.first().is_some_and(|known| known.file.format == Format::Raw);
-    let prefixes: Vec<_> = known.iter().filter_map(|known| known.prefix.clone()).collect();
-    let met = match how {
-        How::Blocks { block_bytes, .. } if is_raw => {
-            for known in &mut known {
-                raw::read(known, block_bytes, &mut assembler)?;
+    let is_raw = files.first().is_some_and(|file| file.file.format == Format::Raw);
+    let prefixes: Vec<_> = files.iter().filter_map(|file| file.prefix.clone()).collect();
+    let warnings = match blocks {
+        BlockSource::Blocks { block_bytes, .. } if is_raw => {
+            for file in &mut files {
+                raw::read(file, block_bytes, &mut assembler)?;
             }
-            Met::default()
+            ReadWarnings::default()
         }
-        _ => blocks::read(&mut known, how, &mut assembler)?,
+        _ => blocks::read(&mut files, blocks, &mut assembler)?,
     };
     assembler.finish().map_err(ReadError::Sink)?;
     let mut notes =
         prefixes.first().map(|prefix| notes_of_prefix(prefix, source)).unwrap_or_default();
-    notes.extend((is_raw && source == SessionSource::Single).then(note_of_sql));
-    notes.extend(notes_of_zones(&met.zones));
-    notes.extend(met.overlap.map(note_of_overlap));
-    notes.extend(notes_of_sessions(assembler.forgotten));
-    notes.extend(note_of_ends(assembler.ended_idle));
+    notes.extend((is_raw && source == SessionSource::Single).then(note_of_raw_sql));
+    notes.extend(notes_of_zones(&warnings.zones));
+    notes.extend(warnings.overlap.map(note_of_overlap));
+    notes.extend(note_of_unended_sessions(assembler.forgotten));
+    notes.extend(note_of_ended_sessions(assembler.ended_idle));
     let has_times = !is_raw && prefixes.iter().all(prefix::Prefix::has_time);
     let sessions = assembler.session_count();
     let span = assembler.span.filter(|_| has_times);
     let counted = assembler.counted;
     counted.check().map_err(LogError::RecordCounts)?;
-    let files = known.into_iter().map(|Known { file, .. }| file).collect();
+    let files = files.into_iter().map(|DetectedFile { file, .. }| file).collect();
     Ok(Reading { files, counted, sessions, span, notes })
 }
 
-/// What a prefix lacks.
+/// Notes about missing fields of a prefix.
 fn notes_of_prefix(prefix: &prefix::Prefix, source: SessionSource) -> Vec<String> {
     let mut notes = Vec::new();
     if !prefix.has_session() {
@@ -334,7 +332,7 @@ fn notes_of_prefix(prefix: &prefix::Prefix, source: SessionSource) -> Vec<String
     notes
 }
 
-fn note_of_sql() -> String {
+fn note_of_raw_sql() -> String {
     "A file of SQL has neither sessions nor times, so all statements are of one; how many ran at \
      once cannot be measured, but --sessions N splits it into N streams."
         .to_owned()
@@ -365,7 +363,7 @@ fn note_of_overlap((before, after): (PathBuf, PathBuf)) -> String {
     )
 }
 
-fn note_of_ends(ended_idle: u64) -> Option<String> {
+fn note_of_ended_sessions(ended_idle: u64) -> Option<String> {
     (ended_idle > 0).then(|| {
         format!(
             "Sessions that the server ended (57P01, 57P02) while they were idle: {ended_idle}. \
@@ -374,7 +372,7 @@ fn note_of_ends(ended_idle: u64) -> Option<String> {
     })
 }
 
-fn notes_of_sessions(forgotten: u64) -> Option<String> {
+fn note_of_unended_sessions(forgotten: u64) -> Option<String> {
     (forgotten > 0).then(|| {
         format!(
             "{forgotten} sessions whose end is not in the log were taken to have ended when \

@@ -1,7 +1,7 @@
 //! pgbench's per-transaction log (`pgbench --log`), read into the parts of a sample.
 //!
-//! The log is described in PostgreSQL's manual, "pgbench", "Per-Transaction Logging"; what it
-//! leaves open was taken from `src/bin/pgbench/pgbench.c` (`doLog`, `processXactStats`):
+//! The log is described in PostgreSQL's manual, "pgbench", "Per-Transaction Logging"; the rest
+//! is from `src/bin/pgbench/pgbench.c` (`doLog`, `processXactStats`):
 //!
 //! - A transaction's `time` counts from its scheduled start where `--rate` is given, so it holds
 //!   the schedule lag: response time = `time`, service time = `time` - `schedule_lag`.
@@ -13,17 +13,17 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`mod@line`] | what one line says |
+//! | [`mod@line`] | one line |
 //! | [`mod@file`] | the lines of one file, the order of time checked |
 //! | [`merge`] | the lines of all files in order of time |
 //! | [`totals`] | totals, histograms and timeline |
-//! | [`quiet`] | stalls |
+//! | [`stalls`] | stalls |
 
 pub mod file;
 pub mod line;
 pub mod merge;
-pub mod quiet;
 pub mod spec;
+pub mod stalls;
 #[cfg(test)]
 mod tests;
 pub mod totals;
@@ -34,9 +34,9 @@ use seatrial_gauge::{AccountingError, Explained, Outcome, SliceRow};
 
 use file::LogFile;
 use merge::Merge;
-use quiet::{QuietWatch, Stalls};
 use spec::LogSpec;
-use totals::{Exact, Failure, KindTotals, SampleTotals};
+use stalls::{StallFinder, Stalls};
+use totals::{ExactTotals, Failure, KindTotals, SampleTotals};
 
 /// Why logs cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ pub enum LogError {
         line: u64,
         /// The text there, or its beginning.
         text: String,
-        /// What is wrong with it, as a phrase.
+        /// A phrase that names the error.
         reason: String,
     },
     /// The terms of the accounting equation do not agree.
@@ -89,7 +89,7 @@ impl LogError {
     }
 }
 
-/// What the logs of one sample yield.
+/// The content of one sample's logs.
 #[derive(Debug)]
 pub struct LogSample {
     /// The sample's start, from which slices and stalls count.
@@ -111,9 +111,9 @@ pub struct LogSample {
     /// Examples of failed transactions.
     pub failures: Vec<Failure>,
     /// Exact sums over all processes.
-    pub total: Exact,
+    pub total: ExactTotals,
     /// Exact sums by process, in the order in which they were given.
-    pub processes: Vec<Exact>,
+    pub processes: Vec<ExactTotals>,
     /// Files whose last line was cut off: one transaction each of which nothing more is known.
     pub truncated_lines: u64,
     /// Lines with an earlier time than the one before them, as when a wall clock is set back.
@@ -132,14 +132,14 @@ pub fn read(spec: &LogSpec) -> Result<LogSample, LogError> {
     };
     let (kind_names, kinds) = (spec.kind_names(), spec.kinds_by_script());
     let mut totals = SampleTotals::new(spec, start_unix_ns, kind_names.len());
-    let mut watch = QuietWatch::new(spec, start_unix_ns / 1_000, kind_names.len());
+    let mut stall_finder = StallFinder::new(spec, start_unix_ns / 1_000, kind_names.len());
     let mut merge = Merge::open(spec)?;
     while let Some((process, line)) = merge.next_line()? {
         let kind = kinds[line.script as usize];
-        watch.take_in(process, kind, &line);
+        stall_finder.take_in(process, kind, &line);
         totals.take_in(process, kind, &line);
     }
-    let (truncated_lines, disordered_lines) = merge.oddities();
+    let (truncated_lines, disordered_lines) = merge.damaged_lines();
     let parts = totals.finish()?;
     let last_end_ns = parts.total.last_end_unix_us.unwrap_or(0) * 1_000;
     Ok(LogSample {
@@ -150,7 +150,7 @@ pub fn read(spec: &LogSpec) -> Result<LogSample, LogError> {
         kinds: parts.kinds,
         slice_ns: parts.slice_ns,
         slices: parts.slices,
-        stalls: watch.finish(),
+        stalls: stall_finder.finish(),
         failures: parts.failures,
         total: parts.total,
         processes: parts.processes,

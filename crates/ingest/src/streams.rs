@@ -1,11 +1,11 @@
 //! A log without sessions, such as a plain file of SQL, split into streams that run side by side.
 //!
 //! Where it has times and durations, [`timed`] opens as many streams as were active at once.
-//! Otherwise [`Split`] makes the requested number of streams, by transactions and conflicts:
+//! Otherwise [`StreamSplitter`] makes the requested number of streams, by transactions and conflicts:
 //!
 //! Statements stay in order where it matters: within a transaction, and between transactions that
-//! touch the same table, at least one of them writing. All else may overlap, as far as there are
-//! streams. Splitting is a [`Sink`], independent of any reader: [`Split`] takes in one session and
+//! access the same table, at least one of them writing. All else may overlap, as far as there are
+//! streams. Splitting is a [`Sink`], independent of any reader: [`StreamSplitter`] takes in one session and
 //! passes on N of them.
 //!
 //! A file of SQL has no times, so each statement is given one: the N-th of a stream's statements
@@ -20,7 +20,7 @@
 //!
 //! - Transactions do not interleave: between BEGIN and COMMIT all statements are of one session.
 //! - A table's name is its last part, in whatever schema: too many conflicts rather than too few.
-//! - What a statement reads is among the names in it. Tables that it reaches through a view, a
+//! - A statement reads tables that it names. Tables that it accesses through a view, a
 //!   function, a trigger, a rule or a foreign key are not seen.
 //! - A statement that is not understood (DDL, CALL, DO ...) conflicts with every other.
 //! - What lasts beyond a transaction (SET, PREPARE, temporary tables, cursors WITH HOLD, LISTEN,
@@ -40,16 +40,16 @@ pub mod timed;
 use seatrial_sqltext::table_access::{SessionLocalNames, TableAccess};
 use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
 
-use schedule::{Schedule, Slot};
+use schedule::{Placement, Schedule};
 
 /// The assumed duration of a statement, as the log has none.
 pub const STATEMENT_US: u64 = 1_000;
 
-/// Text of a transaction that is held until its end is seen. One that is longer conflicts with
+/// Text of a transaction that is buffered until its end is read. One that is longer conflicts with
 /// every other, so that it need not be known in full before it is placed.
-const HELD_BYTES_MAX: usize = 1 << 20;
+const BUFFERED_BYTES_MAX: usize = 1 << 20;
 
-/// What the split came to.
+/// The result of the split.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SplitReport {
     /// Streams that got a statement.
@@ -58,7 +58,7 @@ pub struct SplitReport {
     pub statements: u64,
     /// Transactions in all, each statement outside of any block being one.
     pub transactions: u64,
-    /// Transactions that had to be in the first stream, because a session's state matters to them.
+    /// Transactions that depend on a session's state, and so are in the first stream.
     pub pinned: u64,
     /// Transactions that conflict with every other.
     pub alone: u64,
@@ -72,9 +72,9 @@ pub struct SplitReport {
     pub crowded: u64,
 }
 
-/// Takes in one session and passes on several: see the module.
+/// A sink that splits one session into several: see the module.
 #[derive(Debug)]
-pub struct Split<'s, S> {
+pub struct StreamSplitter<'s, S> {
     sink: &'s mut S,
     schedule: Schedule,
     names: SessionLocalNames,
@@ -82,24 +82,24 @@ pub struct Split<'s, S> {
     /// Transactions of each stream that were blocks.
     blocks: Vec<u64>,
     /// Statements that wait for the end of their transaction.
-    held: Vec<Held>,
-    held_bytes: usize,
+    buffered: Vec<BufferedStatement>,
+    buffered_bytes: usize,
     table_access: TableAccess,
     /// Number of the transaction that is open, as the reader counts it; 0 for none.
     open: u64,
-    /// Its session, as the reader has it: one that identifies users has several.
+    /// Its session in the log: one that identifies users has several.
     session: SessionId,
     has_times: bool,
     /// Time of the first statement; None before it.
     first_us: Option<i64>,
-    /// Where it goes on, once it was placed before its end.
-    running: Option<(Slot, u64)>,
+    /// Placement and next tick of an open transaction that was already placed.
+    running: Option<(Placement, u64)>,
     report: SplitReport,
 }
 
-/// A statement kept beyond the reader's call.
+/// A statement that is kept beyond the reader's call.
 #[derive(Debug)]
-struct Held {
+struct BufferedStatement {
     start_us: i64,
     protocol: Protocol,
     prepared: Vec<u8>,
@@ -110,18 +110,18 @@ struct Held {
     skip: Option<Skip>,
 }
 
-impl<'s, S: Sink> Split<'s, S> {
+impl<'s, S: Sink> StreamSplitter<'s, S> {
     /// Splits into at most this number of streams, at least one; a log with times or without.
-    pub fn new(sink: &'s mut S, streams: usize, has_times: bool) -> Split<'s, S> {
+    pub fn new(sink: &'s mut S, streams: usize, has_times: bool) -> StreamSplitter<'s, S> {
         let streams = streams.max(1);
-        Split {
+        StreamSplitter {
             sink,
             schedule: Schedule::new(streams, has_times),
             names: SessionLocalNames::default(),
             streams,
             blocks: vec![0; streams],
-            held: Vec::new(),
-            held_bytes: 0,
+            buffered: Vec::new(),
+            buffered_bytes: 0,
             table_access: TableAccess::default(),
             open: 0,
             session: SessionId(0),
@@ -132,7 +132,7 @@ impl<'s, S: Sink> Split<'s, S> {
         }
     }
 
-    /// Passes on what is still held, and returns the result of the split.
+    /// Passes on the buffered statements, and returns the result of the split.
     ///
     /// # Errors
     ///
@@ -144,11 +144,11 @@ impl<'s, S: Sink> Split<'s, S> {
         Ok(self.report)
     }
 
-    fn hold(&mut self, statement: &Statement<'_>) {
+    fn buffer(&mut self, statement: &Statement<'_>) {
         self.table_access.add(self.names.of(statement.sql));
-        self.held_bytes += statement.sql.len();
+        self.buffered_bytes += statement.sql.len();
         self.first_us.get_or_insert(statement.start_us);
-        self.held.push(Held {
+        self.buffered.push(BufferedStatement {
             start_us: statement.start_us,
             protocol: statement.protocol,
             prepared: statement.prepared.to_vec(),
@@ -160,50 +160,50 @@ impl<'s, S: Sink> Split<'s, S> {
         });
     }
 
-    /// Passes on what is held, from its transaction's place on; returns place and end.
-    fn hand_on(&mut self) -> Result<(Slot, u64), S::Error> {
-        let (slot, mut now) = match self.running {
+    /// Passes on the buffered statements at their transaction's placement; returns placement and end.
+    fn flush(&mut self) -> Result<(Placement, u64), S::Error> {
+        let (placement, mut now) = match self.running {
             Some(running) => running,
             None => self.begin(),
         };
-        let transaction = if self.open == 0 { 0 } else { self.blocks[slot.stream] };
-        for held in std::mem::take(&mut self.held) {
-            now = now.max(self.earliest(held.start_us));
+        let transaction = if self.open == 0 { 0 } else { self.blocks[placement.stream] };
+        for buffered in std::mem::take(&mut self.buffered) {
+            now = now.max(self.earliest(buffered.start_us));
             self.sink.statement(&Statement {
-                session: SessionId(slot.stream as u32),
+                session: SessionId(placement.stream as u32),
                 start_us: self.time_us(now),
                 duration_us: None,
                 reported_meanwhile: None,
-                protocol: held.protocol,
-                prepared: &held.prepared,
-                sql: &held.sql,
-                parameters: &held.parameters,
+                protocol: buffered.protocol,
+                prepared: &buffered.prepared,
+                sql: &buffered.sql,
+                parameters: &buffered.parameters,
                 transaction,
-                rows: held.rows,
+                rows: buffered.rows,
                 tag: None,
                 returned: None,
-                error: held.error,
-                skip: held.skip,
+                error: buffered.error,
+                skip: buffered.skip,
             })?;
             self.report.statements += 1;
             now += 1;
         }
-        self.held_bytes = 0;
-        Ok((slot, now))
+        self.buffered_bytes = 0;
+        Ok((placement, now))
     }
 
-    /// Places a transaction whose statements are about to be handed on.
-    fn begin(&mut self) -> (Slot, u64) {
-        let earliest = self.held.first().map_or(0, |first| self.earliest(first.start_us));
-        let slot = self.schedule.place(&self.table_access, earliest);
+    /// Places a transaction whose statements are about to be passed on.
+    fn begin(&mut self) -> (Placement, u64) {
+        let earliest = self.buffered.first().map_or(0, |first| self.earliest(first.start_us));
+        let placement = self.schedule.placement_for(&self.table_access, earliest);
         self.report.transactions += 1;
         self.report.pinned += u64::from(self.table_access.is_pinned);
         self.report.alone += u64::from(self.table_access.everything);
-        self.blocks[slot.stream] += u64::from(self.open != 0);
-        (slot, slot.start)
+        self.blocks[placement.stream] += u64::from(self.open != 0);
+        (placement, placement.start)
     }
 
-    /// The first tick at which a statement may begin: that of its time, where the log has times.
+    /// The first tick at which a statement may begin; the tick of its time, if the log has times.
     fn earliest(&self, start_us: i64) -> u64 {
         let since_first_us = start_us.saturating_sub(self.first_us.unwrap_or(0));
         if self.has_times { since_first_us.max(0) as u64 } else { 0 }
@@ -219,20 +219,20 @@ impl<'s, S: Sink> Split<'s, S> {
     }
 
     fn end_transaction(&mut self) -> Result<(), S::Error> {
-        if self.held.is_empty() && self.running.is_none() {
+        if self.buffered.is_empty() && self.running.is_none() {
             return Ok(());
         }
-        let (slot, end) = self.hand_on()?;
-        self.schedule.take_in(slot, std::mem::take(&mut self.table_access), end);
+        let (placement, end) = self.flush()?;
+        self.schedule.take_in(placement, std::mem::take(&mut self.table_access), end);
         self.running = None;
         Ok(())
     }
 }
 
-impl<S: Sink> Sink for Split<'_, S> {
+impl<S: Sink> Sink for StreamSplitter<'_, S> {
     type Error = S::Error;
 
-    /// Makes the streams in place of the first session; there is no other in such a log.
+    /// Opens the streams instead of the first session; such a log has no other.
     fn session(&mut self, session: &Session) -> Result<(), S::Error> {
         for stream in 0..std::mem::take(&mut self.streams) {
             let name = format!("stream {}", stream + 1).into_bytes();
@@ -252,10 +252,10 @@ impl<S: Sink> Sink for Split<'_, S> {
             self.end_transaction()?;
             (self.open, self.session) = (statement.transaction, statement.session);
         }
-        self.hold(statement);
-        if self.held_bytes > HELD_BYTES_MAX && self.open != 0 {
+        self.buffer(statement);
+        if self.buffered_bytes > BUFFERED_BYTES_MAX && self.open != 0 {
             (self.table_access.everything, self.table_access.is_pinned) = (true, true);
-            self.running = Some(self.hand_on()?);
+            self.running = Some(self.flush()?);
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
-use seatrial_ingest::pgbench_log::quiet::LogStall;
+use seatrial_ingest::pgbench_log::stalls::LogStall;
 use seatrial_ingest::pgbench_log::spec::LogSpec;
-use seatrial_ingest::pgbench_log::totals::{Exact, KindTotals};
+use seatrial_ingest::pgbench_log::totals::{ExactTotals, KindTotals};
 use seatrial_ingest::pgbench_log::{self, LogSample};
 
 use crate::errors::Failure;
@@ -45,7 +45,7 @@ fn sample_dict(py: Python<'_>, sample: LogSample) -> PyResult<Bound<'_, PyDict>>
         part.set_item("offset_bytes", 0)?;
         part.set_item("length_bytes", 0)?;
         part.set_item("errno", 0)?;
-        part.set_item("name", failure.why.name())?;
+        part.set_item("name", failure.reason.name())?;
         part.set_item("at_s", seconds(failure.at_ns))?;
         errors.append(part)?;
     }
@@ -104,7 +104,7 @@ fn stall_dict<'py>(
     Ok(part)
 }
 
-fn exact_dict<'py>(py: Python<'py>, exact: &Exact) -> PyResult<Bound<'py, PyDict>> {
+fn exact_dict<'py>(py: Python<'py>, exact: &ExactTotals) -> PyResult<Bound<'py, PyDict>> {
     let part = PyDict::new(py);
     part.set_item("transactions", exact.transactions)?;
     part.set_item("failed", exact.failed)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pyo3::prelude::*;
 use schemars::{Schema, schema_for};
 use seatrial_capture::origin::Captured;
-use seatrial_ingest::intake::origin::Taken;
+use seatrial_ingest::intake::origin::IntakeResult;
 use seatrial_playback::played::Record;
 use seatrial_recording::About;
 use seatrial_trace::mix::TraceSummary;
@@ -19,7 +19,7 @@ use crate::sql_trace::SequenceReport;
 pub fn record_schemas() -> Outcome<BTreeMap<&'static str, String>> {
     let schemas: [(&str, Schema); 7] = [
         ("capture", schema_for!(Captured)),
-        ("reading", schema_for!(Taken)),
+        ("reading", schema_for!(IntakeResult)),
         ("recording", schema_for!(About)),
         ("replay", schema_for!(Record)),
         ("sequences", schema_for!(Vec<SequenceReport>)),

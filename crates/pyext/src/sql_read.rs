@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use seatrial_gauge::lock;
 use seatrial_ingest::intake::spec::IntakeSpec;
 use seatrial_ingest::intake::{Intake, IntakeError, plan_parts};
-use seatrial_ingest::log::parts::{Part, PartReader};
+use seatrial_ingest::log::parts::{LogPart, LogPartReader};
 
 use crate::errors::{Failure, Outcome, as_json};
 
@@ -39,7 +39,7 @@ pub fn sql_log_parts(py: Python<'_>, spec_json: &str, part_bytes: u64) -> Outcom
 /// A part of a log that is being read; an iterator of what was read, piece by piece.
 #[pyclass(frozen, name = "SqlPart")]
 pub struct PySqlPart {
-    reader: Mutex<PartReader>,
+    reader: Mutex<LogPartReader>,
     piece_bytes: u64,
 }
 
@@ -50,9 +50,9 @@ impl PySqlPart {
     /// Raises NativeError when it cannot be read there, or is another file.
     #[new]
     fn new(py: Python<'_>, part_json: &str, piece_bytes: u64) -> Outcome<PySqlPart> {
-        let part: Part = serde_json::from_str(part_json)
+        let part: LogPart = serde_json::from_str(part_json)
             .map_err(|error| IntakeError::Spec(error.to_string()))?;
-        let reader = py.detach(|| PartReader::open(part)).map_err(IntakeError::Log)?;
+        let reader = py.detach(|| LogPartReader::open(part)).map_err(IntakeError::Log)?;
         Ok(PySqlPart { reader: Mutex::new(reader), piece_bytes })
     }
 

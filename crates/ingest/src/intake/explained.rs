@@ -7,7 +7,7 @@ use seatrial_gauge::explained::Explained;
 
 use super::IntakeError;
 use crate::log::files::look;
-use crate::log::{Format, LogError, Wanted};
+use crate::log::{Format, LogError, ReadOptions};
 
 impl IntakeError {
     /// Returns it as a user reads it.
@@ -29,54 +29,42 @@ impl IntakeError {
 }
 
 fn explain_log(error: &LogError) -> Explained {
-    match error {
-        LogError::Io { path, source } => explain_file(path, source),
-        LogError::Empty { path } => Explained::usage(
-            format!("{} is empty", path.display()),
+    let (cause, next) = match error {
+        LogError::Io { path, source } => return explain_file(path, source),
+        LogError::UnknownFormat { path, line } => return explain_unknown(error, path, line),
+        LogError::PrefixMismatch { path, .. } => return explain_prefix(error, path),
+        LogError::OutOfOrder | LogError::RecordCounts(_) => {
+            return Explained::defect(error.to_string());
+        }
+        LogError::Empty { .. } => (
             "It is not the server's current log, or nothing was logged",
             "Find the current log with `SELECT pg_current_logfile()`",
         ),
-        LogError::Twice { path } => Explained::usage(
-            format!("{} was given twice", path.display()),
-            "Its statements would be in the trace twice",
-            "Give it once",
-        ),
-        LogError::Mixed { path, format, other, other_format } => Explained::usage(
-            format!(
-                "{} is of the format {}, {} of {}",
-                path.display(),
-                format.name(),
-                other.display(),
-                other_format.name()
-            ),
+        LogError::Duplicate { .. } => {
+            ("Its statements would be in the trace twice", "Give it once")
+        }
+        LogError::MixedFormats { .. } => (
             "A server that writes several formats writes every statement in each of them",
             "Give the files of one format only; csv and json contain the most",
         ),
-        LogError::UnknownFormat { path, line } => explain_unknown(path, line),
-        LogError::PrefixMismatch { path, prefix, line } => explain_prefix(path, prefix, line),
-        LogError::FormatMismatch { path, format, line } => Explained::usage(
-            format!("{} has no record of the format {}: {line:?}", path.display(), format.name()),
+        LogError::FormatMismatch { .. } => (
             "It is of another format",
             "Omit --format, so that the format is detected from the content",
         ),
-        LogError::Whole { path } => Explained::usage(
-            format!("{} cannot be read in parts", path.display()),
+        LogError::NotInParts { .. } => (
             "Standard input is on one host, and statements of a file of SQL have no boundaries",
             "Omit --ray: one machine reads it with all its processors",
         ),
-        LogError::Shorter { path, length_bytes } => Explained::usage(
-            format!("{} ends after {length_bytes} bytes, before its end", path.display()),
+        LogError::Truncated { .. } => (
             "It was cut off since reading began, as logrotate does with `copytruncate`",
             "Read a copy that nothing changes, or the file that it was rotated to",
         ),
-        LogError::Other { path } => Explained::usage(
-            format!("{} differs on this host from the one that reading began with", path.display()),
+        LogError::DifferentFile { .. } => (
             "Its path leads to another file here, or another version of Seatrial is installed",
             "Use a folder that every host mounts at the same path, and one version everywhere",
         ),
-        LogError::OutOfOrder => Explained::defect(error.to_string()),
-        LogError::RecordCounts(error) => Explained::defect(error.to_string()),
-    }
+    };
+    Explained::usage(error.to_string(), cause, next)
 }
 
 fn explain_file(path: &Path, source: &std::io::Error) -> Explained {
@@ -104,7 +92,7 @@ fn explain_file(path: &Path, source: &std::io::Error) -> Explained {
     Explained::usage(format!("{path} cannot be read: {source}"), cause, next)
 }
 
-fn explain_unknown(path: &Path, line: &str) -> Explained {
+fn explain_unknown(error: &LogError, path: &Path, line: &str) -> Explained {
     let named = path.display();
     if line.starts_with("PAR1") {
         return Explained::usage(
@@ -121,27 +109,23 @@ fn explain_unknown(path: &Path, line: &str) -> Explained {
         );
     }
     Explained::usage(
-        format!("{named} is in no known format; it begins with {line:?}"),
+        error.to_string(),
         "It is a plain log with an unusual prefix, a file of SQL, or not a PostgreSQL log",
         "Give the server's prefix (`SHOW log_line_prefix`) with --prefix; for a file of SQL use \
          --format raw",
     )
 }
 
-/// A prefix that fits no line: the line is shown against it, and a prefix that would fit.
-fn explain_prefix(path: &Path, prefix: &str, line: &str) -> Explained {
-    let seen = format!(
-        "No line of {} begins with the prefix {prefix:?}; the first is {line:?}",
-        path.display()
-    );
+/// A prefix that fits no line: shows the line, and a prefix that would fit.
+fn explain_prefix(error: &LogError, path: &Path) -> Explained {
     let cause = "The server uses a different prefix; blanks count, including one at the end";
-    let wanted = Wanted {
+    let options = ReadOptions {
         paths: vec![path.to_path_buf()],
         format: Some(Format::Stderr),
         prefix: None,
         workers: 1,
     };
-    let guessed = look(&wanted).ok().and_then(|known| known.into_iter().next());
+    let guessed = look(&options).ok().and_then(|known| known.into_iter().next());
     let next = match guessed {
         Some(known) => format!(
             "It looks like --prefix '{}'; omit --prefix to have it guessed",
@@ -149,5 +133,5 @@ fn explain_prefix(path: &Path, prefix: &str, line: &str) -> Explained {
         ),
         None => "Get it from the server with `SHOW log_line_prefix`".to_owned(),
     };
-    Explained::usage(seen, cause, next)
+    Explained::usage(error.to_string(), cause, next)
 }

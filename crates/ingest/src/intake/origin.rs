@@ -11,14 +11,14 @@ use crate::streams::SplitReport;
 
 /// The result of reading, with the trace that it was written to.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
-pub struct Taken {
+pub struct IntakeResult {
     /// The trace.
     pub trace: String,
     /// Its size.
     pub trace_bytes: u64,
     /// How long it took.
     pub took_s: f64,
-    /// What it is made of.
+    /// The summary.
     #[serde(flatten)]
     pub origin: Origin,
 }

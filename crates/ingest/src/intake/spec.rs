@@ -1,4 +1,4 @@
-//! What is to be read, as it crosses from Python in JSON.
+//! The specification of a reading, as Python passes it in JSON.
 
 use std::path::PathBuf;
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use serde::Deserialize;
 
 use super::IntakeError;
-use crate::log::{Format, Wanted};
+use crate::log::{Format, ReadOptions};
 
 /// Files of one log at most; one is open at a time.
 const LOGS_MAX: usize = 65_536;
@@ -73,8 +73,8 @@ impl IntakeSpec {
     }
 
     /// Returns the options for the reader of logs.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
+    pub fn options(&self) -> ReadOptions {
+        ReadOptions {
             paths: self.logs.clone(),
             format: self.format.as_deref().and_then(format_named),
             prefix: self.prefix.clone(),

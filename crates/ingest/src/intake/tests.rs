@@ -9,9 +9,9 @@ use seatrial_trace::captured::Session;
 use seatrial_trace::{Columns, TraceReader};
 use tempfile::TempDir;
 
-use super::origin::Taken;
+use super::origin::IntakeResult;
 use super::spec::IntakeSpec;
-use super::{Intake, IntakeError, Watch, take_in};
+use super::{Intake, IntakeError, Progress, take_in};
 
 const CSV: &str = "\
 2026-11-21 12:00:00.100 UTC,\"me\",\"db\",7,\"[local]\",6b01e664.7,1,\"SELECT\",\
@@ -25,11 +25,11 @@ const CSV: &str = "\
 
 const SQL: &str = "BEGIN; UPDATE a SET x = 1; COMMIT; SELECT 1 FROM b; SELECT 2 FROM a;";
 
-struct Place(TempDir);
+struct TestDir(TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(TempDir::new().unwrap())
+impl TestDir {
+    fn new() -> TestDir {
+        TestDir(TempDir::new().unwrap())
     }
 
     fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -52,8 +52,8 @@ impl Place {
     }
 }
 
-fn read(spec: &IntakeSpec) -> Result<Taken, IntakeError> {
-    take_in(spec, &Watch::default())
+fn read(spec: &IntakeSpec) -> Result<IntakeResult, IntakeError> {
+    take_in(spec, None, &Progress::default())
 }
 
 fn sqls(path: &Path) -> Vec<String> {
@@ -68,11 +68,11 @@ fn sqls(path: &Path) -> Vec<String> {
 
 #[test]
 fn a_trace_of_a_log_reports_what_is_missing_in_it() {
-    let place = Place::new();
-    let spec = place.spec(&place.file("a.csv", CSV));
+    let dir = TestDir::new();
+    let spec = dir.spec(&dir.file("a.csv", CSV));
     let taken = read(&spec).unwrap();
     assert_eq!(taken.trace_bytes, fs::metadata(&spec.output).unwrap().len());
-    assert_eq!(place.left(), ["a.trace"]);
+    assert_eq!(dir.left(), ["a.trace"]);
     assert_eq!(sqls(&spec.output), ["SELECT 'secret'", "COPY t FROM STDIN"]);
     let accounting = &taken.origin.accounting;
     assert_eq!((accounting.records, accounting.statements, accounting.executable), (3, 2, 1));
@@ -87,8 +87,8 @@ fn a_trace_of_a_log_reports_what_is_missing_in_it() {
 
 #[test]
 fn the_servers_own_number_stays_with_the_trace() {
-    let place = Place::new();
-    let plain = place.spec(&place.file("a.csv", CSV));
+    let dir = TestDir::new();
+    let plain = dir.spec(&dir.file("a.csv", CSV));
     let number = 7_575_757_575_757_575_757;
     for system_identifier in [Some(number), None] {
         let spec = IntakeSpec { system_identifier, ..plain.clone() };
@@ -100,8 +100,8 @@ fn the_servers_own_number_stays_with_the_trace() {
 
 #[test]
 fn nothing_of_a_masked_log_is_in_its_trace() {
-    let place = Place::new();
-    let spec = IntakeSpec { mask: true, ..place.spec(&place.file("a.csv", CSV)) };
+    let dir = TestDir::new();
+    let spec = IntakeSpec { mask: true, ..dir.spec(&dir.file("a.csv", CSV)) };
     let taken = read(&spec).unwrap();
     assert!(taken.origin.is_masked);
     assert!(taken.origin.unreadable.iter().all(|one| one.text.is_empty()));
@@ -112,8 +112,8 @@ fn nothing_of_a_masked_log_is_in_its_trace() {
 
 #[test]
 fn a_file_of_sql_is_one_session_or_as_many_streams_as_are_requested() {
-    let place = Place::new();
-    let spec = place.spec(&place.file("a.sql", SQL));
+    let dir = TestDir::new();
+    let spec = dir.spec(&dir.file("a.sql", SQL));
     let taken = read(&spec).unwrap();
     assert_eq!((taken.origin.session_count, taken.origin.started_at), (1, None));
     assert!(taken.origin.notes[0].contains("--sessions N splits it"), "{:?}", taken.origin.notes);
@@ -138,14 +138,14 @@ fn plain(statements: &[(u32, Option<u32>, &str)]) -> String {
 
 #[test]
 fn of_a_log_without_sessions_the_concurrency_is_measured() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let log = [
         (100, Some(50), "SELECT 1"),
         (120, Some(90), "SELECT 2"),
         (130, Some(10), "SELECT 3"),
         (900, Some(5), "SELECT 4"),
     ];
-    let spec = place.spec(&place.file("a.log", plain(&log)));
+    let spec = dir.spec(&dir.file("a.log", plain(&log)));
     let taken = read(&spec).unwrap().origin;
     let split = taken.split.unwrap();
     assert!(split.is_measured && split.steps.is_none());
@@ -159,13 +159,13 @@ fn of_a_log_without_sessions_the_concurrency_is_measured() {
 
 #[test]
 fn without_durations_it_is_one_session_or_split_by_conflicts() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let log = [
         (100, None, "UPDATE a SET x = 1"),
         (100, None, "SELECT 1 FROM a"),
         (105, None, "SELECT 2 FROM b"),
     ];
-    let spec = place.spec(&place.file("a.log", plain(&log)));
+    let spec = dir.spec(&dir.file("a.log", plain(&log)));
     let whole = read(&spec).unwrap().origin;
     assert_eq!((whole.session_count, whole.split.is_none()), (1, true));
     assert!(whole.notes[0].contains("--sessions N splits it"), "{:?}", whole.notes);
@@ -183,34 +183,37 @@ fn without_durations_it_is_one_session_or_split_by_conflicts() {
 
 #[test]
 fn who_stops_it_leaves_nothing() {
-    let place = Place::new();
-    let spec = place.spec(&place.file("a.csv", CSV));
-    let watch = Watch::default();
-    watch.stop();
-    assert!(matches!(take_in(&spec, &watch), Err(IntakeError::Stopped)));
-    assert!(place.left().is_empty());
+    let dir = TestDir::new();
+    let spec = dir.spec(&dir.file("a.csv", CSV));
+    let progress = Progress::default();
+    progress.stop();
+    assert!(matches!(take_in(&spec, None, &progress), Err(IntakeError::Stopped)));
+    assert!(dir.left().is_empty());
     // Stopped when the last record was read already.
-    let empty = place.spec(&place.file("b.csv", CSV.lines().last().unwrap()));
-    assert!(matches!(take_in(&empty, &watch), Err(IntakeError::Log(_) | IntakeError::Stopped)));
-    assert!(place.left().is_empty());
+    let empty = dir.spec(&dir.file("b.csv", CSV.lines().last().unwrap()));
+    assert!(matches!(
+        take_in(&empty, None, &progress),
+        Err(IntakeError::Log(_) | IntakeError::Stopped)
+    ));
+    assert!(dir.left().is_empty());
 }
 
 #[test]
 fn a_failure_leaves_an_older_trace_as_it_is() {
-    let place = Place::new();
-    let spec = place.spec(&place.file("a.csv", CSV));
+    let dir = TestDir::new();
+    let spec = dir.spec(&dir.file("a.csv", CSV));
     read(&spec).unwrap();
     let before = fs::read(&spec.output).unwrap();
-    let bad = place.spec(&place.file("b.csv", "no log at all\n"));
+    let bad = dir.spec(&dir.file("b.csv", "no log at all\n"));
     assert!(matches!(read(&bad), Err(IntakeError::Log(_))));
     assert_eq!(fs::read(&spec.output).unwrap(), before);
-    assert_eq!(place.left(), ["a.trace"]);
+    assert_eq!(dir.left(), ["a.trace"]);
 }
 
 #[test]
 fn it_reads_in_a_thread_of_its_own() {
-    let place = Place::new();
-    let intake = Intake::start(place.spec(&place.file("a.csv", CSV))).unwrap();
+    let dir = TestDir::new();
+    let intake = Intake::start(dir.spec(&dir.file("a.csv", CSV))).unwrap();
     assert!(intake.wait(Duration::from_secs(60)));
     assert_eq!(intake.statements(), 2);
     assert!(intake.take_result().unwrap().is_ok());
@@ -225,9 +228,9 @@ fn seen(error: &IntakeError) -> (Class, String) {
 
 /// Returns the error for a file's content and a changed specification.
 fn refusal(content: &[u8], change: impl Fn(IntakeSpec) -> IntakeSpec) -> String {
-    let place = Place::new();
-    let error = read(&change(place.spec(&place.file("a.log", content)))).unwrap_err();
-    assert!(place.left().is_empty());
+    let dir = TestDir::new();
+    let error = read(&change(dir.spec(&dir.file("a.log", content)))).unwrap_err();
+    assert!(dir.left().is_empty());
     let (fault, reported) = seen(&error);
     assert_eq!(fault, Class::Usage, "{reported}");
     reported
@@ -254,14 +257,14 @@ fn what_is_no_log_is_refused_with_the_next_step() {
 
 #[test]
 fn what_cannot_be_reached_is_reported_by_its_kind() {
-    let place = Place::new();
-    let missing = place.0.path().join("none.log");
-    let (_, reported) = seen(&read(&place.spec(&missing)).unwrap_err());
+    let dir = TestDir::new();
+    let missing = dir.0.path().join("none.log");
+    let (_, reported) = seen(&read(&dir.spec(&missing)).unwrap_err());
     assert!(reported.contains("There is no such file"));
-    let (_, reported) = seen(&read(&place.spec(place.0.path())).unwrap_err());
+    let (_, reported) = seen(&read(&dir.spec(dir.0.path())).unwrap_err());
     assert!(reported.contains("It is a directory"));
-    let spec = place.spec(&place.file("a.csv", CSV));
-    let nowhere = IntakeSpec { output: place.0.path().join("no/a.trace"), ..spec.clone() };
+    let spec = dir.spec(&dir.file("a.csv", CSV));
+    let nowhere = IntakeSpec { output: dir.0.path().join("no/a.trace"), ..spec.clone() };
     let (fault, reported) = seen(&read(&nowhere).unwrap_err());
     assert!(fault == Class::Usage && reported.contains("cannot be made"), "{reported}");
     let twice = IntakeSpec { logs: [spec.logs.clone(), spec.logs.clone()].concat(), ..spec };

@@ -1,4 +1,4 @@
-//! Records of sessions, put together to statements.
+//! Assembles the records of sessions into statements.
 //!
 //! PostgreSQL reports one statement in up to five records, depending on its settings:
 //!
@@ -18,11 +18,11 @@
 use seatrial_sqltext::statements;
 use seatrial_trace::captured::{Protocol, SessionId, Sink, Skip, Statement};
 
-use super::message::Said;
+use super::message::MessageKind;
 use super::parameters::{self, Limit};
 use super::record::{Record, Severity};
 use super::record_counts::RecordCounts;
-use super::session::{Open, Pending, SessionMatch, Sessions, Stage};
+use super::session::{OpenSession, PendingStatement, SessionMatch, Sessions, Stage};
 
 /// The error code of a statement that failed with a code that the log does not show: a plain log
 /// without `%e`.
@@ -39,11 +39,11 @@ const GAP_US_MAX: i64 = 5_000;
 /// reported, some are of statements that were not logged, and which they are is unknown.
 const PHASES: u64 = 2;
 
-/// Limit for texts that are held until their durations arrive. Beyond it, a statement is reported
+/// Limit for texts that are buffered until their durations arrive. Beyond it, a statement is reported
 /// without waiting.
-const HELD_BYTES_MAX: usize = 64 << 20;
+const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
-/// From when to when.
+/// The period of a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     /// Start of the first statement.
@@ -63,15 +63,15 @@ struct Draft<'a> {
     sql: &'a [u8],
     parameters: &'a [u8],
     transaction: u64,
-    /// How many statements had been reported when the record of its beginning was read.
-    begun: Option<u64>,
+    /// Statements reported before the record of its start was read.
+    reported_at_start: Option<u64>,
     error: Option<[u8; 5]>,
     is_fast_path: bool,
     is_cut: bool,
 }
 
 impl<'a> Draft<'a> {
-    fn of(pending: &'a Pending) -> Draft<'a> {
+    fn of(pending: &'a PendingStatement) -> Draft<'a> {
         Draft {
             start_us: pending.start_us,
             duration_us: pending.duration_us,
@@ -81,7 +81,7 @@ impl<'a> Draft<'a> {
             sql: &pending.sql,
             parameters: &pending.parameters,
             transaction: pending.transaction,
-            begun: pending.begun,
+            reported_at_start: pending.reported_at_start,
             error: None,
             is_fast_path: pending.is_fast_path,
             is_cut: pending.is_cut,
@@ -99,11 +99,11 @@ pub struct Assembler<'s, S> {
     reported: u64,
     parameters: Vec<Option<Vec<u8>>>,
     limit: Limit,
-    held_bytes: usize,
+    buffered_bytes: usize,
     keeps_starts: bool,
     /// Where every record went.
     pub counted: RecordCounts,
-    /// From when to when; None without statements that have a time.
+    /// The period; None without statements that have a time.
     pub span: Option<Span>,
     /// Sessions that were taken to have ended because very many were open.
     pub forgotten: u64,
@@ -121,7 +121,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             reported: 0,
             parameters: Vec::new(),
             limit: Limit::default(),
-            held_bytes: 0,
+            buffered_bytes: 0,
             keeps_starts: false,
             counted: RecordCounts::default(),
             span: None,
@@ -130,8 +130,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         }
     }
 
-    /// Of a log without sessions: statements overlap, so each keeps its start, whatever was sent
-    /// before it.
+    /// For a log without sessions: statements overlap, so each keeps its start.
     pub fn keep_starts(&mut self) {
         self.keeps_starts = true;
     }
@@ -153,32 +152,36 @@ impl<'s, S: Sink> Assembler<'s, S> {
             self.counted.others += 1;
             return Ok(());
         }
-        match record.message.said {
-            Said::Other if record.severity == Severity::Log => {
+        match record.message.kind {
+            MessageKind::Other if record.severity == Severity::Log => {
                 self.counted.others += 1;
                 Ok(())
             }
-            Said::Other => self.error(record, bytes),
-            Said::Received | Said::Connection | Said::Authorized | Said::Disconnected => {
+            MessageKind::Other => self.error(record, bytes),
+            MessageKind::Received
+            | MessageKind::Connection
+            | MessageKind::Authorized
+            | MessageKind::Disconnected => {
                 self.counted.sessions += 1;
                 self.connection(record, bytes)
             }
-            Said::Duration => self.duration(record, bytes),
-            Said::Parse | Said::Bind => self.phase(record, bytes),
-            Said::Statement | Said::Execute | Said::Fetch | Said::FastPath => {
-                self.statement(record, bytes)
-            }
+            MessageKind::Duration => self.duration(record, bytes),
+            MessageKind::Parse | MessageKind::Bind => self.phase(record, bytes),
+            MessageKind::Statement
+            | MessageKind::Execute
+            | MessageKind::Fetch
+            | MessageKind::FastPath => self.statement(record, bytes),
         }
     }
 
-    /// Tells of all that is still held.
+    /// Reports everything that is still buffered.
     ///
     /// # Errors
     ///
     /// When the sink gave up.
     pub fn finish(&mut self) -> Result<(), S::Error> {
-        for place in self.sessions.all() {
-            self.end(place)?;
+        for slot in self.sessions.all() {
+            self.end(slot)?;
         }
         Ok(())
     }
@@ -187,64 +190,66 @@ impl<'s, S: Sink> Assembler<'s, S> {
     #[inline]
     fn session(&mut self, record: &Record, bytes: &[u8]) -> Result<usize, S::Error> {
         let found = self.sessions.find(&record.origin, bytes);
-        let place = match found {
-            SessionMatch::Known(place) => place,
-            SessionMatch::Other(place) => {
-                self.end(place)?;
+        let slot = match found {
+            SessionMatch::Open(slot) => slot,
+            SessionMatch::Replaced(slot) => {
+                self.end(slot)?;
                 self.open(record, bytes)?
             }
             SessionMatch::Unknown => self.open(record, bytes)?,
         };
-        let open = self.sessions.at(place);
+        let open = self.sessions.at(slot);
         let is_new = open.learn(&record.origin, bytes);
         if let (true, Some(id)) = (is_new, open.id) {
             self.sink.session_changed(id, &open.session)?;
         }
-        Ok(place)
+        Ok(slot)
     }
 
     #[cold]
     fn open(&mut self, record: &Record, bytes: &[u8]) -> Result<usize, S::Error> {
-        for place in self.sessions.too_many() {
+        for slot in self.sessions.too_many() {
             self.forgotten += 1;
-            self.end(place)?;
+            self.end(slot)?;
         }
         Ok(self.sessions.open(&record.origin, bytes))
     }
 
-    /// Ends a session and reports what is held of it.
-    fn end(&mut self, place: usize) -> Result<(), S::Error> {
-        self.flush(place)?;
-        let open = self.sessions.close(place);
+    /// Ends a session and reports its pending statement.
+    fn end(&mut self, slot: usize) -> Result<(), S::Error> {
+        self.flush(slot)?;
+        let open = self.sessions.close(slot);
         self.counted.others += open.pending.reported_alone;
         Ok(())
     }
 
     #[cold]
     fn connection(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
-        let said = record.message.said;
-        if said == Said::Received {
+        let kind = record.message.kind;
+        if kind == MessageKind::Received {
             // The previous owner of the process number has ended.
-            if let SessionMatch::Known(place) | SessionMatch::Other(place) =
+            if let SessionMatch::Open(slot) | SessionMatch::Replaced(slot) =
                 self.sessions.find(&record.origin, bytes)
             {
-                self.end(place)?;
+                self.end(slot)?;
             }
         }
-        let place = self.session(record, bytes)?;
-        match said {
-            Said::Received => self.sessions.at(place).session.connected_us = record.origin.time_us,
-            Said::Authorized => {
-                self.introduce(place)?;
+        let slot = self.session(record, bytes)?;
+        match kind {
+            MessageKind::Received => {
+                self.sessions.at(slot).session.connected_us = record.origin.time_us
             }
-            Said::Disconnected => {
-                self.flush(place)?;
-                let open = self.sessions.at(place);
+            MessageKind::Authorized => {
+                self.introduce(slot)?;
+            }
+            MessageKind::Disconnected => {
+                self.flush(slot)?;
+                let open = self.sessions.at(slot);
                 open.session.disconnected_us = record.origin.time_us;
                 if let Some(id) = open.id {
                     self.sink.session_changed(id, &open.session)?;
                 }
-                self.end(place)?;
+                self.end(slot)?;
             }
             _ => {}
         }
@@ -253,8 +258,8 @@ impl<'s, S: Sink> Assembler<'s, S> {
 
     /// Returns the number of a session, which is reported to the sink the first time.
     #[inline]
-    fn introduce(&mut self, place: usize) -> Result<SessionId, S::Error> {
-        let open = self.sessions.at(place);
+    fn introduce(&mut self, slot: usize) -> Result<SessionId, S::Error> {
+        let open = self.sessions.at(slot);
         if let Some(id) = open.id {
             return Ok(id);
         }
@@ -268,46 +273,46 @@ impl<'s, S: Sink> Assembler<'s, S> {
     /// A statement began, or ended with its duration in the record.
     #[inline]
     fn statement(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
-        let place = self.session(record, bytes)?;
-        if self.sessions.at(place).pending.stage == Stage::Running {
-            self.flush(place)?;
+        let slot = self.session(record, bytes)?;
+        if self.sessions.at(slot).pending.stage == Stage::Running {
+            self.flush(slot)?;
         }
         let mut draft = draft(record, bytes);
-        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
+        let mut pending = std::mem::take(&mut self.sessions.at(slot).pending);
         self.join_earlier(&pending, &mut draft);
         pending.clear();
         let is_done = record.message.duration_us.is_some();
-        draft.begun = (!is_done).then_some(self.reported);
+        draft.reported_at_start = (!is_done).then_some(self.reported);
         let bytes_count = draft.sql.len() + draft.parameters.len();
-        let reported = if is_done || self.held_bytes + bytes_count > HELD_BYTES_MAX {
-            self.report(place, &draft)
+        let reported = if is_done || self.buffered_bytes + bytes_count > BUFFERED_BYTES_MAX {
+            self.report(slot, &draft)
         } else {
-            self.held_bytes += bytes_count;
+            self.buffered_bytes += bytes_count;
             hold(&mut pending, Stage::Running, &draft);
             pending.last_us = draft.start_us;
             Ok(())
         };
-        self.sessions.at(place).pending = pending;
+        self.sessions.at(slot).pending = pending;
         reported
     }
 
     /// Joins the earlier records of a statement: its parse and bind, or their durations alone.
     #[inline]
-    fn join_earlier(&mut self, pending: &Pending, draft: &mut Draft<'_>) {
+    fn join_earlier(&mut self, pending: &PendingStatement, draft: &mut Draft<'_>) {
         let is_extended = draft.protocol != Protocol::Simple;
-        let is_it = match pending.stage {
+        let is_same = match pending.stage {
             Stage::None | Stage::Running => return,
             Stage::Timed => is_extended && pending.reported_alone <= PHASES,
             Stage::Parsed | Stage::Bound => {
                 is_extended && pending.prepared == draft.prepared && pending.sql == draft.sql
             }
         };
-        if is_it {
+        if is_same {
             self.counted.joined += pending.reported_alone;
         } else {
             self.counted.others += pending.reported_alone;
         }
-        if is_it && draft.start_us - pending.last_us <= GAP_US_MAX {
+        if is_same && draft.start_us - pending.last_us <= GAP_US_MAX {
             draft.start_us = draft.start_us.min(pending.start_us);
             if let Some(earlier_us) = pending.duration_us {
                 draft.duration_us = Some(draft.duration_us.unwrap_or(0) + earlier_us);
@@ -319,13 +324,13 @@ impl<'s, S: Sink> Assembler<'s, S> {
     #[inline]
     fn phase(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
         self.counted.joined += 1;
-        let place = self.session(record, bytes)?;
-        if self.sessions.at(place).pending.stage == Stage::Running {
-            self.flush(place)?;
+        let slot = self.session(record, bytes)?;
+        if self.sessions.at(slot).pending.stage == Stage::Running {
+            self.flush(slot)?;
         }
         let mut draft = draft(record, bytes);
-        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
-        let is_bind = record.message.said == Said::Bind;
+        let mut pending = std::mem::take(&mut self.sessions.at(slot).pending);
+        let is_bind = record.message.kind == MessageKind::Bind;
         if is_bind && pending.stage == Stage::Parsed {
             self.join_earlier(&pending, &mut draft);
         } else {
@@ -334,22 +339,22 @@ impl<'s, S: Sink> Assembler<'s, S> {
         pending.clear();
         hold(&mut pending, if is_bind { Stage::Bound } else { Stage::Parsed }, &draft);
         pending.last_us = record.origin.time_us.unwrap_or(0);
-        self.sessions.at(place).pending = pending;
+        self.sessions.at(slot).pending = pending;
         Ok(())
     }
 
     /// A duration alone: of the statement that is running, or of the next one.
     #[inline]
     fn duration(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
-        let place = self.session(record, bytes)?;
+        let slot = self.session(record, bytes)?;
         let time_us = record.origin.time_us.unwrap_or(0);
         let took_us = record.message.duration_us.unwrap_or(0);
-        let pending = &mut self.sessions.at(place).pending;
+        let pending = &mut self.sessions.at(slot).pending;
         let duration_us = pending.duration_us.unwrap_or(0).saturating_add(took_us);
         if pending.stage == Stage::Running {
             pending.duration_us = Some(duration_us);
             self.counted.joined += 1;
-            return self.flush(place);
+            return self.flush(slot);
         }
         let start_us = before(time_us, took_us);
         if pending.stage == Stage::Timed && start_us - pending.last_us <= GAP_US_MAX {
@@ -363,7 +368,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         Ok(())
     }
 
-    /// Something failed: the statement that is running or was bound, or one that has no other
+    /// An error: of the statement that is running or was bound, or of one that has no other
     /// record.
     #[cold]
     fn error(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
@@ -377,40 +382,40 @@ impl<'s, S: Sink> Assembler<'s, S> {
             self.counted.others += 1;
             return Ok(());
         }
-        let place = self.session(record, bytes)?;
+        let slot = self.session(record, bytes)?;
         let error = Some(match &record.origin.code {
             b"\0\0\0\0\0" | b"00000" => UNKNOWN_ERROR,
             code => *code,
         });
-        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
+        let mut pending = std::mem::take(&mut self.sessions.at(slot).pending);
         let stage = pending.stage;
-        let is_it = match stage {
+        let is_same = match stage {
             Stage::Running => sql.is_empty() || pending.sql == sql,
             Stage::Parsed | Stage::Bound => !sql.is_empty() && pending.sql == sql,
             Stage::None | Stage::Timed => false,
         };
-        if !is_it {
-            self.sessions.at(place).pending = pending;
-            return self.error_alone(place, record, bytes, error);
+        if !is_same {
+            self.sessions.at(slot).pending = pending;
+            return self.error_alone(slot, record, bytes, error);
         }
         let mut draft = Draft { error, duration_us: None, ..Draft::of(&pending) };
         if draft.parameters.is_empty() {
             draft.parameters = record.parameters.of(bytes);
         }
-        let reported = self.report(place, &draft);
+        let reported = self.report(slot, &draft);
         if stage == Stage::Running {
             self.counted.joined += 1;
-            self.held_bytes -= pending.sql.len() + pending.parameters.len();
+            self.buffered_bytes -= pending.sql.len() + pending.parameters.len();
         }
         pending.clear();
-        self.sessions.at(place).pending = pending;
+        self.sessions.at(slot).pending = pending;
         reported
     }
 
     /// An error of a statement that has no other record.
     fn error_alone(
         &mut self,
-        place: usize,
+        slot: usize,
         record: &Record,
         bytes: &[u8],
         error: Option<[u8; 5]>,
@@ -420,35 +425,35 @@ impl<'s, S: Sink> Assembler<'s, S> {
             self.counted.others += 1;
             return Ok(());
         }
-        self.flush(place)?;
+        self.flush(slot)?;
         let is_extended = !record.parameters.is_empty() || statements::has_parameters(sql);
         let protocol = if is_extended { Protocol::Extended } else { Protocol::Simple };
         let text = draft(record, bytes);
-        self.report(place, &Draft { protocol, sql, error, ..text })
+        self.report(slot, &Draft { protocol, sql, error, ..text })
     }
 
-    /// Tells of a running statement of which no more is to come, and drops what was only parsed.
+    /// Reports a running statement without waiting for more records, and drops one that was only parsed.
     #[inline]
-    fn flush(&mut self, place: usize) -> Result<(), S::Error> {
-        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
+    fn flush(&mut self, slot: usize) -> Result<(), S::Error> {
+        let mut pending = std::mem::take(&mut self.sessions.at(slot).pending);
         let mut reported = Ok(());
         if pending.stage == Stage::Running {
-            reported = self.report(place, &Draft::of(&pending));
-            self.held_bytes -= pending.sql.len() + pending.parameters.len();
+            reported = self.report(slot, &Draft::of(&pending));
+            self.buffered_bytes -= pending.sql.len() + pending.parameters.len();
         } else {
             self.counted.others += pending.reported_alone;
         }
         pending.clear();
-        self.sessions.at(place).pending = pending;
+        self.sessions.at(slot).pending = pending;
         reported
     }
 
-    /// Tells the sink of a statement.
+    /// Reports a statement to the sink.
     #[inline]
-    fn report(&mut self, place: usize, draft: &Draft<'_>) -> Result<(), S::Error> {
-        let session = self.introduce(place)?;
+    fn report(&mut self, slot: usize, draft: &Draft<'_>) -> Result<(), S::Error> {
+        let session = self.introduce(slot)?;
         let is_whole = parameters::read(draft.parameters, &mut self.parameters, &mut self.limit);
-        let open = self.sessions.at(place);
+        let open = self.sessions.at(slot);
         let skip = self::skip(open, draft, is_whole);
         if draft.protocol == Protocol::Extended {
             open.open_portal(draft.prepared, draft.portal);
@@ -466,7 +471,9 @@ impl<'s, S: Sink> Assembler<'s, S> {
             session,
             start_us,
             duration_us: draft.duration_us,
-            reported_meanwhile: draft.begun.map(|begun| reported - begun),
+            reported_meanwhile: draft
+                .reported_at_start
+                .map(|reported_at_start| reported - reported_at_start),
             protocol: draft.protocol,
             prepared: draft.prepared,
             sql: draft.sql,
@@ -494,9 +501,9 @@ impl<'s, S: Sink> Assembler<'s, S> {
 fn draft<'a>(record: &Record, bytes: &'a [u8]) -> Draft<'a> {
     let message = &record.message;
     let time_us = record.origin.time_us.unwrap_or(0);
-    let protocol = match message.said {
-        Said::Parse | Said::Bind | Said::Execute => Protocol::Extended,
-        Said::Fetch => Protocol::Fetch,
+    let protocol = match message.kind {
+        MessageKind::Parse | MessageKind::Bind | MessageKind::Execute => Protocol::Extended,
+        MessageKind::Fetch => Protocol::Fetch,
         _ => Protocol::Simple,
     };
     Draft {
@@ -508,20 +515,20 @@ fn draft<'a>(record: &Record, bytes: &'a [u8]) -> Draft<'a> {
         sql: message.text.of(bytes),
         parameters: record.parameters.of(bytes),
         transaction: record.origin.transaction,
-        begun: None,
+        reported_at_start: None,
         error: None,
-        is_fast_path: message.said == Said::FastPath,
+        is_fast_path: message.kind == MessageKind::FastPath,
         is_cut: record.is_cut,
     }
 }
 
-/// A time so much earlier.
+/// A time less a duration.
 #[inline]
 fn before(time_us: i64, duration_us: u64) -> i64 {
     time_us.saturating_sub_unsigned(duration_us)
 }
 
-fn hold(pending: &mut Pending, stage: Stage, draft: &Draft<'_>) {
+fn hold(pending: &mut PendingStatement, stage: Stage, draft: &Draft<'_>) {
     pending.stage = stage;
     pending.start_us = draft.start_us;
     pending.duration_us = draft.duration_us;
@@ -531,14 +538,14 @@ fn hold(pending: &mut Pending, stage: Stage, draft: &Draft<'_>) {
     pending.sql.extend_from_slice(draft.sql);
     pending.parameters.extend_from_slice(draft.parameters);
     pending.transaction = draft.transaction;
-    pending.begun = draft.begun;
+    pending.reported_at_start = draft.reported_at_start;
     pending.is_fast_path = draft.is_fast_path;
     pending.is_cut = draft.is_cut;
 }
 
 /// Why a statement cannot be sent again.
 #[inline]
-fn skip(open: &Open, draft: &Draft<'_>, is_whole: bool) -> Option<Skip> {
+fn skip(open: &OpenSession, draft: &Draft<'_>, is_whole: bool) -> Option<Skip> {
     if draft.is_fast_path {
         return Some(Skip::FastPath);
     }

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use seatrial_trace::captured::Sink;
+use serde::{Deserialize, Serialize};
 
 use super::assemble::Assembler;
-use super::files::Known;
-use super::parts::Piece;
+use super::files::DetectedFile;
+use super::parts::ParsedChunk;
 use super::record::{BlockContent, Fault, HEAD_BYTES_MAX, LogReader, Record, Span};
 use super::record_counts::{BlockStart, Reason};
 use super::stamp::Zones;
@@ -27,14 +28,15 @@ const RECORD_BYTES_MAX: usize = 96 << 20;
 const WAITING_BLOCKS: usize = 2;
 
 /// Part of a file.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Block {
     pub(super) file: usize,
+    #[serde(skip)]
     pub(super) bytes: Vec<u8>,
     pub(super) offset_bytes: u64,
-    /// The byte before it ends a line.
+    /// Whether the byte before it ends a line.
     pub(super) begins_line: bool,
-    pub(super) found: BlockContent,
+    pub(super) content: BlockContent,
 }
 
 impl Block {
@@ -43,8 +45,8 @@ impl Block {
     }
 }
 
-/// A block that was read.
-#[derive(Debug)]
+/// A block that was read; its bytes are sent apart from the rest.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Parsed {
     pub(super) block: Block,
     /// Where the first record begins; the end where none does.
@@ -59,8 +61,8 @@ pub(super) struct Parsed {
 }
 
 /// Reads the blocks of all files.
-struct Feed<'a> {
-    files: &'a mut [Known],
+struct BlockReader<'a> {
+    files: &'a mut [DetectedFile],
     block_bytes: usize,
     file: usize,
     source: Option<Box<dyn Read + Send>>,
@@ -68,7 +70,7 @@ struct Feed<'a> {
     ended_line: bool,
 }
 
-impl Feed<'_> {
+impl BlockReader<'_> {
     /// The next block, in the memory of an old one; None at the end of the last file.
     fn next(&mut self, mut block: Block) -> Result<Option<Block>, LogError> {
         while self.file < self.files.len() {
@@ -81,9 +83,9 @@ impl Feed<'_> {
                 }
             };
             block.bytes.clear();
-            let io_error = |source| LogError::Io { path: known.file.path.clone(), source };
             let mut part = source.take(self.block_bytes as u64);
-            let read = part.read_to_end(&mut block.bytes).map_err(io_error)?;
+            let read = part.read_to_end(&mut block.bytes);
+            let read = read.map_err(LogError::io(&known.file.path))?;
             if read == 0 {
                 self.source = None;
                 self.file += 1;
@@ -117,16 +119,16 @@ pub(super) fn parse(reader: &dyn LogReader, mut block: Block) -> Parsed {
     };
     let head = head.filter(is_in_sight).unwrap_or(bytes.len());
     let head_lines = count_lines(&bytes[..head]);
-    block.found.clear();
-    let stop = reader.read(&mut bytes[head..], false, &mut block.found);
-    block.found.faults.retain(|fault| fault.offset_bytes < stop);
+    block.content.clear();
+    let stop = reader.read(&mut bytes[head..], false, &mut block.content);
+    block.content.faults.retain(|fault| fault.offset_bytes < stop);
     let stop_lines = lines - count_lines(&bytes[head + stop..]);
     Parsed { block, head, stop, lines, head_lines, stop_lines }
 }
 
 /// Where blocks come from.
 #[derive(Debug, Clone, Copy)]
-pub enum How<'a> {
+pub enum BlockSource<'a> {
     /// They are read here.
     Blocks {
         /// Threads that read.
@@ -135,17 +137,17 @@ pub enum How<'a> {
         block_bytes: usize,
     },
     /// They are read elsewhere, and come in their order; None is the end.
-    Parts(&'a Receiver<Option<Piece>>),
+    Parts(&'a Receiver<Option<ParsedChunk>>),
 }
 
-/// What of the bytes that were carried over is of one file.
-struct Stretch {
-    /// Where it begins in them.
-    start: usize,
-    /// Lines before it in them.
+/// The part of the carried-over bytes that belongs to one file.
+struct CarriedRange {
+    /// Its offset in the carried-over bytes.
+    offset_bytes: usize,
+    /// Lines before that offset.
     lines: usize,
     /// Where it begins in its file.
-    place: BlockStart,
+    start: BlockStart,
 }
 
 /// Puts the blocks together in their order.
@@ -153,28 +155,28 @@ struct Merge<'a, 's, S: Sink> {
     readers: &'a [&'a dyn LogReader],
     paths: &'a [PathBuf],
     assembler: &'a mut Assembler<'s, S>,
-    /// The record that is not yet at its end, the file that it began in, and whence it is.
+    /// An unfinished record, the file that it began in, and the ranges that it came from.
     carry: Vec<u8>,
     carry_file: usize,
-    stretches: Vec<Stretch>,
-    /// It is the midst of a record whose beginning is not in the log.
+    carried_ranges: Vec<CarriedRange>,
+    /// It continues a record whose beginning is not in the log.
     is_fragment: bool,
-    /// It is too long to be held; its place and beginning are kept.
-    is_too_long: bool,
+    /// It exceeds [`RECORD_BYTES_MAX`]; only its position and its first bytes are kept.
+    is_oversized: bool,
     /// Lines of the file before this block.
     lines: u64,
-    found: BlockContent,
-    met: Met,
+    content: BlockContent,
+    warnings: ReadWarnings,
     /// The latest time of this file and of those before.
     latest_us: i64,
     /// The last file of which a record was read.
-    begun_file: usize,
+    last_file: usize,
 }
 
-/// What was met that a reader of the outcome should know.
+/// Irregularities that the summary reports.
 #[derive(Debug, Default)]
-pub struct Met {
-    /// Time zones.
+pub struct ReadWarnings {
+    /// Time zones that are unknown or ambiguous.
     pub zones: Zones,
     /// Two files of which the second begins before the first one ends.
     pub overlap: Option<(PathBuf, PathBuf)>,
@@ -194,25 +196,25 @@ impl<S: Sink> Merge<'_, '_, S> {
         if block.is_first() && *head > 0 {
             self.settle_carry()?;
         }
-        self.met.zones.merge(&block.found.zones);
+        self.warnings.zones.merge(&block.content.zones);
         if *head > 0 {
             self.add_to_carry(parsed);
         }
         if *head < block.bytes.len() {
             self.finish_carry()?;
-            self.note_times(block.file, &block.found.records);
+            self.note_times(block.file, &block.content.records);
             let bytes = &block.bytes[*head..];
-            for record in &block.found.records {
+            for record in &block.content.records {
                 self.assembler.take_in(record, bytes)?;
             }
-            let place = self.place(block, *head, parsed.head_lines);
-            for fault in &block.found.faults {
-                self.assembler.counted.unreadable(fault, bytes, &place);
+            let start = self.start(block, *head, parsed.head_lines);
+            for fault in &block.content.faults {
+                self.assembler.counted.unreadable(fault, bytes, &start);
             }
             self.carry.extend_from_slice(&bytes[*stop..]);
             self.carry_file = block.file;
-            let place = self.place(block, head + stop, parsed.stop_lines);
-            self.stretches = vec![Stretch { start: 0, lines: 0, place }];
+            let start = self.start(block, head + stop, parsed.stop_lines);
+            self.carried_ranges = vec![CarriedRange { offset_bytes: 0, lines: 0, start }];
         }
         self.lines += parsed.lines as u64;
         Ok(())
@@ -225,16 +227,16 @@ impl<S: Sink> Merge<'_, '_, S> {
             .origin
             .time_us
             .is_some_and(|first_us| first_us < self.latest_us.saturating_sub(DISORDER_US_MAX));
-        if is_early && file > self.begun_file {
+        if is_early && file > self.last_file {
             let (before, after) = (&self.paths[file - 1], &self.paths[file]);
-            self.met.overlap.get_or_insert_with(|| (before.clone(), after.clone()));
+            self.warnings.overlap.get_or_insert_with(|| (before.clone(), after.clone()));
         }
-        self.begun_file = file;
+        self.last_file = file;
         let latest_us = records.iter().filter_map(|record| record.origin.time_us).max();
         self.latest_us = self.latest_us.max(latest_us.unwrap_or(i64::MIN));
     }
 
-    fn place(&self, block: &Block, offset_bytes: usize, lines: usize) -> BlockStart {
+    fn start(&self, block: &Block, offset_bytes: usize, lines: usize) -> BlockStart {
         BlockStart {
             file: self.paths[block.file].clone(),
             offset_bytes: block.offset_bytes + offset_bytes as u64,
@@ -245,47 +247,46 @@ impl<S: Sink> Merge<'_, '_, S> {
     /// Adds the bytes before a block's first record.
     fn add_to_carry(&mut self, parsed: &Parsed) {
         let block = &parsed.block;
-        let place = self.place(block, 0, 0);
+        let start = self.start(block, 0, 0);
         if self.carry.is_empty() {
             self.carry_file = block.file;
-            self.stretches = vec![Stretch { start: 0, lines: 0, place }];
+            self.carried_ranges = vec![CarriedRange { offset_bytes: 0, lines: 0, start }];
             self.is_fragment = block.is_first();
         } else if block.is_first() {
-            let (start, lines) = (self.carry.len(), count_lines(&self.carry));
-            self.stretches.push(Stretch { start, lines, place });
+            let (offset_bytes, lines) = (self.carry.len(), count_lines(&self.carry));
+            self.carried_ranges.push(CarriedRange { offset_bytes, lines, start });
         }
         if self.carry.len() + parsed.head > RECORD_BYTES_MAX {
-            self.is_too_long = true;
+            self.is_oversized = true;
         }
-        if !self.is_too_long {
+        if !self.is_oversized {
             self.carry.extend_from_slice(&block.bytes[..parsed.head]);
         }
     }
 
-    /// Notes what could not be read of what was carried over, in bytes that begin at such an
-    /// offset and line of it.
-    fn note(&mut self, fault: &Fault, bytes: &[u8], (start, lines): (usize, usize)) {
-        let (offset_bytes, line) = (start + fault.offset_bytes, lines + fault.line);
-        if let Some(place) = self.place_in_carry(offset_bytes, line) {
+    /// Notes a fault in the carried-over bytes; `bytes` begin at this offset and line of them.
+    fn note(&mut self, fault: &Fault, bytes: &[u8], (offset_bytes, lines): (usize, usize)) {
+        let (offset_bytes, line) = (offset_bytes + fault.offset_bytes, lines + fault.line);
+        if let Some(start) = self.start_in_carry(offset_bytes, line) {
             let fault = Fault { offset_bytes: 0, line: 0, ..*fault };
-            self.assembler.counted.unreadable(&fault, bytes, &place);
+            self.assembler.counted.unreadable(&fault, bytes, &start);
         }
     }
 
-    /// Where in its file something is that begins at such an offset and line of the carry.
-    fn place_in_carry(&self, offset_bytes: usize, line: usize) -> Option<BlockStart> {
-        let mut stretches = self.stretches.iter().rev();
-        let stretch = stretches.find(|stretch| stretch.start <= offset_bytes)?;
-        let mut place = stretch.place.clone();
-        place.offset_bytes += (offset_bytes - stretch.start) as u64;
-        place.lines += (line - stretch.lines) as u64;
-        Some(place)
+    /// The position in its file of an offset and line of the carried-over bytes.
+    fn start_in_carry(&self, offset_bytes: usize, line: usize) -> Option<BlockStart> {
+        let mut carried_ranges = self.carried_ranges.iter().rev();
+        let range = carried_ranges.find(|range| range.offset_bytes <= offset_bytes)?;
+        let mut start = range.start.clone();
+        start.offset_bytes += (offset_bytes - range.offset_bytes) as u64;
+        start.lines += (line - range.lines) as u64;
+        Some(start)
     }
 
-    /// Reads what is at its end of what a file leaves, so that only a record which may go on takes
-    /// in what the next file begins with.
+    /// Reads the complete records at the end of a file, so that the next file continues only an
+    /// unfinished one.
     fn settle_carry(&mut self) -> Result<(), S::Error> {
-        if self.carry.is_empty() || self.is_too_long {
+        if self.carry.is_empty() || self.is_oversized {
             return Ok(());
         }
         let reader = self.readers[self.carry_file];
@@ -298,35 +299,35 @@ impl<S: Sink> Merge<'_, '_, S> {
             self.carry_from(carry, (length, lines));
         }
         let mut carry = std::mem::take(&mut self.carry);
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
+        let mut content = std::mem::take(&mut self.content);
+        content.clear();
         let lines = count_lines(&carry);
-        let stop = reader.read(&mut carry, false, &mut found);
-        for record in &found.records {
+        let stop = reader.read(&mut carry, false, &mut content);
+        for record in &content.records {
             self.assembler.take_in(record, &carry)?;
         }
-        for fault in found.faults.iter().filter(|fault| fault.offset_bytes < stop) {
+        for fault in content.faults.iter().filter(|fault| fault.offset_bytes < stop) {
             self.note(fault, &carry, (0, 0));
         }
-        self.note_times(self.carry_file, &found.records);
-        self.found = found;
+        self.note_times(self.carry_file, &content.records);
+        self.content = content;
         // Line ends are counted in what is not yet changed.
         let stop_lines = lines - count_lines(&carry[stop..]);
         self.carry_from(carry, (stop, stop_lines));
         Ok(())
     }
 
-    /// Goes on with what was carried over, from an offset and line on.
+    /// Drops the carried-over bytes before an offset and line.
     fn carry_from(&mut self, mut carry: Vec<u8>, (at, line): (usize, usize)) {
-        let place = self.place_in_carry(at, line);
+        let start = self.start_in_carry(at, line);
         carry.drain(..at);
         self.carry = carry;
-        self.stretches.retain(|stretch| stretch.start > at);
-        for stretch in &mut self.stretches {
-            (stretch.start, stretch.lines) = (stretch.start - at, stretch.lines - line);
+        self.carried_ranges.retain(|range| range.offset_bytes > at);
+        for range in &mut self.carried_ranges {
+            (range.offset_bytes, range.lines) = (range.offset_bytes - at, range.lines - line);
         }
-        let first = place.map(|place| Stretch { start: 0, lines: 0, place });
-        self.stretches.splice(..0, first);
+        let first = start.map(|start| CarriedRange { offset_bytes: 0, lines: 0, start });
+        self.carried_ranges.splice(..0, first);
     }
 
     /// Notes that the carried-over bytes begin with an unreadable part of this length.
@@ -338,11 +339,11 @@ impl<S: Sink> Merge<'_, '_, S> {
         }
     }
 
-    /// Reads what was carried over from one block to the next.
+    /// Reads the record that continues from one block to the next.
     fn finish_carry(&mut self) -> Result<(), S::Error> {
         let mut carry = std::mem::take(&mut self.carry);
         let reader = self.readers[self.carry_file];
-        let lost = match (self.is_too_long, self.is_fragment) {
+        let lost = match (self.is_oversized, self.is_fragment) {
             (true, _) => Some((Reason::TooLong, carry.len())),
             (_, true) => {
                 Some((Reason::BeginsInside, reader.first_record(&carry).unwrap_or(carry.len())))
@@ -354,36 +355,35 @@ impl<S: Sink> Merge<'_, '_, S> {
             self.note_lost(reason, length, &carry);
             (head, head_lines) = (length, count_lines(&carry[..length]));
         }
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
+        let mut content = std::mem::take(&mut self.content);
+        content.clear();
         let bytes = &mut carry[head..];
-        reader.read(bytes, true, &mut found);
-        for record in &found.records {
+        reader.read(bytes, true, &mut content);
+        for record in &content.records {
             self.assembler.take_in(record, bytes)?;
         }
-        self.note_times(self.carry_file, &found.records);
-        for fault in &found.faults {
+        self.note_times(self.carry_file, &content.records);
+        for fault in &content.faults {
             self.note(fault, bytes, (head, head_lines));
         }
-        self.found = found;
-        (self.is_fragment, self.is_too_long) = (false, false);
+        self.content = content;
+        (self.is_fragment, self.is_oversized) = (false, false);
         carry.clear();
         self.carry = carry;
         Ok(())
     }
 }
 
-/// Reads all files, and hands their records to the assembler in their order. Tells what was
-/// met.
+/// Reads all files and passes their records to the assembler, in order.
 ///
 /// # Errors
 ///
 /// When a file cannot be read, or the sink gave up.
 pub fn read<S: Sink>(
-    files: &mut [Known],
-    how: How<'_>,
+    files: &mut [DetectedFile],
+    source: BlockSource<'_>,
     assembler: &mut Assembler<'_, S>,
-) -> Result<Met, ReadError<S::Error>> {
+) -> Result<ReadWarnings, ReadError<S::Error>> {
     let boxed: Vec<Box<dyn LogReader>> =
         files.iter_mut().filter_map(|known| known.reader.take()).collect();
     let readers: Vec<&dyn LogReader> = boxed.iter().map(Box::as_ref).collect();
@@ -394,45 +394,51 @@ pub fn read<S: Sink>(
         assembler,
         carry: Vec::new(),
         carry_file: 0,
-        stretches: Vec::new(),
+        carried_ranges: Vec::new(),
         is_fragment: false,
-        is_too_long: false,
+        is_oversized: false,
         lines: 0,
-        found: BlockContent::default(),
-        met: Met::default(),
+        content: BlockContent::default(),
+        warnings: ReadWarnings::default(),
         latest_us: i64::MIN,
-        begun_file: 0,
+        last_file: 0,
     };
-    match how {
-        How::Parts(pieces) => read_pieces(files, pieces, &mut merge)?,
-        How::Blocks { workers, block_bytes } => {
+    match source {
+        BlockSource::Parts(chunks) => read_chunks(files, chunks, &mut merge)?,
+        BlockSource::Blocks { workers, block_bytes } => {
             let (file, offset_bytes) = (0, 0);
-            let feed =
-                Feed { files, block_bytes, file, source: None, offset_bytes, ended_line: true };
+            let feed = BlockReader {
+                files,
+                block_bytes,
+                file,
+                source: None,
+                offset_bytes,
+                ended_line: true,
+            };
             if workers > 1 {
                 read_in_parallel(feed, workers, &readers, &mut merge)?;
             } else {
-                read_alone(feed, &readers, &mut merge)?;
+                read_on_one_thread(feed, &readers, &mut merge)?;
             }
         }
     }
     merge.finish_carry().map_err(ReadError::Sink)?;
-    let mut met = merge.met;
-    met.zones.merge(&merge.found.zones);
-    Ok(met)
+    let mut warnings = merge.warnings;
+    warnings.zones.merge(&merge.content.zones);
+    Ok(warnings)
 }
 
-/// Takes in what was read elsewhere. The pieces must follow each other without a gap.
-fn read_pieces<S: Sink>(
-    files: &mut [Known],
-    pieces: &Receiver<Option<Piece>>,
+/// Takes in chunks that were read elsewhere. They must follow each other without a gap.
+fn read_chunks<S: Sink>(
+    files: &mut [DetectedFile],
+    chunks: &Receiver<Option<ParsedChunk>>,
     merge: &mut Merge<'_, '_, S>,
 ) -> Result<(), ReadError<S::Error>> {
     let (mut file, mut offset_bytes) = (0, 0);
     let out_of_order = || ReadError::Log(LogError::OutOfOrder);
     loop {
-        let Ok(piece) = pieces.recv() else { return Err(ReadError::GivenUp) };
-        let Some(Piece(blocks)) = piece else { break };
+        let Ok(chunk) = chunks.recv() else { return Err(ReadError::PartsEnded) };
+        let Some(ParsedChunk(blocks)) = chunk else { break };
         for parsed in blocks {
             let block = &parsed.block;
             if block.file > file {
@@ -450,8 +456,8 @@ fn read_pieces<S: Sink>(
     if has_all { Ok(()) } else { Err(out_of_order()) }
 }
 
-fn read_alone<S: Sink>(
-    mut feed: Feed<'_>,
+fn read_on_one_thread<S: Sink>(
+    mut feed: BlockReader<'_>,
     readers: &[&dyn LogReader],
     merge: &mut Merge<'_, '_, S>,
 ) -> Result<(), ReadError<S::Error>> {
@@ -470,7 +476,7 @@ type FromWorker = Receiver<Result<Parsed, LogError>>;
 /// One thread reads, each worker gets every N-th block, and this thread joins them. The first one
 /// to end hangs up, and so ends the others.
 fn read_in_parallel<S: Sink>(
-    feed: Feed<'_>,
+    feed: BlockReader<'_>,
     workers: usize,
     readers: &[&dyn LogReader],
     merge: &mut Merge<'_, '_, S>,
@@ -479,11 +485,11 @@ fn read_in_parallel<S: Sink>(
         let (mut to_workers, mut from_workers) = (Vec::new(), Vec::new());
         for _ in 0..workers {
             let (to_worker, blocks) = sync_channel::<Result<Block, LogError>>(WAITING_BLOCKS);
-            let (done, from_worker) = sync_channel(WAITING_BLOCKS);
+            let (parsed_blocks, from_worker) = sync_channel(WAITING_BLOCKS);
             scope.spawn(move || {
                 for block in blocks {
                     let parsed = block.map(|block| parse(readers[block.file], block));
-                    if done.send(parsed).is_err() {
+                    if parsed_blocks.send(parsed).is_err() {
                         break;
                     }
                 }
@@ -491,13 +497,13 @@ fn read_in_parallel<S: Sink>(
             to_workers.push(to_worker);
             from_workers.push(from_worker);
         }
-        let (give_back, spares) = channel();
+        let (spare_blocks, spares) = channel();
         scope.spawn(move || feed_workers(feed, &to_workers, &spares));
-        put_together(&from_workers, &give_back, merge)
+        join_blocks(&from_workers, &spare_blocks, merge)
     })
 }
 
-fn feed_workers(mut feed: Feed<'_>, to_workers: &[ToWorker], spares: &Receiver<Block>) {
+fn feed_workers(mut feed: BlockReader<'_>, to_workers: &[ToWorker], spares: &Receiver<Block>) {
     for to_worker in to_workers.iter().cycle() {
         let block = match feed.next(spares.try_recv().unwrap_or_default()) {
             Ok(None) => return,
@@ -511,9 +517,9 @@ fn feed_workers(mut feed: Feed<'_>, to_workers: &[ToWorker], spares: &Receiver<B
     }
 }
 
-fn put_together<S: Sink>(
+fn join_blocks<S: Sink>(
     from_workers: &[FromWorker],
-    give_back: &Sender<Block>,
+    spare_blocks: &Sender<Block>,
     merge: &mut Merge<'_, '_, S>,
 ) -> Result<(), ReadError<S::Error>> {
     for from_worker in from_workers.iter().cycle() {
@@ -521,7 +527,7 @@ fn put_together<S: Sink>(
         let parsed = parsed?;
         merge.take_in(&parsed).map_err(ReadError::Sink)?;
         // The reader may have ended; then the memory is no longer needed.
-        let _ = give_back.send(parsed.block);
+        let _ = spare_blocks.send(parsed.block);
     }
     Ok(())
 }

@@ -5,9 +5,9 @@
 //! before it is at its end: quotes inside of a text are doubled, so nothing in a text looks like
 //! that. One that is torn, as where a disk was full, therefore costs itself alone.
 
-use super::message::Book;
-use super::prefix::{is_background, is_code, session_id, virtual_transaction};
-use super::record::{BlockContent, Fault, LogReader, Origin, Record, Severity, Span, Texts};
+use super::message::PhraseTable;
+use super::prefix::{self, is_background, is_code, session_id, virtual_transaction};
+use super::record::{BlockContent, Fault, LogReader, Origin, Record, RecordTexts, Severity, Span};
 use super::record_counts::Reason;
 use super::stamp::{Zones, is_stamp, read_stamp_in_session};
 
@@ -21,23 +21,23 @@ const COLUMNS_MIN: usize = 23;
 const COLUMNS_MAX: usize = 32;
 
 // Columns, from 0.
-const TIME: usize = 0;
-const USER: usize = 1;
-const DATABASE: usize = 2;
-const PID: usize = 3;
-const SESSION: usize = 5;
-const LINE: usize = 6;
-const STARTED: usize = 8;
-const VIRTUAL_TRANSACTION: usize = 9;
-const TRANSACTION: usize = 10;
-const SEVERITY: usize = 11;
-const CODE: usize = 12;
-const MESSAGE: usize = 13;
-const DETAIL: usize = 14;
-const CONTEXT: usize = 18;
-const STATEMENT: usize = 19;
-const APPLICATION: usize = 22;
-const BACKEND: usize = 23;
+pub(super) const TIME: usize = 0;
+pub(super) const USER: usize = 1;
+pub(super) const DATABASE: usize = 2;
+pub(super) const PID: usize = 3;
+pub(super) const SESSION: usize = 5;
+pub(super) const LINE: usize = 6;
+pub(super) const STARTED: usize = 8;
+pub(super) const VIRTUAL_TRANSACTION: usize = 9;
+pub(super) const TRANSACTION: usize = 10;
+pub(super) const SEVERITY: usize = 11;
+pub(super) const CODE: usize = 12;
+pub(super) const MESSAGE: usize = 13;
+pub(super) const DETAIL: usize = 14;
+pub(super) const CONTEXT: usize = 18;
+pub(super) const STATEMENT: usize = 19;
+pub(super) const APPLICATION: usize = 22;
+pub(super) const BACKEND: usize = 23;
 
 /// Reads csvlog.
 #[derive(Debug)]
@@ -52,47 +52,50 @@ impl Csv {
     }
 }
 
-/// A column, and whether quotes in it are doubled.
+/// A column, and whether it has doubled quotes, or in jsonlog escapes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Column {
-    span: Span,
-    is_doubled: bool,
+pub struct Column {
+    /// Its range.
+    pub span: Span,
+    /// Whether it has to be decoded.
+    pub is_escaped: bool,
 }
 
 /// Why a record's end was not found.
-enum Unfinished {
+enum ColumnError {
     /// The bytes end within it.
     AtEnd,
     /// The bytes are not valid CSV.
     Malformed,
 }
 
-type Columns = [Column; COLUMNS_MAX];
+/// The columns of a record, by their index in csvlog; jsonlog has the same ones.
+pub type Columns = [Column; COLUMNS_MAX];
 
-/// Reads a column: returns its place and that of the delimiter behind it.
+/// Reads a column; returns it and the offset of the delimiter behind it.
 #[inline]
-fn column(bytes: &[u8], at: usize) -> Result<(Column, usize), Unfinished> {
+fn column(bytes: &[u8], at: usize) -> Result<(Column, usize), ColumnError> {
     if bytes.get(at) != Some(&b'"') {
         let rest = bytes.get(at..).unwrap_or_default();
         let is_end = |byte: &u8| matches!(byte, b',' | b'\n' | b'\r');
-        let length = rest.iter().position(is_end).ok_or(Unfinished::AtEnd)?;
-        return Ok((Column { span: Span::new(at, at + length), is_doubled: false }, at + length));
+        let length = rest.iter().position(is_end).ok_or(ColumnError::AtEnd)?;
+        return Ok((Column { span: Span::new(at, at + length), is_escaped: false }, at + length));
     }
-    let (mut end, mut is_doubled) = (at + 1, false);
+    let (mut end, mut is_escaped) = (at + 1, false);
     loop {
-        end += memchr::memchr(b'"', &bytes[end..]).ok_or(Unfinished::AtEnd)?;
+        end += memchr::memchr(b'"', &bytes[end..]).ok_or(ColumnError::AtEnd)?;
         match bytes.get(end + 1) {
-            Some(b'"') => (end, is_doubled) = (end + 2, true),
+            Some(b'"') => (end, is_escaped) = (end + 2, true),
             Some(b',' | b'\n' | b'\r') => break,
-            Some(_) => return Err(Unfinished::Malformed),
-            None => return Err(Unfinished::AtEnd),
+            Some(_) => return Err(ColumnError::Malformed),
+            None => return Err(ColumnError::AtEnd),
         }
     }
-    Ok((Column { span: Span::new(at + 1, end), is_doubled }, end + 1))
+    Ok((Column { span: Span::new(at + 1, end), is_escaped }, end + 1))
 }
 
-/// Reads the columns up to the error code; where the next one begins. They are of one line, so that
-/// the end of a block is not taken for that of a name that was torn.
+/// Reads the columns up to the error code; returns the offset of the next one. They are on one line,
+/// so the end of a block is not taken for the end of a torn name.
 #[inline]
 fn head(bytes: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
     if !bytes.get(at..).is_some_and(is_stamp) {
@@ -127,19 +130,19 @@ fn is_number(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(u8::is_ascii_digit)
 }
 
-/// Reads the columns behind the error code: how many there are, and where the next line begins.
+/// Reads the columns behind the error code; returns their count and the offset of the next line.
 #[inline]
 fn tail(
     bytes: &[u8],
     mut at: usize,
     is_whole: bool,
     columns: &mut Columns,
-) -> Result<(usize, usize), Unfinished> {
+) -> Result<(usize, usize), ColumnError> {
     for (index, slot) in columns.iter_mut().enumerate().skip(HEAD) {
         let (column, end) = match column(bytes, at) {
             // The last line of a log may lack its end.
-            Err(Unfinished::AtEnd) if is_whole && bytes.get(at) != Some(&b'"') => {
-                (Column { span: Span::new(at, bytes.len()), is_doubled: false }, bytes.len())
+            Err(ColumnError::AtEnd) if is_whole && bytes.get(at) != Some(&b'"') => {
+                (Column { span: Span::new(at, bytes.len()), is_escaped: false }, bytes.len())
             }
             column => column?,
         };
@@ -150,19 +153,19 @@ fn tail(
                 continue;
             }
             Some(b'\r') if bytes.get(end + 1) == Some(&b'\n') => end + 2,
-            Some(b'\r') if bytes.get(end + 1).is_some() => return Err(Unfinished::Malformed),
-            Some(b'\r') if !is_whole => return Err(Unfinished::AtEnd),
+            Some(b'\r') if bytes.get(end + 1).is_some() => return Err(ColumnError::Malformed),
+            Some(b'\r') if !is_whole => return Err(ColumnError::AtEnd),
             _ => (end + 1).min(bytes.len()),
         };
         if index + 1 < COLUMNS_MIN {
-            return Err(Unfinished::Malformed);
+            return Err(ColumnError::Malformed);
         }
         return Ok((index + 1, next));
     }
-    Err(Unfinished::Malformed)
+    Err(ColumnError::Malformed)
 }
 
-/// Where the first record begins at or behind the first line's end from `at` on.
+/// The offset of the first record that begins after a line end in `at..end`.
 fn next_head(bytes: &[u8], at: usize, end: usize) -> Option<usize> {
     let mut columns = Columns::default();
     memchr::memchr_iter(b'\n', &bytes[at..end])
@@ -170,10 +173,10 @@ fn next_head(bytes: &[u8], at: usize, end: usize) -> Option<usize> {
         .find(|&start| head(bytes, start, &mut columns).is_some())
 }
 
-/// Takes the second of doubled quotes out, in place.
+/// Replaces doubled quotes by single ones, in place.
 fn undouble(bytes: &mut [u8], column: Column) -> Span {
     let (start, end) = (column.span.start(), column.span.end());
-    if !column.is_doubled {
+    if !column.is_escaped {
         return column.span;
     }
     let (mut from, mut to) = (start, start);
@@ -186,7 +189,7 @@ fn undouble(bytes: &mut [u8], column: Column) -> Span {
     Span::new(start, to + end - from)
 }
 
-/// Takes the CR before each line's end out, in place.
+/// Removes the CR before each line end, in place.
 #[cold]
 fn without_returns(bytes: &mut [u8], span: Span) -> Span {
     let (start, end) = (span.start(), span.end());
@@ -201,44 +204,42 @@ fn without_returns(bytes: &mut [u8], span: Span) -> Span {
     Span::new(start, to)
 }
 
-/// Builds a record from its columns.
+/// Builds a record from its columns; `text` decodes one of them in place.
 #[inline]
-fn record(
+pub fn record(
     bytes: &mut [u8],
     columns: &Columns,
-    (count, is_of_windows): (usize, bool),
+    text: impl Fn(&mut [u8], Column) -> Span,
     zones: &mut Zones,
 ) -> Record {
-    let mut text = |index: usize| {
-        let span = undouble(bytes, columns[index]);
-        if is_of_windows { without_returns(bytes, span) } else { span }
-    };
-    let (user, database, application) = (text(USER), text(DATABASE), text(APPLICATION));
-    let (message, detail) = (text(MESSAGE), text(DETAIL));
-    let (statement, context) = (text(STATEMENT), text(CONTEXT));
+    let [user, database, application, message, detail, statement, context] =
+        [USER, DATABASE, APPLICATION, MESSAGE, DETAIL, STATEMENT, CONTEXT]
+            .map(|index| text(bytes, columns[index]));
     let plain = |index: usize| columns[index].span.of(bytes);
-    let (started_s, pid, _) = session_id(plain(SESSION)).unwrap_or_default();
+    let session = session_id(plain(SESSION)).map(|(started_s, pid, _)| (started_s, pid));
+    let (started_s, pid) = session.unwrap_or((0, number(plain(PID)) as u32));
     let origin = Origin {
         time_us: read_stamp_in_session(plain(TIME), (plain(STARTED), started_s), zones),
         pid,
         started_s,
-        name: columns[SESSION].span,
+        name: columns[if session.is_some() { SESSION } else { PID }].span,
         session_line: number(plain(LINE)),
         user,
         database,
         application,
         transaction: transaction(plain(VIRTUAL_TRANSACTION), plain(TRANSACTION)),
+        // A success has no code in jsonlog.
         code: plain(CODE).first_chunk().copied().unwrap_or_default(),
-        is_background: count > BACKEND && is_background(plain(BACKEND)),
+        is_background: is_background(plain(BACKEND)),
     };
     let severity = severity_of(plain(SEVERITY), &origin.code);
-    Record::new(bytes, origin, severity, Texts { message, detail, statement, context })
+    Record::new(bytes, origin, severity, RecordTexts { message, detail, statement, context })
 }
 
-/// How grave a record is; by its code where the word is of a language that is not known here.
+/// The severity of a record; from its code if the word is of an unknown language.
 #[inline]
-pub fn severity_of(word: &[u8], code: &[u8; 5]) -> Severity {
-    Book::get().severity(word).unwrap_or(match &code[..2] {
+fn severity_of(word: &[u8], code: &[u8; 5]) -> Severity {
+    PhraseTable::get().severity(word).unwrap_or(match &code[..2] {
         b"00" | b"01" | b"02" | b"\0\0" => Severity::Log,
         _ => Severity::Error,
     })
@@ -248,21 +249,18 @@ pub fn severity_of(word: &[u8], code: &[u8; 5]) -> Severity {
 /// that of the other column. In a failed block the first is 0 and the second stays: the two are
 /// never mixed.
 #[inline]
-pub fn transaction(virtual_one: &[u8], other: &[u8]) -> u64 {
+fn transaction(virtual_one: &[u8], other: &[u8]) -> u64 {
     match virtual_transaction(virtual_one) {
         (_, 0) => number(other),
         (transaction, _) => transaction,
     }
 }
 
-/// A number of digits alone; 0 where it is invalid, or too great for any.
+/// A number of digits alone; 0 if it is invalid or too large.
 #[inline]
-pub fn number(text: &[u8]) -> u64 {
-    let add = |number: Option<u64>, byte: &u8| {
-        let digit = byte.is_ascii_digit().then_some(u64::from(byte.wrapping_sub(b'0')))?;
-        number?.checked_mul(10)?.checked_add(digit)
-    };
-    text.iter().fold(Some(0), add).unwrap_or(0)
+fn number(text: &[u8]) -> u64 {
+    let number = prefix::number(text).filter(|(_, length)| *length == text.len());
+    number.map_or(0, |(number, _)| number)
 }
 
 impl LogReader for Csv {
@@ -274,7 +272,7 @@ impl LogReader for Csv {
         next_head(bytes, 0, bytes.len())
     }
 
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize {
+    fn read(&self, bytes: &mut [u8], is_whole: bool, content: &mut BlockContent) -> usize {
         let mut columns = Columns::default();
         let (mut at, mut line) = (0, 0);
         while at < bytes.len() {
@@ -284,7 +282,7 @@ impl LogReader for Csv {
                     return at;
                 };
                 if !matches!(&bytes[at..at + length], b"" | b"\r") {
-                    found.fault(Reason::Malformed, line, Span::new(at, at + length));
+                    content.fault(Reason::Malformed, line, Span::new(at, at + length));
                 }
                 (at, line) = ((at + length + 1).min(bytes.len()), line + 1);
                 continue;
@@ -292,17 +290,23 @@ impl LogReader for Csv {
             let end = match tail(bytes, behind, is_whole, &mut columns) {
                 Ok((count, end)) if next_head(bytes, behind, end - 1).is_none() => {
                     line += memchr::memchr_iter(b'\n', &bytes[at..end]).count();
-                    let how = (count, self.is_of_windows);
-                    found.records.push(record(bytes, &columns, how, &mut found.zones));
+                    if count <= BACKEND {
+                        columns[BACKEND] = Column::default();
+                    }
+                    let text = |bytes: &mut [u8], column: Column| {
+                        let span = undouble(bytes, column);
+                        if self.is_of_windows { without_returns(bytes, span) } else { span }
+                    };
+                    content.records.push(record(bytes, &columns, text, &mut content.zones));
                     at = end;
                     continue;
                 }
                 _ => next_head(bytes, behind, bytes.len()),
             };
-            // If none begins here, the next block decides.
+            // Without a record that begins here, the next block decides.
             let Some(end) = end.or(is_whole.then_some(bytes.len())) else { return at };
             let (reason, text) = (Reason::Torn, Span::new(at, end));
-            found.faults.push(Fault { reason, offset_bytes: at, line, text });
+            content.faults.push(Fault { reason, offset_bytes: at, line, text });
             line += memchr::memchr_iter(b'\n', &bytes[at..end]).count();
             at = end;
         }

@@ -1,4 +1,4 @@
-//! Files of a log: what each is, in which order they come, and what packs them.
+//! Files of a log: their formats, order and compression.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,21 +9,21 @@ use seatrial_sqltext::statements;
 use super::csv::Csv;
 use super::guess;
 use super::json::Json;
-use super::message::Said;
+use super::message::MessageKind;
 use super::prefix::Prefix;
 use super::record::{BlockContent, LogReader, Record};
 use super::stderr::Stderr;
-use super::{Format, LogError, Wanted};
+use super::{Format, LogError, ReadOptions};
 
 /// Standard input, as it is named.
 const STANDARD_INPUT: &str = "-";
 
-/// What of a file is looked at to see what it is. Where it begins inside a very long statement
+/// Bytes of a file from which its format is detected. Where it begins inside a very long statement
 /// more is read, up to the second figure.
 const HEAD_BYTES: usize = 64 << 10;
 const HEAD_BYTES_MAX: usize = 64 << 20;
 
-/// What is read of a packed file at once.
+/// Read size of compressed files.
 const PACKED_BYTES: usize = 256 << 10;
 
 /// A file that was read.
@@ -35,7 +35,7 @@ pub struct LogFile {
     pub size_bytes: u64,
     /// Its size unpacked.
     pub log_bytes: u64,
-    /// What it is.
+    /// Its format.
     pub format: Format,
     /// The `log_line_prefix` that it was read with; empty for other formats.
     pub prefix: String,
@@ -44,12 +44,12 @@ pub struct LogFile {
 }
 
 /// A file whose format is known.
-pub struct Known {
+pub struct DetectedFile {
     /// The file as reported.
     pub file: LogFile,
-    /// What reads it; None for a file of SQL.
+    /// Its reader; None for a file of SQL.
     pub reader: Option<Box<dyn LogReader>>,
-    /// What its prefix lacks.
+    /// The `log_line_prefix` of a plain log.
     pub prefix: Option<Prefix>,
     /// The time of its first record.
     first_us: Option<i64>,
@@ -57,12 +57,12 @@ pub struct Known {
     pub has_durations: bool,
     /// Whether its lines end in CR and LF.
     pub is_of_windows: bool,
-    /// Standard input, of which the beginning was read.
+    /// Standard input, whose first bytes were already read.
     source: Option<Box<dyn Read + Send>>,
 }
 
-impl Known {
-    /// Opens it to be read from its beginning.
+impl DetectedFile {
+    /// Opens the file at its beginning.
     ///
     /// # Errors
     ///
@@ -79,9 +79,9 @@ impl Known {
         self.file.path == Path::new(STANDARD_INPUT)
     }
 
-    /// A file that is nowhere but in memory.
+    /// A file in memory.
     #[cfg(test)]
-    pub fn in_memory(bytes: &[u8], format: Format, prefix: &str) -> Known {
+    pub fn in_memory(bytes: &[u8], format: Format, prefix: &str) -> DetectedFile {
         let reader = reader(format, prefix, false);
         let file = LogFile {
             path: PathBuf::new(),
@@ -92,7 +92,7 @@ impl Known {
             is_guessed: false,
         };
         let source: Box<dyn Read + Send> = Box::new(io::Cursor::new(bytes.to_vec()));
-        Known {
+        DetectedFile {
             file,
             reader,
             prefix: None,
@@ -104,7 +104,7 @@ impl Known {
     }
 }
 
-/// What reads a format; None for a file of SQL.
+/// Returns the reader of a format; None for a file of SQL.
 pub fn reader(format: Format, prefix: &str, is_of_windows: bool) -> Option<Box<dyn LogReader>> {
     match format {
         Format::Csv => Some(Box::new(Csv::new(is_of_windows))),
@@ -114,28 +114,28 @@ pub fn reader(format: Format, prefix: &str, is_of_windows: bool) -> Option<Box<d
     }
 }
 
-/// Looks at all files, and puts them in the order of their first times. Empty ones are left out.
+/// Detects the formats of all files and sorts them by their first times. Empty ones are left out.
 ///
 /// # Errors
 ///
 /// When one cannot be read, is of no known format, or they are not one log.
-pub fn look(wanted: &Wanted) -> Result<Vec<Known>, LogError> {
+pub fn look(options: &ReadOptions) -> Result<Vec<DetectedFile>, LogError> {
     let mut known = Vec::new();
-    let mut seen: Vec<(PathBuf, PathBuf)> = Vec::new();
-    for path in &wanted.paths {
+    let mut real_paths: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for path in &options.paths {
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-        if seen.iter().any(|(_, other)| *other == real) {
-            return Err(LogError::Twice { path: path.clone() });
+        if real_paths.iter().any(|(_, other)| *other == real) {
+            return Err(LogError::Duplicate { path: path.clone() });
         }
-        seen.push((path.clone(), real));
-        known.extend(look_at(path, wanted)?);
+        real_paths.push((path.clone(), real));
+        known.extend(look_at(path, options)?);
     }
     let Some(first) = known.first() else {
-        return Err(LogError::Empty { path: wanted.paths.first().cloned().unwrap_or_default() });
+        return Err(LogError::Empty { path: options.paths.first().cloned().unwrap_or_default() });
     };
     let format = first.file.format;
     if let Some(other) = known.iter().find(|known| known.file.format != format) {
-        return Err(LogError::Mixed {
+        return Err(LogError::MixedFormats {
             path: first.file.path.clone(),
             format,
             other: other.file.path.clone(),
@@ -148,8 +148,8 @@ pub fn look(wanted: &Wanted) -> Result<Vec<Known>, LogError> {
     Ok(known)
 }
 
-/// Looks at the beginning of a file; None where it is empty.
-fn look_at(path: &Path, wanted: &Wanted) -> Result<Option<Known>, LogError> {
+/// Detects a file's format from its first bytes; None if it is empty.
+fn look_at(path: &Path, options: &ReadOptions) -> Result<Option<DetectedFile>, LogError> {
     let size_bytes = match path.metadata() {
         Ok(metadata) if path != Path::new(STANDARD_INPUT) => metadata.len(),
         _ => 0,
@@ -160,15 +160,15 @@ fn look_at(path: &Path, wanted: &Wanted) -> Result<Option<Known>, LogError> {
     let mut known = loop {
         let want = (head_bytes - head.len()) as u64;
         let read = source.by_ref().take(want).read_to_end(&mut head);
-        let read = read.map_err(|source| LogError::Io { path: path.to_path_buf(), source })?;
+        let read = read.map_err(LogError::io(path))?;
         if head.is_empty() {
             return Ok(None);
         }
         let is_all = (read as u64) < want;
-        match detect(path, &head, wanted) {
+        match detect(path, &head, options) {
             Some(known) => break known,
             None if is_all || head_bytes >= HEAD_BYTES_MAX => {
-                return Err(unknown_format(path, &head, wanted));
+                return Err(unknown_format(path, &head, options));
             }
             None => head_bytes *= 8,
         }
@@ -180,11 +180,11 @@ fn look_at(path: &Path, wanted: &Wanted) -> Result<Option<Known>, LogError> {
     Ok(Some(known))
 }
 
-/// Detects what a file is, from the options and its beginning.
-fn detect(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Known> {
-    let format = wanted.format.or_else(|| guess_format(path, head, wanted))?;
+/// Detects the format of a file from the options and its first bytes.
+fn detect(path: &Path, head: &[u8], options: &ReadOptions) -> Option<DetectedFile> {
+    let format = options.format.or_else(|| guess_format(path, head, options))?;
     let mut fits = true;
-    let prefix = match (format, &wanted.prefix) {
+    let prefix = match (format, &options.prefix) {
         (Format::Stderr, Some(text)) => Some(Prefix::new(text)),
         (Format::Stderr, None) => Some(guess::guess(head)?.prefix),
         _ => None,
@@ -194,12 +194,12 @@ fn detect(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Known> {
     let first = reader.as_ref().and_then(|reader| {
         let at = reader.first_record(head);
         fits = at.is_some();
-        Some(Beginning::of(reader.as_ref(), &head[at?..]))
+        Some(FirstRecords::of(reader.as_ref(), &head[at?..]))
     });
-    let Beginning { first_us, has_durations } = first.unwrap_or_default();
+    let FirstRecords { first_us, has_durations } = first.unwrap_or_default();
     let is_guessed = match format {
-        Format::Stderr => wanted.prefix.is_none(),
-        _ => wanted.format.is_none(),
+        Format::Stderr => options.prefix.is_none(),
+        _ => options.format.is_none(),
     };
     let file = LogFile {
         path: path.to_path_buf(),
@@ -210,19 +210,20 @@ fn detect(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Known> {
         is_guessed,
     };
     let source = None;
-    let known = Known { file, reader, prefix, first_us, has_durations, is_of_windows, source };
+    let known =
+        DetectedFile { file, reader, prefix, first_us, has_durations, is_of_windows, source };
     fits.then_some(known)
 }
 
-fn guess_format(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Format> {
-    if wanted.prefix.is_some() {
+fn guess_format(path: &Path, head: &[u8], options: &ReadOptions) -> Option<Format> {
+    if options.prefix.is_some() {
         return Some(Format::Stderr);
     }
     let readers: [(Format, &dyn LogReader); 2] =
         [(Format::Json, &Json), (Format::Csv, &Csv::new(false))];
     for (format, reader) in readers {
         let at = reader.first_record(head);
-        if at.is_some_and(|at| Beginning::of(reader, &head[at..]).first_us.is_some()) {
+        if at.is_some_and(|at| FirstRecords::of(reader, &head[at..]).first_us.is_some()) {
             return Some(format);
         }
     }
@@ -232,8 +233,8 @@ fn guess_format(path: &Path, head: &[u8], wanted: &Wanted) -> Option<Format> {
     is_sql(path, head).then_some(Format::Raw)
 }
 
-/// Whether each line that is whole ends as on Windows, where PostgreSQL puts a CR before each line
-/// end, those inside of statements among them.
+/// Whether every complete line ends as on Windows, where PostgreSQL puts a CR before each line
+/// end, also inside of statements.
 fn is_of_windows(head: &[u8]) -> bool {
     let mut ends = memchr::memchr_iter(b'\n', head).peekable();
     ends.peek().is_some() && ends.all(|end| end > 0 && head[end - 1] == b'\r')
@@ -248,49 +249,53 @@ fn is_sql(path: &Path, head: &[u8]) -> bool {
     statements::begins_statement(head)
 }
 
-/// What is known from the first records of a file.
+/// What the first records of a file show.
 #[derive(Debug, Clone, Copy, Default)]
-struct Beginning {
+struct FirstRecords {
     /// The first time.
     first_us: Option<i64>,
     has_durations: bool,
 }
 
-impl Beginning {
-    fn of(reader: &dyn LogReader, head: &[u8]) -> Beginning {
-        let mut found = BlockContent::default();
-        reader.read(&mut head.to_vec(), true, &mut found);
+impl FirstRecords {
+    fn of(reader: &dyn LogReader, head: &[u8]) -> FirstRecords {
+        let mut content = BlockContent::default();
+        reader.read(&mut head.to_vec(), true, &mut content);
         let is_timed = |record: &Record| {
-            let is_named = matches!(record.message.said, Said::Statement | Said::Execute);
+            let is_named =
+                matches!(record.message.kind, MessageKind::Statement | MessageKind::Execute);
             is_named && record.message.duration_us.is_some()
         };
-        Beginning {
-            first_us: found.records.iter().find_map(|record| record.origin.time_us),
-            has_durations: found.records.iter().any(is_timed),
+        FirstRecords {
+            first_us: content.records.iter().find_map(|record| record.origin.time_us),
+            has_durations: content.records.iter().any(is_timed),
         }
     }
 }
 
-fn unknown_format(path: &Path, head: &[u8], wanted: &Wanted) -> LogError {
+fn unknown_format(path: &Path, head: &[u8], options: &ReadOptions) -> LogError {
     let line = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty());
     let line = String::from_utf8_lossy(line.unwrap_or_default()).chars().take(200).collect();
     let path = path.to_path_buf();
-    match (&wanted.prefix, wanted.format) {
+    match (&options.prefix, options.format) {
         (Some(prefix), _) => LogError::PrefixMismatch { path, prefix: prefix.clone(), line },
         (None, Some(Format::Stderr)) | (None, None) => LogError::UnknownFormat { path, line },
         (None, Some(format)) => LogError::FormatMismatch { path, format, line },
     }
 }
 
-/// Whether a file has to be unpacked.
+/// Whether a file is compressed.
 ///
 /// # Errors
 ///
 /// When it cannot be read.
 pub fn is_packed(path: &Path) -> Result<bool, LogError> {
-    let io_error = |source| LogError::Io { path: path.to_path_buf(), source };
     let mut magic = Vec::new();
-    File::open(path).map_err(io_error)?.take(4).read_to_end(&mut magic).map_err(io_error)?;
+    File::open(path)
+        .map_err(LogError::io(path))?
+        .take(4)
+        .read_to_end(&mut magic)
+        .map_err(LogError::io(path))?;
     Ok(is_gzip(&magic) || is_zstd(&magic))
 }
 
@@ -302,20 +307,19 @@ fn is_zstd(magic: &[u8]) -> bool {
     magic == [0x28, 0xb5, 0x2f, 0xfd]
 }
 
-/// Opens a file, unpacked if need be: gzip and zstd are known by their first bytes.
+/// Opens a file and decompresses it: gzip and zstd are recognised by their first bytes.
 ///
 /// # Errors
 ///
 /// When the system does not let it be opened.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, LogError> {
-    let io_error = |source| LogError::Io { path: path.to_path_buf(), source };
     let mut plain: Box<dyn Read + Send> = if path == Path::new(STANDARD_INPUT) {
         Box::new(io::stdin())
     } else {
-        Box::new(File::open(path).map_err(io_error)?)
+        Box::new(File::open(path).map_err(LogError::io(path))?)
     };
     let mut magic = Vec::new();
-    plain.by_ref().take(4).read_to_end(&mut magic).map_err(io_error)?;
+    plain.by_ref().take(4).read_to_end(&mut magic).map_err(LogError::io(path))?;
     let (is_gzip, is_zstd) = (is_gzip(&magic), is_zstd(&magic));
     let whole = io::Cursor::new(magic).chain(plain);
     Ok(if is_gzip {
@@ -323,7 +327,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, LogError> {
         Box::new(flate2::bufread::MultiGzDecoder::new(packed))
     } else if is_zstd {
         let packed = BufReader::with_capacity(PACKED_BYTES, whole);
-        Box::new(zstd::stream::read::Decoder::with_buffer(packed).map_err(io_error)?)
+        Box::new(zstd::stream::read::Decoder::with_buffer(packed).map_err(LogError::io(path))?)
     } else {
         Box::new(whole)
     })

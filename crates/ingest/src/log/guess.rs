@@ -1,4 +1,4 @@
-//! Which `log_line_prefix` a plain log was written with, by its first lines.
+//! Guesses the `log_line_prefix` of a plain log from its first lines.
 //!
 //! Candidates are the prefixes in use: PostgreSQL's own and Debian's, those that pgBadger's and
 //! pgreplay's manuals require, and those of the clouds. The one that fits most lines is taken, of
@@ -9,10 +9,10 @@ use super::prefix::{Prefix, session_id, virtual_transaction};
 use super::record::{Origin, Span};
 use super::stamp::Zones;
 
-/// Lines that are looked at.
+/// Lines that are examined.
 const LINES_MAX: usize = 400;
 
-/// What begins a prefix.
+/// Beginnings of prefixes.
 const HEADS: [&str; 8] = [
     "%m [%p] ",
     "%m [%p]: ",
@@ -24,7 +24,7 @@ const HEADS: [&str; 8] = [
     "",
 ];
 
-/// What it goes on with: nothing, else the longer before the shorter, which would fit it too.
+/// Their continuations: nothing first, then the longer before the shorter, which would fit too.
 const TAILS: [&str; 24] = [
     "",
     "%q%u@%d/%a %c %l %v %x %e ",
@@ -70,28 +70,28 @@ const OTHERS: [&str; 14] = [
     "[%m] [%p] ",
 ];
 
-/// The prefix that fits the lines best, and how many of how many it fits.
+/// The prefix that fits most lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guess {
+pub struct PrefixGuess {
     /// The prefix.
     pub prefix: Prefix,
     /// Lines that it fits.
     pub fitting: usize,
-    /// Lines that were looked at.
+    /// Lines that were examined.
     pub lines: usize,
 }
 
-/// Guesses the prefix of a log that begins with these bytes; None where none fits half of it.
-pub fn guess(bytes: &[u8]) -> Option<Guess> {
+/// Guesses the prefix of a log that begins with these bytes; None if none fits more than half of it.
+pub fn guess(bytes: &[u8]) -> Option<PrefixGuess> {
     let lines = lines(bytes);
     let made = HEADS.iter().flat_map(|head| TAILS.iter().map(move |tail| format!("{head}{tail}")));
     let all = made.chain(OTHERS.iter().map(|&other| other.to_owned()));
-    let mut best: Option<Guess> = None;
+    let mut best: Option<PrefixGuess> = None;
     for text in all {
         let prefix = Prefix::new(&text);
         let fitting = lines.iter().filter(|&&line| fits(&prefix, bytes, line)).count();
         if fitting > best.as_ref().map_or(0, |best| best.fitting) {
-            best = Some(Guess { prefix, fitting, lines: lines.len() });
+            best = Some(PrefixGuess { prefix, fitting, lines: lines.len() });
             if fitting == lines.len() {
                 break;
             }
@@ -101,7 +101,7 @@ pub fn guess(bytes: &[u8]) -> Option<Guess> {
     Some(with_seconds(best, bytes, &lines))
 }
 
-/// The first lines that go on with none before them.
+/// The first lines that do not continue the line before them.
 fn lines(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut start = 0;
     let ends = memchr::memchr_iter(b'\n', bytes)
@@ -113,12 +113,14 @@ fn lines(bytes: &[u8]) -> Vec<(usize, usize)> {
     lines.filter(begins).take(LINES_MAX).collect()
 }
 
-/// Whether a prefix fits a line, and the names that it finds are such.
+/// Whether a prefix fits a line, with plausible names.
 fn fits(prefix: &Prefix, bytes: &[u8], line: (usize, usize)) -> bool {
     let mut origin = Origin::default();
-    let lead = prefix.read(bytes, line, &mut Zones::default(), &mut origin);
-    let is_label =
-        matches!(lead.map(|lead| lead.label), Some(Label::Record(_) | Label::Section(_)));
+    let line_label = prefix.read(bytes, line, &mut Zones::default(), &mut origin);
+    let is_label = matches!(
+        line_label.map(|line_label| line_label.label),
+        Some(Label::Record(_) | Label::Section(_))
+    );
     let is_plain = |name: Span| {
         !name.of(bytes).iter().any(|byte| matches!(byte, b' ' | b',' | b'=' | b'|' | b'[' | b']'))
     };
@@ -129,19 +131,19 @@ fn fits(prefix: &Prefix, bytes: &[u8], line: (usize, usize)) -> bool {
         && !has_fields(origin.application)
 }
 
-/// Whether a word is what another escape writes.
+/// Whether a word looks like the output of `%c` or `%v`.
 fn is_field(word: &[u8]) -> bool {
     let is_session = session_id(word).is_some_and(|(.., length)| length == word.len());
     is_session || (!word.is_empty() && virtual_transaction(word).1 == word.len())
 }
 
 /// `%t` instead of `%m` where stamps have no fractions: both are read alike.
-fn with_seconds(best: Guess, bytes: &[u8], lines: &[(usize, usize)]) -> Guess {
+fn with_seconds(best: PrefixGuess, bytes: &[u8], lines: &[(usize, usize)]) -> PrefixGuess {
     let text = best.prefix.text();
     let Some(at) = text.find("%m") else { return best };
     let has_fraction = lines.iter().any(|&(start, _)| bytes.get(start + at + 19) == Some(&b'.'));
     if has_fraction {
         return best;
     }
-    Guess { prefix: Prefix::new(&text.replace("%m", "%t")), ..best }
+    PrefixGuess { prefix: Prefix::new(&text.replace("%m", "%t")), ..best }
 }

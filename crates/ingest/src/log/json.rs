@@ -3,79 +3,43 @@
 //! Source of the keys: PostgreSQL's manual, "Using JSON-Format Log Output"; `jsonlog.c`. Only what
 //! PostgreSQL writes is read: one flat object of texts, numbers and null, without blanks.
 
-use super::csv::{number, severity_of, transaction};
-use super::prefix::{is_background, session_id};
-use super::record::{BlockContent, LogReader, Origin, Record, Span, Texts};
+use super::csv::{self, Column, Columns};
+use super::record::{BlockContent, LogReader, Span};
 use super::record_counts::Reason;
-use super::stamp::{Zones, read_stamp_in_session};
 
 /// Reads jsonlog.
 #[derive(Debug)]
 pub struct Json;
 
-/// Keys that are needed, in the order in which they are kept.
-const KEYS: [&[u8]; 17] = [
-    b"timestamp",
-    b"user",
-    b"dbname",
-    b"session_id",
-    b"line_num",
-    b"vxid",
-    b"txid",
-    b"error_severity",
-    b"state_code",
-    b"message",
-    b"detail",
-    b"context",
-    b"statement",
-    b"application_name",
-    b"backend_type",
-    b"pid",
-    b"session_start",
+/// The keys that are needed, with their columns in csvlog.
+const KEYS: [(&[u8], usize); 17] = [
+    (b"timestamp", csv::TIME),
+    (b"user", csv::USER),
+    (b"dbname", csv::DATABASE),
+    (b"session_id", csv::SESSION),
+    (b"line_num", csv::LINE),
+    (b"vxid", csv::VIRTUAL_TRANSACTION),
+    (b"txid", csv::TRANSACTION),
+    (b"error_severity", csv::SEVERITY),
+    (b"state_code", csv::CODE),
+    (b"message", csv::MESSAGE),
+    (b"detail", csv::DETAIL),
+    (b"context", csv::CONTEXT),
+    (b"statement", csv::STATEMENT),
+    (b"application_name", csv::APPLICATION),
+    (b"backend_type", csv::BACKEND),
+    (b"pid", csv::PID),
+    (b"session_start", csv::STARTED),
 ];
 
-// Their places.
-const TIME: usize = 0;
-const USER: usize = 1;
-const DATABASE: usize = 2;
-const SESSION: usize = 3;
-const LINE: usize = 4;
-const VIRTUAL_TRANSACTION: usize = 5;
-const TRANSACTION: usize = 6;
-const SEVERITY: usize = 7;
-const CODE: usize = 8;
-const MESSAGE: usize = 9;
-const DETAIL: usize = 10;
-const CONTEXT: usize = 11;
-const STATEMENT: usize = 12;
-const APPLICATION: usize = 13;
-const BACKEND: usize = 14;
-const PID: usize = 15;
-const STARTED: usize = 16;
-
-/// A value, and whether something in it is written with a backslash.
-#[derive(Debug, Clone, Copy, Default)]
-struct Value {
-    span: Span,
-    is_escaped: bool,
-}
-
-type Values = [Value; KEYS.len()];
-
-/// Where a key is kept; None for one that is not needed.
+/// Reads a text behind its first quote; returns its value and the offset behind its last quote.
 #[inline]
-fn place(key: &[u8]) -> Option<usize> {
-    KEYS.iter().position(|&known| known == key)
-}
-
-/// Reads a text whose first quote is passed: its value, and the place behind its last quote.
-#[inline]
-fn text(line: &[u8], start: usize) -> Option<(Value, usize)> {
+fn text(line: &[u8], start: usize) -> Option<(Column, usize)> {
     let (mut end, mut is_escaped) = (start, false);
     loop {
         end += memchr::memchr2(b'"', b'\\', line.get(end..)?)?;
         if line[end] == b'"' {
-            return Some((Value { span: Span::new(start, end), is_escaped }, end + 1));
+            return Some((Column { span: Span::new(start, end), is_escaped }, end + 1));
         }
         (end, is_escaped) = (end + 2, true);
     }
@@ -83,7 +47,7 @@ fn text(line: &[u8], start: usize) -> Option<(Value, usize)> {
 
 /// Reads `{"key":value,...}` from a line that ends at the end of `line`.
 #[inline]
-fn object(line: &[u8], start: usize, values: &mut Values) -> Option<()> {
+fn object(line: &[u8], start: usize, columns: &mut Columns) -> Option<()> {
     let mut at = start;
     if line.get(at) != Some(&b'{') {
         return None;
@@ -101,8 +65,8 @@ fn object(line: &[u8], start: usize, values: &mut Values) -> Option<()> {
             b'"' => text(line, colon + 2)?,
             _ => bare(line, colon + 1)?,
         };
-        if let Some(place) = place(key.span.of(line)) {
-            values[place] = value;
+        if let Some((_, index)) = KEYS.iter().find(|(name, _)| *name == key.span.of(line)) {
+            columns[*index] = value;
         }
         match line.get(end)? {
             b',' => at = end,
@@ -114,16 +78,16 @@ fn object(line: &[u8], start: usize, values: &mut Values) -> Option<()> {
 
 /// A number or null.
 #[inline]
-fn bare(line: &[u8], start: usize) -> Option<(Value, usize)> {
+fn bare(line: &[u8], start: usize) -> Option<(Column, usize)> {
     let length = memchr::memchr2(b',', b'}', &line[start..])?;
     let is_null = &line[start..start + length] == b"null";
     let span = Span::new(start, if is_null { start } else { start + length });
-    Some((Value { span, is_escaped: false }, start + length))
+    Some((Column { span, is_escaped: false }, start + length))
 }
 
 /// Takes the backslashes out of a text, in place.
 #[inline]
-fn unescaped(bytes: &mut [u8], value: Value) -> Span {
+fn unescaped(bytes: &mut [u8], value: Column) -> Span {
     if value.is_escaped { unescape(bytes, value.span) } else { value.span }
 }
 
@@ -169,34 +133,6 @@ fn unicode(text: &[u8]) -> (char, usize) {
     }
 }
 
-/// Builds a record from the values of a line.
-#[inline]
-fn record(bytes: &mut [u8], values: &Values, zones: &mut Zones) -> Record {
-    let mut text = |index: usize| unescaped(bytes, values[index]);
-    let (user, database, application) = (text(USER), text(DATABASE), text(APPLICATION));
-    let (message, detail) = (text(MESSAGE), text(DETAIL));
-    let (statement, context) = (text(STATEMENT), text(CONTEXT));
-    let plain = |index: usize| values[index].span.of(bytes);
-    let session = session_id(plain(SESSION)).map(|(started_s, pid, _)| (started_s, pid));
-    let (started_s, pid) = session.unwrap_or((0, number(plain(PID)) as u32));
-    let origin = Origin {
-        time_us: read_stamp_in_session(plain(TIME), (plain(STARTED), started_s), zones),
-        pid,
-        started_s,
-        name: values[if session.is_some() { SESSION } else { PID }].span,
-        session_line: number(plain(LINE)),
-        user,
-        database,
-        application,
-        transaction: transaction(plain(VIRTUAL_TRANSACTION), plain(TRANSACTION)),
-        // A success has no code.
-        code: plain(CODE).first_chunk().copied().unwrap_or_default(),
-        is_background: is_background(plain(BACKEND)),
-    };
-    let severity = severity_of(plain(SEVERITY), &origin.code);
-    Record::new(bytes, origin, severity, Texts { message, detail, statement, context })
-}
-
 impl LogReader for Json {
     fn first_record(&self, bytes: &[u8]) -> Option<usize> {
         if bytes.first() == Some(&b'{') {
@@ -207,7 +143,7 @@ impl LogReader for Json {
             .find(|&at| bytes.get(at) == Some(&b'{'))
     }
 
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize {
+    fn read(&self, bytes: &mut [u8], is_whole: bool, content: &mut BlockContent) -> usize {
         let (mut at, mut line) = (0, 0);
         while at < bytes.len() {
             let length = memchr::memchr(b'\n', &bytes[at..]);
@@ -217,13 +153,16 @@ impl LogReader for Json {
             if length > 0 && bytes[end - 1] == b'\r' {
                 end -= 1;
             }
-            let mut values = Values::default();
-            if object(&bytes[..end], at, &mut values).is_some() && !values[TIME].span.is_empty() {
-                found.records.push(record(bytes, &values, &mut found.zones));
+            let mut columns = Columns::default();
+            if object(&bytes[..end], at, &mut columns).is_some()
+                && !columns[csv::TIME].span.is_empty()
+            {
+                let record = csv::record(bytes, &columns, unescaped, &mut content.zones);
+                content.records.push(record);
             } else if end > at {
                 let is_torn = bytes[at] == b'{' && bytes[end - 1] != b'}';
                 let reason = if is_torn { Reason::Torn } else { Reason::Malformed };
-                found.fault(reason, line, Span::new(at, end));
+                content.fault(reason, line, Span::new(at, end));
             }
             (at, line) = (next, line + 1);
         }

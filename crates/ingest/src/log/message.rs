@@ -1,4 +1,4 @@
-//! What a record says of statements and connections.
+//! Recognises the messages about statements and connections.
 
 use std::sync::LazyLock;
 
@@ -7,18 +7,19 @@ use seatrial_sqltext::statements;
 use serde::{Deserialize, Serialize};
 
 use super::phrases::{LANGUAGES, Language, Section};
+use super::prefix::number;
 use super::record::{Origin, Severity, Span};
 
-/// What PostgreSQL calls the statement and the portal without a name.
+/// PostgreSQL's name for the unnamed statement and the unnamed portal.
 const UNNAMED: &[u8] = b"<unnamed>";
 
 /// The text behind the application's name where a connection is authorized, in any language.
 const ENCRYPTION: [&[u8]; 2] = [b" SSL", b" GSS ("];
 
-/// What a record reports.
+/// The event that a message reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Said {
-    /// Nothing that matters here.
+pub enum MessageKind {
+    /// Any other event.
     #[default]
     Other,
     /// A statement of the simple protocol.
@@ -45,11 +46,11 @@ pub enum Said {
     Disconnected,
 }
 
-/// What a record says.
+/// A parsed message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// What of.
-    pub said: Said,
+    /// The event that it reports.
+    pub kind: MessageKind,
     /// How long it took, if the record says so.
     pub duration_us: Option<u64>,
     /// Name of the prepared statement; empty for the unnamed one.
@@ -60,55 +61,55 @@ pub struct Message {
     pub text: Span,
 }
 
-/// What may be between two literals of a phrase.
+/// A placeholder between two literals of a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hole {
+enum Placeholder {
     Duration,
     Name,
     Text,
 }
 
-/// A phrase, ready to be compared.
+/// A phrase, compiled for matching.
 #[derive(Debug)]
 struct Phrase {
-    said: Said,
+    kind: MessageKind,
     language: &'static Language,
     before: &'static [u8],
-    holes: Vec<(Hole, &'static [u8])>,
+    placeholders: Vec<(Placeholder, &'static [u8])>,
 }
 
 impl Phrase {
-    fn new(language: &'static Language, said: Said, template: &'static str) -> Phrase {
+    fn new(language: &'static Language, kind: MessageKind, template: &'static str) -> Phrase {
         let mut parts = template.split('{');
         let before = parts.next().unwrap_or_default().as_bytes();
-        let hole = |part: &'static str| match part.split_once('}') {
-            Some(("d", literal)) => (Hole::Duration, literal.as_bytes()),
-            Some(("n", literal)) => (Hole::Name, literal.as_bytes()),
-            Some((_, literal)) => (Hole::Text, literal.as_bytes()),
-            None => (Hole::Text, part.as_bytes()),
+        let placeholder = |part: &'static str| match part.split_once('}') {
+            Some(("d", literal)) => (Placeholder::Duration, literal.as_bytes()),
+            Some(("n", literal)) => (Placeholder::Name, literal.as_bytes()),
+            Some((_, literal)) => (Placeholder::Text, literal.as_bytes()),
+            None => (Placeholder::Text, part.as_bytes()),
         };
-        Phrase { said, language, before, holes: parts.map(hole).collect() }
+        Phrase { kind, language, before, placeholders: parts.map(placeholder).collect() }
     }
 
-    /// What a text says, if it is of this form.
+    /// Parses a text, if it matches this phrase.
     #[inline]
     fn read(&self, text: &[u8], offset_bytes: usize) -> Option<Message> {
         let mut at = self.before.len();
-        let mut message = Message { said: self.said, ..Message::default() };
-        for &(hole, literal) in &self.holes {
+        let mut message = Message { kind: self.kind, ..Message::default() };
+        for &(placeholder, literal) in &self.placeholders {
             let rest = &text[at..];
-            let length = match hole {
-                Hole::Duration => {
+            let length = match placeholder {
+                Placeholder::Duration => {
                     let (duration_us, length) = read_ms(rest)?;
                     message.duration_us = Some(duration_us);
                     length
                 }
-                Hole::Name => {
+                Placeholder::Name => {
                     let length = name_bytes(rest, literal)?;
                     (message.name, message.portal) = names(&rest[..length], offset_bytes + at);
                     length
                 }
-                Hole::Text => {
+                Placeholder::Text => {
                     message.text = Span::new(offset_bytes + at, offset_bytes + text.len());
                     return Some(message);
                 }
@@ -122,28 +123,19 @@ impl Phrase {
     }
 }
 
-/// Milliseconds with three places, as us, and their length.
+/// Milliseconds with three decimals, in µs, and the length of their text.
 #[inline]
 fn read_ms(text: &[u8]) -> Option<(u64, usize)> {
-    let (mut us, mut at) = (0u64, 0);
-    while let Some(digit) = text.get(at).filter(|byte| byte.is_ascii_digit()) {
-        us = us.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
-        at += 1;
-    }
-    let places = text.get(at + 1..at + 4)?;
-    if at == 0 || text[at] != b'.' || !places.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    for digit in places {
-        us = us.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
-    }
-    Some((us, at + 4))
+    let (ms, length) = number(text).filter(|&(_, length)| text.get(length) == Some(&b'.'))?;
+    let (part_us, decimals) = number(text.get(length + 1..length + 4)?)?;
+    let us = ms.checked_mul(1_000)?.checked_add(part_us)?;
+    (length > 0 && decimals == 3).then_some((us, length + 4))
 }
 
 /// Names that PostgreSQL cuts no shorter: `NAMEDATALEN` of a statement, and that of its portal.
 const NAMES_BYTES_MAX: usize = 130;
 
-/// How far the name goes that ends in a literal such as `: `. A name may have that in it; then it
+/// The length of a name that ends in a literal such as `: `. If the name contains the literal, it
 /// ends where SQL begins.
 #[inline]
 fn name_bytes(text: &[u8], literal: &[u8]) -> Option<usize> {
@@ -162,12 +154,12 @@ fn name_by_sql(text: &[u8], literal: &[u8]) -> Option<usize> {
     Some(ends.next().unwrap_or(first))
 }
 
-/// Where a short literal is. Looking for one byte of it is quicker than preparing a search.
+/// The offset of a short literal. Looking for its first byte is quicker than preparing a search.
 #[inline]
 fn find(text: &[u8], literal: &[u8]) -> Option<usize> {
     let first = *literal.first()?;
-    let mut places = memchr::memchr_iter(first, text);
-    places.find(|&place| text[place..].starts_with(literal))
+    let mut decimals = memchr::memchr_iter(first, text);
+    decimals.find(|&at| text[at..].starts_with(literal))
 }
 
 /// `NAME` or `NAME/PORTAL`.
@@ -181,7 +173,7 @@ fn names(text: &[u8], offset_bytes: usize) -> (Span, Span) {
     (Span::new(offset_bytes, offset_bytes + slash), portal)
 }
 
-/// What begins a line behind the prefix.
+/// What follows the prefix of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
     /// A record.
@@ -190,23 +182,23 @@ pub enum Label {
     Section(Section),
 }
 
-/// All phrases of all languages, by the first byte.
+/// The phrases and labels of all languages, by their first byte.
 #[derive(Debug)]
-pub struct Book {
+pub struct PhraseTable {
     phrases: Vec<Vec<Phrase>>,
     labels: Vec<Vec<(&'static [u8], Label)>>,
 }
 
-static BOOK: LazyLock<Book> = LazyLock::new(Book::new);
+static PHRASES: LazyLock<PhraseTable> = LazyLock::new(PhraseTable::new);
 
-impl Book {
-    /// The book of all languages.
-    pub fn get() -> &'static Book {
-        &BOOK
+impl PhraseTable {
+    /// The table of all languages.
+    pub fn get() -> &'static PhraseTable {
+        &PHRASES
     }
 
-    fn new() -> Book {
-        let mut book = Book {
+    fn new() -> PhraseTable {
+        let mut table = PhraseTable {
             phrases: (0..256).map(|_| Vec::new()).collect(),
             labels: (0..256).map(|_| Vec::new()).collect(),
         };
@@ -216,14 +208,14 @@ impl Book {
             let sections = language.labels.iter();
             let sections = sections.map(|&(word, section)| (word, Label::Section(section)));
             for (word, label) in severities.chain(sections) {
-                book.labels[usize::from(word.as_bytes()[0])].push((word.as_bytes(), label));
+                table.labels[usize::from(word.as_bytes()[0])].push((word.as_bytes(), label));
             }
-            for &(said, template) in language.messages {
+            for &(kind, template) in language.messages {
                 let first = usize::from(template.as_bytes()[0]);
-                book.phrases[first].push(Phrase::new(language, said, template));
+                table.phrases[first].push(Phrase::new(language, kind, template));
             }
         }
-        book
+        table
     }
 
     /// The label that bytes begin with, and its length.
@@ -245,7 +237,7 @@ impl Book {
         })
     }
 
-    /// What a message says. Where a connection is authorized, the origin learns whose it is.
+    /// Parses a message. An authorized connection sets user and database of the origin.
     #[inline]
     pub fn message(&self, bytes: &[u8], span: Span, origin: &mut Origin) -> Message {
         let text = span.of(bytes);
@@ -255,7 +247,7 @@ impl Book {
                 continue;
             }
             if let Some(message) = phrase.read(text, span.start()) {
-                if message.said == Said::Authorized {
+                if message.kind == MessageKind::Authorized {
                     authorized(phrase.language, bytes, message.text, origin);
                 }
                 return message;
@@ -283,7 +275,7 @@ fn authorized(language: &Language, bytes: &[u8], span: Span, origin: &mut Origin
     }
 }
 
-/// The place of the parameters' values in DETAIL; empty if it has none.
+/// The span of the parameters' values in DETAIL; empty if it has none.
 #[inline]
 pub fn detail_parameters(bytes: &[u8], detail: Span) -> Span {
     let text = detail.of(bytes);
@@ -295,7 +287,7 @@ pub fn detail_parameters(bytes: &[u8], detail: Span) -> Span {
     found.map_or(Span::default(), |label| Span::new(detail.start() + label.len(), detail.end()))
 }
 
-/// The place of the parameters' values in the CONTEXT of an error
+/// The span of the parameters' values in the CONTEXT of an error
 /// (`log_parameter_max_length_on_error`); empty if it has none.
 #[cold]
 pub fn context_parameters(bytes: &[u8], context: Span) -> Span {

@@ -1,12 +1,14 @@
 //! Values of parameters, as PostgreSQL writes them: `$1 = '7', $2 = NULL, $3 = 'it''s'`.
 
+use super::prefix::number;
+
 /// What PostgreSQL puts at the end of a value that it cut (`log_parameter_max_length`).
 const ELLIPSIS: &[u8] = b"...";
 
 /// Characters are cut whole, so a value may be shorter than the limit by this much.
 const CHARACTER_BYTES_MAX: usize = 4;
 
-/// Tells values that were cut from those that end in three dots of their own.
+/// Distinguishes truncated values from those that end in three dots of their own.
 ///
 /// The log does not contain the limit, but a longer complete value shows that it is higher.
 /// Undecidable values count as cut.
@@ -62,7 +64,7 @@ pub fn read(text: &[u8], values: &mut Vec<Option<Vec<u8>>>, limit: &mut Limit) -
     is_whole
 }
 
-/// The place of a value, emptied.
+/// The emptied buffer of a value.
 #[inline]
 fn slot(values: &mut Vec<Option<Vec<u8>>>, index: usize) -> &mut Vec<u8> {
     if index >= values.len() {
@@ -73,16 +75,12 @@ fn slot(values: &mut Vec<Option<Vec<u8>>>, index: usize) -> &mut Vec<u8> {
     slot
 }
 
-/// Behind `$7 = `, of which the number is known.
+/// The length of `$7 = `, if it has this number.
 #[inline]
-fn value_start(text: &[u8], number: usize) -> Option<usize> {
-    let mut at = 1;
-    let mut found = 0usize;
-    while let Some(digit) = text.get(at).filter(|byte| byte.is_ascii_digit()) {
-        found = found.checked_mul(10)?.checked_add(usize::from(digit - b'0'))?;
-        at += 1;
-    }
-    (text[0] == b'$' && found == number && text[at..].starts_with(b" = ")).then_some(at + 3)
+fn value_start(text: &[u8], expected: usize) -> Option<usize> {
+    let (number, digits) = number(&text[1..])?;
+    let is_expected = text[0] == b'$' && number == expected as u64;
+    (is_expected && text[1 + digits..].starts_with(b" = ")).then_some(digits + 4)
 }
 
 /// Reads `'it''s'` and returns its length; None if its end is missing.

@@ -1,22 +1,22 @@
-//! `log_line_prefix`, compiled to what reads it.
+//! A compiled `log_line_prefix`.
 //!
 //! Escapes are those of PostgreSQL 14 to 18 (manual, "Error Reporting and Logging",
 //! `log_line_prefix`; `elog.c`, `log_status_format`), with a width such as `%-10u`. Fields with a
 //! fixed syntax (times, numbers, `%c`, `%e`) are read by it. Names have none, so they end where
-//! what follows fits: the next literal, and in the end a label such as `LOG:  `. If it does not
-//! fit, the next place is tried.
+//! the rest fits: the next literal, and finally a label such as `LOG:  `. If it does not
+//! fit, the next position is tried.
 
-use super::message::{Book, Label};
+use super::message::{Label, PhraseTable};
 use super::record::{Origin, Span};
 use super::stamp::{Zones, read_epoch, read_stamp};
 
 /// Bytes that a name may have: an application 63, a host name 255 and its port.
 const NAME_BYTES_MAX: usize = 300;
 
-/// Places that are tried in a line before it counts as one that does not fit.
-const TRIES_MAX: u32 = 2_000;
+/// Positions tried in a line before it counts as one that does not fit.
+const ATTEMPTS_MAX: u32 = 2_000;
 
-/// What PostgreSQL writes for a name that it does not know, in its languages.
+/// PostgreSQL's word for an unknown name, in its languages.
 /// Source: catalogs as for [`super::phrases`].
 const UNKNOWN_NAMES: [&[u8]; 11] = [
     b"[unknown]",
@@ -32,7 +32,7 @@ const UNKNOWN_NAMES: [&[u8]; 11] = [
     "[未知]".as_bytes(),
 ];
 
-/// What background processes call themselves, where they may log statements that no client sent.
+/// Backend types of background processes that log statements which no client sent.
 const BACKGROUND: [&[u8]; 3] = [b"parallel worker", b"walsender", b"logical replication"];
 
 /// An escape.
@@ -57,7 +57,7 @@ enum Field {
     Query,
 }
 
-/// How wide a field is at least, and where its blanks are.
+/// The minimum width of a field, and its alignment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Padding {
     width: usize,
@@ -65,7 +65,7 @@ struct Padding {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum PrefixPart {
     Literal(Vec<u8>),
     Field(Field, Padding),
     /// `%q`: processes without a session write no more.
@@ -76,12 +76,12 @@ enum Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<PrefixPart>,
 }
 
-/// What is behind the prefix of a line.
+/// The label behind the prefix of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lead {
+pub struct LineLabel {
     /// The label, such as `LOG:  `.
     pub label: Label,
     /// Where what follows it begins.
@@ -89,7 +89,7 @@ pub struct Lead {
 }
 
 impl Prefix {
-    /// Compiles what `SHOW log_line_prefix` shows. Escapes that PostgreSQL does not know write
+    /// Compiles the output of `SHOW log_line_prefix`. Escapes that PostgreSQL does not know write
     /// nothing, as they do there.
     pub fn new(text: &str) -> Prefix {
         let (mut parts, mut literal) = (Vec::new(), Vec::new());
@@ -105,16 +105,16 @@ impl Prefix {
             bytes = rest;
             match escape {
                 b'%' => literal.push(b'%'),
-                b'q' => push(&mut parts, &mut literal, Part::EndOfBackground),
+                b'q' => push(&mut parts, &mut literal, PrefixPart::EndOfBackground),
                 escape => {
                     if let Some(field) = field(escape) {
-                        push(&mut parts, &mut literal, Part::Field(field, padding));
+                        push(&mut parts, &mut literal, PrefixPart::Field(field, padding));
                     }
                 }
             }
         }
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal));
+            parts.push(PrefixPart::Literal(literal));
         }
         Prefix { text: text.to_owned(), parts }
     }
@@ -148,7 +148,7 @@ impl Prefix {
     }
 
     fn has(&self, fields: &[Field]) -> bool {
-        let is_one = |part: &Part| matches!(part, Part::Field(field, _) if fields.contains(field));
+        let is_one = |part: &PrefixPart| matches!(part, PrefixPart::Field(field, _) if fields.contains(field));
         self.parts.iter().any(is_one)
     }
 
@@ -161,17 +161,18 @@ impl Prefix {
         (start, end): (usize, usize),
         zones: &mut Zones,
         origin: &mut Origin,
-    ) -> Option<Lead> {
+    ) -> Option<LineLabel> {
         let line = &bytes[..end];
-        let book = Book::get();
-        let mut reading = Reading { line, zones, origin, has_virtual: false, tries: 0, book };
-        reading.fit(&self.parts, start)
+        let phrases = PhraseTable::get();
+        let mut reader =
+            LineReader { line, zones, origin, has_virtual: false, attempts: 0, phrases };
+        reader.fit(&self.parts, start)
     }
 }
 
-fn push(parts: &mut Vec<Part>, literal: &mut Vec<u8>, part: Part) {
+fn push(parts: &mut Vec<PrefixPart>, literal: &mut Vec<u8>, part: PrefixPart) {
     if !literal.is_empty() {
-        parts.push(Part::Literal(std::mem::take(literal)));
+        parts.push(PrefixPart::Literal(std::mem::take(literal)));
     }
     parts.push(part);
 }
@@ -209,63 +210,63 @@ fn field(escape: u8) -> Option<Field> {
     })
 }
 
-/// One line that is being read.
-struct Reading<'a> {
+/// Matches one line against the parts of a prefix.
+struct LineReader<'a> {
     line: &'a [u8],
     zones: &'a mut Zones,
     origin: &'a mut Origin,
-    /// Whether it has said `%v`: in a block that failed that is 0, while `%x` stays as it was.
+    /// Whether `%v` was read: in a failed transaction it is 0, while `%x` keeps its value.
     has_virtual: bool,
-    tries: u32,
-    book: &'static Book,
+    attempts: u32,
+    phrases: &'static PhraseTable,
 }
 
-impl Reading<'_> {
+impl LineReader<'_> {
     /// Fits the parts to the line from `at` on.
     #[inline]
-    fn fit(&mut self, parts: &[Part], mut at: usize) -> Option<Lead> {
+    fn fit(&mut self, parts: &[PrefixPart], mut at: usize) -> Option<LineLabel> {
         for (index, part) in parts.iter().enumerate() {
             let rest = &parts[index + 1..];
             at = match part {
-                Part::Literal(literal) if self.line[at..].starts_with(literal) => {
+                PrefixPart::Literal(literal) if self.line[at..].starts_with(literal) => {
                     at + literal.len()
                 }
-                Part::Literal(_) => return None,
-                Part::Field(field, padding) if is_name(*field) => {
+                PrefixPart::Literal(_) => return None,
+                PrefixPart::Field(field, padding) if is_name(*field) => {
                     return self.fit_name(*field, *padding, rest, at);
                 }
-                Part::Field(field, padding) => self.typed(*field, *padding, at)?,
-                Part::EndOfBackground => {
+                PrefixPart::Field(field, padding) => self.typed(*field, *padding, at)?,
+                PrefixPart::EndOfBackground => {
                     let of_session = self.fit(rest, at);
                     return of_session.or_else(|| self.fit(&[], at));
                 }
             };
         }
-        let (label, length) = self.book.label(&self.line[at..])?;
-        Some(Lead { label, at: at + length })
+        let (label, length) = self.phrases.label(&self.line[at..])?;
+        Some(LineLabel { label, at: at + length })
     }
 
-    /// Fits a name, which ends where all that follows fits.
+    /// Fits a name, which ends where the rest fits.
     fn fit_name(
         &mut self,
         field: Field,
         padding: Padding,
-        rest: &[Part],
+        rest: &[PrefixPart],
         at: usize,
-    ) -> Option<Lead> {
+    ) -> Option<LineLabel> {
         let last = self.line.len().min(at + NAME_BYTES_MAX.max(padding.width));
         let mut end = at + padding.width;
         while end <= last {
-            if let Some(Part::Literal(literal)) = rest.first() {
+            if let Some(PrefixPart::Literal(literal)) = rest.first() {
                 end += memchr::memmem::find(&self.line[end..], literal)?;
             }
-            self.tries += 1;
-            if self.tries > TRIES_MAX {
+            self.attempts += 1;
+            if self.attempts > ATTEMPTS_MAX {
                 return None;
             }
-            if let Some(lead) = self.fit(rest, end) {
+            if let Some(line_label) = self.fit(rest, end) {
                 self.note_name(field, trimmed(self.line, at, end, padding));
-                return Some(lead);
+                return Some(line_label);
             }
             end += 1;
         }
@@ -275,9 +276,9 @@ impl Reading<'_> {
     #[inline]
     fn note_name(&mut self, field: Field, span: Span) {
         match field {
-            Field::Application => self.origin.application = known(self.line, span),
-            Field::User => self.origin.user = known(self.line, span),
-            Field::Database => self.origin.database = known(self.line, span),
+            Field::Application => self.origin.application = known_name(self.line, span),
+            Field::User => self.origin.user = known_name(self.line, span),
+            Field::Database => self.origin.database = known_name(self.line, span),
             Field::Backend => self.origin.is_background |= is_background(span.of(self.line)),
             _ => {}
         }
@@ -297,7 +298,7 @@ impl Reading<'_> {
         Some(end)
     }
 
-    /// Length of a field by its form; what it says is noted.
+    /// Reads a field by its syntax into the origin; returns its length.
     #[inline]
     fn form(&mut self, field: Field, at: usize) -> Option<usize> {
         let text = &self.line[at..];
@@ -360,7 +361,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `3/24`, or nothing outside of transactions. What counts is the second number.
+    /// `3/24`, or nothing outside of transactions; the second number is the transaction.
     #[inline]
     fn virtual_transaction(&mut self, text: &[u8]) -> Option<usize> {
         let (transaction, length) = virtual_transaction(text);
@@ -379,9 +380,9 @@ fn is_name(field: Field) -> bool {
     )
 }
 
-/// Digits, and how many; None where they are too many for any number.
+/// The number at the beginning of a text and its length; None if it overflows.
 #[inline]
-fn number(text: &[u8]) -> Option<(u64, usize)> {
+pub fn number(text: &[u8]) -> Option<(u64, usize)> {
     let (mut number, mut length) = (0u64, 0);
     while let Some(digit) = text.get(length).filter(|byte| byte.is_ascii_digit()) {
         number = number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
@@ -390,8 +391,8 @@ fn number(text: &[u8]) -> Option<(u64, usize)> {
     Some((number, length))
 }
 
-/// `BACKEND/TRANSACTION`, what `%v` and the columns of the other formats write: the transaction
-/// and the length; zeros where it is not there.
+/// `BACKEND/TRANSACTION`, as `%v` and the other formats write it: the transaction
+/// and the length; zeros if absent.
 #[inline]
 pub fn virtual_transaction(text: &[u8]) -> (u64, usize) {
     let sign = usize::from(text.first() == Some(&b'-'));
@@ -440,7 +441,7 @@ pub fn is_code(code: &[u8]) -> bool {
 
 /// A name; empty for the placeholder of an unknown one.
 #[inline]
-pub fn known(bytes: &[u8], span: Span) -> Span {
+pub fn known_name(bytes: &[u8], span: Span) -> Span {
     let name = span.of(bytes);
     let is_unknown = name.first() == Some(&b'[') && UNKNOWN_NAMES.contains(&name);
     if is_unknown { Span::default() } else { span }

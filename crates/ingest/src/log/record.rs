@@ -1,12 +1,12 @@
-//! One record of a log, as a reader hands it on: spans into the bytes that it was read from.
+//! One record of a log: spans into the bytes that it was read from.
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{self, Book, Message};
+use super::message::{self, Message, PhraseTable};
 use super::record_counts::Reason;
 use super::stamp::Zones;
 
-/// A part of the bytes that a record was read from. Empty if not in the log.
+/// A range of the bytes that a record was read from. Empty if not in the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     start: u32,
@@ -44,17 +44,17 @@ impl Span {
         self.start == self.end
     }
 
-    /// Returns the span in bytes that begin so much earlier.
+    /// Returns the span, moved by an offset.
     #[inline]
     pub fn behind(self, offset_bytes: usize) -> Span {
         Span::new(self.start() + offset_bytes, self.end() + offset_bytes)
     }
 }
 
-/// How grave a record is, as far as it matters to what became of a statement.
+/// The severity of a record, as far as it matters to the outcome of a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Severity {
-    /// LOG, and all that PostgreSQL goes on after.
+    /// LOG, and all below ERROR.
     #[default]
     Log,
     /// ERROR: the statement failed.
@@ -103,9 +103,9 @@ impl Origin {
 pub struct Record {
     /// Who wrote it, and when.
     pub origin: Origin,
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What it says.
+    /// Its message.
     pub message: Message,
     /// Values of the parameters: `$1 = '...', ...`.
     pub parameters: Span,
@@ -117,33 +117,33 @@ pub struct Record {
 
 /// The texts of a record, whatever its format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Texts {
-    /// What it says.
+pub struct RecordTexts {
+    /// Its message.
     pub message: Span,
     /// DETAIL, where parameters are.
     pub detail: Span,
     /// STATEMENT, which an error came from.
     pub statement: Span,
-    /// CONTEXT, where parameters may be that an error was met with.
+    /// CONTEXT, which may have the parameters of a failed statement.
     pub context: Span,
 }
 
 impl Record {
     /// Makes a record from its texts.
     #[inline]
-    pub fn new(bytes: &[u8], mut origin: Origin, severity: Severity, texts: Texts) -> Record {
-        let (mut said, mut parameters) = (Message::default(), Span::default());
-        // What the server itself says of a statement has neither; what a function says by RAISE LOG
-        // may have the same words.
+    pub fn new(bytes: &[u8], mut origin: Origin, severity: Severity, texts: RecordTexts) -> Record {
+        let (mut message, mut parameters) = (Message::default(), Span::default());
+        // The server's own messages about a statement have neither; RAISE LOG in a function
+        // may use the same words.
         let is_of_function = !(texts.statement.is_empty() && texts.context.is_empty());
         if severity == Severity::Log && !is_of_function {
-            said = Book::get().message(bytes, texts.message, &mut origin);
+            message = PhraseTable::get().message(bytes, texts.message, &mut origin);
             parameters = message::detail_parameters(bytes, texts.detail);
         } else if severity != Severity::Log && !texts.context.is_empty() {
             parameters = message::context_parameters(bytes, texts.context);
         }
         let statement = texts.statement;
-        Record { origin, severity, message: said, parameters, statement, is_cut: false }
+        Record { origin, severity, message: message, parameters, statement, is_cut: false }
     }
 }
 
@@ -160,36 +160,36 @@ pub struct Fault {
     pub text: Span,
 }
 
-/// What a reader found in a block.
-#[derive(Debug, Default)]
+/// The records and faults of a block.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct BlockContent {
     /// Records in their order.
     pub records: Vec<Record>,
     /// What could not be read, in its order.
     pub faults: Vec<Fault>,
-    /// Time zones that were met.
+    /// Time zones that are unknown or ambiguous.
     pub zones: Zones,
 }
 
 impl BlockContent {
-    /// Makes room for another block.
+    /// Clears it for the next block.
     pub fn clear(&mut self) {
         self.records.clear();
         self.faults.clear();
     }
 
-    /// Notes what could not be read: a line or what is left of a record.
+    /// Notes an unreadable line or remainder of a record.
     #[cold]
     pub fn fault(&mut self, reason: Reason, line: usize, text: Span) {
         self.faults.push(Fault { reason, offset_bytes: text.start(), line, text });
     }
 }
 
-/// Length within which a line shows whether it begins a record, whatever its prefix. Nothing is
-/// known of a line that was cut before it.
+/// Bytes of a line that show whether it begins a record, whatever its prefix. A line that
+/// is cut off before them is undecided.
 pub const HEAD_BYTES_MAX: usize = 2 << 10;
 
-/// One format of log: how its bytes fall into records, and what each says.
+/// A log format: splits bytes into records and parses them.
 ///
 /// The beginning of a record must be recognizable from its line alone, whatever precedes it. Blocks
 /// can then be read in parallel, and a torn record costs nothing but itself.
@@ -201,5 +201,5 @@ pub trait LogReader: Send + Sync {
     /// Reads records from bytes that begin with a line, and returns where it stopped: at the end if
     /// `is_whole`, else where the last record begins, which may continue in the next block. It may
     /// change the bytes that it has passed, for example to remove doubled quotes.
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize;
+    fn read(&self, bytes: &mut [u8], is_whole: bool, content: &mut BlockContent) -> usize;
 }

@@ -1,4 +1,4 @@
-//! Accounting: what became of every record and of every statement.
+//! Accounting of all records and statements.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Fault;
 
-/// Reasons for which something cannot be read.
+/// Number of reasons.
 pub const REASONS: usize = 7;
 
 /// Examples of each reason that are kept.
-const EXAMPLES_KEPT: usize = 3;
+const EXAMPLES_MAX: usize = 3;
 
-/// What of an example is kept.
+/// Bytes of an example that are kept.
 const TEXT_BYTES_MAX: usize = 200;
 
 /// Why something could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Reason {
-    /// A log begins in the midst of a record.
+    /// A log begins inside of a record.
     BeginsInside = 0,
     /// A line does not begin as `log_line_prefix` says, or is none of PostgreSQL's.
     NoPrefix = 1,
@@ -77,7 +77,7 @@ pub struct Example {
     pub text: Vec<u8>,
 }
 
-/// Where a block of bytes begins.
+/// The position of a block of bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockStart {
     /// The file.
@@ -95,7 +95,7 @@ pub struct RecordCounts {
     pub records: u64,
     /// Statements, each once.
     pub statements: u64,
-    /// Records that say more of a statement: its parse and bind, its duration, its error.
+    /// Further records of a statement: its parse and bind, its duration, its error.
     pub joined: u64,
     /// Records of connections that come and go.
     pub sessions: u64,
@@ -117,12 +117,12 @@ pub struct RecordCounts {
 pub struct CountsError(String);
 
 impl RecordCounts {
-    /// Takes in something that could not be read, from bytes that begin at a place.
+    /// Counts an unreadable item of bytes that begin at this position.
     pub fn unreadable(&mut self, fault: &Fault, bytes: &[u8], place: &BlockStart) {
         self.records += 1;
         self.unreadable[fault.reason as usize] += 1;
         let kept = self.examples.iter().filter(|example| example.reason == fault.reason);
-        if kept.count() < EXAMPLES_KEPT {
+        if kept.count() < EXAMPLES_MAX {
             let text = fault.text.of(bytes);
             self.examples.push(Example {
                 reason: fault.reason,
@@ -134,7 +134,7 @@ impl RecordCounts {
         }
     }
 
-    /// Takes in a statement that was handed on.
+    /// Counts a statement that was passed on.
     #[inline]
     pub fn statement(&mut self, skip: Option<Skip>) {
         self.statements += 1;

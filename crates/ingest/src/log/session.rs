@@ -35,8 +35,8 @@ pub enum Stage {
 
 /// A statement that is not yet reported.
 #[derive(Debug, Clone, Default)]
-pub struct Pending {
-    /// How far it has come.
+pub struct PendingStatement {
+    /// Its progress.
     pub stage: Stage,
     /// When it was sent.
     pub start_us: i64,
@@ -56,8 +56,8 @@ pub struct Pending {
     pub parameters: Vec<u8>,
     /// The server's number of its transaction.
     pub transaction: u64,
-    /// How many statements had been reported when the record of its beginning was read.
-    pub begun: Option<u64>,
+    /// Statements reported before the record of its start was read.
+    pub reported_at_start: Option<u64>,
     /// The log ends within it.
     pub is_cut: bool,
     /// It is a function call of the fast path.
@@ -66,12 +66,12 @@ pub struct Pending {
     pub reported_alone: u64,
 }
 
-impl Pending {
-    /// Makes room for another.
+impl PendingStatement {
+    /// Clears it for the next statement.
     pub fn clear(&mut self) {
         self.stage = Stage::None;
         self.duration_us = None;
-        self.begun = None;
+        self.reported_at_start = None;
         self.reported_alone = 0;
         for text in [&mut self.prepared, &mut self.portal, &mut self.sql, &mut self.parameters] {
             text.clear();
@@ -84,14 +84,14 @@ impl Pending {
 
 /// A session that has not ended.
 #[derive(Debug, Default)]
-pub struct Open {
+pub struct OpenSession {
     key: u64,
     /// Its number; None before it was reported to the sink.
     pub id: Option<SessionId>,
-    /// What is known of it.
+    /// Its name, user, database and application.
     pub session: Session,
     /// A statement that is not yet reported.
-    pub pending: Pending,
+    pub pending: PendingStatement,
     /// The block that it is in.
     pub block: Block,
     /// When its last statement was sent.
@@ -101,7 +101,7 @@ pub struct Open {
     last_seen: u64,
 }
 
-impl Open {
+impl OpenSession {
     /// Notes that a portal was opened.
     #[inline]
     pub fn open_portal(&mut self, prepared: &[u8], portal: &[u8]) {
@@ -121,7 +121,7 @@ impl Open {
         self.portals.contains(&hash(prepared, portal))
     }
 
-    /// Takes in whose the session is; whether that says anything new.
+    /// Takes in user, database and application; returns whether any of them is new.
     #[inline]
     pub fn learn(&mut self, origin: &Origin, bytes: &[u8]) -> bool {
         let session = &mut self.session;
@@ -140,8 +140,8 @@ impl Open {
         is_new
     }
 
-    /// Whether a record of the same process number is another session's: its number of lines
-    /// begins anew, or the user or database is another.
+    /// Whether a record of the same process number belongs to another session: its line number
+    /// starts again, or user or database differ.
     #[inline]
     fn is_other(&self, origin: &Origin, bytes: &[u8]) -> bool {
         let differs = |known: &[u8], reported: &[u8]| {
@@ -165,90 +165,90 @@ fn hash(prepared: &[u8], portal: &[u8]) -> u64 {
 /// All sessions that have not ended.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    places: HashMap<u64, usize>,
-    open: Vec<Open>,
+    slots: HashMap<u64, usize>,
+    open: Vec<OpenSession>,
     free: Vec<usize>,
     last: Option<(u64, usize)>,
     records: u64,
 }
 
 impl Sessions {
-    /// The place of a record's session; `false` with it where the session is new, or is another
-    /// one than that of the same process number before, which has then to be ended.
+    /// Finds the session of a record. One that has ended since, so that its process number was
+    /// reused, must be closed by the caller.
     #[inline]
     pub fn find(&mut self, origin: &Origin, bytes: &[u8]) -> SessionMatch {
         self.records += 1;
         let key = origin.key();
-        let place = match self.last {
-            Some((last, place)) if last == key => Some(place),
-            _ => self.places.get(&key).copied(),
+        let slot = match self.last {
+            Some((last, slot)) if last == key => Some(slot),
+            _ => self.slots.get(&key).copied(),
         };
-        let Some(place) = place else { return SessionMatch::Unknown };
-        self.last = Some((key, place));
-        let open = &mut self.open[place];
+        let Some(slot) = slot else { return SessionMatch::Unknown };
+        self.last = Some((key, slot));
+        let open = &mut self.open[slot];
         if origin.started_s == 0 && open.is_other(origin, bytes) {
-            return SessionMatch::Other(place);
+            return SessionMatch::Replaced(slot);
         }
         open.last_line = origin.session_line;
         open.last_seen = self.records;
-        SessionMatch::Known(place)
+        SessionMatch::Open(slot)
     }
 
     /// Opens a session for a record.
     pub fn open(&mut self, origin: &Origin, bytes: &[u8]) -> usize {
-        let open = Open {
+        let open = OpenSession {
             key: origin.key(),
             session: Session { name: origin.name.of(bytes).to_vec(), ..Session::default() },
             last_line: origin.session_line,
             last_seen: self.records,
-            ..Open::default()
+            ..OpenSession::default()
         };
-        let place = self.free.pop().unwrap_or(self.open.len());
-        self.places.insert(open.key, place);
-        if place == self.open.len() {
+        let slot = self.free.pop().unwrap_or(self.open.len());
+        self.slots.insert(open.key, slot);
+        if slot == self.open.len() {
             self.open.push(open);
         } else {
-            self.open[place] = open;
+            self.open[slot] = open;
         }
-        place
+        slot
     }
 
-    /// A session by its place.
+    /// A session by its slot.
     #[inline]
-    pub fn at(&mut self, place: usize) -> &mut Open {
-        &mut self.open[place]
+    pub fn at(&mut self, slot: usize) -> &mut OpenSession {
+        &mut self.open[slot]
     }
 
     /// Ends a session.
-    pub fn close(&mut self, place: usize) -> Open {
-        let open = std::mem::take(&mut self.open[place]);
-        self.places.remove(&open.key);
-        self.free.push(place);
+    pub fn close(&mut self, slot: usize) -> OpenSession {
+        let open = std::mem::take(&mut self.open[slot]);
+        self.slots.remove(&open.key);
+        self.free.push(slot);
         self.last = None;
         open
     }
 
-    /// Places of sessions that must end to make room: the half that was silent longest. None as
+    /// Slots of sessions that must end to make room: the half that was silent longest. Empty as
     /// long as there is room.
     pub fn too_many(&self) -> Vec<usize> {
-        if self.places.len() < OPEN_MAX {
+        if self.slots.len() < OPEN_MAX {
             return Vec::new();
         }
-        let mut places: Vec<usize> = self.places.values().copied().collect();
-        places.sort_by_key(|&place| self.open[place].last_seen);
-        places.truncate(OPEN_MAX / 2);
-        places
+        let mut slots: Vec<usize> = self.slots.values().copied().collect();
+        slots.sort_by_key(|&slot| self.open[slot].last_seen);
+        slots.truncate(OPEN_MAX / 2);
+        slots
     }
 
-    /// Places of all sessions, in the order of their number; those that were not reported to the
+    /// Slots of all sessions, in the order of their number; those that were not reported to the
     /// sink come last.
     pub fn all(&self) -> Vec<usize> {
-        let mut places: Vec<usize> = self.places.values().copied().collect();
-        places.sort_by_key(|&place| {
-            let open = &self.open[place];
+        let mut slots: Vec<usize> = self.slots.values().copied().collect();
+        slots.sort_by_key(|&slot| {
+            let open = &self.open[slot];
             (open.id.is_none(), open.id, open.last_seen)
         });
-        places
+        slots
     }
 }
 
@@ -256,9 +256,9 @@ impl Sessions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionMatch {
     /// A session that is open.
-    Known(usize),
-    /// One that is open, but of a process that has ended since.
-    Other(usize),
+    Open(usize),
+    /// A session that is open, but whose process number was reused.
+    Replaced(usize),
     /// None.
     Unknown,
 }

@@ -4,6 +4,8 @@
 //! offset such as +0530 where the zone has none. Abbreviations are resolved as PostgreSQL does by
 //! default, from its `timezonesets/Default`, less those whose offset differed by year.
 
+use serde::{Deserialize, Serialize};
+
 /// (abbreviation, minutes east of UTC). Source: PostgreSQL 15, `src/timezone/tznames/Default`,
 /// completed from `Africa.txt`, `Asia.txt` and the other continents.
 const ZONES: [(&[u8], i32); 66] = [
@@ -78,12 +80,12 @@ const ZONES: [(&[u8], i32); 66] = [
 /// Abbreviations that other parts of the world use for other offsets.
 const AMBIGUOUS: [&[u8]; 8] = [b"IST", b"CST", b"CDT", b"BST", b"AST", b"SST", b"EST", b"EDT"];
 
-/// Zones of which a message names no more than this.
+/// Limit of zones that a message names.
 const NAMED_MAX: usize = 16;
 
-/// Why a zone's offset may be another.
+/// Why a zone's offset is uncertain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doubt {
+enum ZoneUncertainty {
     Unknown,
     Ambiguous,
 }
@@ -92,25 +94,24 @@ enum Doubt {
 const QUARTER_US: i64 = 900_000_000;
 const OFFSET_US_MAX: i64 = 15 * 3_600_000_000;
 
-/// Resolves zones, and collects what has to be reported about them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Resolves zones, and collects those that are unknown or ambiguous.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
+    #[serde(skip)]
     last: Vec<u8>,
+    #[serde(skip)]
     last_offset_s: i64,
-    doubt: Option<Doubt>,
+    #[serde(skip)]
+    uncertainty: Option<ZoneUncertainty>,
+    #[serde(skip)]
     is_reported: bool,
-    /// Zones that are not known: their times were taken to be in UTC.
+    /// Unknown zones, whose times were taken to be in UTC.
     pub unknown: Vec<String>,
-    /// Zones that mean another offset elsewhere, taken as PostgreSQL does by default.
+    /// Zones with another offset elsewhere, taken as PostgreSQL does by default.
     pub ambiguous: Vec<String>,
 }
 
 impl Zones {
-    /// What was met elsewhere.
-    pub fn met(unknown: Vec<String>, ambiguous: Vec<String>) -> Zones {
-        Zones { unknown, ambiguous, ..Zones::default() }
-    }
-
     /// Seconds east of UTC.
     #[inline]
     fn offset_s(&mut self, zone: &[u8]) -> i64 {
@@ -127,9 +128,9 @@ impl Zones {
             Some(&(_, minutes)) => Some(i64::from(minutes) * 60),
             None => numeric_offset_s(zone),
         };
-        self.doubt = match offset_s {
-            None => Some(Doubt::Unknown),
-            Some(_) if AMBIGUOUS.contains(&zone) => Some(Doubt::Ambiguous),
+        self.uncertainty = match offset_s {
+            None => Some(ZoneUncertainty::Unknown),
+            Some(_) if AMBIGUOUS.contains(&zone) => Some(ZoneUncertainty::Ambiguous),
             Some(_) => None,
         };
         self.is_reported = false;
@@ -137,16 +138,16 @@ impl Zones {
         self.last_offset_s = offset_s.unwrap_or(0);
     }
 
-    /// Notes that the last zone was taken for what it may not be.
+    /// Notes that the offset of the last zone is uncertain.
     #[inline]
-    fn report_doubt(&mut self) {
-        if let (Some(doubt), false) = (self.doubt, self.is_reported) {
+    fn report_uncertainty(&mut self) {
+        if let (Some(uncertainty), false) = (self.uncertainty, self.is_reported) {
             self.is_reported = true;
             let zone = std::mem::take(&mut self.last);
             note(
-                match doubt {
-                    Doubt::Unknown => &mut self.unknown,
-                    Doubt::Ambiguous => &mut self.ambiguous,
+                match uncertainty {
+                    ZoneUncertainty::Unknown => &mut self.unknown,
+                    ZoneUncertainty::Ambiguous => &mut self.ambiguous,
                 },
                 &zone,
             );
@@ -154,7 +155,7 @@ impl Zones {
         }
     }
 
-    /// Takes in what another reader met.
+    /// Adds the zones of another reader.
     pub fn merge(&mut self, other: &Zones) {
         for zone in &other.unknown {
             note(&mut self.unknown, zone.as_bytes());
@@ -167,7 +168,7 @@ impl Zones {
 
 fn note(zones: &mut Vec<String>, zone: &[u8]) {
     let zone = String::from_utf8_lossy(zone).into_owned();
-    // Which are left out does not depend on the order in which they were met.
+    // Which ones are left out does not depend on the order in which they occurred.
     if !zones.contains(&zone) {
         zones.push(zone);
         zones.sort();
@@ -203,8 +204,8 @@ fn number(digits: &[u8]) -> i64 {
 /// since 1970, and its length.
 #[inline]
 pub fn read_stamp(bytes: &[u8], zones: &mut Zones) -> Option<(i64, usize)> {
-    let stamp = read_quietly(bytes, zones)?;
-    zones.report_doubt();
+    let stamp = read_unreported(bytes, zones)?;
+    zones.report_uncertainty();
     Some(stamp)
 }
 
@@ -216,31 +217,31 @@ pub fn read_stamp_in_session(
     (start, started_s): (&[u8], u32),
     zones: &mut Zones,
 ) -> Option<i64> {
-    let (time_us, length) = read_quietly(bytes, zones)?;
-    if zones.doubt.is_none() {
+    let (time_us, length) = read_unreported(bytes, zones)?;
+    if zones.uncertainty.is_none() {
         return Some(time_us);
     }
     let late_us = late_by_start_us(&bytes[..length], start, started_s, zones);
     if late_us.is_none() {
-        zones.report_doubt();
+        zones.report_uncertainty();
     }
     Some(time_us - late_us.unwrap_or(0))
 }
 
-/// How much later than it was a session's start reads, by the zone as it was taken.
+/// By how much the start of the session is read too late, with the assumed offset of the zone.
 #[cold]
 fn late_by_start_us(stamp: &[u8], start: &[u8], started_s: u32, zones: &mut Zones) -> Option<i64> {
     let zone = |stamp: &[u8]| stamp.rsplit(|&byte| byte == b' ').next().map(<[u8]>::to_vec);
     if started_s == 0 || zone(stamp) != zone(start) {
         return None;
     }
-    let late_us = read_quietly(start, zones)?.0 - i64::from(started_s) * 1_000_000;
+    let late_us = read_unreported(start, zones)?.0 - i64::from(started_s) * 1_000_000;
     let is_offset = late_us % QUARTER_US == 0 && late_us.abs() <= 2 * OFFSET_US_MAX;
     is_offset.then_some(late_us)
 }
 
 #[inline]
-fn read_quietly(bytes: &[u8], zones: &mut Zones) -> Option<(i64, usize)> {
+fn read_unreported(bytes: &[u8], zones: &mut Zones) -> Option<(i64, usize)> {
     let fixed = bytes.first_chunk::<19>()?;
     if !has_form(fixed) {
         return None;

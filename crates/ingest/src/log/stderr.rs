@@ -1,14 +1,14 @@
 //! PostgreSQL's plain log: lines with a prefix, a label and a text.
 //!
-//! A text of several lines goes on behind a tab, so a line that begins with none is never inside
-//! of one. DETAIL, STATEMENT and the others are lines with a prefix of their own, written at once
+//! Further lines of a text begin with a tab, so a line without one is never inside
+//! of a text. DETAIL, STATEMENT and the others are lines with a prefix of their own, written together
 //! with the record that they belong to.
 
 use super::message::Label;
 use super::phrases::Section;
 use super::prefix::{Prefix, is_code};
 use super::record::{
-    BlockContent, HEAD_BYTES_MAX, LogReader, Origin, Record, Severity, Span, Texts,
+    BlockContent, HEAD_BYTES_MAX, LogReader, Origin, Record, RecordTexts, Severity, Span,
 };
 use super::record_counts::Reason;
 use super::stamp::Zones;
@@ -29,48 +29,48 @@ impl Stderr {
 
 /// Texts of a record.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum TextKind {
     Message = 0,
     Detail = 1,
     Statement = 2,
     Context = 3,
 }
 
-const PARTS: usize = 4;
+const TEXT_KINDS: usize = 4;
 
-/// The place of a text, and whether it has more than one line.
+/// The range of a text, and whether it has more than one line.
 #[derive(Debug, Clone, Copy, Default)]
-struct Extent {
+struct TextRange {
     start: usize,
     end: usize,
     is_long: bool,
 }
 
-/// A record whose end is not yet seen.
+/// A record whose end was not read yet.
 #[derive(Debug)]
 struct Draft {
     start: usize,
     origin: Origin,
     severity: Severity,
-    extents: [Extent; PARTS],
-    /// The text that a line with a tab goes on with; None where it does not matter.
-    current: Option<Part>,
+    extents: [TextRange; TEXT_KINDS],
+    /// The text that a line with a tab continues; None if it is not needed.
+    current: Option<TextKind>,
 }
 
 impl Draft {
     #[inline]
-    fn new(start: usize, origin: Origin, severity: Severity, text: Extent) -> Draft {
-        let mut extents = [Extent::default(); PARTS];
-        extents[Part::Message as usize] = text;
-        Draft { start, origin, severity, extents, current: Some(Part::Message) }
+    fn new(start: usize, origin: Origin, severity: Severity, text: TextRange) -> Draft {
+        let mut extents = [TextRange::default(); TEXT_KINDS];
+        extents[TextKind::Message as usize] = text;
+        Draft { start, origin, severity, extents, current: Some(TextKind::Message) }
     }
 
     #[inline]
-    fn section(&mut self, section: Section, text: Extent) {
+    fn section(&mut self, section: Section, text: TextRange) {
         self.current = match section {
-            Section::Detail => Some(Part::Detail),
-            Section::Statement => Some(Part::Statement),
-            Section::Context => Some(Part::Context),
+            Section::Detail => Some(TextKind::Detail),
+            Section::Statement => Some(TextKind::Statement),
+            Section::Context => Some(TextKind::Context),
             Section::Other => None,
         };
         if let Some(part) = self.current {
@@ -89,21 +89,21 @@ impl Draft {
     /// Finishes the record. Tabs that PostgreSQL inserted are removed.
     #[inline]
     fn finish(mut self, bytes: &mut [u8], is_of_windows: bool, is_cut: bool) -> Record {
-        let mut text = |part: Part| plain(bytes, self.extents[part as usize], is_of_windows);
-        let (message, detail) = (text(Part::Message), text(Part::Detail));
-        let (statement, context) = (text(Part::Statement), text(Part::Context));
+        let mut text = |part: TextKind| plain(bytes, self.extents[part as usize], is_of_windows);
+        let (message, detail) = (text(TextKind::Message), text(TextKind::Detail));
+        let (statement, context) = (text(TextKind::Statement), text(TextKind::Context));
         let message = verbose_code(bytes, message, &mut self.origin);
-        let texts = Texts { message, detail, statement, context };
+        let texts = RecordTexts { message, detail, statement, context };
         let mut record = Record::new(bytes, self.origin, self.severity, texts);
         record.is_cut = is_cut;
         record
     }
 }
 
-/// A text without its line's end and the tabs of its lines, taken out in place.
+/// A text without its line end and the tabs of its lines, which are removed in place.
 #[inline]
-fn plain(bytes: &mut [u8], extent: Extent, is_of_windows: bool) -> Span {
-    let Extent { start, mut end, is_long } = extent;
+fn plain(bytes: &mut [u8], extent: TextRange, is_of_windows: bool) -> Span {
+    let TextRange { start, mut end, is_long } = extent;
     if is_of_windows && end > start && bytes[end - 1] == b'\r' {
         end -= 1;
     }
@@ -150,11 +150,11 @@ impl LogReader for Stderr {
             let length = memchr::memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at);
             let line = (at, at + length);
             let mut origin = Origin::default();
-            let lead = match bytes[at] {
+            let line_label = match bytes[at] {
                 b'\t' => None,
                 _ => self.prefix.read(bytes, line, &mut zones, &mut origin),
             };
-            if lead.is_some_and(|lead| matches!(lead.label, Label::Record(_))) {
+            if line_label.is_some_and(|line_label| matches!(line_label.label, Label::Record(_))) {
                 return Some(at);
             }
             at += length + 1;
@@ -162,21 +162,21 @@ impl LogReader for Stderr {
         None
     }
 
-    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut BlockContent) -> usize {
+    fn read(&self, bytes: &mut [u8], is_whole: bool, content: &mut BlockContent) -> usize {
         let mut draft: Option<Draft> = None;
         let (mut at, mut line) = (0, 0);
         while at < bytes.len() {
             let rest = &bytes[at..];
             let length = memchr::memchr(b'\n', rest);
             if length.is_none() && !is_whole && rest.len() < HEAD_BYTES_MAX {
-                // It cannot be identified yet.
+                // It is undecided yet.
                 return draft.map_or(at, |draft| draft.start);
             }
             let end = at + length.unwrap_or(rest.len());
             let next = end + 1;
             match &mut draft {
                 Some(draft) if bytes[at] == b'\t' => draft.go_on(end),
-                _ => self.read_line(bytes, (at, end), line, &mut draft, found),
+                _ => self.read_line(bytes, (at, end), line, &mut draft, content),
             }
             (at, line) = (next, line + 1);
         }
@@ -185,13 +185,13 @@ impl LogReader for Stderr {
             return draft.start;
         }
         let is_cut = bytes.last() != Some(&b'\n');
-        found.records.push(draft.finish(bytes, self.is_of_windows, is_cut));
+        content.records.push(draft.finish(bytes, self.is_of_windows, is_cut));
         bytes.len()
     }
 }
 
 impl Stderr {
-    /// Reads a line that goes on with none before it.
+    /// Reads a line that does not continue the one before it.
     #[inline]
     fn read_line(
         &self,
@@ -199,16 +199,16 @@ impl Stderr {
         (at, end): (usize, usize),
         line: usize,
         draft: &mut Option<Draft>,
-        found: &mut BlockContent,
+        content: &mut BlockContent,
     ) {
         let mut origin = Origin::default();
-        let lead = self.prefix.read(bytes, (at, end), &mut found.zones, &mut origin);
-        let text = |start: usize| Extent { start, end, is_long: false };
-        match (lead.map(|lead| (lead.label, text(lead.at))), &mut *draft) {
+        let line_label = self.prefix.read(bytes, (at, end), &mut content.zones, &mut origin);
+        let text = |start: usize| TextRange { start, end, is_long: false };
+        match (line_label.map(|line_label| (line_label.label, text(line_label.at))), &mut *draft) {
             (Some((Label::Record(severity), text)), _) => {
                 let next = Draft::new(at, origin, severity, text);
                 if let Some(last) = draft.replace(next) {
-                    found.records.push(last.finish(bytes, self.is_of_windows, false));
+                    content.records.push(last.finish(bytes, self.is_of_windows, false));
                 }
             }
             (Some((Label::Section(section), text)), Some(draft))
@@ -216,14 +216,14 @@ impl Stderr {
             {
                 draft.section(section, text);
             }
-            (Some(_), _) => found.fault(Reason::Stray, line, Span::new(at, end)),
+            (Some(_), _) => content.fault(Reason::Stray, line, Span::new(at, end)),
             (None, _) if matches!(&bytes[at..end], b"" | b"\r") => {}
             (None, draft) => {
-                // What goes on behind it is not the record's.
+                // Lines that continue this one are not the record's.
                 if let Some(draft) = draft {
                     draft.current = None;
                 }
-                found.fault(Reason::NoPrefix, line, Span::new(at, end));
+                content.fault(Reason::NoPrefix, line, Span::new(at, end));
             }
         }
     }

@@ -81,7 +81,7 @@ impl Sink for Kept {
 /// Files in a folder of their own.
 struct Logs {
     folder: TempDir,
-    wanted: Wanted,
+    wanted: ReadOptions,
 }
 
 impl Logs {
@@ -93,7 +93,7 @@ impl Logs {
             path
         };
         let paths = files.iter().map(write).collect();
-        let wanted = Wanted { paths, format: None, prefix: None, workers: 1 };
+        let wanted = ReadOptions { paths, format: None, prefix: None, workers: 1 };
         Logs { folder, wanted }
     }
 
@@ -120,7 +120,7 @@ impl Logs {
     /// Reads it in blocks of this size, with this number of workers.
     fn read_in(&self, block_bytes: usize, workers: usize) -> (Kept, RecordCounts) {
         let mut kept = Kept::default();
-        let wanted = Wanted { workers, ..self.wanted.clone() };
+        let wanted = ReadOptions { workers, ..self.wanted.clone() };
         let reading = read_in_blocks(&wanted, block_bytes, &mut kept).unwrap();
         (kept, reading.counted)
     }

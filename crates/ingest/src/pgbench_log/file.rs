@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::LogError;
-use super::line::{Form, Line, lossy};
+use super::line::{Line, LineFormat, lossy};
 use super::spec::LogSpec;
 
-/// What is read at once, and the longest line that can be. A line of pgbench has 100 bytes at most.
+/// Read size, and the longest possible line. A line of pgbench has 100 bytes at most.
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// A thread writes its lines as its transactions end. A wall clock that is set (PostgreSQL up to 13
@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// file is not one thread's.
 const DISORDER_US_MAX: u64 = 1_000_000;
 
-/// What of a faulty line a message shows.
+/// Length of a malformed line in a message.
 const SHOWN_BYTES_MAX: usize = 120;
 
 /// The log of one thread.
@@ -24,10 +24,10 @@ const SHOWN_BYTES_MAX: usize = 120;
 pub struct LogFile {
     path: PathBuf,
     file: File,
-    form: Form,
+    format: LineFormat,
     buffer: Vec<u8>,
-    /// What of the buffer is yet to be read.
-    begin: usize,
+    /// The part of the buffer that is not parsed yet.
+    start: usize,
     end: usize,
     is_at_end: bool,
     lines: u64,
@@ -50,9 +50,9 @@ impl LogFile {
         Ok(LogFile {
             path: path.to_path_buf(),
             file,
-            form: Form::of(spec),
+            format: LineFormat::of(spec),
             buffer: vec![0; BUFFER_BYTES],
-            begin: 0,
+            start: 0,
             end: 0,
             is_at_end: false,
             lines: 0,
@@ -70,20 +70,20 @@ impl LogFile {
     #[inline]
     pub fn next_line(&mut self) -> Result<Option<Line>, LogError> {
         loop {
-            let unread = &self.buffer[self.begin..self.end];
-            if let Some(length) = memchr::memchr(b'\n', unread) {
-                let text = &unread[..length];
+            let unparsed = &self.buffer[self.start..self.end];
+            if let Some(length) = memchr::memchr(b'\n', unparsed) {
+                let text = &unparsed[..length];
                 self.lines += 1;
-                let line = match self.form.parse(text) {
+                let line = match self.format.parse(text) {
                     Ok(line) => line,
                     Err(reason) => return Err(self.fault(&lossy(text), reason)),
                 };
-                self.begin += length + 1;
+                self.start += length + 1;
                 return self.in_order(line).map(Some);
             }
             if self.is_at_end {
-                self.is_truncated = !unread.is_empty();
-                self.begin = self.end;
+                self.is_truncated = !unparsed.is_empty();
+                self.start = self.end;
                 return Ok(None);
             }
             self.fill()?;
@@ -104,11 +104,11 @@ impl LogFile {
         Ok(line)
     }
 
-    /// Moves the beginning of a line to the front and reads on behind it.
+    /// Moves the unparsed bytes to the front and reads more behind them.
     #[cold]
     fn fill(&mut self) -> Result<(), LogError> {
-        self.buffer.copy_within(self.begin..self.end, 0);
-        (self.begin, self.end) = (0, self.end - self.begin);
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
         if self.end == self.buffer.len() {
             self.lines += 1;
             let beginning = lossy(&self.buffer[..SHOWN_BYTES_MAX]);
@@ -134,7 +134,7 @@ impl LogFile {
 
     #[cold]
     fn disorder(&self, behind_us: u64) -> LogError {
-        let before = self.buffer[..self.begin].strip_suffix(b"\n").unwrap_or_default();
+        let before = self.buffer[..self.start].strip_suffix(b"\n").unwrap_or_default();
         let text = before.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
         let reason = format!(
             "it ended {:.3} s before the line above it; a file must be one thread's, as pgbench \

@@ -15,7 +15,7 @@ const EPOCH_S: std::ops::Range<u64> = 946_684_800..4_102_444_800;
 /// No transaction lasts a year.
 const TIME_US_MAX: u64 = 366 * 86_400 * 1_000_000;
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It was completed.
@@ -53,7 +53,7 @@ impl FailureKind {
     }
 }
 
-/// What one line says.
+/// One parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Number of the client within its process.
@@ -62,14 +62,14 @@ pub struct Line {
     pub script: u32,
     /// When the line was written: right after the transaction ended.
     pub end_unix_us: u64,
-    /// What became of it.
+    /// Its outcome.
     pub ending: Ending,
-    /// How often it was tried again.
+    /// Number of retries.
     pub retries: u64,
 }
 
 impl Line {
-    /// Intended start; of what was not completed nothing is known but the end.
+    /// Intended start; the end if it was not completed, because the start is then unknown.
     pub fn start_unix_us(&self) -> u64 {
         match self.ending {
             Ending::Completed { latency_us, .. } => self.end_unix_us.saturating_sub(latency_us),
@@ -80,17 +80,17 @@ impl Line {
 
 /// Columns of a line that depend on how pgbench was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct LineFormat {
     has_lag: bool,
     has_retries: bool,
     columns: usize,
     scripts: u64,
 }
 
-impl Form {
-    /// The form of a sample's lines.
-    pub fn of(spec: &LogSpec) -> Form {
-        Form {
+impl LineFormat {
+    /// The format of a sample's lines.
+    pub fn of(spec: &LogSpec) -> LineFormat {
+        LineFormat {
             has_lag: spec.has_lag,
             has_retries: spec.has_retries,
             columns: spec.columns(),
@@ -102,7 +102,7 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, as a phrase.
+    /// A phrase that names the error.
     #[inline]
     pub fn parse(&self, text: &[u8]) -> Result<Line, String> {
         self.read(text.strip_suffix(b"\r").unwrap_or(text)).ok_or_else(|| self.fault(text))
@@ -110,16 +110,16 @@ impl Form {
 
     #[inline]
     fn read(&self, text: &[u8]) -> Option<Line> {
-        let mut words = Words(text);
-        let client = words.number().filter(|&client| client < CLIENTS_MAX)?;
-        words.number()?;
-        let time = words.time()?;
-        let script = words.number().filter(|&script| script < self.scripts)?;
-        let epoch_s = words.number().filter(|epoch_s| EPOCH_S.contains(epoch_s))?;
-        let part_us = words.number().filter(|&part_us| part_us < 1_000_000)?;
-        let lag_us = if self.has_lag { words.number()? } else { 0 };
-        let retries = if self.has_retries { words.number()? } else { 0 };
-        words.is_at_end().then_some(())?;
+        let mut fields = Fields(text);
+        let client = fields.number().filter(|&client| client < CLIENTS_MAX)?;
+        fields.number()?;
+        let time = fields.time()?;
+        let script = fields.number().filter(|&script| script < self.scripts)?;
+        let epoch_s = fields.number().filter(|epoch_s| EPOCH_S.contains(epoch_s))?;
+        let part_us = fields.number().filter(|&part_us| part_us < 1_000_000)?;
+        let lag_us = if self.has_lag { fields.number()? } else { 0 };
+        let retries = if self.has_retries { fields.number()? } else { 0 };
+        fields.is_at_end().then_some(())?;
         Some(Line {
             client: client as u32,
             script: script as u32,
@@ -132,30 +132,30 @@ impl Form {
     /// Why a line could not be read.
     #[cold]
     fn fault(&self, text: &[u8]) -> String {
-        let words: Vec<&[u8]> = text.split(|&byte| byte == b' ').collect();
-        if words.len() != self.columns {
-            return format!("{} columns, where this run's log has {}", words.len(), self.columns);
+        let fields: Vec<&[u8]> = text.split(|&byte| byte == b' ').collect();
+        if fields.len() != self.columns {
+            return format!("{} columns, where this run's log has {}", fields.len(), self.columns);
         }
-        let number = |place: usize| Words(words[place]).number();
-        let unlike = |place: usize, wanted: &str| {
-            format!("{:?} in column {} is no {wanted}", lossy(words[place]), place + 1)
+        let number = |column: usize| Fields(fields[column]).number();
+        let not_a = |column: usize, expected: &str| {
+            format!("{:?} in column {} is no {expected}", lossy(fields[column]), column + 1)
         };
-        let time = Words(words[2]).time();
+        let time = Fields(fields[2]).time();
         if time.is_none() {
-            return unlike(2, "time in us, nor one of skipped, failed, serialization, deadlock");
+            return not_a(2, "time in us, nor one of skipped, failed, serialization, deadlock");
         }
         if number(3).is_some_and(|script| script >= self.scripts) {
-            return format!("script {}, where the run has {}", lossy(words[3]), self.scripts);
+            return format!("script {}, where the run has {}", lossy(fields[3]), self.scripts);
         }
         if !number(4).is_some_and(|epoch_s| EPOCH_S.contains(&epoch_s)) {
-            return unlike(4, "Unix time; logs with --aggregate-interval hold no transactions");
+            return not_a(4, "Unix time; logs with --aggregate-interval hold no transactions");
         }
         if self.has_lag && time.zip(number(6)).is_some_and(|(t, lag)| t.with_lag(lag).is_none()) {
             return "the schedule lag is longer than the whole transaction".to_owned();
         }
-        let invalid = (0..words.len()).find(|&place| place != 2 && number(place).is_none());
+        let invalid = (0..fields.len()).find(|&column| column != 2 && number(column).is_none());
         invalid
-            .map_or_else(|| "a number is out of range".to_owned(), |place| unlike(place, "number"))
+            .map_or_else(|| "a number is out of range".to_owned(), |column| not_a(column, "number"))
     }
 }
 
@@ -166,31 +166,31 @@ pub fn lossy(text: &[u8]) -> String {
 
 /// The column `time`, before the lag is known.
 #[derive(Clone, Copy)]
-enum Time {
+enum TimeColumn {
     Us(u64),
     Skipped,
     Failed(FailureKind),
 }
 
-impl Time {
+impl TimeColumn {
     /// `None` where the lag is longer than the time that holds it.
     #[inline]
     fn with_lag(self, lag_us: u64) -> Option<Ending> {
         match self {
-            Time::Us(latency_us) if lag_us <= latency_us => {
+            TimeColumn::Us(latency_us) if lag_us <= latency_us => {
                 Some(Ending::Completed { latency_us, lag_us })
             }
-            Time::Us(_) => None,
-            Time::Skipped => Some(Ending::Skipped),
-            Time::Failed(kind) => Some(Ending::Failed(kind)),
+            TimeColumn::Us(_) => None,
+            TimeColumn::Skipped => Some(Ending::Skipped),
+            TimeColumn::Failed(kind) => Some(Ending::Failed(kind)),
         }
     }
 }
 
-/// The words of a line that are yet to be read, each parted from the next by one blank.
-struct Words<'a>(&'a [u8]);
+/// The remaining fields of a line, separated by single blanks.
+struct Fields<'a>(&'a [u8]);
 
-impl Words<'_> {
+impl Fields<'_> {
     /// A whole number and the blank behind it.
     #[inline]
     fn number(&mut self) -> Option<u64> {
@@ -207,33 +207,33 @@ impl Words<'_> {
         if digits == 0 || digits > 19 {
             return None;
         }
-        self.pass(digits)?;
+        self.skip_field(digits)?;
         Some(value)
     }
 
     #[inline]
-    fn time(&mut self) -> Option<Time> {
+    fn time(&mut self) -> Option<TimeColumn> {
         if self.0.first().is_some_and(u8::is_ascii_digit) {
-            return self.number().filter(|&us| us <= TIME_US_MAX).map(Time::Us);
+            return self.number().filter(|&us| us <= TIME_US_MAX).map(TimeColumn::Us);
         }
-        let words: [(&[u8], Time); 4] = [
-            (b"skipped", Time::Skipped),
-            (b"failed", Time::Failed(FailureKind::Unreported)),
-            (b"serialization", Time::Failed(FailureKind::Serialization)),
-            (b"deadlock", Time::Failed(FailureKind::Deadlock)),
+        let fields: [(&[u8], TimeColumn); 4] = [
+            (b"skipped", TimeColumn::Skipped),
+            (b"failed", TimeColumn::Failed(FailureKind::Unreported)),
+            (b"serialization", TimeColumn::Failed(FailureKind::Serialization)),
+            (b"deadlock", TimeColumn::Failed(FailureKind::Deadlock)),
         ];
-        let (word, time) = words.into_iter().find(|(word, _)| self.0.starts_with(word))?;
-        self.pass(word.len())?;
+        let (name, time) = fields.into_iter().find(|(name, _)| self.0.starts_with(name))?;
+        self.skip_field(name.len())?;
         Some(time)
     }
 
-    /// Goes on behind a word and the blank that follows it, if any does.
+    /// Skips a field and the blank behind it.
     #[inline]
-    fn pass(&mut self, word_bytes: usize) -> Option<()> {
-        let rest = &self.0[word_bytes..];
+    fn skip_field(&mut self, field_bytes: usize) -> Option<()> {
+        let rest = &self.0[field_bytes..];
         self.0 = match rest.split_first() {
             None => rest,
-            // A blank with nothing behind it would be an empty column.
+            // A trailing blank would be an empty column.
             Some((b' ', [])) => return None,
             Some((b' ', rest)) => rest,
             Some(_) => return None,

@@ -1,4 +1,4 @@
-//! What is to be read, as it crosses from Python in JSON.
+//! The specification of a reading, as Python passes it in JSON.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub struct LogSpec {
     pub duration_ns: Option<u64>,
     /// Length of a timeline slice.
     pub slice_ms: u64,
-    /// A time without completions is a stall when it lasts at least so long.
+    /// The shortest time without completions that counts as a stall.
     pub stall_threshold_ms: u64,
 }
 
@@ -85,11 +85,11 @@ impl LogSpec {
         names
     }
 
-    /// Kind of each script: its place in [`LogSpec::kind_names`].
+    /// Kind of each script: its index in [`LogSpec::kind_names`].
     pub fn kinds_by_script(&self) -> Vec<usize> {
         let names = self.kind_names();
-        let place = |script: &String| names.iter().position(|name| name == script);
-        self.scripts.iter().filter_map(place).collect()
+        let kind_index = |script: &String| names.iter().position(|name| name == script);
+        self.scripts.iter().filter_map(kind_index).collect()
     }
 
     /// Columns of a line.

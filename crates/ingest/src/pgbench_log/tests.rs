@@ -235,7 +235,7 @@ fn a_failed_transaction_ends_a_stall_and_was_in_progress_in_a_closed_loop() {
     let closed = Logs::one(&text).read();
     assert_eq!(stalls_ms(&closed), [(10, 190, 1)]);
     let failure = closed.failures[0];
-    assert_eq!((failure.why.name(), failure.at_ns), ("serialization", 200_000_000));
+    assert_eq!((failure.reason.name(), failure.at_ns), ("serialization", 200_000_000));
     let scheduled = Logs::one(&text.replace('\n', " 0\n")).with(|spec| spec.has_lag = true);
     assert_eq!(stalls_ms(&scheduled.read()), [], "when it began is not known");
 }

@@ -6,11 +6,11 @@ use super::line::{Ending, FailureKind, Line};
 use super::spec::LogSpec;
 
 /// Examples of failed transactions that are kept.
-const FAILURES_KEPT: usize = 32;
+const FAILURES_MAX: usize = 32;
 
 /// Exact sums over lines, as pgbench itself would print them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exact {
+pub struct ExactTotals {
     /// Completed transactions.
     pub transactions: u64,
     /// Transactions that were given up.
@@ -35,7 +35,7 @@ pub struct Exact {
     pub last_end_unix_us: Option<u64>,
 }
 
-impl Exact {
+impl ExactTotals {
     #[inline]
     fn take_in(&mut self, line: &Line) {
         match line.ending {
@@ -57,7 +57,7 @@ impl Exact {
         self.last_end_unix_us = self.last_end_unix_us.max(Some(line.end_unix_us));
     }
 
-    fn plus(mut self, other: &Exact) -> Exact {
+    fn plus(mut self, other: &ExactTotals) -> ExactTotals {
         self.transactions += other.transactions;
         self.failed += other.failed;
         self.skipped += other.skipped;
@@ -80,7 +80,7 @@ pub struct Failure {
     /// Its kind.
     pub kind: usize,
     /// Why.
-    pub why: FailureKind,
+    pub reason: FailureKind,
     /// When it was given up, from the sample's start.
     pub at_ns: u64,
 }
@@ -99,29 +99,29 @@ pub struct KindTotals {
 }
 
 #[derive(Debug, Default)]
-struct Kind {
+struct KindInProgress {
     totals: KindTotals,
-    /// Response times of the slice that is being filled.
+    /// Response times of the current slice.
     slice: Histogram,
 }
 
-/// Takes in line after line, in order of time.
+/// Sums up lines in order of time.
 #[derive(Debug)]
 pub struct SampleTotals {
     start_unix_ns: u64,
     has_lag: bool,
-    kinds: Vec<Kind>,
+    kinds: Vec<KindInProgress>,
     timeline: Timeline,
     slice_ns: u64,
     slice_index: u64,
     slice_end_unix_ns: u64,
     lines: u64,
-    processes: Vec<Exact>,
+    processes: Vec<ExactTotals>,
     clients: Vec<Vec<bool>>,
     failures: Vec<Failure>,
 }
 
-/// What the totals of a sample are made into.
+/// The result of [`SampleTotals`].
 #[derive(Debug)]
 pub struct SampleParts {
     /// The accounting equation's terms.
@@ -135,9 +135,9 @@ pub struct SampleParts {
     /// Examples of failed transactions.
     pub failures: Vec<Failure>,
     /// Exact sums over all processes.
-    pub total: Exact,
+    pub total: ExactTotals,
     /// Exact sums by process.
-    pub processes: Vec<Exact>,
+    pub processes: Vec<ExactTotals>,
 }
 
 impl SampleTotals {
@@ -147,13 +147,13 @@ impl SampleTotals {
         SampleTotals {
             start_unix_ns,
             has_lag: spec.has_lag,
-            kinds: (0..kinds).map(|_| Kind::default()).collect(),
+            kinds: (0..kinds).map(|_| KindInProgress::default()).collect(),
             timeline: Timeline::new(slice_ns),
             slice_ns,
             slice_index: 0,
             slice_end_unix_ns: start_unix_ns + slice_ns,
             lines: 0,
-            processes: vec![Exact::default(); spec.processes.len()],
+            processes: vec![ExactTotals::default(); spec.processes.len()],
             clients: vec![Vec::new(); spec.processes.len()],
             failures: Vec::new(),
         }
@@ -179,11 +179,11 @@ impl SampleTotals {
                 }
             }
             Ending::Skipped => {}
-            Ending::Failed(why) => {
+            Ending::Failed(reason) => {
                 totals.totals.failed += 1;
-                if self.failures.len() < FAILURES_KEPT {
+                if self.failures.len() < FAILURES_MAX {
                     let at_ns = end_unix_ns.saturating_sub(self.start_unix_ns);
-                    self.failures.push(Failure { kind, why, at_ns });
+                    self.failures.push(Failure { kind, reason, at_ns });
                 }
             }
         }
@@ -197,11 +197,11 @@ impl SampleTotals {
     pub fn finish(mut self) -> Result<SampleParts, AccountingError> {
         self.flush();
         for (exact, clients) in self.processes.iter_mut().zip(&self.clients) {
-            exact.clients = clients.iter().filter(|&&seen| seen).count() as u64;
+            exact.clients = clients.iter().filter(|&&is_seen| is_seen).count() as u64;
         }
-        let total = self.processes.iter().fold(Exact::default(), Exact::plus);
-        // What was offered is counted by lines, what was started by process, what became of it by
-        // kind: three counts that know nothing of each other.
+        let total = self.processes.iter().fold(ExactTotals::default(), ExactTotals::plus);
+        // Offered transactions are counted by lines, started ones by process, outcomes by
+        // kind: three independent counts.
         let outcome = Accounting {
             offered: self.lines,
             started: self.lines - total.skipped,

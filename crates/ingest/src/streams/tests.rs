@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use proptest::prelude::*;
 use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Statement};
 
-use super::{STATEMENT_US, Split, SplitReport};
+use super::{STATEMENT_US, SplitReport, StreamSplitter};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sent {
@@ -69,7 +69,7 @@ fn statement(sql: &str, transaction: u64) -> Statement<'_> {
 /// Splits statements with the number of each one's transaction, 0 for none.
 fn split_numbered(statements: &[(&str, u64)], streams: usize) -> (Kept, SplitReport) {
     let mut kept = Kept::default();
-    let mut split = Split::new(&mut kept, streams, false);
+    let mut split = StreamSplitter::new(&mut kept, streams, false);
     let session = Session { user: b"me".to_vec(), ..Session::default() };
     let Ok(()) = split.session(&session);
     for (sql, transaction) in statements {
@@ -187,7 +187,7 @@ fn what_is_of_a_session_stays_in_the_first_stream() {
 
 #[test]
 fn a_transaction_too_long_to_hold_conflicts_with_all() {
-    let long = format!("SELECT '{}'", "x".repeat(super::HELD_BYTES_MAX));
+    let long = format!("SELECT '{}'", "x".repeat(super::BUFFERED_BYTES_MAX));
     let statements = [
         ("SELECT 1", 0),
         ("BEGIN", 1),
@@ -245,8 +245,8 @@ fn check_times(sent: &[Sent], transactions: &[Vec<String>]) {
         assert!(freed <= own[0].start, "streams do one thing at a time");
         spans.push((own[0].start, end, each));
     }
-    for (place, (start, _, own)) in spans.iter().enumerate() {
-        for (_, end, earlier) in &spans[..place] {
+    for (placement_for, (start, _, own)) in spans.iter().enumerate() {
+        for (_, end, earlier) in &spans[..placement_for] {
             assert!(end <= start || !conflict(own, earlier), "{earlier:?} before {own:?}");
         }
     }

@@ -3,9 +3,9 @@
 //! Statements keep their times. A transaction goes to the stream that has been free the shortest
 //! time when it begins, else to a new one: the streams so opened are the concurrency. Logs are in
 //! the order of ends, and in that order the rule opens no more streams than statements overlap: to
-//! take the stream that was free last leaves those free that a longer one may still need.
+//! taking the stream that became free last leaves the others to longer statements that began earlier.
 //!
-//! A block is from its BEGIN to its COMMIT in one stream. A statement that begins while a block's
+//! A transaction block is in one stream from BEGIN to COMMIT. A statement that begins while a block's
 //! last statement is still active, or is a BEGIN itself, is of another session, so its stream is
 //! another. Any other is taken to be of the block; of several, of the one that has been idle the
 //! shortest time.
@@ -20,7 +20,7 @@ use seatrial_trace::captured::{Session, SessionId, Sink, Skip, Statement};
 
 use super::SplitReport;
 
-/// A stream, and what it is at.
+/// A stream and its state.
 #[derive(Debug)]
 struct Stream {
     user: Vec<u8>,
@@ -38,14 +38,14 @@ impl Stream {
     }
 }
 
-/// Takes in statements of unknown sessions with their times, and passes on streams.
+/// A sink that assigns statements of unknown sessions to streams, by their times.
 #[derive(Debug)]
 pub struct TimedStreams<'s, S> {
     sink: &'s mut S,
     streams_max: usize,
     resolution_us: i64,
     names: SessionLocalNames,
-    /// Whose statements come now.
+    /// User and database of the statements that follow.
     session: Session,
     streams: Vec<Stream>,
     report: SplitReport,
@@ -65,13 +65,13 @@ impl<'s, S: Sink> TimedStreams<'s, S> {
         }
     }
 
-    /// Tells what it came to.
+    /// Returns the result of the split.
     pub fn finish(self) -> SplitReport {
         SplitReport { is_measured: true, streams: self.streams.len(), ..self.report }
     }
 
     /// The stream of a statement; it is opened if it is new.
-    fn place(&mut self, statement: &Statement<'_>) -> Result<usize, S::Error> {
+    fn assign(&mut self, statement: &Statement<'_>) -> Result<usize, S::Error> {
         let is_pinned = self.names.of(statement.sql).is_pinned;
         let begins = begins_block(statement.sql);
         let in_block = if begins { None } else { self.free(statement.start_us, true) };
@@ -100,27 +100,27 @@ impl<'s, S: Sink> TimedStreams<'s, S> {
                 && stream.free_us - start_us < self.resolution_us.max(1)
         };
         let fitting = self.streams.iter().enumerate().filter(|(_, stream)| fits(stream));
-        fitting.max_by_key(|(_, stream)| stream.free_us).map(|(place, _)| place)
+        fitting.max_by_key(|(_, stream)| stream.free_us).map(|(stream_index, _)| stream_index)
     }
 
-    /// All are active: the one that ends first, if it can be of this user and in no block.
+    /// The stream that ends first, if all are active; preferably of this user and outside of a block.
     fn first_free(&self) -> usize {
         let streams = self.streams.iter().enumerate();
         let first = streams.min_by_key(|(_, stream)| {
             (!stream.is_of(&self.session), stream.block.is_open(), stream.free_us)
         });
-        first.map_or(0, |(place, _)| place)
+        first.map_or(0, |(stream_index, _)| stream_index)
     }
 
     fn open(&mut self, start_us: i64) -> Result<usize, S::Error> {
-        let place = self.streams.len();
-        let name = format!("stream {}", place + 1).into_bytes();
+        let stream_index = self.streams.len();
+        let name = format!("stream {}", stream_index + 1).into_bytes();
         self.sink.session(&Session { name, ..self.session.clone() })?;
         let Session { user, database, .. } = self.session.clone();
         let block = Block::default();
         let (free_us, last_start_us) = (start_us, start_us);
         self.streams.push(Stream { user, database, free_us, last_start_us, block });
-        Ok(place)
+        Ok(stream_index)
     }
 }
 
@@ -138,17 +138,17 @@ impl<S: Sink> Sink for TimedStreams<'_, S> {
     }
 
     fn statement(&mut self, statement: &Statement<'_>) -> Result<(), S::Error> {
-        let place = self.place(statement)?;
-        let stream = &mut self.streams[place];
+        let stream_index = self.assign(statement)?;
+        let stream = &mut self.streams[stream_index];
         let early_us = stream.free_us - statement.start_us;
         let is_crowded = early_us >= self.resolution_us.max(1);
-        // One that has to wait keeps its time, but for the order of its stream.
+        // A statement that has to wait keeps its time, within the order of its stream.
         let not_before_us = if is_crowded { stream.last_start_us } else { stream.free_us };
         let start_us = statement.start_us.max(not_before_us);
         let sql = if statement.skip == Some(Skip::FastPath) { &[][..] } else { statement.sql };
         let was_open = stream.block.is_open();
         let transaction = stream.block.step(sql, 0, statement.error.is_some());
-        // Order alone moved it: it still ended when it did.
+        // It was moved for the order alone: its end is unchanged.
         let began_us = if is_crowded { statement.start_us } else { start_us };
         let end_us = began_us.saturating_add_unsigned(statement.duration_us.unwrap_or(0));
         stream.free_us = stream.free_us.max(end_us);
@@ -156,7 +156,7 @@ impl<S: Sink> Sink for TimedStreams<'_, S> {
         self.report.statements += 1;
         self.report.transactions += u64::from(transaction == 0 || !was_open);
         self.report.crowded += u64::from(is_crowded);
-        let session = SessionId(place as u32);
+        let session = SessionId(stream_index as u32);
         let reported_meanwhile = None;
         let moved = Statement { session, start_us, transaction, reported_meanwhile, ..*statement };
         self.sink.statement(&moved)

@@ -74,12 +74,12 @@ fn what_cannot_be_read_is_said() {
     let csv = "2026-11-21 12:00:00.000 UTC,\"u\",\"d\",7,,6b01e826.7,1,\"\",2026-11-21 12:00:00 UTC\
                ,3/1,0,LOG,00000,\"x\",,,,,,,,,\"psql\",\"client backend\",,0\n";
     let error = Logs::new(&[("a", log.as_bytes()), ("b", csv.as_bytes())]).error();
-    assert!(error.starts_with("/a is stderr and /b is csv: "), "{error}");
+    assert!(error.starts_with("/a is of the format stderr, /b of csv"), "{error}");
     assert!(Logs::one("").error().starts_with("/log is empty"));
     let error = Logs::one("hello\nworld\n").error();
     assert!(error.starts_with("/log is in no known format; it begins with \"hello\""));
     let error = Logs::one(&log).prefix("%t|").error();
-    assert!(error.starts_with("no line of /log begins with the prefix \"%t|\""), "{error}");
+    assert!(error.starts_with("No line of /log begins with the prefix \"%t|\""), "{error}");
     let error = Logs::one(&log).format(Format::Json).error();
     assert!(error.starts_with("/log has no record of the format json"), "{error}");
     let mut logs = Logs::one(&log);

@@ -18,7 +18,7 @@ use seatrial_sqltext::lexer::{Fingerprint, significant};
 use seatrial_sqltext::statements;
 
 use super::super::assemble::Assembler;
-use super::super::files::Known;
+use super::super::files::DetectedFile;
 use super::super::{blocks, guess, raw};
 use super::matrix::LOGS;
 use super::*;
@@ -216,8 +216,8 @@ impl Case {
 
     /// Reads it in blocks of this size, with this number of workers.
     fn read(&self, block_bytes: usize, workers: usize) -> (Kept, RecordCounts) {
-        let known = |bytes: &Vec<u8>| Known::in_memory(bytes, self.format, &self.prefix);
-        let mut files: Vec<Known> = self.files.iter().map(known).collect();
+        let known = |bytes: &Vec<u8>| DetectedFile::in_memory(bytes, self.format, &self.prefix);
+        let mut files: Vec<DetectedFile> = self.files.iter().map(known).collect();
         let mut kept = Kept::default();
         let mut assembler = Assembler::new(&mut kept);
         if self.format == Format::Raw {
@@ -225,7 +225,8 @@ impl Case {
                 raw::read(file, block_bytes, &mut assembler).unwrap();
             }
         } else {
-            blocks::read(&mut files, How::Blocks { workers, block_bytes }, &mut assembler).unwrap();
+            blocks::read(&mut files, BlockSource::Blocks { workers, block_bytes }, &mut assembler)
+                .unwrap();
         }
         assembler.finish().unwrap();
         let counted = assembler.counted;

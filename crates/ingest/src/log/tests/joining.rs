@@ -4,9 +4,9 @@ use super::*;
 
 /// A plain log: each line is (ms after noon, process, what it says).
 fn log(lines: &[(u32, u32, &str)]) -> String {
-    let line = |&(ms, pid, said): &(u32, u32, &str)| {
+    let line = |&(ms, pid, kind): &(u32, u32, &str)| {
         let (s, ms) = (ms / 1_000, ms % 1_000);
-        format!("2026-11-21 12:00:{s:02}.{ms:03} UTC [{pid}] u@d 00000 {said}\n")
+        format!("2026-11-21 12:00:{s:02}.{ms:03} UTC [{pid}] u@d 00000 {kind}\n")
     };
     lines.iter().map(line).collect()
 }
@@ -78,7 +78,7 @@ fn what_was_reported_between_a_beginning_and_an_end_is_counted() {
     assert_eq!(reported_meanwhile(&both), expected);
     // Without ends each is reported with the next one of its session, or when the log ends.
     let begun: Vec<_> =
-        both.iter().copied().filter(|(.., said)| !said.contains("duration")).collect();
+        both.iter().copied().filter(|(.., kind)| !kind.contains("duration")).collect();
     let expected = [(0, Some(0)), (0, Some(0)), (1, Some(2)), (2, Some(2))];
     assert_eq!(reported_meanwhile(&begun), expected);
     let ended = [(1, 7, "LOG:  duration: 1.000 ms  statement: insert 1")];
@@ -204,7 +204,7 @@ fn errors_belong_to_the_statement_that_they_name() {
 fn sessions_that_the_server_ended_between_statements_are_noted() {
     let is_noted = |code: &str, statement: &str| {
         let line =
-            |code: &str, said: &str| format!("2026-11-21 12:00:00.000 UTC [7] u@d {code} {said}\n");
+            |code: &str, kind: &str| format!("2026-11-21 12:00:00.000 UTC [7] u@d {code} {kind}\n");
         let log = line("00000", "LOG:  statement: select 1")
             + &line(code, "FATAL:  terminating connection due to administrator command")
             + &(if statement.is_empty() { String::new() } else { line(code, statement) });

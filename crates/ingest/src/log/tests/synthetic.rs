@@ -59,7 +59,7 @@ fn replaced(text: &[u8], from: u8, to: &[u8]) -> Vec<u8> {
 }
 
 /// What PostgreSQL would say: message and DETAIL.
-fn said(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
+fn kind(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
     let mut message = Vec::new();
     if let Some(us) = sent.duration_us {
         message.extend(format!("duration: {}.{:03} ms  ", us / 1_000, us % 1_000).into_bytes());
@@ -90,7 +90,7 @@ fn stamp(index: usize) -> String {
 fn stderr(all: &[Sent]) -> Vec<u8> {
     let mut log = Vec::new();
     for (index, sent) in all.iter().enumerate() {
-        let (message, detail) = said(sent);
+        let (message, detail) = kind(sent);
         for (label, text) in [("LOG:  ", message), ("DETAIL:  ", detail)] {
             if !text.is_empty() {
                 let (stamp, id) = (stamp(index), sent.session + 7);
@@ -108,7 +108,7 @@ fn stderr(all: &[Sent]) -> Vec<u8> {
 fn csv(all: &[Sent]) -> Vec<u8> {
     let mut log = Vec::new();
     for (index, sent) in all.iter().enumerate() {
-        let (message, detail) = said(sent);
+        let (message, detail) = kind(sent);
         let (stamp, id) = (stamp(index), sent.session + 7);
         let head = format!(
             "{stamp},\"u\",\"d\",{id},\"[local]\",6b01e826.{id:x},{index},\"SELECT\",{stamp},3/0,0,\
@@ -128,7 +128,7 @@ fn csv(all: &[Sent]) -> Vec<u8> {
 fn json(all: &[Sent]) -> Vec<u8> {
     let mut log = Vec::new();
     for (index, sent) in all.iter().enumerate() {
-        let (message, detail) = said(sent);
+        let (message, detail) = kind(sent);
         let (stamp, id) = (stamp(index), sent.session + 7);
         let head = format!(
             "{{\"timestamp\":\"{stamp}\",\"user\":\"u\",\"dbname\":\"d\",\"pid\":{id},\

@@ -239,7 +239,7 @@ proptest! {
         streams in 1_usize..6,
     ) {
         let mut kept = Reported::default();
-        let mut split = Split::new(&mut kept, streams, true);
+        let mut split = StreamSplitter::new(&mut kept, streams, true);
         let Ok(()) = split.session(&Session::default());
         let (mut now_us, mut times) = (1_000, gaps.iter());
         let mut given = Vec::new();

@@ -15,10 +15,10 @@
 use super::line::{Ending, Line};
 use super::spec::LogSpec;
 
-/// Stalls that are handed out; the rest is counted.
-const STALLS_KEPT: usize = 1_000;
+/// Stalls that are kept; the rest is counted.
+const STALLS_MAX: usize = 1_000;
 
-/// Gaps that are held until the end. At a threshold of 50 ms that is at least 3.6 hours of them.
+/// Gaps that are kept until the end. At a threshold of 50 ms that is at least 3.6 hours of them.
 const GAPS_MAX: usize = 1 << 18;
 
 /// A time in which transactions were in progress and none ended.
@@ -60,7 +60,7 @@ struct Gap {
 
 /// Finds stalls, line by line, in order of time.
 #[derive(Debug)]
-pub struct QuietWatch {
+pub struct StallFinder {
     start_us: u64,
     threshold_us: u64,
     has_lag: bool,
@@ -72,10 +72,10 @@ pub struct QuietWatch {
     gaps_dropped: u64,
 }
 
-impl QuietWatch {
-    /// A watch over a sample that starts at a time.
-    pub fn new(spec: &LogSpec, start_us: u64, kinds: usize) -> QuietWatch {
-        QuietWatch {
+impl StallFinder {
+    /// Finds the stalls of a sample that starts at a time.
+    pub fn new(spec: &LogSpec, start_us: u64, kinds: usize) -> StallFinder {
+        StallFinder {
             start_us,
             threshold_us: spec.stall_threshold_ms * 1_000,
             has_lag: spec.has_lag,
@@ -98,13 +98,13 @@ impl QuietWatch {
             self.note_gap(end_us);
         }
         self.last_end_us = self.last_end_us.max(end_us);
-        let before_us = self.exchange_client_end(process, line.client as usize, end_us);
+        let previous_end_us = self.replace_client_end(process, line.client as usize, end_us);
         let start_us = match line.ending {
             Ending::Failed(_) if self.has_lag => end_us,
-            Ending::Failed(_) => before_us,
+            Ending::Failed(_) => previous_end_us,
             Ending::Completed { .. } | Ending::Skipped => line.start_unix_us(),
         };
-        let since_us = before_us.max(start_us);
+        let since_us = previous_end_us.max(start_us);
         for gap in self.gaps.iter_mut().rev().take_while(|gap| gap.to_us > since_us) {
             let busy_from_us = start_us.max(gap.from_us);
             gap.busy_from_us =
@@ -115,7 +115,7 @@ impl QuietWatch {
 
     /// The stalls, when all lines were taken in.
     pub fn finish(self) -> Stalls {
-        let found = self.gaps.into_iter().filter_map(|gap| {
+        let stalls = self.gaps.into_iter().filter_map(|gap| {
             let from_us = gap.busy_from_us?;
             let length_us = gap.to_us - from_us;
             (length_us >= self.threshold_us).then(|| LogStall {
@@ -124,9 +124,9 @@ impl QuietWatch {
                 operations: gap.operations,
             })
         });
-        let mut kept: Vec<LogStall> = found.collect();
-        let dropped = kept.len().saturating_sub(STALLS_KEPT) as u64 + self.gaps_dropped;
-        kept.truncate(STALLS_KEPT);
+        let mut kept: Vec<LogStall> = stalls.collect();
+        let dropped = kept.len().saturating_sub(STALLS_MAX) as u64 + self.gaps_dropped;
+        kept.truncate(STALLS_MAX);
         Stalls { kept, dropped }
     }
 
@@ -146,7 +146,7 @@ impl QuietWatch {
 
     /// Sets a client's last end and returns the one before.
     #[inline]
-    fn exchange_client_end(&mut self, process: usize, client: usize, end_us: u64) -> u64 {
+    fn replace_client_end(&mut self, process: usize, client: usize, end_us: u64) -> u64 {
         let ends_us = &mut self.client_ends_us[process];
         if client >= ends_us.len() {
             ends_us.resize(client + 1, 0);

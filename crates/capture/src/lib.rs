@@ -54,8 +54,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use seatrial_gauge::Explained;
 use seatrial_gauge::Job;
+use seatrial_gauge::UserError;
 use seatrial_pgwire::link::Address;
 use seatrial_pgwire::link::ServerSpec;
 use seatrial_trace::mask::Mask;
@@ -124,8 +124,8 @@ pub enum CaptureError {
 
 impl CaptureError {
     /// Returns it as shown to a user.
-    pub fn explained(&self) -> Explained {
-        let usage = |cause, next_step| Explained::usage(self.to_string(), cause, next_step);
+    pub fn explained(&self) -> UserError {
+        let usage = |cause, next_step| UserError::usage(self.to_string(), cause, next_step);
         match self {
             CaptureError::Trace(error) => error.explained(),
             CaptureError::Listen { .. } => usage(
@@ -156,7 +156,7 @@ impl CaptureError {
                 "Too many files are open, or there is no memory left",
                 "See `ulimit -n` and `free -m`",
             ),
-            CaptureError::Spec(_) | CaptureError::Defect(_) => Explained::defect(self.to_string()),
+            CaptureError::Spec(_) | CaptureError::Defect(_) => UserError::defect(self.to_string()),
         }
     }
 }

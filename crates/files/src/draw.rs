@@ -10,19 +10,19 @@ use crate::spec::SpecError;
 /// A number as written, or a random one.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Amount {
+pub enum NumberSpec {
     /// Always the same.
     Fixed(f64),
     /// Drawn anew each time.
-    Random(Box<Random>),
+    Random(Box<RandomSpec>),
 }
 
 /// A random number: its distribution, then its limits, then its rounding.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Random {
+pub struct RandomSpec {
     /// The distribution.
-    pub law: Law,
+    pub law: DistributionSpec,
     /// Smallest value.
     #[serde(default)]
     pub min: Option<f64>,
@@ -38,7 +38,7 @@ pub struct Random {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the parameters are named as in textbooks")]
-pub enum Law {
+pub enum DistributionSpec {
     Uniform {
         lower: f64,
         upper: f64,
@@ -77,12 +77,12 @@ pub enum Law {
     },
 }
 
-impl Amount {
+impl NumberSpec {
     /// Draws a number; at least 0.
     pub fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> f64 {
         match self {
-            Amount::Fixed(number) => number.max(0.0),
-            Amount::Random(random) => random.draw(rng),
+            NumberSpec::Fixed(number) => number.max(0.0),
+            NumberSpec::Random(random) => random.draw(rng),
         }
     }
 
@@ -94,24 +94,24 @@ impl Amount {
     /// What it hardly exceeds: buffers are as large.
     pub fn largest(&self) -> f64 {
         match self {
-            Amount::Fixed(number) => *number,
-            Amount::Random(random) => random.max.unwrap_or_else(|| random.law.largest()),
+            NumberSpec::Fixed(number) => *number,
+            NumberSpec::Random(random) => random.max.unwrap_or_else(|| random.law.largest()),
         }
     }
 
     /// # Errors
     ///
-    /// [`SpecError::Amount`] when a number is not finite or a parameter is out of its range.
+    /// [`SpecError::Number`] when a number is not finite or a parameter is out of its range.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
-            Amount::Fixed(number) if number.is_finite() => Ok(()),
-            Amount::Fixed(number) => Err(SpecError::Amount(format!("{number} is no number"))),
-            Amount::Random(random) => random.law.check(),
+            NumberSpec::Fixed(number) if number.is_finite() => Ok(()),
+            NumberSpec::Fixed(number) => Err(SpecError::Number(format!("{number} is no number"))),
+            NumberSpec::Random(random) => random.law.check(),
         }
     }
 }
 
-impl Random {
+impl RandomSpec {
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> f64 {
         let mut drawn = self.law.draw(rng);
         if self.round > 0.0 {
@@ -123,57 +123,70 @@ impl Random {
     }
 }
 
-impl Law {
+impl DistributionSpec {
     /// The source of the forms: Filebench's custom variables (cvar-*) and randvar.
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> f64 {
         let drawn = match *self {
-            Law::Uniform { lower, upper } if lower < upper => {
+            DistributionSpec::Uniform { lower, upper } if lower < upper => {
                 Uniform::new(lower, upper).ok().map(|law| law.sample(rng))
             }
-            Law::Uniform { lower, .. } => Some(lower),
-            Law::Gamma { mean, shape, floor } => {
+            DistributionSpec::Uniform { lower, .. } => Some(lower),
+            DistributionSpec::Gamma { mean, shape, floor } => {
                 let law = Gamma::new(shape, (mean - floor) / shape).ok();
                 law.map(|law| law.sample(rng) + floor)
             }
-            Law::Exponential { mean } => Exp::new(1.0 / mean).ok().map(|law| law.sample(rng)),
-            Law::Normal { mean, sigma } => Normal::new(mean, sigma).ok().map(|law| law.sample(rng)),
-            Law::Lognormal { shape, scale } => {
+            DistributionSpec::Exponential { mean } => {
+                Exp::new(1.0 / mean).ok().map(|law| law.sample(rng))
+            }
+            DistributionSpec::Normal { mean, sigma } => {
+                Normal::new(mean, sigma).ok().map(|law| law.sample(rng))
+            }
+            DistributionSpec::Lognormal { shape, scale } => {
                 LogNormal::new(scale.ln(), shape).ok().map(|law| law.sample(rng))
             }
-            Law::Weibull { shape, scale } => {
+            DistributionSpec::Weibull { shape, scale } => {
                 Weibull::new(scale, shape).ok().map(|law| law.sample(rng))
             }
-            Law::Triangular { lower, upper, mode } => {
+            DistributionSpec::Triangular { lower, upper, mode } => {
                 Triangular::new(lower, upper, mode).ok().map(|law| law.sample(rng))
             }
-            Law::Table { ref rows } => Some(from_table(rows, rng)),
+            DistributionSpec::Table { ref rows } => Some(from_table(rows, rng)),
         };
         drawn.unwrap_or(0.0)
     }
 
     fn largest(&self) -> f64 {
         match self {
-            Law::Uniform { upper, .. } | Law::Triangular { upper, .. } => *upper,
-            Law::Table { rows } => rows.iter().map(|row| row.2).fold(0.0, f64::max),
+            DistributionSpec::Uniform { upper, .. }
+            | DistributionSpec::Triangular { upper, .. } => *upper,
+            DistributionSpec::Table { rows } => rows.iter().map(|row| row.2).fold(0.0, f64::max),
             // Buffers grow where a draw is larger still.
-            Law::Gamma { mean, .. } | Law::Exponential { mean } => 8.0 * mean,
-            Law::Normal { mean, sigma } => mean + 6.0 * sigma,
-            Law::Lognormal { scale, .. } | Law::Weibull { scale, .. } => 8.0 * scale,
+            DistributionSpec::Gamma { mean, .. } | DistributionSpec::Exponential { mean } => {
+                8.0 * mean
+            }
+            DistributionSpec::Normal { mean, sigma } => mean + 6.0 * sigma,
+            DistributionSpec::Lognormal { scale, .. } | DistributionSpec::Weibull { scale, .. } => {
+                8.0 * scale
+            }
         }
     }
 
     fn check(&self) -> Result<(), SpecError> {
         let is_right = match *self {
-            Law::Uniform { lower, upper } => lower <= upper,
-            Law::Gamma { mean, shape, floor } => Gamma::new(shape, (mean - floor) / shape).is_ok(),
-            Law::Exponential { mean } => mean > 0.0,
-            Law::Normal { mean, sigma } => Normal::new(mean, sigma).is_ok(),
-            Law::Lognormal { shape, scale } => {
+            DistributionSpec::Uniform { lower, upper } => lower <= upper,
+            DistributionSpec::Gamma { mean, shape, floor } => {
+                Gamma::new(shape, (mean - floor) / shape).is_ok()
+            }
+            DistributionSpec::Exponential { mean } => mean > 0.0,
+            DistributionSpec::Normal { mean, sigma } => Normal::new(mean, sigma).is_ok(),
+            DistributionSpec::Lognormal { shape, scale } => {
                 scale > 0.0 && LogNormal::new(scale.ln(), shape).is_ok()
             }
-            Law::Weibull { shape, scale } => Weibull::new(scale, shape).is_ok(),
-            Law::Triangular { lower, upper, mode } => Triangular::new(lower, upper, mode).is_ok(),
-            Law::Table { ref rows } => {
+            DistributionSpec::Weibull { shape, scale } => Weibull::new(scale, shape).is_ok(),
+            DistributionSpec::Triangular { lower, upper, mode } => {
+                Triangular::new(lower, upper, mode).is_ok()
+            }
+            DistributionSpec::Table { ref rows } => {
                 rows.iter().map(|row| row.0).sum::<f64>() > 0.0
                     && rows.iter().all(|row| row.0 >= 0.0 && row.1 <= row.2)
             }
@@ -181,7 +194,7 @@ impl Law {
         if is_right && self.largest().is_finite() {
             return Ok(());
         }
-        Err(SpecError::Amount(format!("{self:?} has a parameter out of its range")))
+        Err(SpecError::Number(format!("{self:?} has a parameter out of its range")))
     }
 }
 
@@ -207,8 +220,9 @@ mod tests {
     use super::*;
     use seatrial_load::rng::stream;
 
-    fn mean(law: Law) -> f64 {
-        let amount = Amount::Random(Box::new(Random { law, min: None, max: None, round: 0.0 }));
+    fn mean(law: DistributionSpec) -> f64 {
+        let amount =
+            NumberSpec::Random(Box::new(RandomSpec { law, min: None, max: None, round: 0.0 }));
         assert_eq!(amount.check(), Ok(()));
         let mut rng = stream(1, "test", 0);
         (0..40_000).map(|_| amount.draw(&mut rng)).sum::<f64>() / 40_000.0
@@ -220,22 +234,28 @@ mod tests {
         let close = |found: f64, expected: f64| {
             assert!((found / expected - 1.0).abs() < 0.03, "{found}, not {expected}");
         };
-        close(mean(Law::Uniform { lower: 4096.0, upper: 8192.0 }), 6144.0);
-        close(mean(Law::Gamma { mean: 16384.0, shape: 1.5, floor: 0.0 }), 16384.0);
-        close(mean(Law::Gamma { mean: 5632.0, shape: 1.5, floor: 1024.0 }), 5632.0);
-        close(mean(Law::Exponential { mean: 50.0 }), 50.0);
-        close(mean(Law::Normal { mean: 100.0, sigma: 10.0 }), 100.0);
-        close(mean(Law::Lognormal { shape: 0.5, scale: 100.0 }), 100.0 * (0.125f64).exp());
-        close(mean(Law::Weibull { shape: 1.0, scale: 70.0 }), 70.0);
-        close(mean(Law::Triangular { lower: 0.0, upper: 9.0, mode: 3.0 }), 4.0);
-        close(mean(Law::Table { rows: vec![(80.0, 10.0, 10.0), (20.0, 100.0, 200.0)] }), 38.0);
+        close(mean(DistributionSpec::Uniform { lower: 4096.0, upper: 8192.0 }), 6144.0);
+        close(mean(DistributionSpec::Gamma { mean: 16384.0, shape: 1.5, floor: 0.0 }), 16384.0);
+        close(mean(DistributionSpec::Gamma { mean: 5632.0, shape: 1.5, floor: 1024.0 }), 5632.0);
+        close(mean(DistributionSpec::Exponential { mean: 50.0 }), 50.0);
+        close(mean(DistributionSpec::Normal { mean: 100.0, sigma: 10.0 }), 100.0);
+        close(
+            mean(DistributionSpec::Lognormal { shape: 0.5, scale: 100.0 }),
+            100.0 * (0.125f64).exp(),
+        );
+        close(mean(DistributionSpec::Weibull { shape: 1.0, scale: 70.0 }), 70.0);
+        close(mean(DistributionSpec::Triangular { lower: 0.0, upper: 9.0, mode: 3.0 }), 4.0);
+        close(
+            mean(DistributionSpec::Table { rows: vec![(80.0, 10.0, 10.0), (20.0, 100.0, 200.0)] }),
+            38.0,
+        );
     }
 
     #[test]
     fn limits_and_rounding_are_kept() {
-        let law = Law::Gamma { mean: 5000.0, shape: 1.5, floor: 0.0 };
-        let random = Random { law, min: Some(1024.0), max: Some(9216.0), round: 1024.0 };
-        let amount = Amount::Random(Box::new(random));
+        let law = DistributionSpec::Gamma { mean: 5000.0, shape: 1.5, floor: 0.0 };
+        let random = RandomSpec { law, min: Some(1024.0), max: Some(9216.0), round: 1024.0 };
+        let amount = NumberSpec::Random(Box::new(random));
         let mut rng = stream(2, "test", 0);
         for _ in 0..10_000 {
             let drawn = amount.draw_whole(&mut rng);
@@ -245,15 +265,15 @@ mod tests {
 
     #[test]
     fn parameters_out_of_range_are_refused() {
-        let refused = |law: Law| {
-            let random = Random { law, min: None, max: None, round: 0.0 };
-            Amount::Random(Box::new(random)).check().is_err()
+        let refused = |law: DistributionSpec| {
+            let random = RandomSpec { law, min: None, max: None, round: 0.0 };
+            NumberSpec::Random(Box::new(random)).check().is_err()
         };
-        assert!(refused(Law::Gamma { mean: -1.0, shape: 1.5, floor: 0.0 }));
-        assert!(refused(Law::Uniform { lower: 2.0, upper: 1.0 }));
-        assert!(refused(Law::Exponential { mean: 0.0 }));
-        assert!(refused(Law::Lognormal { shape: 1.0, scale: -2.0 }));
-        assert!(refused(Law::Table { rows: vec![] }));
-        assert!(Amount::Fixed(f64::NAN).check().is_err());
+        assert!(refused(DistributionSpec::Gamma { mean: -1.0, shape: 1.5, floor: 0.0 }));
+        assert!(refused(DistributionSpec::Uniform { lower: 2.0, upper: 1.0 }));
+        assert!(refused(DistributionSpec::Exponential { mean: 0.0 }));
+        assert!(refused(DistributionSpec::Lognormal { shape: 1.0, scale: -2.0 }));
+        assert!(refused(DistributionSpec::Table { rows: vec![] }));
+        assert!(NumberSpec::Fixed(f64::NAN).check().is_err());
     }
 }

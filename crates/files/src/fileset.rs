@@ -1,4 +1,4 @@
-//! A set of files: which exist, which are open, which of them a thread takes next.
+//! A set of files: which exist, which are open, which one a thread takes next.
 //!
 //! As in Filebench, files are taken in turn: the next that exists and that nobody is opening or
 //! deleting at this moment. Where none can be taken just now, the thread waits; where there is none
@@ -15,7 +15,7 @@ use seatrial_load::rng::{below, stream};
 
 use crate::spec::{SetSpec, SpecError};
 use crate::tree::Tree;
-use crate::waits::Term;
+use crate::waits::SampleEnd;
 
 /// One set of files.
 #[derive(Debug)]
@@ -34,14 +34,14 @@ pub struct FileSet {
     changed: Condvar,
 }
 
-/// What a thread wants of an entry.
+/// The state of an entry that a thread asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// One that exists, to open it or look at it.
+pub enum EntryState {
+    /// It exists.
     Existing,
-    /// One that exists and that nobody has open.
+    /// It exists and nobody has it open.
     Unopened,
-    /// One that does not exist.
+    /// It does not exist.
     Missing,
 }
 
@@ -54,12 +54,12 @@ pub enum NoEntry {
     Ended,
 }
 
-/// How an entry is when it is given back.
+/// What a thread did with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
-    /// It exists as before, and is open so many times more or less.
+pub enum EntryResult {
+    /// It exists as before; the number of its open descriptors changed by this.
     Kept(i32),
-    /// It was made, and is open so often.
+    /// It was made, with this number of open descriptors.
     Made(u32),
     /// It was deleted.
     Gone,
@@ -70,15 +70,15 @@ pub enum After {
 /// Files, or leaf folders.
 #[derive(Debug, Default)]
 struct Pool {
-    /// Those that exist and that nobody has open, is opening or deleting.
+    /// Entries that exist and that nobody has open, is opening or deleting.
     unopened: BTreeSet<u32>,
-    /// Those that somebody has open.
+    /// Entries that are open.
     open: BTreeSet<u32>,
-    /// Those that do not exist and that nobody is making.
+    /// Entries that do not exist and that nobody is making.
     missing: BTreeSet<u32>,
-    /// How often each is open.
+    /// Open descriptors of each entry.
     opens: Vec<u32>,
-    /// Those that exist, with those that somebody is opening or deleting.
+    /// Entries that exist, including those that somebody is opening or deleting.
     existing: usize,
     next_existing: u32,
     next_missing: u32,
@@ -92,7 +92,7 @@ impl FileSet {
     /// [`SpecError`] when its name is no plain name of a file.
     pub fn new(spec: SetSpec, folder: &Path, seed: u64) -> Result<FileSet, SpecError> {
         if spec.name.is_empty() || spec.name.starts_with('.') || spec.name.contains(['/', '\0']) {
-            return Err(SpecError::Amount(format!("{:?} is no name for a set", spec.name)));
+            return Err(SpecError::Number(format!("{:?} is no name for a set", spec.name)));
         }
         let tree = Tree::of(&spec, seed);
         let mut rng = stream(seed, &format!("sizes of {}", spec.name), 0);
@@ -151,8 +151,8 @@ impl FileSet {
         self.folder_of(self.sizes_bytes.len() + leaf as usize).join(format!("d{leaf:08}"))
     }
 
-    fn folder_of(&self, place: usize) -> PathBuf {
-        self.root.join(&self.tree.folders[self.tree.places[place] as usize])
+    fn folder_of(&self, index: usize) -> PathBuf {
+        self.root.join(&self.tree.folders[self.tree.parents[index] as usize])
     }
 
     /// Takes a file: nobody else gets it until it is given back.
@@ -162,11 +162,11 @@ impl FileSet {
     /// [`NoEntry`] where there is none, or the sample ended while it waited.
     pub fn take_file(
         &self,
-        wanted: Wanted,
+        state: EntryState,
         index: Option<u64>,
-        term: &Term,
+        sample_end: &SampleEnd,
     ) -> Result<u32, NoEntry> {
-        self.take(&self.files, wanted, index, term)
+        self.take(&self.files, state, index, sample_end)
     }
 
     /// Takes a leaf folder, as [`FileSet::take_file`].
@@ -176,69 +176,63 @@ impl FileSet {
     /// [`NoEntry`], likewise.
     pub fn take_leaf(
         &self,
-        wanted: Wanted,
+        state: EntryState,
         index: Option<u64>,
-        term: &Term,
+        sample_end: &SampleEnd,
     ) -> Result<u32, NoEntry> {
-        self.take(&self.leaves, wanted, index, term)
+        self.take(&self.leaves, state, index, sample_end)
     }
 
     fn take(
         &self,
         pool: &Mutex<Pool>,
-        wanted: Wanted,
+        state: EntryState,
         index: Option<u64>,
-        term: &Term,
+        sample_end: &SampleEnd,
     ) -> Result<u32, NoEntry> {
         let mut pool = lock(pool);
         loop {
-            if let Some(entry) = pool.take(wanted, index) {
+            if let Some(entry) = pool.take(state, index) {
                 return Ok(entry);
             }
-            if pool.is_exhausted(wanted) {
+            if pool.is_exhausted(state) {
                 return Err(NoEntry::Exhausted);
             }
-            if term.is_over() {
+            if sample_end.is_over() {
                 return Err(NoEntry::Ended);
             }
-            pool = match self.changed.wait_timeout(pool, term.nap()) {
-                Ok((pool, _)) => pool,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            pool = sample_end.wait(&self.changed, pool);
         }
     }
 
     /// Takes a particular file that exists, to delete or close it; false where the sample ended or
     /// it is gone.
-    pub fn take_this(&self, entry: u32, term: &Term) -> bool {
+    pub fn take_this(&self, entry: u32, sample_end: &SampleEnd) -> bool {
         let mut pool = lock(&self.files);
         loop {
             if pool.unopened.remove(&entry) || pool.open.remove(&entry) {
                 return true;
             }
-            if pool.missing.contains(&entry) || term.is_over() {
+            if pool.missing.contains(&entry) || sample_end.is_over() {
                 return false;
             }
-            pool = match self.changed.wait_timeout(pool, term.nap()) {
-                Ok((pool, _)) => pool,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            pool = sample_end.wait(&self.changed, pool);
         }
     }
 
     /// Gives a file back that was taken.
-    pub fn give_back_file(&self, entry: u32, after: After) {
-        if after == After::Gone {
+    pub fn give_back_file(&self, entry: u32, result: EntryResult) {
+        if result == EntryResult::Deleted {
             let length_bytes = self.lengths_bytes[entry as usize].swap(0, Ordering::Relaxed);
             self.shrink(length_bytes.saturating_sub(self.size_bytes(entry)));
         }
-        lock(&self.files).give_back(entry, after);
+        lock(&self.files).give_back(entry, result);
         self.changed.notify_all();
     }
 
     /// Gives a leaf folder back that was taken.
-    pub fn give_back_leaf(&self, leaf: u32, after: After) {
-        lock(&self.leaves).give_back(leaf, after);
+    pub fn give_back_leaf(&self, leaf: u32, result: EntryResult) {
+        lock(&self.leaves).give_back(leaf, result);
         self.changed.notify_all();
     }
 
@@ -301,26 +295,26 @@ impl Pool {
         pool
     }
 
-    fn is_exhausted(&self, wanted: Wanted) -> bool {
-        match wanted {
-            Wanted::Missing => self.existing == self.opens.len(),
+    fn is_exhausted(&self, state: EntryState) -> bool {
+        match state {
+            EntryState::Missing => self.existing == self.opens.len(),
             _ => self.existing == 0,
         }
     }
 
-    fn take(&mut self, wanted: Wanted, index: Option<u64>) -> Option<u32> {
+    fn take(&mut self, state: EntryState, index: Option<u64>) -> Option<u32> {
         let count = self.opens.len() as u64;
-        let place = match wanted {
-            Wanted::Missing => self.next_missing,
+        let cursor = match state {
+            EntryState::Missing => self.next_missing,
             _ => self.next_existing,
         };
-        let from = index.map_or(place, |index| (index % count.max(1)) as u32);
-        let found = match wanted {
-            Wanted::Missing => next(&self.missing, from),
-            Wanted::Unopened => next(&self.unopened, from),
-            Wanted::Existing => {
+        let from = index.map_or(cursor, |index| (index % count.max(1)) as u32);
+        let found = match state {
+            EntryState::Missing => next(&self.missing, from),
+            EntryState::Unopened => next(&self.unopened, from),
+            EntryState::Existing => {
                 let (one, other) = (next(&self.unopened, from), next(&self.open, from));
-                // The nearest from the place on, around the end.
+                // The next one after the cursor, around the end.
                 let distance = |entry: &u32| entry.wrapping_sub(from);
                 one.into_iter().chain(other).min_by_key(distance)
             }
@@ -329,53 +323,53 @@ impl Pool {
         self.missing.remove(&found);
         if index.is_none() {
             let next_place = found.wrapping_add(1);
-            match wanted {
-                Wanted::Missing => self.next_missing = next_place,
+            match state {
+                EntryState::Missing => self.next_missing = next_place,
                 _ => self.next_existing = next_place,
             }
         }
         Some(found)
     }
 
-    fn give_back(&mut self, entry: u32, after: After) {
+    fn give_back(&mut self, entry: u32, result: EntryResult) {
         let opens = &mut self.opens[entry as usize];
-        match after {
-            After::Kept(change) => *opens = opens.saturating_add_signed(change),
-            After::Made(count) => {
+        match result {
+            EntryResult::Unchanged(change) => *opens = opens.saturating_add_signed(change),
+            EntryResult::Made(count) => {
                 *opens = count;
                 self.existing += 1;
             }
-            After::Gone => {
+            EntryResult::Deleted => {
                 *opens = 0;
                 self.existing = self.existing.saturating_sub(1);
             }
-            After::Unmade => {}
+            EntryResult::NotMade => {}
         }
-        let place = match after {
-            After::Gone | After::Unmade => &mut self.missing,
+        let entries = match result {
+            EntryResult::Deleted | EntryResult::NotMade => &mut self.missing,
             _ if *opens > 0 => &mut self.open,
             _ => &mut self.unopened,
         };
-        place.insert(entry);
+        entries.insert(entry);
     }
 }
 
 /// The first from a number on, around the end.
 fn next(set: &BTreeSet<u32>, from: u32) -> Option<u32> {
-    let after = set.range((Bound::Included(from), Bound::Unbounded)).next();
-    after.or_else(|| set.first()).copied()
+    let result = set.range((Bound::Included(from), Bound::Unbounded)).next();
+    result.or_else(|| set.first()).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Amount;
+    use crate::draw::NumberSpec;
     use std::sync::Arc;
 
     /// A sample that is over, so that nothing waits.
-    fn over() -> Term {
+    fn over() -> SampleEnd {
         let clock = seatrial_gauge::Clock::new(false);
-        Term { clock, start_ns: 0, end_ns: 0, over: true.into(), stop: Arc::default() }
+        SampleEnd { clock, start_ns: 0, end_ns: 0, over: true.into(), stop: Arc::default() }
     }
 
     fn set(entries: u64, made_share: f64) -> FileSet {
@@ -386,7 +380,7 @@ mod tests {
             leaf_folders: 2,
             width_mean: 100.0,
             width_gamma: 0.0,
-            size: Amount::Fixed(100.0),
+            size: NumberSpec::Fixed(100.0),
             made_share,
             read_only: false,
             write_only: false,
@@ -406,30 +400,30 @@ mod tests {
     fn files_are_taken_in_turn_and_one_that_is_open_is_not_deleted() {
         let set = set(3, 1.0);
         let over = over();
-        let take = |wanted| set.take_file(wanted, None, &over);
-        assert_eq!(take(Wanted::Existing), Ok(0));
-        assert_eq!(take(Wanted::Existing), Ok(1));
-        assert_eq!(take(Wanted::Existing), Ok(2));
-        assert_eq!(take(Wanted::Existing), Err(NoEntry::Ended));
-        set.give_back_file(0, After::Kept(1));
-        set.give_back_file(2, After::Kept(0));
-        assert_eq!(take(Wanted::Unopened), Ok(2));
-        set.give_back_file(2, After::Gone);
-        assert_eq!(take(Wanted::Unopened), Err(NoEntry::Ended));
-        set.give_back_file(1, After::Gone);
+        let take = |state| set.take_file(state, None, &over);
+        assert_eq!(take(EntryState::Existing), Ok(0));
+        assert_eq!(take(EntryState::Existing), Ok(1));
+        assert_eq!(take(EntryState::Existing), Ok(2));
+        assert_eq!(take(EntryState::Existing), Err(NoEntry::Ended));
+        set.give_back_file(0, EntryResult::Unchanged(1));
+        set.give_back_file(2, EntryResult::Unchanged(0));
+        assert_eq!(take(EntryState::Unopened), Ok(2));
+        set.give_back_file(2, EntryResult::Deleted);
+        assert_eq!(take(EntryState::Unopened), Err(NoEntry::Ended));
+        set.give_back_file(1, EntryResult::Deleted);
         assert!(set.take_this(0, &over));
-        set.give_back_file(0, After::Kept(-1));
-        assert_eq!(take(Wanted::Unopened), Ok(0));
-        set.give_back_file(0, After::Gone);
-        assert_eq!(take(Wanted::Existing), Err(NoEntry::Exhausted));
+        set.give_back_file(0, EntryResult::Unchanged(-1));
+        assert_eq!(take(EntryState::Unopened), Ok(0));
+        set.give_back_file(0, EntryResult::Deleted);
+        assert_eq!(take(EntryState::Existing), Err(NoEntry::Exhausted));
     }
 
     #[test]
     fn a_full_set_has_no_file_to_create_and_a_made_one_exists() {
         let set = set(2, 0.5);
-        let made = set.take_file(Wanted::Missing, None, &over()).unwrap();
-        set.give_back_file(made, After::Made(1));
-        assert_eq!(set.take_file(Wanted::Missing, None, &over()), Err(NoEntry::Exhausted));
+        let made = set.take_file(EntryState::Missing, None, &over()).unwrap();
+        set.give_back_file(made, EntryResult::Made(1));
+        assert_eq!(set.take_file(EntryState::Missing, None, &over()), Err(NoEntry::Exhausted));
         assert_eq!(set.existing_files().len(), 2);
     }
 
@@ -442,7 +436,7 @@ mod tests {
         set.cut(1);
         assert_eq!(set.length_bytes(1), 100);
         assert_eq!(set.grow(1, 700, 1000), Some(100));
-        set.give_back_file(0, After::Gone);
+        set.give_back_file(0, EntryResult::Deleted);
         assert_eq!(set.grow(1, 300, 1000), Some(800));
     }
 

@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// What was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct PreparedFiles {
     /// Files.
     pub files: u64,
     /// Folders.
@@ -32,8 +32,8 @@ pub struct Made {
 /// # Errors
 ///
 /// When the file system fails, or a file is there already.
-pub fn make(sets: &[FileSet], data: &[u8], stop: &AtomicBool) -> io::Result<Made> {
-    let mut made = Made::default();
+pub fn make(sets: &[FileSet], data: &[u8], stop: &AtomicBool) -> io::Result<PreparedFiles> {
+    let mut made = PreparedFiles::default();
     for set in sets {
         let folders = if set.spec.single { &[][..] } else { &set.tree.folders };
         for folder in folders {

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 
 use seatrial_load::rng::below;
 
-use crate::aio::Write;
-use crate::fileset::{After, FileSet, NoEntry, Wanted};
+use crate::aio::PendingWrite;
+use crate::fileset::{EntryResult, EntryState, FileSet, NoEntry};
 use crate::slots::ALIGN_BYTES;
 use crate::spec::{Flowop, IO_BYTES_MAX, Verb};
-use crate::worker::{Flow, Worker};
+use crate::worker::{NextStep, Worker};
 
 /// Direct I/O moves whole sectors.
 const SECTOR_BYTES: u64 = 512;
@@ -25,7 +25,7 @@ fn not_open() -> io::Error {
 
 impl Worker {
     /// Does one request, or finds out why there is none.
-    pub fn request(&mut self, flowop: &Flowop) -> Flow {
+    pub fn request(&mut self, flowop: &Flowop) -> NextStep {
         let done = match flowop.verb {
             Verb::OpenFile => self.open_file(flowop),
             Verb::CreateFile => self.create_file(flowop),
@@ -40,7 +40,7 @@ impl Worker {
             _ => self.transfer(flowop),
         };
         match done {
-            Ok(()) => Flow::Go,
+            Ok(()) => NextStep::Continue,
             Err(none) => none.into(),
         }
     }
@@ -54,37 +54,37 @@ impl Worker {
         flowop.index.as_ref().map(|index| index.draw_whole(&mut self.rng))
     }
 
-    fn take_file(&mut self, flowop: &Flowop, wanted: Wanted) -> Result<u32, NoEntry> {
+    fn take_file(&mut self, flowop: &Flowop, state: EntryState) -> Result<u32, NoEntry> {
         let index = self.index(flowop);
-        let world = &self.world;
-        world.sets[self.set_of(flowop)].take_file(wanted, index, &world.term)
+        let shared = &self.shared;
+        shared.sets[self.set_of(flowop)].take_file(state, index, &shared.sample_end)
     }
 
     fn open_file(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
         let slot = self.turn(flowop);
         let set = self.set_of(flowop);
-        let entry = self.take_file(flowop, Wanted::Existing)?;
+        let entry = self.take_file(flowop, EntryState::Existing)?;
         let opened = self.timed(flowop, |worker| {
             if worker.slots[slot].file.is_some() {
                 return Err(io::Error::from_raw_os_error(libc::EBUSY));
             }
-            Ok((0, open(&worker.world.sets[set], entry, flowop, false)?))
+            Ok((0, open(&worker.shared.sets[set], entry, flowop, false)?))
         });
-        self.opened(slot, set, entry, opened, After::Kept(0));
+        self.opened(slot, set, entry, opened, EntryResult::Unchanged(0));
         Ok(())
     }
 
     fn create_file(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
         let slot = self.turn(flowop);
         let set = self.set_of(flowop);
-        let entry = self.take_file(flowop, Wanted::Missing)?;
+        let entry = self.take_file(flowop, EntryState::Missing)?;
         let opened = self.timed(flowop, |worker| {
             if worker.slots[slot].file.is_some() {
                 return Err(io::Error::from_raw_os_error(libc::EBUSY));
             }
-            Ok((0, open(&worker.world.sets[set], entry, flowop, true)?))
+            Ok((0, open(&worker.shared.sets[set], entry, flowop, true)?))
         });
-        self.opened(slot, set, entry, opened, After::Unmade);
+        self.opened(slot, set, entry, opened, EntryResult::NotMade);
         Ok(())
     }
 
@@ -94,29 +94,29 @@ impl Worker {
         set: usize,
         entry: u32,
         file: Option<File>,
-        otherwise: After,
+        otherwise: EntryResult,
     ) {
-        let after = match (&file, otherwise) {
+        let result = match (&file, otherwise) {
             (None, _) => otherwise,
-            (Some(_), After::Unmade) => After::Made(1),
-            (Some(_), _) => After::Kept(1),
+            (Some(_), EntryResult::NotMade) => EntryResult::Made(1),
+            (Some(_), _) => EntryResult::Unchanged(1),
         };
-        self.world.sets[set].give_back_file(entry, after);
+        self.shared.sets[set].give_back_file(entry, result);
         if let Some(file) = file {
-            let place = &mut self.slots[slot];
-            place.file = Some(Arc::new(file));
-            place.entry = Some((set, entry));
-            place.position_bytes = 0;
+            let open_slot = &mut self.slots[slot];
+            open_slot.file = Some(Arc::new(file));
+            open_slot.entry = Some((set, entry));
+            open_slot.position_bytes = 0;
         }
     }
 
     fn close_file(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
-        let place = &mut self.slots[flowop.slot];
-        let (file, entry) = (place.file.take(), place.entry);
-        let world = self.world.clone();
+        let open_slot = &mut self.slots[flowop.slot];
+        let (file, entry) = (open_slot.file.take(), open_slot.entry);
+        let shared = self.shared.clone();
         // The file is still known to `deletefile`, `statfile` and `srcfd` after this.
         let held = entry.filter(|&(set, entry)| {
-            file.is_some() && world.sets[set].take_this(entry, &world.term)
+            file.is_some() && shared.sets[set].take_this(entry, &shared.sample_end)
         });
         self.timed(flowop, |_| {
             let file = file.ok_or_else(not_open)?;
@@ -124,18 +124,18 @@ impl Worker {
             Arc::try_unwrap(file).map_or(Ok((0, ())), |file| close(file).map(|()| (0, ())))
         });
         if let Some((set, entry)) = held {
-            world.sets[set].give_back_file(entry, After::Kept(-1));
+            shared.sets[set].give_back_file(entry, EntryResult::Unchanged(-1));
         }
         Ok(())
     }
 
     fn delete_file(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
-        let world = self.world.clone();
+        let shared = self.shared.clone();
         let known = self.slots[flowop.slot].entry.filter(|_| flowop.by_slot);
         let (set, entry) = match known {
             Some((set, entry)) => {
                 self.slots[flowop.slot].entry = None;
-                if !world.sets[set].take_this(entry, &world.term) {
+                if !shared.sets[set].take_this(entry, &shared.sample_end) {
                     // Another thread has deleted it: the request fails as in the kernel.
                     let gone = |_: &mut Worker| Err(io::Error::from_raw_os_error(libc::ENOENT));
                     self.timed::<()>(flowop, gone);
@@ -143,12 +143,13 @@ impl Worker {
                 }
                 (set, entry)
             }
-            None => (self.set_of(flowop), self.take_file(flowop, Wanted::Unopened)?),
+            None => (self.set_of(flowop), self.take_file(flowop, EntryState::Unopened)?),
         };
-        let path = world.sets[set].file_path(entry);
+        let path = shared.sets[set].file_path(entry);
         let deleted = self.timed(flowop, |_| fs::remove_file(&path).map(|()| (0, ())));
-        let after = if deleted.is_some() { After::Gone } else { After::Kept(0) };
-        world.sets[set].give_back_file(entry, after);
+        let result =
+            if deleted.is_some() { EntryResult::Deleted } else { EntryResult::Unchanged(0) };
+        shared.sets[set].give_back_file(entry, result);
         Ok(())
     }
 
@@ -157,36 +158,42 @@ impl Worker {
             self.timed(flowop, |_| file.metadata().map(|_| (0, ())));
             return Ok(());
         }
-        let entry = self.take_file(flowop, Wanted::Existing)?;
+        let entry = self.take_file(flowop, EntryState::Existing)?;
         let set = self.set_of(flowop);
-        let path = self.world.sets[set].file_path(entry);
+        let path = self.shared.sets[set].file_path(entry);
         self.timed(flowop, |_| fs::symlink_metadata(&path).map(|_| (0, ())));
-        self.world.sets[set].give_back_file(entry, After::Kept(0));
+        self.shared.sets[set].give_back_file(entry, EntryResult::Unchanged(0));
         Ok(())
     }
 
     fn make_folder(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
-        let (world, set, index) = (self.world.clone(), self.set_of(flowop), self.index(flowop));
-        let set = &world.sets[set];
-        let leaf = set.take_leaf(Wanted::Missing, index, &world.term)?;
+        let (shared, set, index) = (self.shared.clone(), self.set_of(flowop), self.index(flowop));
+        let set = &shared.sets[set];
+        let leaf = set.take_leaf(EntryState::Missing, index, &shared.sample_end)?;
         let path = set.leaf_path(leaf);
         let made = self.timed(flowop, |_| fs::create_dir(&path).map(|()| (0, ())));
-        set.give_back_leaf(leaf, if made.is_some() { After::Made(0) } else { After::Unmade });
+        set.give_back_leaf(
+            leaf,
+            if made.is_some() { EntryResult::Made(0) } else { EntryResult::NotMade },
+        );
         Ok(())
     }
 
     fn remove_folder(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
-        let (world, set, index) = (self.world.clone(), self.set_of(flowop), self.index(flowop));
-        let set = &world.sets[set];
-        let leaf = set.take_leaf(Wanted::Existing, index, &world.term)?;
+        let (shared, set, index) = (self.shared.clone(), self.set_of(flowop), self.index(flowop));
+        let set = &shared.sets[set];
+        let leaf = set.take_leaf(EntryState::Existing, index, &shared.sample_end)?;
         let path = set.leaf_path(leaf);
         let removed = self.timed(flowop, |_| fs::remove_dir(&path).map(|()| (0, ())));
-        set.give_back_leaf(leaf, if removed.is_some() { After::Gone } else { After::Kept(0) });
+        set.give_back_leaf(
+            leaf,
+            if removed.is_some() { EntryResult::Deleted } else { EntryResult::Unchanged(0) },
+        );
         Ok(())
     }
 
     fn list_folder(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
-        let set = &self.world.sets[self.set_of(flowop)];
+        let set = &self.shared.sets[self.set_of(flowop)];
         let folder = below(&mut self.rng, set.tree.folders.len() as u64) as usize;
         let path = set.root.join(&set.tree.folders[folder]);
         self.timed(flowop, |_| {
@@ -215,7 +222,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The place of a flowop's file: the next where it uses several in turn.
+    /// The slot of a flowop's file: the next one if it uses several in turn.
     fn turn(&mut self, flowop: &Flowop) -> usize {
         if flowop.rotates <= 1 {
             return flowop.slot;
@@ -231,18 +238,18 @@ impl Worker {
         let slot = self.turn(flowop);
         if self.slots[slot].file.is_none() && flowop.set.is_some() {
             let set = self.set_of(flowop);
-            let entry = self.take_file(flowop, Wanted::Existing)?;
-            let opened = open(&self.world.sets[set], entry, flowop, false);
+            let entry = self.take_file(flowop, EntryState::Existing)?;
+            let opened = open(&self.shared.sets[set], entry, flowop, false);
             let failed = opened.as_ref().err().and_then(io::Error::raw_os_error);
-            self.opened(slot, set, entry, opened.ok(), After::Kept(0));
+            self.opened(slot, set, entry, opened.ok(), EntryResult::Unchanged(0));
             if let Some(errno) = failed {
                 let refused = |_: &mut Worker| Err(io::Error::from_raw_os_error(errno));
                 self.timed::<()>(flowop, refused);
                 return Ok(());
             }
         }
-        let place = &self.slots[slot];
-        let (Some(file), Some(entry)) = (place.file.clone(), place.entry) else {
+        let open_slot = &self.slots[slot];
+        let (Some(file), Some(entry)) = (open_slot.file.clone(), open_slot.entry) else {
             self.timed::<()>(flowop, |_| Err(not_open()));
             return Ok(());
         };
@@ -261,13 +268,13 @@ impl Worker {
     /// Bytes of one transfer; of the whole file where none are given.
     fn io_bytes(&mut self, flowop: &Flowop, whole_bytes: u64) -> u64 {
         let given = flowop.io_bytes.as_ref().map_or(0, |bytes| bytes.draw_whole(&mut self.rng));
-        let wanted = if given == 0 { whole_bytes } else { given };
-        wanted.clamp(1, IO_BYTES_MAX.min(self.world.data.all().len() as u64))
+        let state = if given == 0 { whole_bytes } else { given };
+        state.clamp(1, IO_BYTES_MAX.min(self.shared.data.all().len() as u64))
     }
 
     /// The part of a file that random transfers use.
     fn working_set_bytes(&mut self, flowop: &Flowop, job: &Transfer) -> u64 {
-        let length_bytes = self.world.sets[job.set].length_bytes(job.entry);
+        let length_bytes = self.shared.sets[job.set].length_bytes(job.entry);
         let given = flowop.working_set_bytes.as_ref();
         match given.map_or(0, |bytes| bytes.draw_whole(&mut self.rng)) {
             0 => length_bytes,
@@ -275,7 +282,7 @@ impl Worker {
         }
     }
 
-    /// A random place in a working set, a multiple of the transfer's size.
+    /// A random offset in a working set, a multiple of the transfer size.
     fn random_place(&mut self, io_bytes: u64, working_set_bytes: u64) -> u64 {
         below(&mut self.rng, (working_set_bytes / io_bytes).max(1)) * io_bytes
     }
@@ -295,19 +302,19 @@ impl Worker {
         });
     }
 
-    /// The place after the last transfer; the beginning once the end is reached.
+    /// The offset after the last transfer; 0 once the end is reached.
     fn next_place(&mut self, job: &Transfer, io_bytes: u64, end_bytes: u64) -> u64 {
-        let place = &mut self.slots[job.slot];
-        if place.position_bytes >= end_bytes {
-            place.position_bytes = 0;
+        let open_slot = &mut self.slots[job.slot];
+        if open_slot.position_bytes >= end_bytes {
+            open_slot.position_bytes = 0;
         }
-        let offset_bytes = place.position_bytes;
-        place.position_bytes += io_bytes;
+        let offset_bytes = open_slot.position_bytes;
+        open_slot.position_bytes += io_bytes;
         offset_bytes
     }
 
     fn read_whole(&mut self, flowop: &Flowop, job: &Transfer) {
-        let length_bytes = self.world.sets[job.set].length_bytes(job.entry);
+        let length_bytes = self.shared.sets[job.set].length_bytes(job.entry);
         let io_bytes = self.io_bytes(flowop, length_bytes.next_multiple_of(SECTOR_BYTES));
         self.timed(flowop, |worker| {
             let buffer = worker.buffer.at_least(io_bytes as usize);
@@ -325,23 +332,23 @@ impl Worker {
         let (offset_bytes, data) = self.place_of_write(flowop, job);
         let end_bytes = offset_bytes + data.len() as u64;
         self.timed(flowop, |worker| {
-            let data = &worker.world.data.all()[data];
+            let data = &worker.shared.data.all()[data];
             job.file.write_all_at(data, offset_bytes)?;
             Ok((data.len() as u64, ()))
         });
-        self.world.sets[job.set].reached(job.entry, end_bytes);
+        self.shared.sets[job.set].reached(job.entry, end_bytes);
     }
 
     /// Where a write goes and what it writes. One after the other they lengthen the file until its
     /// set has grown by its limit; then they begin again.
     fn place_of_write(&mut self, flowop: &Flowop, job: &Transfer) -> (u64, std::ops::Range<usize>) {
-        let world = self.world.clone();
-        let set = &world.sets[job.set];
+        let shared = self.shared.clone();
+        let set = &shared.sets[job.set];
         let used_bytes = self.working_set_bytes(flowop, job);
         let io_bytes = self.io_bytes(flowop, used_bytes);
         let is_full = |end_bytes: u64| {
             let beyond_bytes = end_bytes.saturating_sub(set.size_bytes(job.entry));
-            beyond_bytes > world.spec.growth_bytes.max(io_bytes)
+            beyond_bytes > shared.spec.growth_bytes.max(io_bytes)
         };
         let offset_bytes = if flowop.random {
             self.random_place(io_bytes, used_bytes)
@@ -357,21 +364,21 @@ impl Worker {
 
     /// A part of the shared data, at a random page.
     fn data(&mut self, length_bytes: u64) -> std::ops::Range<usize> {
-        let room = (self.world.data.all().len() as u64).saturating_sub(length_bytes);
+        let room = (self.shared.data.all().len() as u64).saturating_sub(length_bytes);
         let page = below(&mut self.rng, room / ALIGN_BYTES as u64 + 1);
         let start = page as usize * ALIGN_BYTES;
         start..start + length_bytes as usize
     }
 
     fn write_whole(&mut self, flowop: &Flowop, job: &Transfer) {
-        let world = self.world.clone();
+        let shared = self.shared.clone();
         let source = flowop.source_slot.and_then(|slot| self.slots[slot].entry);
         let (set, entry) = source.unwrap_or((job.set, job.entry));
-        let size_bytes = world.sets[set].size_bytes(entry);
+        let size_bytes = shared.sets[set].size_bytes(entry);
         let io_bytes = self.io_bytes(flowop, size_bytes);
         let data = self.data(io_bytes.min(size_bytes.max(1)));
         self.timed(flowop, |worker| {
-            let data = &worker.world.data.all()[data];
+            let data = &worker.shared.data.all()[data];
             let mut offset_bytes = 0;
             while offset_bytes < size_bytes {
                 let count = (size_bytes - offset_bytes).min(data.len() as u64);
@@ -380,12 +387,12 @@ impl Worker {
             }
             Ok((offset_bytes, ()))
         });
-        world.sets[job.set].reached(job.entry, size_bytes);
+        shared.sets[job.set].reached(job.entry, size_bytes);
     }
 
     fn append(&mut self, flowop: &Flowop, job: &Transfer) {
-        let world = self.world.clone();
-        let set = &world.sets[job.set];
+        let shared = self.shared.clone();
+        let set = &shared.sets[job.set];
         let mut io_bytes = self.io_bytes(flowop, SECTOR_BYTES);
         if flowop.verb == Verb::AppendFileRand {
             io_bytes = below(&mut self.rng, io_bytes) + 1;
@@ -395,18 +402,18 @@ impl Worker {
         }
         let data = self.data(io_bytes);
         self.timed(flowop, |worker| {
-            let growth_bytes = world.spec.growth_bytes;
-            let place = set.grow(job.entry, io_bytes, growth_bytes);
-            let offset_bytes = match place {
+            let growth_bytes = shared.spec.growth_bytes;
+            let open_slot = set.grow(job.entry, io_bytes, growth_bytes);
+            let offset_bytes = match open_slot {
                 Some(offset_bytes) => offset_bytes,
                 None => {
                     job.file.set_len(set.size_bytes(job.entry))?;
                     set.cut(job.entry);
-                    world.cuts.fetch_add(1, Ordering::Relaxed);
+                    shared.cuts.fetch_add(1, Ordering::Relaxed);
                     set.grow(job.entry, io_bytes, growth_bytes.max(u64::MAX / 2)).unwrap_or(0)
                 }
             };
-            job.file.write_all_at(&worker.world.data.all()[data], offset_bytes)?;
+            job.file.write_all_at(&worker.shared.data.all()[data], offset_bytes)?;
             Ok((io_bytes, ()))
         });
     }
@@ -414,21 +421,21 @@ impl Worker {
     /// Hands a write to the helpers; its time counts until it has ended.
     fn write_later(&mut self, flowop: &Flowop, job: &Transfer) -> Result<(), NoEntry> {
         let (offset_bytes, data) = self.place_of_write(flowop, job);
-        let (world, operation) = (self.world.clone(), flowop.verb.operation());
+        let (shared, operation) = (self.shared.clone(), flowop.verb.operation());
         let (Some(aio), Some(operation)) = (self.aio.as_ref(), operation) else { return Ok(()) };
-        let slot = aio.place(&world.term).ok_or(NoEntry::Ended)?;
-        self.flight.offer();
-        self.flight.begin(slot, operation, world.term.clock.now_ns());
+        let slot = aio.claim_slot(&shared.sample_end).ok_or(NoEntry::Ended)?;
+        self.in_flight.offer();
+        self.in_flight.begin(slot, operation, shared.sample_end.clock.now_ns());
         self.done[flowop.kind] += 1;
         self.moved_bytes[flowop.kind] += data.len() as u64;
-        world.sets[job.set].reached(job.entry, offset_bytes + data.len() as u64);
+        shared.sets[job.set].reached(job.entry, offset_bytes + data.len() as u64);
         let file = job.file.clone();
-        aio.submit(Write { file, offset_bytes, data, kind: flowop.kind, slot });
+        aio.submit(PendingWrite { file, offset_bytes, data, kind: flowop.kind, slot });
         Ok(())
     }
 }
 
-/// An open file of a set, in a place of a thread.
+/// An open file of a set, in a slot of a thread.
 struct Transfer {
     slot: usize,
     file: Arc<File>,

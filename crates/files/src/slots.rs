@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// Memory is aligned for O_DIRECT.
 pub const ALIGN_BYTES: usize = 4096;
 
-/// A place for an open file.
+/// A slot for an open file.
 #[derive(Debug, Default)]
-pub struct Slot {
+pub struct FileSlot {
     /// The file, while it is open.
     pub file: Option<Arc<File>>,
     /// Set and number of the file that was opened here last.
@@ -19,18 +19,18 @@ pub struct Slot {
 
 /// Aligned memory of fixed size.
 #[derive(Debug)]
-pub struct Memory {
+pub struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
     size_bytes: usize,
 }
 
-impl Memory {
+impl AlignedBuffer {
     /// So many bytes of zeros.
-    pub fn of(size_bytes: usize) -> Memory {
+    pub fn of(size_bytes: usize) -> AlignedBuffer {
         let bytes = vec![0u8; size_bytes + ALIGN_BYTES];
         let start = bytes.as_ptr().align_offset(ALIGN_BYTES).min(ALIGN_BYTES);
-        Memory { bytes, start, size_bytes }
+        AlignedBuffer { bytes, start, size_bytes }
     }
 
     /// All of it.
@@ -46,7 +46,7 @@ impl Memory {
     /// At least so many bytes; what it held may be gone.
     pub fn at_least(&mut self, size_bytes: usize) -> &mut [u8] {
         if self.size_bytes < size_bytes {
-            *self = Memory::of(size_bytes.next_multiple_of(ALIGN_BYTES));
+            *self = AlignedBuffer::of(size_bytes.next_multiple_of(ALIGN_BYTES));
         }
         &mut self.bytes[self.start..self.start + size_bytes]
     }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn memory_is_aligned_and_grows() {
-        let mut memory = Memory::of(10);
+        let mut memory = AlignedBuffer::of(10);
         assert_eq!(memory.all().len(), 10);
         assert_eq!(memory.at_least(100_000).as_ptr() as usize % ALIGN_BYTES, 0);
         assert_eq!(memory.all_mut().len(), 102_400);

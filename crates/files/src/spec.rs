@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use seatrial_gauge::Operation;
 use serde::Deserialize;
 
-use crate::draw::Amount;
+use crate::draw::NumberSpec;
 
 /// Threads of one sample.
 pub const THREADS_MAX: u64 = 4096;
@@ -23,9 +23,9 @@ pub const IO_BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesSpec {
-    /// What all that threads draw derives from.
+    /// Seed of the random numbers of threads.
     pub seed: u64,
-    /// What sizes and places of files derive from: the same for every sample of a cell.
+    /// Seed of the sizes and paths of files: the same for every sample of a cell.
     pub set_seed: u64,
     /// Folder in which all files are; it exists, and belongs to the run.
     pub folder: PathBuf,
@@ -43,9 +43,9 @@ pub struct FilesSpec {
     pub limit_bytes: u64,
     /// A set may grow by so many bytes beyond its files as they are made.
     pub growth_bytes: u64,
-    /// When the sample ends apart from that.
+    /// The condition that ends the sample earlier.
     #[serde(default)]
-    pub end: End,
+    pub end: EndCondition,
     /// Events per second, which `eventlimit` and the other limits consume; none without a rate.
     #[serde(default)]
     pub events_per_s: Option<f64>,
@@ -61,10 +61,10 @@ pub struct FilesSpec {
     pub threads: Vec<ThreadSpec>,
 }
 
-/// When a sample ends apart from its time.
+/// The condition that ends a sample before its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum EndCondition {
     /// When the first thread is done or out of files; then its mark says so.
     #[default]
     Timeout,
@@ -94,7 +94,7 @@ pub struct SetSpec {
     #[serde(default)]
     pub width_gamma: f64,
     /// Size of a file when it is made, or written as a whole.
-    pub size: Amount,
+    pub size: NumberSpec,
     /// Share of entries that exist from the start.
     pub made_share: f64,
     /// Opened for reading only.
@@ -108,7 +108,7 @@ pub struct SetSpec {
     pub cold: bool,
 }
 
-/// What is counted and timed separately.
+/// A kind of flowop, which is counted and timed separately.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindSpec {
@@ -126,9 +126,9 @@ pub struct ThreadSpec {
     pub name: String,
     /// How many there are.
     pub instances: u64,
-    /// What each does again and again.
+    /// The loop of each thread.
     pub steps: Vec<Step>,
-    /// Number of places for open files.
+    /// Slots for open files.
     pub slots: usize,
 }
 
@@ -147,7 +147,7 @@ pub enum Step {
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// How often.
-    pub repeat: Amount,
+    pub repeat: NumberSpec,
     /// The flowops.
     pub steps: Vec<Step>,
 }
@@ -162,30 +162,30 @@ pub struct Flowop {
     pub verb: Verb,
     /// How often it is done in a row.
     #[serde(default = "one")]
-    pub iters: Amount,
+    pub iters: NumberSpec,
     /// The set that it chooses files from.
     #[serde(default)]
     pub set: Option<usize>,
-    /// Place of its open file.
+    /// Slot of its open file.
     #[serde(default)]
     pub slot: usize,
-    /// Whether it concerns the file of that place, where one was opened, rather than one of the
+    /// Whether it uses the file that is open in that slot rather than one of the
     /// set: of `deletefile` and `statfile`.
     #[serde(default)]
     pub by_slot: bool,
-    /// It uses so many places from `slot` on in turn; 1 for one only.
+    /// Slots from `slot` on that it uses in turn.
     #[serde(default = "single")]
     pub rotates: usize,
-    /// Place of the file whose size it writes.
+    /// Slot of the file whose size it writes.
     #[serde(default)]
     pub source_slot: Option<usize>,
     /// Bytes of one transfer; none for the whole file at once.
     #[serde(default)]
-    pub io_bytes: Option<Amount>,
+    pub io_bytes: Option<NumberSpec>,
     /// Part of the file that is used; the whole without one.
     #[serde(default)]
-    pub working_set_bytes: Option<Amount>,
-    /// Whether it goes to random places.
+    pub working_set_bytes: Option<NumberSpec>,
+    /// Whether its offsets are random.
     #[serde(default)]
     pub random: bool,
     /// Whether files are opened with O_DIRECT.
@@ -199,10 +199,10 @@ pub struct Flowop {
     pub no_read_ahead: bool,
     /// Number of the file in its set; the next without one.
     #[serde(default)]
-    pub index: Option<Amount>,
+    pub index: Option<NumberSpec>,
     /// Its number: seconds, loops, events, counts.
     #[serde(default)]
-    pub value: Option<Amount>,
+    pub value: Option<NumberSpec>,
     /// Most that may be posted before a post waits.
     #[serde(default)]
     pub high_water: u64,
@@ -214,8 +214,8 @@ pub struct Flowop {
     pub targets: Vec<usize>,
 }
 
-fn one() -> Amount {
-    Amount::Fixed(1.0)
+fn one() -> NumberSpec {
+    NumberSpec::Fixed(1.0)
 }
 
 fn single() -> usize {
@@ -260,7 +260,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// What of storage it does; `None` where it is no request.
+    /// The operation on storage; `None` if it is no request.
     pub fn operation(self) -> Option<Operation> {
         use Verb::*;
         match self {
@@ -307,7 +307,7 @@ pub enum SpecError {
     },
     /// A number is invalid, or a distribution has no such parameter.
     #[error("{0}")]
-    Amount(String),
+    Number(String),
 }
 
 impl FilesSpec {
@@ -327,7 +327,7 @@ impl FilesSpec {
             set.size.check()?;
             let numbers = [set.width_mean, set.width_gamma, set.made_share, spec.duration_s];
             if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
-                return Err(SpecError::Amount(format!("a number of the set {} is none", set.name)));
+                return Err(SpecError::Number(format!("a number of the set {} is none", set.name)));
             }
         }
         for thread in &spec.threads {
@@ -364,7 +364,7 @@ impl FilesSpec {
         let last = flowop.slot.saturating_add(flowop.rotates.max(1) - 1);
         exists("the slot", last.max(flowop.source_slot.unwrap_or(0)), thread.slots.max(1))?;
         let amounts = [&flowop.io_bytes, &flowop.working_set_bytes, &flowop.index, &flowop.value];
-        amounts.into_iter().flatten().chain([&flowop.iters]).try_for_each(Amount::check)?;
+        amounts.into_iter().flatten().chain([&flowop.iters]).try_for_each(NumberSpec::check)?;
         match &flowop.io_bytes {
             Some(bytes) if bytes.largest() > IO_BYTES_MAX as f64 => {
                 at_most("the bytes of one transfer", bytes.largest() as u64, IO_BYTES_MAX)

@@ -11,14 +11,14 @@ pub struct Tree {
     /// Paths below the set's own folder, parents first; the first is that folder, "".
     pub folders: Vec<String>,
     /// Number of the folder of each file, then of each empty leaf folder.
-    pub places: Vec<u32>,
+    pub parents: Vec<u32>,
 }
 
 impl Tree {
     /// Lays out a set: entries fill folders one after the other, and folders fill folders above
     /// them, each with a number of entries drawn about the mean width.
     pub fn of(spec: &SetSpec, seed: u64) -> Tree {
-        let mut widths = Widths::new(spec, seed);
+        let mut widths = FolderWidths::new(spec, seed);
         let groups = widths.groups(spec.entries + spec.leaf_folders);
         // The levels from the bottom up: how many folders each folder of the next level has.
         let mut levels = vec![groups];
@@ -44,11 +44,11 @@ impl Tree {
             }
             levels.reverse();
         }
-        let mut places = Vec::new();
+        let mut parents = Vec::new();
         for (&parent, &count) in parents.iter().zip(&levels[0]) {
-            places.resize(places.len() + count as usize, parent);
+            parents.resize(parents.len() + count as usize, parent);
         }
-        Tree { folders, places }
+        Tree { folders, parents }
     }
 }
 
@@ -71,18 +71,18 @@ fn below(folders: &mut Vec<String>, parents: &[u32], in_each: &[u64]) -> Vec<u32
 }
 
 /// Draws how many entries a folder has.
-struct Widths {
+struct FolderWidths {
     law: Option<Gamma<f64>>,
     mean: f64,
     rng: rand_xoshiro::Xoshiro256PlusPlus,
 }
 
-impl Widths {
-    fn new(spec: &SetSpec, seed: u64) -> Widths {
+impl FolderWidths {
+    fn new(spec: &SetSpec, seed: u64) -> FolderWidths {
         let mean = spec.width_mean.max(2.0);
         let is_even = spec.width_gamma <= 0.0 || spec.single;
         let law = Gamma::new(spec.width_gamma, mean / spec.width_gamma).ok();
-        Widths {
+        FolderWidths {
             law: law.filter(|_| !is_even),
             mean,
             rng: stream(seed, &format!("folders of {}", spec.name), 0),
@@ -105,7 +105,7 @@ impl Widths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Amount;
+    use crate::draw::NumberSpec;
 
     fn spec(entries: u64, width_mean: f64, width_gamma: f64) -> SetSpec {
         SetSpec {
@@ -115,7 +115,7 @@ mod tests {
             leaf_folders: 0,
             width_mean,
             width_gamma,
-            size: Amount::Fixed(0.0),
+            size: NumberSpec::Fixed(0.0),
             made_share: 1.0,
             read_only: false,
             write_only: false,
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_wide_set_has_one_folder() {
         let tree = Tree::of(&spec(100, 1e6, 0.0), 1);
-        assert_eq!((tree.folders.len(), tree.places.len()), (1, 100));
+        assert_eq!((tree.folders.len(), tree.parents.len()), (1, 100));
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         // 100 folders of files, 10 above them; the set's own folder holds these.
         assert_eq!(tree.folders.len(), 1 + 10 + 100);
         for folder in 11..111 {
-            assert_eq!(tree.places.iter().filter(|&&place| place == folder).count(), 10);
+            assert_eq!(tree.parents.iter().filter(|&&index| index == folder).count(), 10);
         }
         let parents_first = tree.folders.iter().skip(1).all(|path| {
             path.rsplit_once('/').is_none_or(|(above, _)| tree.folders.contains(&above.to_owned()))
@@ -147,8 +147,8 @@ mod tests {
     fn a_drawn_width_has_its_mean_and_a_seed_gives_the_same_tree() {
         let tree = Tree::of(&spec(20_000, 20.0, 1.5), 7);
         assert_eq!(tree, Tree::of(&spec(20_000, 20.0, 1.5), 7));
-        let holding = tree.places.iter().collect::<std::collections::HashSet<_>>().len();
+        let holding = tree.parents.iter().collect::<std::collections::HashSet<_>>().len();
         assert!((800..1200).contains(&holding), "{holding} folders for 20,000 files of 20 each");
-        assert_eq!(tree.places.len(), 20_000);
+        assert_eq!(tree.parents.len(), 20_000);
     }
 }

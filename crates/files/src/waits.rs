@@ -1,21 +1,21 @@
-//! What threads wait for that is no request: events, posts, wake-ups, pauses. Every wait ends with
+//! Waits apart from requests: events, semaphores, wake-ups, pauses. Every wait ends with
 //! the sample.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seatrial_gauge::{Clock, lock};
 
-/// Longest wait before the end of the sample is looked for again.
+/// Interval of the checks for the end of the sample.
 pub const NAP: Duration = Duration::from_millis(20);
 
-/// Events that nobody takes are kept for so long; Filebench keeps five seconds of them as well.
+/// Events that no thread takes are dropped after this time, as in Filebench.
 const KEPT_NS: u64 = 5_000_000_000;
 
-/// When a sample is over.
+/// The end of a sample: by time, by a thread, or by the user.
 #[derive(Debug)]
-pub struct Term {
+pub struct SampleEnd {
     /// The clock of all times.
     pub clock: Clock,
     /// When it began.
@@ -28,7 +28,7 @@ pub struct Term {
     pub stop: Arc<AtomicBool>,
 }
 
-impl Term {
+impl SampleEnd {
     /// Whether nothing may be started any more.
     #[inline]
     pub fn is_over(&self) -> bool {
@@ -42,9 +42,15 @@ impl Term {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// How long to wait at most before the end is looked for again: not beyond it.
+    /// The longest wait until the next check for the end, and not beyond the end.
     pub fn nap(&self) -> Duration {
         NAP.min(Duration::from_nanos(self.end_ns.saturating_sub(self.clock.now_ns())))
+    }
+
+    /// Waits for a change of what a mutex guards; returns after [`SampleEnd::nap`] at the latest.
+    pub fn wait<'m, T>(&self, changed: &Condvar, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+        let waited = changed.wait_timeout(guard, self.nap());
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Sleeps until a time, or the end.
@@ -61,37 +67,37 @@ impl Term {
 
 /// Events at a steady rate, each of which one thread takes.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventGenerator {
     per_s: f64,
     taken: AtomicU64,
     skipped: AtomicU64,
 }
 
-impl Events {
+impl EventGenerator {
     /// Events so often; the first is due one interval after the start.
-    pub fn new(per_s: f64) -> Events {
-        Events { per_s, taken: AtomicU64::new(0), skipped: AtomicU64::new(0) }
+    pub fn new(per_s: f64) -> EventGenerator {
+        EventGenerator { per_s, taken: AtomicU64::new(0), skipped: AtomicU64::new(0) }
     }
 
     /// Takes so many events in a row, and waits until the last of them is due; false when the
     /// sample ended first.
-    pub fn take(&self, count: u64, term: &Term) -> bool {
+    pub fn take(&self, count: u64, sample_end: &SampleEnd) -> bool {
         if count == 0 {
             return true;
         }
-        let number = self.claim(count, term);
-        let due_ns = term.start_ns + (number as f64 * 1e9 / self.per_s) as u64;
-        term.sleep_until(due_ns);
-        if term.is_over() && term.clock.now_ns() < due_ns {
+        let number = self.claim(count, sample_end);
+        let due_ns = sample_end.start_ns + (number as f64 * 1e9 / self.per_s) as u64;
+        sample_end.sleep_until(due_ns);
+        if sample_end.is_over() && sample_end.clock.now_ns() < due_ns {
             self.taken.fetch_sub(count, Ordering::Relaxed);
             return false;
         }
         true
     }
 
-    /// The number of the last event of those claimed. Events older than is kept are let go.
-    fn claim(&self, count: u64, term: &Term) -> u64 {
-        let now_ns = term.clock.now_ns().saturating_sub(term.start_ns);
+    /// The number of the last claimed event. Events that are too old are dropped.
+    fn claim(&self, count: u64, sample_end: &SampleEnd) -> u64 {
+        let now_ns = sample_end.clock.now_ns().saturating_sub(sample_end.start_ns);
         let oldest_kept = (now_ns.saturating_sub(KEPT_NS) as f64 * self.per_s / 1e9) as u64;
         let used = self.taken.load(Ordering::Relaxed) + self.skipped.load(Ordering::Relaxed);
         if used < oldest_kept {
@@ -111,12 +117,12 @@ impl Events {
 /// A pair of counters, as those of System V that Filebench uses: posts to take, and room for more.
 #[derive(Debug)]
 pub struct Semaphore {
-    state: Mutex<Posts>,
+    state: Mutex<SemaphoreCounts>,
     changed: Condvar,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Posts {
+struct SemaphoreCounts {
     posted: u64,
     room: u64,
 }
@@ -124,13 +130,13 @@ struct Posts {
 impl Semaphore {
     /// Without posts, and with room for `high_water` of them.
     pub fn new(high_water: u64) -> Semaphore {
-        let state = Mutex::new(Posts { posted: 0, room: high_water });
+        let state = Mutex::new(SemaphoreCounts { posted: 0, room: high_water });
         Semaphore { state, changed: Condvar::new() }
     }
 
-    /// Posts; where it is to wait, once there is room. False when the sample ended first.
-    pub fn post(&self, count: u64, waits: bool, term: &Term) -> bool {
-        let Some(mut posts) = self.once(term, |posts| !waits || posts.room >= count) else {
+    /// Posts, if `waits` once there is room. False when the sample ended first.
+    pub fn post(&self, count: u64, waits: bool, sample_end: &SampleEnd) -> bool {
+        let Some(mut posts) = self.once(sample_end, |posts| !waits || posts.room >= count) else {
             return false;
         };
         posts.posted += count;
@@ -143,61 +149,57 @@ impl Semaphore {
 
     /// Takes posts once there are as many, and makes room for as many. False when the sample ended
     /// first.
-    pub fn take(&self, count: u64, term: &Term) -> bool {
+    pub fn take(&self, count: u64, sample_end: &SampleEnd) -> bool {
         lock(&self.state).room += count;
         self.changed.notify_all();
-        let Some(mut posts) = self.once(term, |posts| posts.posted >= count) else { return false };
+        let Some(mut posts) = self.once(sample_end, |posts| posts.posted >= count) else {
+            return false;
+        };
         posts.posted -= count;
         true
     }
 
     fn once(
         &self,
-        term: &Term,
-        is_right: impl Fn(&Posts) -> bool,
-    ) -> Option<MutexGuard<'_, Posts>> {
+        sample_end: &SampleEnd,
+        is_right: impl Fn(&SemaphoreCounts) -> bool,
+    ) -> Option<MutexGuard<'_, SemaphoreCounts>> {
         let mut posts = lock(&self.state);
         while !is_right(&posts) {
-            if term.is_over() {
+            if sample_end.is_over() {
                 return None;
             }
-            posts = match self.changed.wait_timeout(posts, term.nap()) {
-                Ok((posts, _)) => posts,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            posts = sample_end.wait(&self.changed, posts);
         }
         Some(posts)
     }
 }
 
-/// What a thread blocks on until another one wakes it. A wake-up that comes early is kept, one at
-/// most, so that two threads that wake each other cannot miss each other.
+/// A thread blocks on it until another one wakes it. One early wake-up is
+/// remembered, so that two threads that wake each other cannot miss each other.
 #[derive(Debug, Default)]
-pub struct Bell {
-    rung: Mutex<bool>,
+pub struct WakeUp {
+    is_set: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Bell {
+impl WakeUp {
     /// Wakes the thread that waits here, or the next one that will.
-    pub fn ring(&self) {
-        *lock(&self.rung) = true;
+    pub fn wake(&self) {
+        *lock(&self.is_set) = true;
         self.changed.notify_all();
     }
 
     /// Waits to be woken; false when the sample ended first.
-    pub fn wait(&self, term: &Term) -> bool {
-        let mut rung = lock(&self.rung);
-        while !*rung {
-            if term.is_over() {
+    pub fn wait(&self, sample_end: &SampleEnd) -> bool {
+        let mut is_set = lock(&self.is_set);
+        while !*is_set {
+            if sample_end.is_over() {
                 return false;
             }
-            rung = match self.changed.wait_timeout(rung, term.nap()) {
-                Ok((rung, _)) => rung,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            is_set = sample_end.wait(&self.changed, is_set);
         }
-        *rung = false;
+        *is_set = false;
         true
     }
 }
@@ -206,10 +208,10 @@ impl Bell {
 mod tests {
     use super::*;
 
-    fn term(length_ns: u64) -> Term {
+    fn sample_end(length_ns: u64) -> SampleEnd {
         let clock = Clock::new(false);
         let start_ns = clock.now_ns();
-        Term {
+        SampleEnd {
             clock,
             start_ns,
             end_ns: start_ns + length_ns,
@@ -220,47 +222,47 @@ mod tests {
 
     #[test]
     fn events_are_taken_when_due_and_never_before() {
-        let term = term(60_000_000_000);
-        let events = Events::new(1000.0);
-        assert!(events.take(20, &term));
-        assert!(term.clock.now_ns() - term.start_ns >= 20_000_000);
+        let sample_end = sample_end(60_000_000_000);
+        let events = EventGenerator::new(1000.0);
+        assert!(events.take(20, &sample_end));
+        assert!(sample_end.clock.now_ns() - sample_end.start_ns >= 20_000_000);
         assert_eq!(events.counts(20_000_000), (20, 20));
     }
 
     #[test]
     fn an_event_that_the_sample_does_not_reach_is_not_taken() {
-        let term = term(5_000_000);
-        let events = Events::new(10.0);
-        assert!(!events.take(1, &term));
+        let sample_end = sample_end(5_000_000);
+        let events = EventGenerator::new(10.0);
+        assert!(!events.take(1, &sample_end));
         assert_eq!(events.counts(5_000_000), (0, 0));
     }
 
     #[test]
     fn a_post_waits_for_room_and_a_taker_for_posts() {
-        let term = Arc::new(term(60_000_000_000));
+        let sample_end = Arc::new(sample_end(60_000_000_000));
         let semaphore = Arc::new(Semaphore::new(2));
-        assert!(semaphore.post(2, true, &term));
-        let (poster, its_term) = (semaphore.clone(), term.clone());
+        assert!(semaphore.post(2, true, &sample_end));
+        let (poster, its_term) = (semaphore.clone(), sample_end.clone());
         let posting = std::thread::spawn(move || poster.post(1, true, &its_term));
-        assert!(semaphore.take(3, &term));
+        assert!(semaphore.take(3, &sample_end));
         assert!(posting.join().unwrap());
-        assert!(semaphore.post(1000, false, &term), "a post without waiting needs no room");
+        assert!(semaphore.post(1000, false, &sample_end), "a post without waiting needs no room");
     }
 
     #[test]
     fn every_wait_ends_with_the_sample() {
-        let term = term(1_000_000);
-        assert!(!Bell::default().wait(&term));
-        assert!(!Semaphore::new(0).take(1, &term));
-        assert!(!Semaphore::new(0).post(1, true, &term));
-        term.sleep_until(u64::MAX);
+        let sample_end = sample_end(1_000_000);
+        assert!(!WakeUp::default().wait(&sample_end));
+        assert!(!Semaphore::new(0).take(1, &sample_end));
+        assert!(!Semaphore::new(0).post(1, true, &sample_end));
+        sample_end.sleep_until(u64::MAX);
     }
 
     #[test]
     fn a_wake_up_that_comes_early_is_kept() {
-        let term = term(60_000_000_000);
-        let bell = Bell::default();
-        bell.ring();
-        assert!(bell.wait(&term));
+        let sample_end = sample_end(60_000_000_000);
+        let wake_up = WakeUp::default();
+        wake_up.wake();
+        assert!(wake_up.wait(&sample_end));
     }
 }

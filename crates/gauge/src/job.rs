@@ -10,24 +10,24 @@ use std::time::Duration;
 use crate::lock;
 
 #[derive(Debug)]
-struct Ended<T> {
+struct JobState<T> {
     result: Mutex<Option<T>>,
     signal: Condvar,
 }
 
 /// The side that waits.
 #[derive(Debug)]
-pub struct Job<T>(Arc<Ended<T>>);
+pub struct Job<T>(Arc<JobState<T>>);
 
 /// The working side, in its own thread.
 #[derive(Debug)]
-pub struct Task<T>(Arc<Ended<T>>);
+pub struct Task<T>(Arc<JobState<T>>);
 
 impl<T> Job<T> {
     /// Both sides of work that has yet to begin.
     pub fn new() -> (Job<T>, Task<T>) {
-        let ended = Arc::new(Ended { result: Mutex::new(None), signal: Condvar::new() });
-        (Job(ended.clone()), Task(ended))
+        let state = Arc::new(JobState { result: Mutex::new(None), signal: Condvar::new() });
+        (Job(state.clone()), Task(state))
     }
 
     /// Waits at most so long; true when there is a result to take.

@@ -41,7 +41,7 @@ impl Operation {
         }
     }
 
-    /// Place in [`Operation::ALL`].
+    /// Index in [`Operation::ALL`].
     #[inline]
     pub fn index(self) -> usize {
         self as usize

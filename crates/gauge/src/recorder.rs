@@ -1,4 +1,4 @@
-//! Where a worker records what it reaped: every single latency, by slice and kind.
+//! The recorder of a worker: every single latency, by slice and kind.
 //!
 //! One recorder a worker. A completion costs one entry in a dense array of the current slice; when
 //! the slice ends, the array is added to the sample's totals and to the shared timeline. The worker
@@ -7,19 +7,19 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::flight::{Flight, FlightView};
 use crate::histogram::{Histogram, bucket_of};
+use crate::in_flight::{InFlight, InFlightView};
 use crate::operation::Operation;
 use crate::outcome::{Accounting, AccountingError, Outcome};
-use crate::stall::{Quiet, WorkerQuiet};
+use crate::stall::{QuietPeriod, WorkerQuietPeriods};
 use crate::timeline::Timeline;
 
 const KINDS: usize = Operation::ALL.len();
 
-/// Quiet times kept for one worker; later ones are counted in `quiets_dropped`.
-const QUIETS_MAX: usize = 16_384;
+/// Quiet times kept for one worker; later ones are counted in `quiet_periods_dropped`.
+const QUIET_PERIODS_MAX: usize = 16_384;
 
-/// Completions of one kind in the slice that is being filled.
+/// Completions of one kind in the current slice.
 #[derive(Debug, Default)]
 struct OpenSlice {
     counts: Vec<u32>,
@@ -54,14 +54,14 @@ struct Kind {
     service: OpenSlice,
 }
 
-/// How a sample is recorded; the same for all its workers.
+/// Settings of a sample's recorders; the same for all its workers.
 #[derive(Clone, Copy, Debug)]
 pub struct RecorderSettings {
     /// The sample's start.
     pub start_ns: u64,
     /// Length of a slice.
     pub slice_ns: u64,
-    /// A worker without completions for longer than this notes a quiet time.
+    /// A worker without completions for longer than this notes a quiet period.
     pub stall_threshold_ns: u64,
     /// Whether requests have an intended start apart from the actual one.
     pub scheduled: bool,
@@ -71,56 +71,56 @@ pub struct RecorderSettings {
 #[derive(Debug)]
 pub struct Recorder {
     settings: RecorderSettings,
-    flight: Arc<Flight>,
+    in_flight: Arc<InFlight>,
     timeline: Arc<Mutex<Timeline>>,
     kinds: Box<[Kind]>,
     slice_index: u64,
     slice_end_ns: u64,
     last_end_ns: u64,
-    quiets: Vec<Quiet>,
-    quiets_dropped: u64,
+    quiet_periods: Vec<QuietPeriod>,
+    quiet_periods_dropped: u64,
 }
 
-/// What a recorder yields when its sample ends.
+/// The result of a recorder.
 #[derive(Debug)]
 pub struct RecorderParts {
     /// The worker's terms of the accounting equation.
     pub outcome: Outcome,
-    /// Totals by kind: of operations, or of what `with_kinds` counts.
+    /// Totals by kind: operations, or the kinds of `with_kinds`.
     pub kinds: Vec<KindTotals>,
-    /// When the worker completed nothing, for finding stalls.
-    pub quiet: WorkerQuiet,
-    /// Quiet times beyond the bound.
-    pub quiets_dropped: u64,
+    /// Periods without completions, for finding stalls.
+    pub quiet: WorkerQuietPeriods,
+    /// Quiet periods beyond the bound.
+    pub quiet_periods_dropped: u64,
 }
 
 impl Recorder {
     /// A recorder over a worker's flight and the sample's timeline.
     pub fn new(
         settings: RecorderSettings,
-        flight: Arc<Flight>,
+        in_flight: Arc<InFlight>,
         timeline: Arc<Mutex<Timeline>>,
     ) -> Recorder {
-        Recorder::with_kinds(settings, flight, timeline, KINDS)
+        Recorder::with_kinds(settings, in_flight, timeline, KINDS)
     }
 
-    /// A recorder that counts by `kinds` kinds of its user, in place of operations.
+    /// A recorder that counts by `kinds` kinds of the caller instead of operations.
     pub fn with_kinds(
         settings: RecorderSettings,
-        flight: Arc<Flight>,
+        in_flight: Arc<InFlight>,
         timeline: Arc<Mutex<Timeline>>,
         kinds: usize,
     ) -> Recorder {
         Recorder {
             settings,
-            flight,
+            in_flight,
             timeline,
             kinds: (0..kinds).map(|_| Kind::default()).collect(),
             slice_index: 0,
             slice_end_ns: settings.start_ns + settings.slice_ns,
             last_end_ns: settings.start_ns,
-            quiets: Vec::new(),
-            quiets_dropped: 0,
+            quiet_periods: Vec::new(),
+            quiet_periods_dropped: 0,
         }
     }
 
@@ -129,14 +129,14 @@ impl Recorder {
     #[inline]
     pub fn complete(&mut self, slot: usize, intended_ns: u64, at_ns: u64, transferred_bytes: u64) {
         self.advance(at_ns, intended_ns);
-        let Some((operation, started_ns)) = self.flight.end(slot) else { return };
+        let Some((operation, started_ns)) = self.in_flight.end(slot) else { return };
         self.record(operation.index(), started_ns, intended_ns, at_ns, transferred_bytes);
     }
 
-    /// As [`Recorder::complete`], under a kind of its user (`with_kinds`) in place of an operation.
+    /// As [`Recorder::complete`], for a kind of the caller (`with_kinds`).
     pub fn complete_as(&mut self, kind: usize, slot: usize, at_ns: u64, transferred_bytes: u64) {
         self.advance(at_ns, at_ns);
-        let Some((_, started_ns)) = self.flight.end(slot) else { return };
+        let Some((_, started_ns)) = self.in_flight.end(slot) else { return };
         self.record(kind, started_ns, started_ns, at_ns, transferred_bytes);
     }
 
@@ -161,18 +161,18 @@ impl Recorder {
         }
     }
 
-    /// A request ended with an error at `at_ns`: counted, and no latency is claimed for it.
+    /// A request ended with an error at `at_ns`: it is counted and has no latency.
     pub fn fail(&mut self, slot: usize, intended_ns: u64, at_ns: u64) {
         self.advance(at_ns, intended_ns);
-        if let Some((operation, _)) = self.flight.end(slot) {
+        if let Some((operation, _)) = self.in_flight.end(slot) {
             self.kinds[operation.index()].totals.failed += 1;
         }
     }
 
-    /// As [`Recorder::fail`], under a kind of its user (`with_kinds`) in place of an operation.
+    /// As [`Recorder::fail`], for a kind of the caller (`with_kinds`).
     pub fn fail_as(&mut self, kind: usize, slot: usize, at_ns: u64) {
         self.advance(at_ns, at_ns);
-        if self.flight.end(slot).is_some() {
+        if self.in_flight.end(slot).is_some() {
             self.kinds[kind].totals.failed += 1;
         }
     }
@@ -180,58 +180,58 @@ impl Recorder {
     /// Ends the sample at `end_ns`.
     pub fn finish(&mut self, end_ns: u64) -> Result<RecorderParts, AccountingError> {
         self.flush();
-        let view = self.flight.view();
+        let view = self.in_flight.view();
         let outcome = self.accounting(&view).close()?;
         Ok(RecorderParts {
             outcome,
             kinds: self.kinds.iter().map(|kind| kind.totals.clone()).collect(),
-            quiet: WorkerQuiet {
-                quiets: std::mem::take(&mut self.quiets),
+            quiet: WorkerQuietPeriods {
+                quiet_periods: std::mem::take(&mut self.quiet_periods),
                 last: self.quiet_until(end_ns, &view),
             },
-            quiets_dropped: self.quiets_dropped,
+            quiet_periods_dropped: self.quiet_periods_dropped,
         })
     }
 
-    fn accounting(&self, view: &FlightView) -> Accounting {
+    fn accounting(&self, view: &InFlightView) -> Accounting {
         Accounting {
-            offered: self.flight.offered(),
-            started: self.flight.started(),
+            offered: self.in_flight.offered(),
+            started: self.in_flight.started(),
             completed: self.kinds.iter().map(|kind| kind.totals.completed).sum(),
             failed: self.kinds.iter().map(|kind| kind.totals.failed).sum(),
             in_flight: u64::from(view.depth()),
         }
     }
 
-    /// Moves on to the time of a completion: notes a quiet time, ends slices that are over.
+    /// Advances to the time of a completion: notes a quiet period, ends slices that are over.
     #[inline]
     fn advance(&mut self, at_ns: u64, intended_ns: u64) {
         if at_ns.saturating_sub(self.last_end_ns) >= self.settings.stall_threshold_ns {
-            self.note_quiet(at_ns, intended_ns);
+            self.note_quiet_period(at_ns, intended_ns);
         }
         if at_ns != self.last_end_ns {
             self.last_end_ns = at_ns;
-            self.flight.completed_at(at_ns);
+            self.in_flight.completed_at(at_ns);
         }
         if at_ns >= self.slice_end_ns {
             self.end_slice(at_ns);
         }
     }
 
-    /// A worker that was kept from starting what was due was as quiet as one that waited.
+    /// A worker that could not start a due request was quiet too.
     #[cold]
-    fn note_quiet(&mut self, at_ns: u64, intended_ns: u64) {
-        if self.quiets.len() == QUIETS_MAX {
-            self.quiets_dropped += 1;
+    fn note_quiet_period(&mut self, at_ns: u64, intended_ns: u64) {
+        if self.quiet_periods.len() == QUIET_PERIODS_MAX {
+            self.quiet_periods_dropped += 1;
             return;
         }
-        let mut view = self.flight.view();
+        let mut view = self.in_flight.view();
         view.oldest_start_ns = view.oldest_start_ns.map(|start_ns| start_ns.min(intended_ns));
-        self.quiets.push(self.quiet_until(at_ns, &view));
+        self.quiet_periods.push(self.quiet_until(at_ns, &view));
     }
 
-    fn quiet_until(&self, to_ns: u64, view: &FlightView) -> Quiet {
-        Quiet {
+    fn quiet_until(&self, to_ns: u64, view: &InFlightView) -> QuietPeriod {
+        QuietPeriod {
             from_ns: self.last_end_ns,
             busy_from_ns: view.oldest_start_ns.map(|start_ns| start_ns.max(self.last_end_ns)),
             // A request may end while the sample is being closed.
@@ -290,9 +290,9 @@ impl OpenSlice {
     }
 
     fn add_to(&self, histogram: &mut Histogram) {
-        let touched = self.counts[self.lowest..=self.highest].iter();
+        let used = self.counts[self.lowest..=self.highest].iter();
         let buckets =
-            touched.enumerate().map(|(index, &count)| (self.lowest + index, u64::from(count)));
+            used.enumerate().map(|(index, &count)| (self.lowest + index, u64::from(count)));
         histogram.merge_buckets(buckets, self.min_ns, self.max_ns, self.sum_ns);
     }
 
@@ -303,7 +303,7 @@ impl OpenSlice {
     }
 }
 
-/// A panic in another worker ends the sample anyway; its timeline is still whole.
+/// Locks a mutex even if a thread panicked while it held it: the sample ends anyway.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -315,8 +315,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn recorder(depth: usize, scheduled: bool) -> (Recorder, Arc<Flight>, Arc<Mutex<Timeline>>) {
-        let flight = Arc::new(Flight::new(depth, 0));
+    fn recorder(depth: usize, scheduled: bool) -> (Recorder, Arc<InFlight>, Arc<Mutex<Timeline>>) {
+        let in_flight = Arc::new(InFlight::new(depth, 0));
         let timeline = Arc::new(Mutex::new(Timeline::new(100 * MS)));
         let settings = RecorderSettings {
             start_ns: 0,
@@ -324,7 +324,7 @@ mod tests {
             stall_threshold_ns: 50 * MS,
             scheduled,
         };
-        (Recorder::new(settings, flight.clone(), timeline.clone()), flight, timeline)
+        (Recorder::new(settings, in_flight.clone(), timeline.clone()), in_flight, timeline)
     }
 
     proptest! {
@@ -333,16 +333,16 @@ mod tests {
         fn the_equation_holds_for_any_interleaving(
             events in proptest::collection::vec((0u8..4, 1u64..40 * MS), 0..400),
         ) {
-            let (mut recorder, flight, _timeline) = recorder(4, false);
+            let (mut recorder, in_flight, _timeline) = recorder(4, false);
             let (mut now_ns, mut waiting, mut busy) = (0u64, 0u64, Vec::new());
             let (mut completed, mut failed) = (0u64, 0u64);
             for (event, step_ns) in events {
                 now_ns += step_ns;
                 match event {
-                    0 => { flight.offer(); waiting += 1; }
+                    0 => { in_flight.offer(); waiting += 1; }
                     1 if waiting > 0 => {
                         if let Some(slot) = (0..4).find(|slot| !busy.contains(slot)) {
-                            flight.begin(slot, Operation::ALL[slot], now_ns);
+                            in_flight.begin(slot, Operation::ALL[slot], now_ns);
                             busy.push(slot);
                             waiting -= 1;
                         }
@@ -370,9 +370,9 @@ mod tests {
 
     #[test]
     fn a_slot_reaped_twice_breaks_the_equation() {
-        let (mut recorder, flight, _timeline) = recorder(1, false);
-        flight.offer();
-        flight.begin(0, Operation::Read, 0);
+        let (mut recorder, in_flight, _timeline) = recorder(1, false);
+        in_flight.offer();
+        in_flight.begin(0, Operation::Read, 0);
         recorder.complete(0, 0, 5, 512);
         recorder.kinds[0].totals.completed += 1;
         assert!(recorder.finish(10).is_err());
@@ -380,9 +380,9 @@ mod tests {
 
     #[test]
     fn response_counts_from_the_intended_start_and_service_from_the_actual_one() {
-        let (mut recorder, flight, _timeline) = recorder(1, true);
-        flight.offer();
-        flight.begin(0, Operation::Write, 30 * MS);
+        let (mut recorder, in_flight, _timeline) = recorder(1, true);
+        in_flight.offer();
+        in_flight.begin(0, Operation::Write, 30 * MS);
         recorder.complete(0, 10 * MS, 31 * MS, 4096);
         let totals = &recorder.finish(40 * MS).unwrap().kinds[Operation::Write.index()];
         assert_eq!((totals.response.max_ns(), totals.service.max_ns()), (21 * MS, MS));
@@ -391,10 +391,10 @@ mod tests {
 
     #[test]
     fn totals_and_timeline_hold_the_same_entries() {
-        let (mut recorder, flight, timeline) = recorder(1, false);
+        let (mut recorder, in_flight, timeline) = recorder(1, false);
         for step in 0..1_000u64 {
-            flight.offer();
-            flight.begin(0, Operation::Read, step * MS);
+            in_flight.offer();
+            in_flight.begin(0, Operation::Read, step * MS);
             recorder.complete(0, 0, step * MS + 1 + step * step, 512);
         }
         let totals = recorder.finish(1_000 * MS).unwrap().kinds[0].clone();
@@ -409,29 +409,29 @@ mod tests {
 
     #[test]
     fn a_quiet_time_starts_at_the_last_completion_or_the_oldest_start() {
-        let (mut recorder, flight, _timeline) = recorder(2, false);
-        flight.begin(0, Operation::Read, 0);
-        flight.begin(1, Operation::Write, 20 * MS);
-        flight.offer();
-        flight.offer();
+        let (mut recorder, in_flight, _timeline) = recorder(2, false);
+        in_flight.begin(0, Operation::Read, 0);
+        in_flight.begin(1, Operation::Write, 20 * MS);
+        in_flight.offer();
+        in_flight.offer();
         recorder.complete(0, 0, 70 * MS, 512);
         recorder.complete(1, 0, 75 * MS, 512);
         let quiet = recorder.finish(80 * MS).unwrap().quiet;
-        let expected = Quiet {
+        let expected = QuietPeriod {
             from_ns: 0,
             busy_from_ns: Some(0),
             to_ns: 70 * MS,
             operations: [1, 1, 0, 0, 0, 0],
         };
-        assert_eq!(quiet.quiets, [expected]);
+        assert_eq!(quiet.quiet_periods, [expected]);
         assert_eq!((quiet.last.from_ns, quiet.last.busy_from_ns), (75 * MS, None));
     }
 
     #[test]
     fn a_request_that_ends_while_the_sample_is_closed_makes_no_quiet_time() {
-        let (mut recorder, flight, _timeline) = recorder(1, false);
-        flight.begin(0, Operation::Read, 0);
-        flight.offer();
+        let (mut recorder, in_flight, _timeline) = recorder(1, false);
+        in_flight.begin(0, Operation::Read, 0);
+        in_flight.offer();
         recorder.complete(0, 0, 120 * MS, 512);
         let quiet = recorder.finish(100 * MS).unwrap().quiet;
         assert_eq!((quiet.last.from_ns, quiet.last.to_ns), (120 * MS, 120 * MS));
@@ -442,14 +442,14 @@ mod tests {
     #[test]
     fn a_request_that_was_due_counts_as_outstanding_before_its_start() {
         for (intended_ms, busy_ms) in [(10, 10), (300, 300)] {
-            let (mut recorder, flight, _timeline) = recorder(1, intended_ms == 300);
-            flight.begin(0, Operation::Read, 9 * MS);
-            flight.offer();
+            let (mut recorder, in_flight, _timeline) = recorder(1, intended_ms == 300);
+            in_flight.begin(0, Operation::Read, 9 * MS);
+            in_flight.offer();
             recorder.complete(0, 9 * MS, 10 * MS, 512);
-            flight.begin(0, Operation::Read, 900 * MS);
-            flight.offer();
+            in_flight.begin(0, Operation::Read, 900 * MS);
+            in_flight.offer();
             recorder.complete(0, intended_ms * MS, 901 * MS, 512);
-            let quiet = recorder.finish(950 * MS).unwrap().quiet.quiets[0];
+            let quiet = recorder.finish(950 * MS).unwrap().quiet.quiet_periods[0];
             assert_eq!((quiet.from_ns, quiet.busy_from_ns), (10 * MS, Some(busy_ms * MS)));
         }
     }

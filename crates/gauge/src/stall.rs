@@ -6,30 +6,30 @@
 //! worker that is stopped before it can start one is stalled as well. Edges are completions and
 //! starts, not the moments at which somebody looked, so they are exact.
 //!
-//! Whose fault it was is decided from what the watchdog saw meanwhile ([`Evidence`]).
+//! The cause is decided from the observations of the watchdog ([`Evidence`]).
 
 use crate::operation::Operation;
 
-/// A time in which one worker completed nothing.
+/// A period in which one worker completed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quiet {
+pub struct QuietPeriod {
     /// Its last completion, or the sample's start.
     pub from_ns: u64,
-    /// Since when, within this time, it had a request outstanding or due.
+    /// The time since which it had a request outstanding or due.
     pub busy_from_ns: Option<u64>,
     /// Its next completion, or the sample's end.
     pub to_ns: u64,
-    /// What was outstanding at the end.
+    /// Outstanding requests at the end.
     pub operations: [u32; Operation::ALL.len()],
 }
 
-/// All quiet times of one worker, in order, and the one that was open when the sample ended.
+/// All quiet periods of one worker, in order, and the one that was open when the sample ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerQuiet {
-    /// Those at least as long as the threshold.
-    pub quiets: Vec<Quiet>,
+pub struct WorkerQuietPeriods {
+    /// Periods at least as long as the threshold.
+    pub quiet_periods: Vec<QuietPeriod>,
     /// From the last completion to the end; may be short.
-    pub last: Quiet,
+    pub last: QuietPeriod,
 }
 
 /// A time in which requests were outstanding and none completed for longer than the threshold.
@@ -39,7 +39,7 @@ pub struct Stall {
     pub start_ns: u64,
     /// Next completion, or the sample's end.
     pub end_ns: u64,
-    /// What was outstanding when it ended, by operation index.
+    /// Outstanding requests when it ended, by operation index.
     pub operations: [u32; Operation::ALL.len()],
 }
 
@@ -56,10 +56,10 @@ impl Stall {
 }
 
 /// Finds the stalls of a sample that ended at `end_ns`, in order of time.
-pub fn find_stalls(workers: &[WorkerQuiet], end_ns: u64, threshold_ns: u64) -> Vec<Stall> {
-    let mut common: Option<Vec<Quiet>> = None;
+pub fn find_stalls(workers: &[WorkerQuietPeriods], end_ns: u64, threshold_ns: u64) -> Vec<Stall> {
+    let mut common: Option<Vec<QuietPeriod>> = None;
     for worker in workers {
-        let own: Vec<Quiet> = worker.until(end_ns, threshold_ns);
+        let own: Vec<QuietPeriod> = worker.until(end_ns, threshold_ns);
         common = Some(match common {
             None => own,
             Some(others) => intersect(&others, &own, threshold_ns),
@@ -73,24 +73,24 @@ pub fn find_stalls(workers: &[WorkerQuiet], end_ns: u64, threshold_ns: u64) -> V
     found.collect()
 }
 
-impl WorkerQuiet {
+impl WorkerQuietPeriods {
     /// Quiet times up to the sample's end; a worker that ended earlier is quiet from then on.
-    fn until(&self, end_ns: u64, threshold_ns: u64) -> Vec<Quiet> {
-        let last = Quiet { to_ns: self.last.to_ns.max(end_ns), ..self.last };
-        let long = |quiet: &Quiet| quiet.to_ns - quiet.from_ns >= threshold_ns;
-        self.quiets.iter().copied().chain([last]).filter(long).collect()
+    fn until(&self, end_ns: u64, threshold_ns: u64) -> Vec<QuietPeriod> {
+        let last = QuietPeriod { to_ns: self.last.to_ns.max(end_ns), ..self.last };
+        let long = |quiet: &QuietPeriod| quiet.to_ns - quiet.from_ns >= threshold_ns;
+        self.quiet_periods.iter().copied().chain([last]).filter(long).collect()
     }
 }
 
 /// Times in which both are quiet, at least as long as the threshold.
-fn intersect(left: &[Quiet], right: &[Quiet], threshold_ns: u64) -> Vec<Quiet> {
+fn intersect(left: &[QuietPeriod], right: &[QuietPeriod], threshold_ns: u64) -> Vec<QuietPeriod> {
     let (mut i, mut j) = (0, 0);
     let mut common = Vec::new();
     while let (Some(a), Some(b)) = (left.get(i), right.get(j)) {
         let from_ns = a.from_ns.max(b.from_ns);
         let to_ns = a.to_ns.min(b.to_ns);
         if to_ns >= from_ns + threshold_ns {
-            common.push(Quiet {
+            common.push(QuietPeriod {
                 from_ns,
                 busy_from_ns: earliest_busy(a, b, from_ns, to_ns),
                 to_ns,
@@ -102,21 +102,21 @@ fn intersect(left: &[Quiet], right: &[Quiet], threshold_ns: u64) -> Vec<Quiet> {
     common
 }
 
-/// What both had outstanding at a time; not what an idle one of them started later.
-fn outstanding(a: &Quiet, b: &Quiet, at_ns: u64) -> [u32; Operation::ALL.len()] {
-    let held = |quiet: &Quiet, kind: usize| match quiet.busy_from_ns {
+/// The outstanding requests of both at a time; not what an idle one of them started later.
+fn outstanding(a: &QuietPeriod, b: &QuietPeriod, at_ns: u64) -> [u32; Operation::ALL.len()] {
+    let stored = |quiet: &QuietPeriod, kind: usize| match quiet.busy_from_ns {
         Some(busy_from_ns) if busy_from_ns < at_ns => quiet.operations[kind],
         _ => 0,
     };
-    std::array::from_fn(|kind| held(a, kind) + held(b, kind))
+    std::array::from_fn(|kind| stored(a, kind) + stored(b, kind))
 }
 
-fn earliest_busy(a: &Quiet, b: &Quiet, from_ns: u64, to_ns: u64) -> Option<u64> {
+fn earliest_busy(a: &QuietPeriod, b: &QuietPeriod, from_ns: u64, to_ns: u64) -> Option<u64> {
     let starts = [a.busy_from_ns, b.busy_from_ns].into_iter().flatten();
     starts.map(|start_ns| start_ns.max(from_ns)).filter(|&start_ns| start_ns < to_ns).min()
 }
 
-/// Whose fault a stall was.
+/// The cause of a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Requests were below the file system: in the block layer, a throttle, or the device.
@@ -125,9 +125,9 @@ pub enum Cause {
     Filesystem,
     /// A control group's limit on I/O held the requests, above the device.
     Throttle,
-    /// A control group's quota of processor time stopped our own threads.
+    /// A control group's quota of processor time stopped the generator's threads.
     Quota,
-    /// Our own threads were not running: waiting for a processor, stolen from, or stopped.
+    /// The generator's threads were not running: they waited for a processor, or were stopped.
     Generator,
     /// The evidence does not decide.
     Unknown,
@@ -147,7 +147,7 @@ impl Cause {
     }
 }
 
-/// A limit that a control group sets: where it is, and what it says.
+/// A limit of a control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLimit {
     /// The group's folder.
@@ -156,53 +156,53 @@ pub struct GroupLimit {
     pub setting: String,
 }
 
-/// What the watchdog saw during a stall.
+/// The observations of the watchdog during a stall.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The stall's length.
     pub length_ns: u64,
-    /// Times the watchdog looked.
-    pub looks: u64,
-    /// Looks at which the device under the target had requests in flight.
-    pub looks_device_busy: u64,
-    /// Looks at which a thread of ours waited for block I/O to complete.
-    pub looks_block_wait: u64,
-    /// Looks at which a thread of ours was blocked elsewhere in the kernel: locks, journal, freeze.
-    pub looks_filesystem_wait: u64,
-    /// Looks at which requests were with the kernel asynchronously and no thread was blocked.
-    pub looks_ring_wait: u64,
+    /// Checks by the watchdog.
+    pub checks: u64,
+    /// Checks at which the device under the target had requests in flight.
+    pub checks_device_busy: u64,
+    /// Checks at which a thread waited for block I/O to complete.
+    pub checks_block_wait: u64,
+    /// Checks at which a thread was blocked elsewhere in the kernel: locks, journal, freeze.
+    pub checks_filesystem_wait: u64,
+    /// Checks at which requests were with the kernel asynchronously and no thread was blocked.
+    pub checks_ring_wait: u64,
     /// Time by which the watchdog itself woke late.
     pub watchdog_late_ns: u64,
-    /// Longest time that one of our threads spent waiting for a processor (schedstat).
+    /// Longest time that one thread waited for a processor (schedstat).
     pub run_delay_ns: u64,
     /// Time stolen from this machine by its host, over the processors (/proc/stat), per processor.
     pub steal_ns: u64,
     /// Time for which a quota stopped threads of our control group, summed over processors.
     pub quota_ns: u64,
-    /// The quota that did.
+    /// That quota.
     pub quota: Option<GroupLimit>,
-    /// A limit on I/O that explains how long requests waited.
+    /// A limit on I/O that explains the wait.
     pub throttle: Option<GroupLimit>,
 }
 
 impl Evidence {
-    /// Decides the cause. A half is the least that may name one: what held for less than half of
-    /// the stall did not make it last.
+    /// Decides the cause. Evidence has to cover at least half of the stall: anything shorter
+    /// did not make it last.
     pub fn cause(&self) -> Cause {
         let off_cpu_ns = self.watchdog_late_ns.max(self.run_delay_ns).max(self.steal_ns);
         if 2 * off_cpu_ns >= self.length_ns {
             let is_quota = self.quota.is_some() && 2 * self.quota_ns >= self.length_ns;
             return if is_quota { Cause::Quota } else { Cause::Generator };
         }
-        let most = |looks: u64| self.looks > 0 && 2 * looks >= self.looks;
-        let waiting = self.looks_block_wait + self.looks_filesystem_wait + self.looks_ring_wait;
+        let most = |checks: u64| self.checks > 0 && 2 * checks >= self.checks;
+        let waiting = self.checks_block_wait + self.checks_filesystem_wait + self.checks_ring_wait;
         if self.throttle.is_some() && most(waiting) {
             Cause::Throttle
-        } else if most(self.looks_device_busy) {
+        } else if most(self.checks_device_busy) {
             Cause::Device
-        } else if most(self.looks_filesystem_wait) {
+        } else if most(self.checks_filesystem_wait) {
             Cause::Filesystem
-        } else if most(self.looks_block_wait + self.looks_ring_wait) {
+        } else if most(self.checks_block_wait + self.checks_ring_wait) {
             Cause::Device
         } else {
             Cause::Unknown
@@ -216,9 +216,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn quiet(from_ms: u64, busy_ms: Option<u64>, to_ms: u64) -> Quiet {
+    fn quiet(from_ms: u64, busy_ms: Option<u64>, to_ms: u64) -> QuietPeriod {
         let reads = u32::from(busy_ms.is_some());
-        Quiet {
+        QuietPeriod {
             from_ns: from_ms * MS,
             busy_from_ns: busy_ms.map(|ms| ms * MS),
             to_ns: to_ms * MS,
@@ -226,11 +226,11 @@ mod tests {
         }
     }
 
-    fn worker(quiets: &[Quiet], last: Quiet) -> WorkerQuiet {
-        WorkerQuiet { quiets: quiets.to_vec(), last }
+    fn worker(quiet_periods: &[QuietPeriod], last: QuietPeriod) -> WorkerQuietPeriods {
+        WorkerQuietPeriods { quiet_periods: quiet_periods.to_vec(), last }
     }
 
-    fn stalls_ms(workers: &[WorkerQuiet], end_ms: u64) -> Vec<(u64, u64, u32)> {
+    fn stalls_ms(workers: &[WorkerQuietPeriods], end_ms: u64) -> Vec<(u64, u64, u32)> {
         let found = find_stalls(workers, end_ms * MS, 50 * MS);
         found.iter().map(|s| (s.start_ns / MS, s.end_ns / MS, s.depth())).collect()
     }
@@ -288,17 +288,17 @@ mod tests {
     }
 
     fn evidence(change: impl FnOnce(&mut Evidence)) -> Cause {
-        let mut evidence = Evidence { length_ns: 1000 * MS, looks: 200, ..Evidence::default() };
+        let mut evidence = Evidence { length_ns: 1000 * MS, checks: 200, ..Evidence::default() };
         change(&mut evidence);
         evidence.cause()
     }
 
     #[test]
     fn the_cause_follows_the_evidence() {
-        assert_eq!(evidence(|e| e.looks_device_busy = 190), Cause::Device);
-        assert_eq!(evidence(|e| e.looks_block_wait = 190), Cause::Device);
-        assert_eq!(evidence(|e| e.looks_ring_wait = 190), Cause::Device);
-        assert_eq!(evidence(|e| e.looks_filesystem_wait = 190), Cause::Filesystem);
+        assert_eq!(evidence(|e| e.checks_device_busy = 190), Cause::Device);
+        assert_eq!(evidence(|e| e.checks_block_wait = 190), Cause::Device);
+        assert_eq!(evidence(|e| e.checks_ring_wait = 190), Cause::Device);
+        assert_eq!(evidence(|e| e.checks_filesystem_wait = 190), Cause::Filesystem);
         assert_eq!(evidence(|e| e.run_delay_ns = 900 * MS), Cause::Generator);
         assert_eq!(evidence(|e| e.watchdog_late_ns = 900 * MS), Cause::Generator);
         assert_eq!(evidence(|e| e.steal_ns = 600 * MS), Cause::Generator);
@@ -317,9 +317,9 @@ mod tests {
                 change(e);
             })
         };
-        assert_eq!(throttled(|e| e.looks_filesystem_wait = 200), Cause::Throttle);
-        assert_eq!(throttled(|e| e.looks_block_wait = 200), Cause::Throttle);
-        assert_eq!(throttled(|e| e.looks_ring_wait = 200), Cause::Throttle);
+        assert_eq!(throttled(|e| e.checks_filesystem_wait = 200), Cause::Throttle);
+        assert_eq!(throttled(|e| e.checks_block_wait = 200), Cause::Throttle);
+        assert_eq!(throttled(|e| e.checks_ring_wait = 200), Cause::Throttle);
         assert_eq!(throttled(|e| e.run_delay_ns = 900 * MS), Cause::Generator);
         assert_eq!(throttled(|_| ()), Cause::Unknown, "nothing waited");
     }
@@ -342,8 +342,8 @@ mod tests {
     #[test]
     fn a_busy_device_outweighs_a_thread_blocked_above_it() {
         let cause = evidence(|e| {
-            e.looks_device_busy = 180;
-            e.looks_filesystem_wait = 200;
+            e.checks_device_busy = 180;
+            e.checks_filesystem_wait = 200;
         });
         assert_eq!(cause, Cause::Device);
     }

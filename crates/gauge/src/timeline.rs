@@ -1,6 +1,6 @@
 //! Completions by time: a histogram for every slice and operation kind, within bounded memory.
 //!
-//! Slices without completions take no room. Slices that are being filled are kept open; older ones
+//! Slices without completions take no memory. Current slices are kept open; older ones
 //! are kept encoded (two or three bytes a bucket). When a long or scattered sample would outgrow
 //! its budget, neighbouring slices are merged in pairs: resolution in time is halved, and nothing
 //! else is lost. The bound for an hour is stated and tested: 64 MiB.
@@ -25,27 +25,27 @@ const OPEN_SLICES: u64 = 3;
 /// Slice and kind.
 type Key = (u64, usize);
 
-/// One operation kind in one slice, as handed out.
+/// One operation kind in one slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceRow {
     /// The slice covers `[index, index + 1) * slice_ns` from the sample's start.
     pub index: u64,
-    /// What completed, as the number that it was recorded under.
+    /// The kind.
     pub kind: usize,
-    /// How many.
+    /// Completed requests.
     pub completed: u64,
-    /// How much they moved.
+    /// Bytes that they transferred.
     pub transferred_bytes: u64,
     /// Their response times, encoded.
     pub response: Vec<u8>,
 }
 
-/// What completed in some whole slices.
+/// Completions of some whole slices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// Length of the slices together; 0 before the first is over.
     pub length_ns: u64,
-    /// How much was moved.
+    /// Bytes transferred.
     pub transferred_bytes: u64,
     /// Response times, one entry for each request.
     pub response: Histogram,
@@ -82,7 +82,7 @@ impl Timeline {
         Timeline::with_budget(slice_ns, BUDGET_BYTES)
     }
 
-    /// An empty timeline whose slices that are over take at most so much room.
+    /// An empty timeline whose closed slices take at most so much memory.
     pub fn with_budget(slice_ns: u64, budget_bytes: usize) -> Timeline {
         Timeline {
             base_slice_ns: slice_ns.max(1),
@@ -119,8 +119,8 @@ impl Timeline {
         self.close_before(key.0.saturating_sub(OPEN_SLICES));
     }
 
-    /// What completed in the last whole slices before `now_ns` (from the sample's start) that make
-    /// up `window_ns`. The slice under way is left out: workers hand in a slice when it is over.
+    /// Completions of the last whole slices before `now_ns` (from the sample's start) that make
+    /// up `window_ns`. The current slice is left out: workers add a slice when it is over.
     pub fn last(&self, window_ns: u64, now_ns: u64) -> Window {
         let end = now_ns / self.slice_ns();
         let begin = end.saturating_sub((window_ns / self.slice_ns()).max(1));
@@ -150,7 +150,7 @@ impl Timeline {
         (self.slice_ns(), std::mem::take(&mut self.closed).into_iter().map(row_of).collect())
     }
 
-    /// Bytes held, by the timeline's own reckoning.
+    /// Memory used, as the timeline counts it.
     pub fn memory_bytes(&self) -> usize {
         let open_bytes: usize =
             self.open.values().map(|row| row.response.memory_bytes() + ROW_OVERHEAD_BYTES).sum();

@@ -30,7 +30,7 @@ pub mod totals;
 
 use std::path::PathBuf;
 
-use seatrial_gauge::{AccountingError, Explained, Outcome, SliceRow};
+use seatrial_gauge::{AccountingError, Outcome, SliceRow, UserError};
 
 use file::LogFile;
 use merge::Merge;
@@ -71,20 +71,20 @@ pub enum LogError {
 
 impl LogError {
     /// Returns it as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         let seen = self.to_string();
         match self {
-            LogError::Line { .. } => Explained::usage(
+            LogError::Line { .. } => UserError::usage(
                 seen,
                 "The log was edited, or put together from several files",
                 "Name the files as pgbench wrote them, one for each of its threads",
             ),
-            LogError::Io { .. } => Explained::usage(
+            LogError::Io { .. } => UserError::usage(
                 seen,
                 "It is missing, or closed to this user",
                 "See `ls -l` of its folder",
             ),
-            LogError::Spec(_) | LogError::Accounting(_) => Explained::defect(seen),
+            LogError::Spec(_) | LogError::Accounting(_) => UserError::defect(seen),
         }
     }
 }

@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use crate::listed::{ListCursor, Listed};
+use crate::listed::{ListCursor, ListEntry};
 use crate::rng::stream;
 use crate::spec::{ArrivalSpec, BurstSpec, CellSpec};
 
@@ -30,16 +30,16 @@ pub struct Arrivals {
 #[derive(Debug)]
 enum Schedule {
     Closed,
-    Even(Even),
+    EvenGroups(EvenGroups),
     Listed(ListCursor),
-    Random(Random),
-    Drawn(Drawn),
-    Think(Think),
+    RandomBatches(RandomBatches),
+    RandomBursts(RandomBursts),
+    ThinkTime(ThinkTime),
 }
 
 /// A pause after each request, or after each group of them.
 #[derive(Debug)]
-struct Think {
+struct ThinkTime {
     rng: Xoshiro256PlusPlus,
     pause_ns_mean: f64,
     /// Whether each pause is as long as the mean; else lengths are random (exponential).
@@ -54,7 +54,7 @@ struct Think {
     owed_ns: u64,
 }
 
-impl Think {
+impl ThinkTime {
     fn new(rng: Xoshiro256PlusPlus, pause_s: f64, burst: u64, is_even: bool) -> Self {
         let burst = burst.max(1);
         let pause_ns_mean = pause_s * NS_PER_S as f64;
@@ -72,7 +72,7 @@ impl Think {
 
 /// Batches at random, independent of each other: a compound Poisson process.
 #[derive(Debug)]
-struct Random {
+struct RandomBatches {
     rng: Xoshiro256PlusPlus,
     /// Between two batches.
     gap_ns_mean: f64,
@@ -84,7 +84,7 @@ struct Random {
     left: u64,
 }
 
-impl Random {
+impl RandomBatches {
     /// Returns the process of one of several workers; their sum is one of the summed rate.
     fn new(rng: Xoshiro256PlusPlus, rate_per_s: f64, burst: u64) -> Self {
         let batch_mean = burst.max(1) as f64;
@@ -116,7 +116,7 @@ impl Random {
 
 /// Bursts drawn from given ones, at random times.
 #[derive(Debug)]
-struct Drawn {
+struct RandomBursts {
     rng: Xoshiro256PlusPlus,
     bursts: Vec<BurstSpec>,
     /// Draws one of them; none where all are of no use, which a specification is checked for.
@@ -131,7 +131,7 @@ struct Drawn {
     next: (usize, usize, u64),
 }
 
-impl Drawn {
+impl RandomBursts {
     /// Returns the process of one of several workers; their sum is one of the summed rate.
     fn new(rng: Xoshiro256PlusPlus, rate_per_s: f64, bursts: &[BurstSpec]) -> Self {
         let shares: Vec<f64> = bursts.iter().map(|burst| burst.share).collect();
@@ -176,7 +176,7 @@ impl Drawn {
 
 /// Groups of requests, evenly spaced; the workers take turns request by request.
 #[derive(Debug)]
-struct Even {
+struct EvenGroups {
     /// The number of the worker's next request among those of all workers.
     index: u64,
     workers: u64,
@@ -186,7 +186,7 @@ struct Even {
     per_million_s: u128,
 }
 
-impl Even {
+impl EvenGroups {
     /// Time after the start at which the next request is due. Each is computed from its number, so
     /// that no rounding adds up: it is exact to the ns below after any time.
     fn elapsed_ns(&self) -> u128 {
@@ -202,7 +202,7 @@ impl Arrivals {
     pub fn new(spec: &ArrivalSpec, worker: u32, workers: u32, seed: u64, start_ns: u64) -> Self {
         let even = |rate_per_s: f64, group: u64| {
             let per_million_s = (rate_per_s * MILLION as f64).round() as u128;
-            Schedule::Even(Even {
+            Schedule::EvenGroups(EvenGroups {
                 index: u64::from(worker),
                 workers: u64::from(workers),
                 group: group.max(1),
@@ -211,7 +211,11 @@ impl Arrivals {
         };
         let rng = || stream(seed, "arrival", u64::from(worker));
         let random = |rate_per_s: f64, burst: u64| {
-            Schedule::Random(Random::new(rng(), rate_per_s / f64::from(workers), burst))
+            Schedule::RandomBatches(RandomBatches::new(
+                rng(),
+                rate_per_s / f64::from(workers),
+                burst,
+            ))
         };
         let schedule = match *spec {
             // The times of a list are not in the specification, nor those of streams: see
@@ -220,15 +224,15 @@ impl Arrivals {
                 Schedule::Closed
             }
             ArrivalSpec::Think { pause_s, burst, is_even } => {
-                Schedule::Think(Think::new(rng(), pause_s, burst, is_even))
+                Schedule::ThinkTime(ThinkTime::new(rng(), pause_s, burst, is_even))
             }
             ArrivalSpec::Fixed { rate_per_s } => even(rate_per_s, 1),
             ArrivalSpec::Bursts { rate_per_s, burst } => even(rate_per_s, burst),
             ArrivalSpec::Poisson { rate_per_s } => random(rate_per_s, 1),
             ArrivalSpec::Batches { rate_per_s, burst } => random(rate_per_s, burst),
-            ArrivalSpec::PoissonBursts { rate_per_s, ref bursts } => {
-                Schedule::Drawn(Drawn::new(rng(), rate_per_s / f64::from(workers), bursts))
-            }
+            ArrivalSpec::PoissonBursts { rate_per_s, ref bursts } => Schedule::RandomBursts(
+                RandomBursts::new(rng(), rate_per_s / f64::from(workers), bursts),
+            ),
         };
         Self::beginning(schedule, start_ns)
     }
@@ -248,7 +252,7 @@ impl Arrivals {
 
     /// Returns the schedule of the requests of a list.
     #[must_use]
-    pub fn of_list(list: Arc<[Listed]>, start_ns: u64) -> Self {
+    pub fn of_list(list: Arc<[ListEntry]>, start_ns: u64) -> Self {
         Self::beginning(Schedule::Listed(ListCursor::new(list)), start_ns)
     }
 
@@ -276,13 +280,13 @@ impl Arrivals {
                 self.due_ns = listed_ns(cursor, self.start_ns);
                 return;
             }
-            Schedule::Even(even) => {
+            Schedule::EvenGroups(even) => {
                 even.index += even.workers;
                 saturated(even.elapsed_ns())
             }
-            Schedule::Random(random) => random.next_ns(),
-            Schedule::Drawn(drawn) => drawn.next_ns(),
-            Schedule::Think(think) => {
+            Schedule::RandomBatches(random) => random.next_ns(),
+            Schedule::RandomBursts(drawn) => drawn.next_ns(),
+            Schedule::ThinkTime(think) => {
                 think.to_begin -= 1;
                 if think.to_begin > 0 {
                     return;
@@ -297,7 +301,7 @@ impl Arrivals {
     /// Tells that the request that is due begins at `now_ns`.
     #[inline]
     pub fn began(&mut self, now_ns: u64) {
-        if let (Schedule::Think(think), Some(due_ns)) = (&mut self.schedule, self.due_ns) {
+        if let (Schedule::ThinkTime(think), Some(due_ns)) = (&mut self.schedule, self.due_ns) {
             // The rest of a group waits for room, not for its thread.
             if think.to_begin == think.burst {
                 think.owed_ns += now_ns.saturating_sub(due_ns);
@@ -309,7 +313,7 @@ impl Arrivals {
     /// pauses follow requests, one begins.
     #[inline]
     pub fn ended(&mut self, at_ns: u64) {
-        if let Schedule::Think(think) = &mut self.schedule {
+        if let Schedule::ThinkTime(think) = &mut self.schedule {
             think.to_end -= 1;
             if think.to_end == 0 {
                 (think.to_begin, think.to_end) = (think.burst, think.burst);
@@ -321,19 +325,19 @@ impl Arrivals {
     /// Whether requests are due at times that the target does not decide.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        !matches!(self.schedule, Schedule::Closed | Schedule::Think(_))
+        !matches!(self.schedule, Schedule::Closed | Schedule::ThinkTime(_))
     }
 
     fn first_due_ns(&mut self) -> Option<u64> {
         match &mut self.schedule {
             Schedule::Closed => None,
             Schedule::Listed(cursor) => listed_ns(cursor, self.start_ns),
-            Schedule::Even(even) => {
+            Schedule::EvenGroups(even) => {
                 Some(self.start_ns.saturating_add(saturated(even.elapsed_ns())))
             }
-            Schedule::Think(think) => Some(self.start_ns.saturating_add(think.pause_ns())),
+            Schedule::ThinkTime(think) => Some(self.start_ns.saturating_add(think.pause_ns())),
             // The first request of a random process comes after a gap like every other.
-            Schedule::Random(_) | Schedule::Drawn(_) => {
+            Schedule::RandomBatches(_) | Schedule::RandomBursts(_) => {
                 self.pop();
                 self.due_ns
             }
@@ -410,7 +414,7 @@ mod tests {
         // A third of a request per ns is no whole number of ns at any rate of this kind.
         let spec = ArrivalSpec::Fixed { rate_per_s: 3_000.0 };
         let mut arrivals = Arrivals::new(&spec, 0, 1, 7, 0);
-        let Schedule::Even(even) = &mut arrivals.schedule else { panic!("not even") };
+        let Schedule::EvenGroups(even) = &mut arrivals.schedule else { panic!("not even") };
         even.index = 3_000 * 31_536_000 - 1;
         arrivals.pop();
         assert_eq!(arrivals.peek_ns(), Some(31_536_000_000_000_000));

@@ -16,7 +16,7 @@ const DEVICES_MAX: usize = 64;
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum LimitUnit {
     /// Bytes per second.
     Bytes,
     /// Requests per second.
@@ -38,7 +38,7 @@ pub struct IoLimit {
     /// Where it is set, and how.
     pub limit: GroupLimit,
     /// What it counts.
-    pub counted: Counted,
+    pub unit: LimitUnit,
     /// What it holds.
     pub direction: Direction,
     /// How much passes in a second; at least 1.
@@ -46,11 +46,11 @@ pub struct IoLimit {
 }
 
 /// The limits of version 1 by file, of version 2 by key of `io.max`.
-const IO_LIMITS: [(&str, &str, Counted, Direction); 4] = [
-    ("blkio.throttle.read_bps_device", "rbps", Counted::Bytes, Direction::Read),
-    ("blkio.throttle.write_bps_device", "wbps", Counted::Bytes, Direction::Write),
-    ("blkio.throttle.read_iops_device", "riops", Counted::Requests, Direction::Read),
-    ("blkio.throttle.write_iops_device", "wiops", Counted::Requests, Direction::Write),
+const IO_LIMITS: [(&str, &str, LimitUnit, Direction); 4] = [
+    ("blkio.throttle.read_bps_device", "rbps", LimitUnit::Bytes, Direction::Read),
+    ("blkio.throttle.write_bps_device", "wbps", LimitUnit::Bytes, Direction::Write),
+    ("blkio.throttle.read_iops_device", "riops", LimitUnit::Requests, Direction::Read),
+    ("blkio.throttle.write_iops_device", "wiops", LimitUnit::Requests, Direction::Write),
 ];
 
 /// The mounted hierarchies in which this process is limited.
@@ -185,11 +185,11 @@ fn upwards(point: &Path, path: &str) -> Vec<PathBuf> {
 
 fn io_limits_of(group: &Path, devices: &[String]) -> Vec<IoLimit> {
     let mut limits = Vec::new();
-    for (file, key, counted, direction) in IO_LIMITS {
+    for (file, key, unit, direction) in IO_LIMITS {
         let found = limit_of(group, file, devices).or_else(|| max_of(group, key, devices));
         if let Some((setting, per_s)) = found {
             let limit = GroupLimit { group: group.display().to_string(), setting };
-            limits.push(IoLimit { limit, counted, direction, per_s: per_s.max(1) });
+            limits.push(IoLimit { limit, unit, direction, per_s: per_s.max(1) });
         }
     }
     limits

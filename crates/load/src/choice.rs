@@ -8,28 +8,28 @@ use seatrial_gauge::Operation;
 
 /// The engines over a real kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum KernelEngine {
     /// pread, pwrite, fdatasync.
     Psync,
     /// io_uring.
     Uring,
 }
 
-impl Carrier {
+impl KernelEngine {
     /// The word used in results.
     pub fn name(self) -> &'static str {
         match self {
-            Carrier::Psync => "psync",
-            Carrier::Uring => "io_uring",
+            KernelEngine::Psync => "psync",
+            KernelEngine::Uring => "io_uring",
         }
     }
 }
 
 /// The engine chosen for a cell, and the workers that it takes.
 #[derive(Clone, Debug)]
-pub struct EngineChosen {
+pub struct EngineSelection {
     /// The engine.
-    pub carrier: Carrier,
+    pub carrier: KernelEngine,
     /// Worker threads.
     pub workers: u32,
     /// Requests in flight of each.
@@ -38,13 +38,13 @@ pub struct EngineChosen {
     pub report: EngineReport,
 }
 
-impl EngineChosen {
+impl EngineSelection {
     /// Chooses as the specification asks and the kernel allows.
     ///
     /// # Errors
     ///
     /// [`SpecError`] when io_uring is requested for what takes more than one call to it.
-    pub fn for_spec(spec: &CellSpec, target: &Target) -> Result<EngineChosen, SpecError> {
+    pub fn for_spec(spec: &CellSpec, target: &Target) -> Result<EngineSelection, SpecError> {
         Ok(match spec.engine {
             // Several threads would not keep the order of a list.
             EngineChoice::Psync if spec.list.is_some() && spec.depth > 1 => return Err(no_order()),
@@ -118,26 +118,26 @@ fn no_order() -> SpecError {
     }
 }
 
-fn ring(spec: &CellSpec, target: &Target, reason: &str) -> EngineChosen {
-    EngineChosen {
-        carrier: Carrier::Uring,
+fn ring(spec: &CellSpec, target: &Target, reason: &str) -> EngineSelection {
+    EngineSelection {
+        carrier: KernelEngine::Uring,
         workers: spec.threads,
         depth: spec.depth as usize,
-        report: report(Carrier::Uring, target, reason),
+        report: report(KernelEngine::Uring, target, reason),
     }
 }
 
 /// A system call carries one request, so depth becomes threads.
-fn threads(spec: &CellSpec, target: &Target, reason: &str) -> EngineChosen {
-    EngineChosen {
-        carrier: Carrier::Psync,
+fn threads(spec: &CellSpec, target: &Target, reason: &str) -> EngineSelection {
+    EngineSelection {
+        carrier: KernelEngine::Psync,
         workers: spec.threads * spec.depth,
         depth: 1,
-        report: report(Carrier::Psync, target, reason),
+        report: report(KernelEngine::Psync, target, reason),
     }
 }
 
-fn report(carrier: Carrier, target: &Target, reason: &str) -> EngineReport {
+fn report(carrier: KernelEngine, target: &Target, reason: &str) -> EngineReport {
     if target.is_null() {
         let reason = format!("the {} engine without a target: {reason}", carrier.name());
         return EngineReport { name: "null", reason };

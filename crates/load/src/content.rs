@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use seatrial_gauge::Operation;
 
-use crate::data::Filler;
+use crate::data::BufferFiller;
 use crate::engine::Request;
 use crate::ledger::{Ledger, LedgerError};
 use crate::spec::{CellSpec, TargetKind};
@@ -16,7 +16,7 @@ use crate::worker::{CORRUPTIONS_KEPT, Record};
 
 /// Why the ledger of verifiable data cannot be kept.
 #[derive(Debug, thiserror::Error)]
-pub enum ShelfError {
+pub enum LedgerStoreError {
     /// The ledger itself.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -32,18 +32,18 @@ pub enum ShelfError {
 
 /// Data state that the workers of a cell share: the ledger, if any.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct LedgerStore {
     spec: CellSpec,
     ledger: Option<Arc<Ledger>>,
 }
 
-impl Shelf {
+impl LedgerStore {
     /// Opens the ledger that the specification names, or starts one where data are verifiable.
     ///
     /// # Errors
     ///
-    /// [`ShelfError`] when the ledger cannot be read, is not one, or does not suit the cell.
-    pub fn new(spec: &CellSpec) -> Result<Shelf, ShelfError> {
+    /// [`LedgerStoreError`] when the ledger cannot be read, is not one, or does not suit the cell.
+    pub fn new(spec: &CellSpec) -> Result<LedgerStore, LedgerStoreError> {
         let ledger = match &spec.ledger_path {
             Some(path) if path.exists() => {
                 let ledger = Ledger::from_bytes(&fs::read(path).map_err(at(path))?)?;
@@ -53,7 +53,7 @@ impl Shelf {
             _ if spec.is_verifiable() => Some(new_ledger(spec)?),
             _ => None,
         };
-        Ok(Shelf { spec: spec.clone(), ledger: ledger.map(Arc::new) })
+        Ok(LedgerStore { spec: spec.clone(), ledger: ledger.map(Arc::new) })
     }
 
     /// Whether what is read is checked; the null target keeps nothing that could be.
@@ -63,9 +63,9 @@ impl Shelf {
     }
 
     /// The data of one worker.
-    pub fn content(&self, worker: u32) -> Content {
-        Content {
-            filler: Filler::new(&self.spec.data, self.spec.seed, worker),
+    pub fn content(&self, worker: u32) -> WorkerData {
+        WorkerData {
+            filler: BufferFiller::new(&self.spec.data, self.spec.seed, worker),
             ledger: self.ledger.clone(),
             checks_reads: self.is_checked(),
         }
@@ -76,8 +76,8 @@ impl Shelf {
     ///
     /// # Errors
     ///
-    /// [`ShelfError::File`] when it cannot be removed.
-    pub fn open(&self) -> Result<(), ShelfError> {
+    /// [`LedgerStoreError::File`] when it cannot be removed.
+    pub fn open(&self) -> Result<(), LedgerStoreError> {
         let writes = self.spec.accesses.iter().any(|access| access.operation.writes());
         match (&self.ledger, &self.spec.ledger_path) {
             (Some(_), Some(path)) if writes && path.exists() => {
@@ -91,8 +91,8 @@ impl Shelf {
     ///
     /// # Errors
     ///
-    /// [`ShelfError::File`] when it cannot be written.
-    pub fn save(&self) -> Result<(), ShelfError> {
+    /// [`LedgerStoreError::File`] when it cannot be written.
+    pub fn save(&self) -> Result<(), LedgerStoreError> {
         match (&self.ledger, &self.spec.ledger_path) {
             (Some(ledger), Some(path)) => write_durably(path, &ledger.to_bytes()).map_err(at(path)),
             _ => Ok(()),
@@ -126,20 +126,20 @@ fn new_ledger(spec: &CellSpec) -> Result<Ledger, LedgerError> {
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> ShelfError {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> LedgerStoreError {
     let path = path.to_owned();
-    |source| ShelfError::File { path, source }
+    |source| LedgerStoreError::File { path, source }
 }
 
 /// The data of one worker.
 #[derive(Debug)]
-pub struct Content {
-    filler: Filler,
+pub struct WorkerData {
+    filler: BufferFiller,
     ledger: Option<Arc<Ledger>>,
     checks_reads: bool,
 }
 
-impl Content {
+impl WorkerData {
     /// Fills a buffer for the first time.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         self.filler.fill(buffer);

@@ -8,11 +8,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seatrial_gauge::clock::monotonic_ns;
-use seatrial_gauge::{AccountingError, Clock, Flight, FlightView, SliceRow, Timeline, lock};
+use seatrial_gauge::{AccountingError, Clock, InFlight, InFlightView, SliceRow, Timeline, lock};
 
 use crate::procfs;
-use crate::sample::{Pool, watchdog_counters};
-use crate::watchdog::{Pulse, Sightings, Watched, watch};
+use crate::sample::{WorkerSums, watchdog_counters};
+use crate::watchdog::{WatchdogObservations, WatchdogStatus, WatchdogTargets, run_watchdog};
 use crate::worker::Record;
 
 /// How long requests that are in flight when the sample ends are waited for.
@@ -25,9 +25,9 @@ pub fn ended_early() -> io::Error {
 
 /// A started worker, as the coordinator sees it.
 #[derive(Debug)]
-pub struct Hand {
+pub struct WorkerHandle {
     /// What it has outstanding.
-    pub flight: Arc<Flight>,
+    pub in_flight: Arc<InFlight>,
     /// What it has recorded.
     pub record: Arc<Mutex<Record>>,
     /// Its thread's number.
@@ -74,27 +74,27 @@ pub fn await_endings(
 
 /// The watchdog's thread.
 #[derive(Debug)]
-pub struct Watch {
+pub struct WatchdogThread {
     ended: Arc<AtomicBool>,
     /// What it publishes for the live view.
-    pub pulse: Arc<Pulse>,
-    thread: Option<JoinHandle<Sightings>>,
+    pub status: Arc<WatchdogStatus>,
+    thread: Option<JoinHandle<WatchdogObservations>>,
 }
 
-impl Watch {
+impl WatchdogThread {
     /// Without a watchdog thread the sample is still measured; its stalls have no cause then.
-    pub fn begin(clock: Clock, watched: Watched) -> Watch {
-        let (ended, pulse) = (watched.ended.clone(), watched.pulse.clone());
+    pub fn begin(clock: Clock, targets: WatchdogTargets) -> WatchdogThread {
+        let (ended, status) = (targets.ended.clone(), targets.status.clone());
         let body = move || {
             fine_timer();
-            watch(clock, &watched)
+            run_watchdog(clock, &targets)
         };
         let thread = thread::Builder::new().name("watchdog".into()).spawn(body).ok();
-        Watch { ended, pulse, thread }
+        WatchdogThread { ended, status, thread }
     }
 
     /// Ends the watch: what it saw.
-    pub fn end(self) -> Sightings {
+    pub fn end(self) -> WatchdogObservations {
         self.ended.store(true, Ordering::Release);
         self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
@@ -108,19 +108,19 @@ impl Watch {
 /// When the requests of a worker do not add up.
 pub fn close(
     clock: &Clock,
-    hands: &[Hand],
-    mut pool: Pool,
+    handles: &[WorkerHandle],
+    mut sums: WorkerSums,
     start_ns: u64,
-) -> Result<(Pool, u64, u64), AccountingError> {
+) -> Result<(WorkerSums, u64, u64), AccountingError> {
     let now_ns = clock.now_ns();
-    let views = hands.iter().map(|hand| hand.flight.view());
-    let all = views.fold(FlightView::default(), FlightView::plus);
+    let views = handles.iter().map(|handle| handle.in_flight.view());
+    let all = views.fold(InFlightView::default(), InFlightView::plus);
     let measured_end_ns = all.ended_ns().unwrap_or(now_ns).max(start_ns + 1);
-    for hand in hands {
-        pool.take_in(&mut lock(&hand.record), measured_end_ns)?;
+    for handle in handles {
+        sums.take_in(&mut lock(&handle.record), measured_end_ns)?;
     }
     let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
-    Ok((pool, measured_end_ns, oldest_ns))
+    Ok((sums, measured_end_ns, oldest_ns))
 }
 
 /// The length of a slice and all rows of a sample's timeline, taken out of it.
@@ -132,14 +132,14 @@ pub fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<SliceRow>) {
 /// What a sample used of the processor, and the watchdog's readings.
 pub fn counters(
     processor_before_ns: (u64, u64),
-    sightings: &Sightings,
+    observations: &WatchdogObservations,
 ) -> Vec<(&'static str, f64)> {
     let (user_ns, system_ns) = procfs::processor_ns();
     let mut counters = vec![
         ("cpu_user_ns", user_ns.saturating_sub(processor_before_ns.0) as f64),
         ("cpu_system_ns", system_ns.saturating_sub(processor_before_ns.1) as f64),
     ];
-    counters.extend(watchdog_counters(sightings));
+    counters.extend(watchdog_counters(observations));
     counters
 }
 

@@ -12,14 +12,14 @@ const CHUNK_BYTES: usize = 4096;
 
 /// Fills the buffers of one worker, and makes each write different from all others.
 #[derive(Debug)]
-pub struct Filler {
+pub struct BufferFiller {
     rng: Xoshiro256PlusPlus,
     /// The share of each chunk that is random; the rest is zeros.
     random_share: f64,
     stamp: u64,
 }
 
-impl Filler {
+impl BufferFiller {
     /// Returns the filler of `worker`. Verifiable data starts out as random; what is written then
     /// comes from [`crate::verify::stamp`].
     #[must_use]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     fn written(data: DataSpec, length_bytes: usize) -> Vec<u8> {
-        let mut filler = Filler::new(&data, 7, 0);
+        let mut filler = BufferFiller::new(&data, 7, 0);
         let mut buffer = vec![1; length_bytes];
         filler.fill(&mut buffer);
         for _ in 0..100 {
@@ -122,7 +122,7 @@ mod tests {
         for worker in 0..3 {
             for share in [0.0, 1.0] {
                 let mut filler =
-                    Filler::new(&DataSpec::Compressible { share }, worker, worker as u32);
+                    BufferFiller::new(&DataSpec::Compressible { share }, worker, worker as u32);
                 let mut buffers = [vec![0; 16384], vec![0; 16384]];
                 buffers.iter_mut().for_each(|buffer| filler.fill(buffer));
                 for write in 0..200 {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn restamping_touches_8_bytes_of_each_chunk() {
-        let mut filler = Filler::new(&DataSpec::Random {}, 7, 0);
+        let mut filler = BufferFiller::new(&DataSpec::Random {}, 7, 0);
         let mut buffer = vec![0; 10_003];
         filler.fill(&mut buffer);
         let before = buffer.clone();

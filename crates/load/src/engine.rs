@@ -3,7 +3,7 @@
 
 use std::io;
 
-use seatrial_gauge::{Flight, Operation};
+use seatrial_gauge::{InFlight, Operation};
 
 /// One request, ready to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub struct Completion {
     pub result: i32,
 }
 
-/// Carries the requests of one worker. The engine publishes each start in the worker's [`Flight`]
+/// Carries the requests of one worker. The engine publishes each start in the worker's [`InFlight`]
 /// at the moment at which the request leaves for the target.
 pub trait Engine {
     /// Now, on the clock that completions are stamped with.
     fn now_ns(&self) -> u64;
 
     /// Takes a request; it leaves now or, at the latest, with the next [`Engine::reap`].
-    fn submit(&mut self, request: Request, flight: &Flight);
+    fn submit(&mut self, request: Request, in_flight: &InFlight);
 
     /// Waits until `wanted` requests have ended, or until `until_ns`, and hands out all that have.
     ///
@@ -47,7 +47,7 @@ pub trait Engine {
         &mut self,
         wanted: usize,
         until_ns: u64,
-        flight: &Flight,
+        in_flight: &InFlight,
         ended: &mut Vec<Completion>,
     ) -> io::Result<()>;
 

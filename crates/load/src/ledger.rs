@@ -70,14 +70,14 @@ pub enum LedgerError {
 
 /// What a block, or a part of it, should hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedContent {
     /// The last write that ended well; 0 when there was none.
     pub generation: u32,
     /// Whether the write after it began, so that the block may hold either, or parts of both.
     pub uncertain: bool,
 }
 
-impl Expected {
+impl ExpectedContent {
     /// Whether nothing is known, as no write ever ended well.
     #[inline]
     #[must_use]
@@ -235,10 +235,10 @@ impl Ledger {
     /// Returns what the sector at `offset_bytes` should hold; unknown outside the ledger.
     #[inline]
     #[must_use]
-    pub fn expected(&self, offset_bytes: u64) -> Expected {
+    pub fn expected(&self, offset_bytes: u64) -> ExpectedContent {
         let word = self.words_of(offset_bytes, 1).first();
         let word = word.map_or(0, |word| word.load(Ordering::Acquire));
-        Expected { generation: word & GENERATION_MAX, uncertain: word & UNCERTAIN != 0 }
+        ExpectedContent { generation: word & GENERATION_MAX, uncertain: word & UNCERTAIN != 0 }
     }
 
     /// Returns the generation that the next write of the sector at `offset_bytes` has. It is the

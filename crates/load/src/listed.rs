@@ -26,7 +26,7 @@ pub const RECORD_BYTES: usize = 32;
 
 /// A request of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListEntry {
     /// When it is due, from the start of the sample.
     pub due_ns: u64,
     /// How many others may be in flight when it is sent.
@@ -41,7 +41,7 @@ pub struct Listed {
 ///
 /// [`SpecError`] when the file cannot be read or a record does not fit the cell; the first one is
 /// named by its number.
-pub fn read(path: &Path, spec: &CellSpec) -> Result<Arc<[Listed]>, SpecError> {
+pub fn read(path: &Path, spec: &CellSpec) -> Result<Arc<[ListEntry]>, SpecError> {
     let refused = |problem| SpecError::Refused { key: "list.path".into(), problem };
     let bytes = fs::read(path).map_err(|error| {
         refused(format!("is {}, which cannot be read: {error}", path.display()))
@@ -61,7 +61,7 @@ pub fn read(path: &Path, spec: &CellSpec) -> Result<Arc<[Listed]>, SpecError> {
     listed.collect()
 }
 
-fn parse(record: &[u8]) -> Option<Listed> {
+fn parse(record: &[u8]) -> Option<ListEntry> {
     let (due_ns, rest) = record.split_first_chunk()?;
     let (offset_bytes, rest) = rest.split_first_chunk()?;
     let (length_bytes, rest) = rest.split_first_chunk()?;
@@ -72,7 +72,7 @@ fn parse(record: &[u8]) -> Option<Listed> {
         2 => Operation::Sync,
         _ => return None,
     };
-    Some(Listed {
+    Some(ListEntry {
         due_ns: u64::from_le_bytes(*due_ns),
         others_max: u32::from_le_bytes(*others_max),
         access: Access {
@@ -85,7 +85,7 @@ fn parse(record: &[u8]) -> Option<Listed> {
 
 /// Whether a request stays within the range and is among what the cell may do: the guard has
 /// judged the cell by its accesses.
-fn fits(one: &Listed, spec: &CellSpec) -> bool {
+fn fits(one: &ListEntry, spec: &CellSpec) -> bool {
     let Access { operation, offset_bytes, length_bytes } = one.access;
     let length_bytes = u64::from(length_bytes);
     if operation == Operation::Sync {
@@ -104,21 +104,21 @@ fn fits(one: &Listed, spec: &CellSpec) -> bool {
 /// The place in a list.
 #[derive(Clone, Debug)]
 pub struct ListCursor {
-    list: Arc<[Listed]>,
+    list: Arc<[ListEntry]>,
     next: usize,
 }
 
 impl ListCursor {
     /// Begins with the first request.
     #[must_use]
-    pub fn new(list: Arc<[Listed]>) -> ListCursor {
+    pub fn new(list: Arc<[ListEntry]>) -> ListCursor {
         ListCursor { list, next: 0 }
     }
 
     /// The next request without taking it; `None` at the end.
     #[inline]
     #[must_use]
-    pub fn peek(&self) -> Option<&Listed> {
+    pub fn peek(&self) -> Option<&ListEntry> {
         self.list.get(self.next)
     }
 
@@ -164,7 +164,7 @@ mod tests {
         bytes
     }
 
-    fn read_all(accesses: &str, records: &[Vec<u8>]) -> Result<Arc<[Listed]>, SpecError> {
+    fn read_all(accesses: &str, records: &[Vec<u8>]) -> Result<Arc<[ListEntry]>, SpecError> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&records.concat()).unwrap();
         read(file.path(), &spec_with(accesses, RANGE, 1, "random"))

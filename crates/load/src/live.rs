@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex};
 
 use seatrial_gauge::{Clock, Timeline, lock};
 
-use crate::watchdog::Pulse;
+use crate::watchdog::WatchdogStatus;
 
 const WINDOW_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
-struct Sources {
+struct LiveSources {
     clock: Clock,
     start_ns: u64,
     timeline: Arc<Mutex<Timeline>>,
-    pulse: Arc<Pulse>,
+    status: Arc<WatchdogStatus>,
 }
 
 /// The cell's last second, readable at any time.
 #[derive(Debug, Default)]
-pub struct Live(Mutex<Option<Sources>>);
+pub struct Live(Mutex<Option<LiveSources>>);
 
 /// One reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,9 +45,9 @@ impl Live {
         clock: Clock,
         start_ns: u64,
         timeline: Arc<Mutex<Timeline>>,
-        pulse: Arc<Pulse>,
+        status: Arc<WatchdogStatus>,
     ) {
-        *lock(&self.0) = Some(Sources { clock, start_ns, timeline, pulse });
+        *lock(&self.0) = Some(LiveSources { clock, start_ns, timeline, status });
     }
 
     /// The sample has ended.
@@ -67,8 +67,8 @@ impl Live {
             completed_per_s: window.response.entries() as f64 / window_s,
             transferred_bytes_per_s: window.transferred_bytes as f64 / window_s,
             p99_ns: window.response.percentile_ns(99.0),
-            stalls: sources.pulse.stalls.load(Ordering::Relaxed),
-            oldest_in_flight_ns: sources.pulse.oldest_in_flight_ns.load(Ordering::Relaxed),
+            stalls: sources.status.stalls.load(Ordering::Relaxed),
+            oldest_in_flight_ns: sources.status.oldest_in_flight_ns.load(Ordering::Relaxed),
         }
     }
 }

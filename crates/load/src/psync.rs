@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use seatrial_gauge::{Clock, Flight, Operation};
+use seatrial_gauge::{Clock, InFlight, Operation};
 
 use crate::buffers::Buffers;
 use crate::engine::{Completion, Engine, Request};
@@ -72,8 +72,8 @@ impl Engine for PsyncEngine<'_> {
     }
 
     #[inline]
-    fn submit(&mut self, request: Request, flight: &Flight) {
-        flight.begin(request.slot, request.operation, self.clock.now_ns());
+    fn submit(&mut self, request: Request, in_flight: &InFlight) {
+        in_flight.begin(request.slot, request.operation, self.clock.now_ns());
         let mut result = self.perform(&request);
         if self.target.is_null() {
             // The call was made for its cost; what it says of /dev/null does not matter.
@@ -87,7 +87,7 @@ impl Engine for PsyncEngine<'_> {
         &mut self,
         _wanted: usize,
         _until_ns: u64,
-        _flight: &Flight,
+        _flight: &InFlight,
         ended: &mut Vec<Completion>,
     ) -> io::Result<()> {
         ended.extend(self.ended.take());

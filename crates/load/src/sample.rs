@@ -2,13 +2,13 @@
 
 use seatrial_gauge::recorder::KindTotals;
 use seatrial_gauge::{
-    AccountingError, Evidence, Operation, Outcome, RecorderParts, SliceRow, Stall, WorkerQuiet,
-    find_stalls,
+    AccountingError, Evidence, Operation, Outcome, RecorderParts, SliceRow, Stall,
+    WorkerQuietPeriods, find_stalls,
 };
 
 use crate::errno;
 use crate::verify::Corruption;
-use crate::watchdog::Sightings;
+use crate::watchdog::WatchdogObservations;
 use crate::worker::{CORRUPTIONS_KEPT, ERRORS_KEPT, ErrorSample, Record};
 
 /// Stalls kept; the rest is counted.
@@ -85,33 +85,33 @@ pub struct Verification {
 
 /// The sums over workers, taken worker by worker.
 #[derive(Debug)]
-pub struct Pool {
+pub struct WorkerSums {
     outcome: Outcome,
     names: Vec<String>,
     kinds: Vec<KindTotals>,
-    quiets: Vec<WorkerQuiet>,
-    quiets_dropped: u64,
+    quiet_periods: Vec<WorkerQuietPeriods>,
+    quiet_periods_dropped: u64,
     errors_count: u64,
     errors: Vec<ErrorSample>,
     verification: Verification,
     gave_up_workers: u64,
 }
 
-impl Default for Pool {
-    fn default() -> Pool {
-        Pool::of_kinds(Operation::ALL.map(|operation| operation.name().to_owned()).into())
+impl Default for WorkerSums {
+    fn default() -> WorkerSums {
+        WorkerSums::of_kinds(Operation::ALL.map(|operation| operation.name().to_owned()).into())
     }
 }
 
-impl Pool {
+impl WorkerSums {
     /// A pool of workers whose recorders count by kinds of these names.
-    pub fn of_kinds(names: Vec<String>) -> Pool {
-        Pool {
+    pub fn of_kinds(names: Vec<String>) -> WorkerSums {
+        WorkerSums {
             kinds: vec![KindTotals::default(); names.len()],
             names,
             outcome: Outcome::default(),
-            quiets: Vec::new(),
-            quiets_dropped: 0,
+            quiet_periods: Vec::new(),
+            quiet_periods_dropped: 0,
             errors_count: 0,
             errors: Vec::new(),
             verification: Verification::default(),
@@ -134,8 +134,8 @@ impl Pool {
             mine.response.merge(&theirs.response);
             mine.service.merge(&theirs.service);
         }
-        self.quiets.push(parts.quiet);
-        self.quiets_dropped += parts.quiets_dropped;
+        self.quiet_periods.push(parts.quiet);
+        self.quiet_periods_dropped += parts.quiet_periods_dropped;
         self.errors_count += record.errors_count;
         self.errors.append(&mut record.errors);
         self.verification.checked_blocks += record.checked_blocks;
@@ -145,21 +145,21 @@ impl Pool {
         Ok(())
     }
 
-    /// The stalls of all workers together, each with the evidence that `sightings` holds.
+    /// The stalls of all workers together, each with the evidence that `observations` holds.
     pub fn stalls(
         &self,
         end_ns: u64,
         threshold_ns: u64,
         evidence: impl Fn(&Stall) -> Evidence,
     ) -> (Vec<(Stall, Evidence)>, u64) {
-        let found = find_stalls(&self.quiets, end_ns, threshold_ns);
-        let dropped = found.len().saturating_sub(STALLS_KEPT) as u64 + self.quiets_dropped;
+        let found = find_stalls(&self.quiet_periods, end_ns, threshold_ns);
+        let dropped = found.len().saturating_sub(STALLS_KEPT) as u64 + self.quiet_periods_dropped;
         let kept = found.into_iter().take(STALLS_KEPT);
         (kept.map(|stall| (stall, evidence(&stall))).collect(), dropped)
     }
 
     /// Makes the sample.
-    pub fn into_sample(self, frame: Frame) -> Sample {
+    pub fn into_sample(self, frame: SampleFrame) -> Sample {
         let (stalls, stalls_dropped) = frame.stalls;
         let mut errors = self.errors;
         errors.sort_by_key(|error| error.at_ns);
@@ -193,7 +193,7 @@ impl Pool {
 
 /// The part of a sample that is not a sum over its workers.
 #[derive(Debug)]
-pub struct Frame {
+pub struct SampleFrame {
     /// Which engine, and why.
     pub engine: EngineReport,
     /// The sample's start.
@@ -219,13 +219,13 @@ pub struct Frame {
 }
 
 /// The watchdog's readings as counters.
-pub fn watchdog_counters(sightings: &Sightings) -> [(&'static str, f64); 5] {
+pub fn watchdog_counters(observations: &WatchdogObservations) -> [(&'static str, f64); 5] {
     [
-        ("kernel_workers_max", sightings.kernel_workers_max as f64),
-        ("watchdog_lateness_ns_max", sightings.lateness_ns_max as f64),
-        ("watchdog_lateness_ns_total", sightings.lateness_ns_total as f64),
-        ("steal_ns", sightings.steal_ns_total() as f64),
-        ("cpu_quota_ns", sightings.quota_ns_total() as f64),
+        ("kernel_workers_max", observations.kernel_workers_max as f64),
+        ("watchdog_lateness_ns_max", observations.lateness_ns_max as f64),
+        ("watchdog_lateness_ns_total", observations.lateness_ns_total as f64),
+        ("steal_ns", observations.steal_ns_total() as f64),
+        ("cpu_quota_ns", observations.quota_ns_total() as f64),
     ]
 }
 

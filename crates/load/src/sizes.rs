@@ -7,18 +7,18 @@ use rand_xoshiro::rand_core::Rng;
 use seatrial_gauge::Operation;
 
 use crate::address::{AddressCursor, AddressPlan};
-use crate::listed::{ListCursor, Listed};
+use crate::listed::{ListCursor, ListEntry};
 use crate::rng::{stream, threshold};
 use crate::spec::{AccessSpec, CellSpec};
 
 /// A choice between things of different weight, by their number.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct WeightedChoice {
     /// For all but the last: the draws of 64 bits below which it, or one before it, is chosen.
     bounds: Vec<u64>,
 }
 
-impl Choice {
+impl WeightedChoice {
     /// Returns the choice between `weights`, each above 0.
     #[must_use]
     pub fn new(weights: &[f64]) -> Self {
@@ -47,7 +47,7 @@ impl Choice {
 /// The block sizes of an access by weight.
 #[derive(Clone, Debug)]
 pub struct Sizes {
-    choice: Choice,
+    choice: WeightedChoice,
     sizes_bytes: Vec<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Sizes {
     pub fn new(access: &AccessSpec) -> Self {
         let weights: Vec<f64> = access.sizes.iter().map(|size| size.weight).collect();
         Self {
-            choice: Choice::new(&weights),
+            choice: WeightedChoice::new(&weights),
             sizes_bytes: access.sizes.iter().map(|size| narrowed(size.bytes)).collect(),
         }
     }
@@ -91,12 +91,12 @@ pub struct Access {
 pub struct AccessMix {
     listed: Option<ListCursor>,
     rng: Xoshiro256PlusPlus,
-    choice: Choice,
-    members: Vec<Member>,
+    choice: WeightedChoice,
+    members: Vec<WeightedAccess>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct WeightedAccess {
     operation: Operation,
     sizes: Sizes,
     cursor: AddressCursor,
@@ -112,7 +112,7 @@ impl AccessMix {
         let (accesses, cursors): (Vec<_>, Vec<_>) =
             planned.filter(|(access, _)| access.stream == stream_number).unzip();
         let weights: Vec<f64> = accesses.iter().map(|access| access.weight).collect();
-        let members = accesses.into_iter().zip(cursors).map(|(access, cursor)| Member {
+        let members = accesses.into_iter().zip(cursors).map(|(access, cursor)| WeightedAccess {
             operation: access.operation,
             sizes: Sizes::new(access),
             cursor,
@@ -120,14 +120,14 @@ impl AccessMix {
         Self {
             listed: None,
             rng: stream(spec.seed, "mix", u64::from(worker)),
-            choice: Choice::new(&weights),
+            choice: WeightedChoice::new(&weights),
             members: members.collect(),
         }
     }
 
     /// Returns the mix that takes its requests from a list.
     #[must_use]
-    pub fn with_list(self, list: Arc<[Listed]>) -> Self {
+    pub fn with_list(self, list: Arc<[ListEntry]>) -> Self {
         Self { listed: Some(ListCursor::new(list)), ..self }
     }
 
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn weights_decide_how_often() {
-        let choice = Choice::new(&[1.0, 2.0, 0.5, 6.5]);
+        let choice = WeightedChoice::new(&[1.0, 2.0, 0.5, 6.5]);
         let mut rng = stream(1, "test", 0);
         let mut counts = [0; 4];
         for _ in 0..100_000 {
@@ -186,7 +186,7 @@ mod tests {
     fn a_single_weight_draws_nothing() {
         let mut rng = stream(1, "test", 0);
         let before = rng.clone();
-        assert_eq!(Choice::new(&[3.0]).draw(&mut rng), 0);
+        assert_eq!(WeightedChoice::new(&[3.0]).draw(&mut rng), 0);
         assert_eq!(rng, before);
     }
 
@@ -232,7 +232,7 @@ mod tests {
         fn a_choice_never_misses(
             weights in prop::collection::vec(1e-12_f64..1e12, 1..50), seed in any::<u64>(),
         ) {
-            let choice = Choice::new(&weights);
+            let choice = WeightedChoice::new(&weights);
             let mut rng = stream(seed, "test", 0);
             for _ in 0..100 {
                 prop_assert!(choice.draw(&mut rng) < weights.len());

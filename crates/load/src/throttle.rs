@@ -7,7 +7,7 @@
 
 use seatrial_gauge::{GroupLimit, Operation, Stall};
 
-use crate::cgroup::{Counted, Direction, IoLimit};
+use crate::cgroup::{Direction, IoLimit, LimitUnit};
 
 /// How long before a stall the load is looked at.
 const BEFORE_NS: u64 = 2_000_000_000;
@@ -28,12 +28,12 @@ pub struct DeviceReading {
 }
 
 impl DeviceReading {
-    fn counted(&self, limit: &IoLimit) -> u64 {
-        match (limit.direction, limit.counted) {
-            (Direction::Read, Counted::Requests) => self.reads,
-            (Direction::Read, Counted::Bytes) => self.read_bytes,
-            (Direction::Write, Counted::Requests) => self.writes,
-            (Direction::Write, Counted::Bytes) => self.written_bytes,
+    fn unit(&self, limit: &IoLimit) -> u64 {
+        match (limit.direction, limit.unit) {
+            (Direction::Read, LimitUnit::Requests) => self.reads,
+            (Direction::Read, LimitUnit::Bytes) => self.read_bytes,
+            (Direction::Write, LimitUnit::Requests) => self.writes,
+            (Direction::Write, LimitUnit::Bytes) => self.written_bytes,
         }
     }
 }
@@ -66,9 +66,9 @@ fn is_explained(
     readings: &[DeviceReading],
     request_bytes_max: u64,
 ) -> bool {
-    let one = match limit.counted {
-        Counted::Requests => 1.0,
-        Counted::Bytes => request_bytes_max as f64,
+    let one = match limit.unit {
+        LimitUnit::Requests => 1.0,
+        LimitUnit::Bytes => request_bytes_max as f64,
     };
     let length_s = stall.length_ns() as f64 / 1e9;
     let per_s = limit.per_s as f64;
@@ -99,7 +99,7 @@ fn passed(
         .min(readings.len().checked_sub(1)?);
     let (first, last) = (readings.get(first)?, readings.get(last)?);
     let time_s = last.at_ns.checked_sub(first.at_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
-    Some((last.counted(limit).saturating_sub(first.counted(limit)) as f64, time_s))
+    Some((last.unit(limit).saturating_sub(first.unit(limit)) as f64, time_s))
 }
 
 #[cfg(test)]
@@ -109,9 +109,9 @@ mod tests {
     const MS: u64 = 1_000_000;
     const MIB: u64 = 1 << 20;
 
-    fn limit(counted: Counted, direction: Direction, per_s: u64) -> IoLimit {
+    fn limit(unit: LimitUnit, direction: Direction, per_s: u64) -> IoLimit {
         let limit = GroupLimit { group: "/g".into(), setting: per_s.to_string() };
-        IoLimit { limit, counted, direction, per_s }
+        IoLimit { limit, unit, direction, per_s }
     }
 
     fn stall(from_ms: u64, to_ms: u64, reads: u32, syncs: u32) -> Stall {
@@ -146,20 +146,20 @@ mod tests {
     fn a_tight_limit_that_the_load_exceeds_explains_a_stall() {
         let stopped = readings(5_000, (2_000, 2_800), 0);
         let stall = stall(2_000, 2_800, 0, 8);
-        let bytes = |per_s| limit(Counted::Bytes, Direction::Write, per_s);
+        let bytes = |per_s| limit(LimitUnit::Bytes, Direction::Write, per_s);
         assert!(explained(bytes(1), &stall, &stopped));
         assert!(explained(bytes(MIB), &stall, &stopped), "1 MiB waits 1 s");
-        assert!(explained(limit(Counted::Requests, Direction::Write, 1), &stall, &stopped));
+        assert!(explained(limit(LimitUnit::Requests, Direction::Write, 1), &stall, &stopped));
     }
 
     #[test]
     fn a_limit_that_lets_more_pass_does_not_explain_a_standstill() {
         let stopped = readings(5_000, (2_000, 2_800), 0);
         let stall = stall(2_000, 2_800, 0, 8);
-        let requests = |per_s| limit(Counted::Requests, Direction::Write, per_s);
+        let requests = |per_s| limit(LimitUnit::Requests, Direction::Write, per_s);
         assert!(!explained(requests(5_000), &stall, &stopped), "reached, but 4,000 should pass");
         assert!(!explained(requests(100), &stall, &stopped), "80 requests should pass");
-        let bytes = limit(Counted::Bytes, Direction::Write, 100 * MIB);
+        let bytes = limit(LimitUnit::Bytes, Direction::Write, 100 * MIB);
         assert!(!explained(bytes, &stall, &stopped), "never reached");
     }
 
@@ -167,14 +167,14 @@ mod tests {
     fn a_commit_that_waits_while_writes_pass_at_the_limit_is_explained() {
         let slow = readings(120, (1_000, 3_000), 120);
         let stall = stall(1_000, 3_000, 0, 1);
-        assert!(explained(limit(Counted::Requests, Direction::Write, 120), &stall, &slow));
-        assert!(!explained(limit(Counted::Requests, Direction::Write, 2_000), &stall, &slow));
+        assert!(explained(limit(LimitUnit::Requests, Direction::Write, 120), &stall, &slow));
+        assert!(!explained(limit(LimitUnit::Requests, Direction::Write, 2_000), &stall, &slow));
     }
 
     #[test]
     fn a_limit_of_writes_holds_no_read() {
         let stopped = readings(5_000, (2_000, 2_800), 0);
-        let write = limit(Counted::Bytes, Direction::Write, 1);
+        let write = limit(LimitUnit::Bytes, Direction::Write, 1);
         assert!(!explained(write.clone(), &stall(2_000, 2_800, 4, 0), &stopped));
         assert!(explained(write, &stall(2_000, 2_800, 4, 1), &stopped), "reads behind a write");
     }
@@ -182,9 +182,13 @@ mod tests {
     #[test]
     fn a_limit_that_held_from_the_beginning_needs_no_load_before() {
         let idle = readings(0, (0, 0), 0);
-        assert!(explained(limit(Counted::Bytes, Direction::Write, 1), &stall(0, 800, 0, 1), &idle));
+        assert!(explained(
+            limit(LimitUnit::Bytes, Direction::Write, 1),
+            &stall(0, 800, 0, 1),
+            &idle
+        ));
         assert!(!explained(
-            limit(Counted::Bytes, Direction::Write, 500 * MIB),
+            limit(LimitUnit::Bytes, Direction::Write, 500 * MIB),
             &stall(0, 800, 0, 1),
             &idle
         ));
@@ -192,6 +196,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_without_readings() {
-        assert!(!explained(limit(Counted::Bytes, Direction::Write, 1), &stall(0, 800, 0, 1), &[]));
+        assert!(!explained(
+            limit(LimitUnit::Bytes, Direction::Write, 1),
+            &stall(0, 800, 0, 1),
+            &[]
+        ));
     }
 }

@@ -11,34 +11,34 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use seatrial_gauge::explained::{Class, Explained};
+use seatrial_gauge::user_error::{ErrorClass, UserError};
 use seatrial_gauge::{
-    AccountingError, Clock, Flight, Operation, Recorder, RecorderSettings, Timeline,
+    AccountingError, Clock, InFlight, Operation, Recorder, RecorderSettings, Timeline,
 };
 
 use crate::address::AddressPlan;
 use crate::arrival::Arrivals;
 use crate::budget::Budget;
 use crate::buffers::Buffers;
-use crate::choice::{Carrier, EngineChosen};
-use crate::content::{Shelf, ShelfError};
+use crate::choice::{EngineSelection, KernelEngine};
+use crate::content::{LedgerStore, LedgerStoreError};
 use crate::coordinator::{
-    GRACE_NS, Hand, Watch, await_endings, await_start, close, counters, ended_early, fine_timer,
-    same_moment, take_rows,
+    GRACE_NS, WatchdogThread, WorkerHandle, await_endings, await_start, close, counters,
+    ended_early, fine_timer, same_moment, take_rows,
 };
-use crate::listed::{self, Listed};
+use crate::listed::{self, ListEntry};
 use crate::live::Live;
 use crate::procfs;
 use crate::psync::PsyncEngine;
 use crate::running::Running;
-use crate::sample::{EngineReport, Frame, Pool, Sample};
+use crate::sample::{EngineReport, Sample, SampleFrame, WorkerSums};
 use crate::sim;
 use crate::sizes::AccessMix;
 use crate::spec::{ArrivalSpec, CellSpec, SpecError, TargetKind};
 use crate::target::{OpenError, Target};
 use crate::uring::{UringEngine, open_ring};
-use crate::watchdog::Watched;
-use crate::worker::{Duty, Record, Term, Worker};
+use crate::watchdog::WatchdogTargets;
+use crate::worker::{Record, SampleControl, Worker, WorkerPlan};
 
 /// Why a cell could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum TrialError {
     Spec(#[from] SpecError),
     /// The ledger of verifiable data cannot be kept.
     #[error(transparent)]
-    Shelf(#[from] ShelfError),
+    LedgerStore(#[from] LedgerStoreError),
     /// The target cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -81,41 +81,43 @@ pub enum TrialError {
 
 impl TrialError {
     /// Returns it as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         let seen = self.to_string();
         match self {
-            TrialError::Spec(_) | TrialError::Model(_) | TrialError::Shelf(_) => Explained::usage(
-                format!("The engine refused the cell: {seen}"),
-                "The study's parameters make no sense on this target",
-                "Check the test with --plan, and its key in docs/study-file.md",
-            ),
-            TrialError::Open(_) => Explained::new(
-                Class::Target,
+            TrialError::Spec(_) | TrialError::Model(_) | TrialError::LedgerStore(_) => {
+                UserError::usage(
+                    format!("The engine refused the cell: {seen}"),
+                    "The study's parameters make no sense on this target",
+                    "Check the test with --plan, and its key in docs/study-file.md",
+                )
+            }
+            TrialError::Open(_) => UserError::new(
+                ErrorClass::Target,
                 seen,
                 "The target is missing, may not be opened, or does not support O_DIRECT",
                 "Check it with `seatrial check`, or measure with --buffered",
             ),
             TrialError::Engine { source, .. } if source.raw_os_error() == Some(libc::EMFILE) => {
-                Explained::new(
-                    Class::System,
+                UserError::new(
+                    ErrorClass::System,
                     seen,
                     "The limit of open files (RLIMIT_NOFILE) is reached; each io_uring thread \
                      needs one",
                     "Raise it with `ulimit -n`, use fewer threads, or --engine psync",
                 )
             }
-            TrialError::Engine { .. } => Explained::new(
-                Class::System,
+            TrialError::Engine { .. } => UserError::new(
+                ErrorClass::System,
                 seen,
                 "A limit of this session (threads, locked memory, memory) or of the kernel",
                 "Try fewer threads or --engine psync; `seatrial check` names what is limited",
             ),
-            TrialError::Memory { .. } => Explained::usage(
+            TrialError::Memory { .. } => UserError::usage(
                 seen,
                 "Every request in flight has its own buffer",
                 "Use fewer threads, less depth or smaller blocks",
             ),
-            TrialError::Accounting(_) => Explained::defect(seen),
+            TrialError::Accounting(_) => UserError::defect(seen),
         }
     }
 }
@@ -130,17 +132,17 @@ pub type Trial = Running<Result<Sample, TrialError>>;
 /// [`TrialError`] when the cell makes no sense on this target, the target cannot be opened or no
 /// thread can be started.
 pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
-    let crew = match spec.target.kind {
+    let setup = match spec.target.kind {
         TargetKind::Simulated => None,
         _ => {
             let target = Target::open(&spec)?;
-            let chosen = EngineChosen::for_spec(&spec, &target)?;
-            Some((Crew::gather(spec.clone(), target, &chosen)?, chosen.report))
+            let chosen = EngineSelection::for_spec(&spec, &target)?;
+            Some((WorkerSetup::gather(spec.clone(), target, &chosen)?, chosen.report))
         }
     };
-    let work = move |stop: &Arc<AtomicBool>, live: &Arc<Live>| match crew {
+    let work = move |stop: &Arc<AtomicBool>, live: &Arc<Live>| match setup {
         None => sim::measure(&spec, stop),
-        Some((crew, report)) => measure(crew, report, stop, live),
+        Some((setup, report)) => measure(setup, report, stop, live),
     };
     let panicked = |source| Err(TrialError::Engine { engine: "coordinating", source });
     Running::of(work, panicked).map_err(thread_failed)
@@ -151,72 +153,72 @@ fn thread_failed(source: io::Error) -> TrialError {
 }
 
 /// What every worker thread is given.
-struct Crew {
+struct WorkerSetup {
     spec: CellSpec,
     clock: Clock,
     target: Target,
-    carrier: Carrier,
+    carrier: KernelEngine,
     plan: AddressPlan,
-    shelf: Shelf,
+    ledger_store: LedgerStore,
     writes: bool,
     reads_apart: bool,
     budget: Arc<Budget>,
-    list: Option<Arc<[Listed]>>,
+    list: Option<Arc<[ListEntry]>>,
     workers: u32,
     depth: usize,
 }
 
 /// What a worker learns when all are ready.
-struct Go {
-    flight: Arc<Flight>,
+struct StartSignal {
+    in_flight: Arc<InFlight>,
     record: Arc<Mutex<Record>>,
     start_ns: u64,
-    term: Term,
+    control: SampleControl,
 }
 
 /// A worker that is ready for its start.
-struct Ready {
+struct ReadyWorker {
     thread: i32,
-    start: Sender<Go>,
+    start: Sender<StartSignal>,
     /// What the engine had to do without.
     lack: Option<&'static str>,
 }
 
 fn measure(
-    crew: Crew,
+    setup: WorkerSetup,
     report: EngineReport,
     stop: &Arc<AtomicBool>,
     live: &Live,
 ) -> Result<Sample, TrialError> {
-    require_memory(&crew)?;
-    let crew = Arc::new(crew);
-    let (ready_workers, endings) = crew.prepare()?;
+    require_memory(&setup)?;
+    let setup = Arc::new(setup);
+    let (ready_workers, endings) = setup.prepare()?;
     let report = report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
-    crew.shelf.open()?;
-    let timeline = Arc::new(Mutex::new(Timeline::new(crew.spec.slice_ms * 1_000_000)));
-    let late_ns = crew.spec.start_at_ns.map(|at_ns| await_start(at_ns, stop));
+    setup.ledger_store.open()?;
+    let timeline = Arc::new(Mutex::new(Timeline::new(setup.spec.slice_ms * 1_000_000)));
+    let late_ns = setup.spec.start_at_ns.map(|at_ns| await_start(at_ns, stop));
     let processor_before_ns = procfs::processor_ns();
-    let (start_ns, started_unix_s) = same_moment(&crew.clock);
-    let end_ns = start_ns + (crew.spec.limit.duration_s * 1e9) as u64;
+    let (start_ns, started_unix_s) = same_moment(&setup.clock);
+    let end_ns = start_ns + (setup.spec.limit.duration_s * 1e9) as u64;
     let grace_end_ns = end_ns + GRACE_NS;
-    let term = Term { end_ns, grace_end_ns, stop: stop.clone() };
-    let hands = crew.send_off(ready_workers, start_ns, &term, &timeline);
-    let watch = Watch::begin(crew.clock, crew.watched(&hands, start_ns));
-    live.begin(crew.clock, start_ns, timeline.clone(), watch.pulse.clone());
-    let failure = await_endings(&crew.clock, &endings, hands.len(), grace_end_ns, stop);
-    let sightings = watch.end();
+    let control = SampleControl { end_ns, grace_end_ns, stop: stop.clone() };
+    let handles = setup.send_off(ready_workers, start_ns, &control, &timeline);
+    let watch = WatchdogThread::begin(setup.clock, setup.targets(&handles, start_ns));
+    live.begin(setup.clock, start_ns, timeline.clone(), watch.status.clone());
+    let failure = await_endings(&setup.clock, &endings, handles.len(), grace_end_ns, stop);
+    let observations = watch.end();
     live.end();
-    let saved = crew.shelf.save();
+    let saved = setup.ledger_store.save();
     if let Some(error) = failure {
-        return Err(crew.engine_failed(Some(error)));
+        return Err(setup.engine_failed(Some(error)));
     }
-    let (pool, measured_end_ns, oldest_in_flight_ns) =
-        close(&crew.clock, &hands, Pool::default(), start_ns)?;
+    let (sums, measured_end_ns, oldest_in_flight_ns) =
+        close(&setup.clock, &handles, WorkerSums::default(), start_ns)?;
     saved?;
-    let threshold_ns = crew.spec.stall_threshold_ms * 1_000_000;
-    let stalls = pool.stalls(measured_end_ns, threshold_ns, |stall| sightings.evidence(stall));
+    let threshold_ns = setup.spec.stall_threshold_ms * 1_000_000;
+    let stalls = sums.stalls(measured_end_ns, threshold_ns, |stall| observations.evidence(stall));
     let (slice_ns, slices) = take_rows(&timeline);
-    Ok(pool.into_sample(Frame {
+    Ok(sums.into_sample(SampleFrame {
         engine: report,
         start_ns,
         started_unix_s,
@@ -226,25 +228,29 @@ fn measure(
         slices,
         stalls,
         oldest_in_flight_ns,
-        counters: counters(processor_before_ns, &sightings)
+        counters: counters(processor_before_ns, &observations)
             .into_iter()
             .chain(late_ns.map(|late_ns| ("start_lateness_ns", late_ns as f64)))
             .collect(),
-        checked: crew.shelf.is_checked(),
+        checked: setup.ledger_store.is_checked(),
     }))
 }
 
-impl Crew {
-    fn gather(spec: CellSpec, target: Target, chosen: &EngineChosen) -> Result<Crew, TrialError> {
+impl WorkerSetup {
+    fn gather(
+        spec: CellSpec,
+        target: Target,
+        chosen: &EngineSelection,
+    ) -> Result<WorkerSetup, TrialError> {
         let mut spec = spec;
         spec.threads = chosen.workers;
         let plan = AddressPlan::new(&spec)?;
-        Ok(Crew {
+        Ok(WorkerSetup {
             clock: procfs::process_clock(),
             target,
             carrier: chosen.carrier,
             plan,
-            shelf: Shelf::new(&spec)?,
+            ledger_store: LedgerStore::new(&spec)?,
             writes: spec.accesses.iter().any(|access| access.operation.writes()),
             reads_apart: reads_apart(&spec),
             budget: Arc::new(Budget::new(&spec.limit)),
@@ -256,13 +262,16 @@ impl Crew {
     }
 
     /// Starts all worker threads and waits until each is ready for its start.
-    fn prepare(self: &Arc<Crew>) -> Result<(Vec<Ready>, Receiver<io::Result<()>>), TrialError> {
+    fn prepare(
+        self: &Arc<WorkerSetup>,
+    ) -> Result<(Vec<ReadyWorker>, Receiver<io::Result<()>>), TrialError> {
         let (ready_sender, ready_receiver) = mpsc::channel();
         let (ending_sender, endings) = mpsc::channel();
         for worker in 0..self.workers {
-            let (crew, ready, ending) = (self.clone(), ready_sender.clone(), ending_sender.clone());
+            let (setup, ready, ending) =
+                (self.clone(), ready_sender.clone(), ending_sender.clone());
             let body = move || {
-                let outcome = crew.work(worker, ready);
+                let outcome = setup.work(worker, ready);
                 // The receiver may be gone already.
                 let _ = ending.send(outcome);
             };
@@ -289,17 +298,17 @@ impl Crew {
     }
 
     /// The life of one worker thread.
-    fn work(&self, worker: u32, ready: Sender<Ready>) -> io::Result<()> {
+    fn work(&self, worker: u32, ready: Sender<ReadyWorker>) -> io::Result<()> {
         fine_timer();
         let map = if self.reads_apart { Buffers::map_apart } else { Buffers::map };
         let buffers = map(self.depth, largest_bytes(&self.spec) as usize)?;
         match self.carrier {
-            Carrier::Psync => {
+            KernelEngine::Psync => {
                 let engine =
                     PsyncEngine::new(self.clock, &self.target, self.spec.sync_kind, buffers);
                 self.serve(worker, engine, None, ready)
             }
-            Carrier::Uring => {
+            KernelEngine::Uring => {
                 let mut ring = open_ring(self.depth, self.spec.iopoll)?;
                 let engine = UringEngine::new(
                     self.clock,
@@ -320,9 +329,9 @@ impl Crew {
         worker: u32,
         mut engine: E,
         lack: Option<&'static str>,
-        ready: Sender<Ready>,
+        ready: Sender<ReadyWorker>,
     ) -> io::Result<()> {
-        let mut content = self.shelf.content(worker);
+        let mut content = self.ledger_store.content(worker);
         for slot in (0..self.depth).filter(|_| self.writes) {
             content.fill(engine.buffer(slot));
         }
@@ -332,13 +341,13 @@ impl Crew {
             None => mix,
         };
         let (start, started) = mpsc::channel();
-        let this = Ready { thread: procfs::this_thread(), start, lack };
+        let this = ReadyWorker { thread: procfs::this_thread(), start, lack };
         let announced = ready.send(this).is_ok();
         // While any sender lives, the coordinator waits for those that are not ready yet.
         drop(ready);
         let Some(go) = announced.then(|| started.recv().ok()).flatten() else { return Ok(()) };
         let stream = self.spec.streams.get(self.spec.place_of(worker).0);
-        let duty = Duty {
+        let plan = WorkerPlan {
             mix,
             arrivals: self.arrivals(worker, go.start_ns),
             content,
@@ -346,15 +355,15 @@ impl Crew {
             budget: self.budget.clone(),
         };
         let depth = stream.map_or(self.depth, |stream| stream.depth as usize);
-        let worker = Worker::new(engine, depth, duty, go.flight.clone(), go.record);
+        let worker = Worker::new(engine, depth, plan, go.in_flight.clone(), go.record);
         // The kernel owns the buffers of requests that have not ended: they are freed only when
         // none is left, and never where a panic ends the worker.
         let mut worker = ManuallyDrop::new(worker);
-        let outcome = worker.run(&go.term);
+        let outcome = worker.run(&go.control);
         if let Some(run_delay_ns) = procfs::run_delay_ns(procfs::this_thread()) {
-            go.flight.leave_run_delay(run_delay_ns);
+            go.in_flight.leave_run_delay(run_delay_ns);
         }
-        if go.flight.view().depth() == 0 {
+        if go.in_flight.view().depth() == 0 {
             drop(ManuallyDrop::into_inner(worker));
         }
         outcome
@@ -369,40 +378,52 @@ impl Crew {
 
     fn send_off(
         &self,
-        workers: Vec<Ready>,
+        workers: Vec<ReadyWorker>,
         start_ns: u64,
-        term: &Term,
+        control: &SampleControl,
         timeline: &Arc<Mutex<Timeline>>,
-    ) -> Vec<Hand> {
+    ) -> Vec<WorkerHandle> {
         let settings = RecorderSettings {
             start_ns,
             slice_ns: self.spec.slice_ms * 1_000_000,
             stall_threshold_ns: self.spec.stall_threshold_ms * 1_000_000,
             scheduled: !matches!(self.spec.arrival, ArrivalSpec::Closed {}),
         };
-        let mut hands = Vec::new();
+        let mut handles = Vec::new();
         for ready in workers {
-            let flight = Arc::new(Flight::new(self.depth, start_ns));
-            let recorder = Recorder::new(settings, flight.clone(), timeline.clone());
+            let in_flight = Arc::new(InFlight::new(self.depth, start_ns));
+            let recorder = Recorder::new(settings, in_flight.clone(), timeline.clone());
             let record = Arc::new(Mutex::new(Record::new(recorder)));
-            let (hand_flight, hand_record) = (flight.clone(), record.clone());
+            let (hand_flight, hand_record) = (in_flight.clone(), record.clone());
             // A worker that has died meanwhile is reported by its ending.
-            let _ = ready.start.send(Go { flight, record, start_ns, term: term.clone() });
-            hands.push(Hand { flight: hand_flight, record: hand_record, thread: ready.thread });
+            let _ = ready.start.send(StartSignal {
+                in_flight,
+                record,
+                start_ns,
+                control: control.clone(),
+            });
+            handles.push(WorkerHandle {
+                in_flight: hand_flight,
+                record: hand_record,
+                thread: ready.thread,
+            });
         }
-        hands
+        handles
     }
 
-    fn watched(&self, hands: &[Hand], start_ns: u64) -> Watched {
+    fn targets(&self, handles: &[WorkerHandle], start_ns: u64) -> WatchdogTargets {
         let device = self.spec.target.device.clone().or_else(|| self.target.device());
-        Watched {
-            workers: hands.iter().map(|hand| (hand.flight.clone(), hand.thread)).collect(),
+        WatchdogTargets {
+            workers: handles
+                .iter()
+                .map(|handle| (handle.in_flight.clone(), handle.thread))
+                .collect(),
             device: device.filter(|_| !self.target.is_null()),
-            uses_ring: self.carrier == Carrier::Uring,
+            uses_ring: self.carrier == KernelEngine::Uring,
             start_ns,
             ended: Arc::new(AtomicBool::new(false)),
             stall_threshold_ns: self.spec.stall_threshold_ms * 1_000_000,
-            pulse: Arc::default(),
+            status: Arc::default(),
         }
     }
 }
@@ -422,10 +443,10 @@ fn reads_apart(spec: &CellSpec) -> bool {
 }
 
 /// Buffers are mapped and touched before the start: too many would summon the OOM killer.
-fn require_memory(crew: &Crew) -> Result<(), TrialError> {
-    let per_slot = if crew.reads_apart { 2 } else { 1 };
-    let slots = u64::from(crew.workers) * crew.depth as u64 * per_slot;
-    let needed_bytes = slots.saturating_mul(largest_bytes(&crew.spec).next_multiple_of(4096));
+fn require_memory(setup: &WorkerSetup) -> Result<(), TrialError> {
+    let per_slot = if setup.reads_apart { 2 } else { 1 };
+    let slots = u64::from(setup.workers) * setup.depth as u64 * per_slot;
+    let needed_bytes = slots.saturating_mul(largest_bytes(&setup.spec).next_multiple_of(4096));
     match procfs::memory_available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes / 2 => {
             Err(TrialError::Memory { needed_bytes, available_bytes })

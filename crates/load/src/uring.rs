@@ -10,7 +10,7 @@ use std::io;
 
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue};
-use seatrial_gauge::{Clock, Flight, Operation};
+use seatrial_gauge::{Clock, InFlight, Operation};
 
 use crate::buffers::Buffers;
 use crate::engine::{Completion, Engine, Request};
@@ -154,13 +154,13 @@ impl<'r> UringEngine<'r> {
         entry.user_data(request.slot as u64 | u64::from(length) << 32)
     }
 
-    fn publish_starts(&mut self, flight: &Flight) {
+    fn publish_starts(&mut self, in_flight: &InFlight) {
         if self.waiting.is_empty() {
             return;
         }
         let started_ns = self.clock.now_ns();
         for (slot, operation) in self.waiting.drain(..) {
-            flight.begin(slot, operation, started_ns);
+            in_flight.begin(slot, operation, started_ns);
         }
     }
 
@@ -203,7 +203,7 @@ impl Engine for UringEngine<'_> {
     }
 
     #[inline]
-    fn submit(&mut self, request: Request, _flight: &Flight) {
+    fn submit(&mut self, request: Request, _flight: &InFlight) {
         let entry = self.entry(&request);
         // SAFETY: the buffer behind the entry lives until the request has ended.
         let pushed = unsafe { self.submissions.push(&entry) };
@@ -215,13 +215,13 @@ impl Engine for UringEngine<'_> {
         &mut self,
         wanted: usize,
         until_ns: u64,
-        flight: &Flight,
+        in_flight: &InFlight,
         ended: &mut Vec<Completion>,
     ) -> io::Result<()> {
         if self.overflowed {
             return Err(io::Error::other("the submission queue overflowed"));
         }
-        self.publish_starts(flight);
+        self.publish_starts(in_flight);
         let left_ns = until_ns.saturating_sub(self.clock.now_ns());
         let longest_ns = if wanted > 1 { BATCH_WAIT_NS_MAX } else { WAIT_NS_MAX };
         self.enter(wanted, left_ns.min(longest_ns))?;
@@ -293,23 +293,23 @@ mod tests {
         let buffers = Buffers::map(4, 4096).unwrap();
         let mut engine =
             UringEngine::new(clock, &mut ring, &target, SyncKind::Fdatasync, buffers).unwrap();
-        let flight = Flight::new(4, clock.now_ns());
+        let in_flight = InFlight::new(4, clock.now_ns());
         let mut ended = Vec::new();
         for slot in 0..2 {
             other_end.write_all(&[7; 4096]).unwrap();
-            engine.submit(read(slot), &flight);
-            engine.reap(1, clock.now_ns() + 1_000_000_000, &flight, &mut ended).unwrap();
+            engine.submit(read(slot), &in_flight);
+            engine.reap(1, clock.now_ns() + 1_000_000_000, &in_flight, &mut ended).unwrap();
         }
         assert_eq!(
             ended.iter().map(|end| (end.slot, end.result)).collect::<Vec<_>>(),
             [(0, 4096), (1, 4096)]
         );
         let begin = Instant::now();
-        engine.submit(read(2), &flight);
-        engine.reap(1, clock.now_ns() + 50_000_000, &flight, &mut ended).unwrap();
+        engine.submit(read(2), &in_flight);
+        engine.reap(1, clock.now_ns() + 50_000_000, &in_flight, &mut ended).unwrap();
         assert!(begin.elapsed() >= Duration::from_millis(45), "ended after {:?}", begin.elapsed());
         other_end.write_all(&[7; 4096]).unwrap();
-        engine.reap(1, clock.now_ns() + 1_000_000_000, &flight, &mut ended).unwrap();
+        engine.reap(1, clock.now_ns() + 1_000_000_000, &in_flight, &mut ended).unwrap();
         assert_eq!(ended.len(), 3);
     }
 }

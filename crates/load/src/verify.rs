@@ -8,10 +8,10 @@ mod corruption;
 mod diagnosis;
 mod sector;
 
-pub use self::corruption::{Corruption, Looks};
+pub use self::corruption::{Corruption, ForeignContent};
 pub use self::sector::SECTOR_BYTES;
 use self::sector::{Header, Sector, is_sealed, sectors};
-use crate::ledger::{Expected, Ledger};
+use crate::ledger::{ExpectedContent, Ledger};
 
 /// Fills `block`, which is about to be written at `offset_bytes`, with what the next write of it
 /// is to leave there. Its length is a multiple of [`SECTOR_BYTES`].
@@ -50,7 +50,7 @@ pub fn check(block: &[u8], offset_bytes: u64, ledger: &Ledger) -> Result<(), Cor
 }
 
 #[inline]
-fn is_as(sector: &Sector, at_bytes: u64, seed: u64, expected: Expected) -> bool {
+fn is_as(sector: &Sector, at_bytes: u64, seed: u64, expected: ExpectedContent) -> bool {
     let header = Header::read(sector);
     expected.is_unknown()
         || (header.offset_bytes == at_bytes

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seatrial_gauge::{Clock, Evidence, Flight, FlightView, Stall};
+use seatrial_gauge::{Clock, Evidence, InFlight, InFlightView, Stall};
 
 use crate::group_watch::GroupWatch;
 use crate::procfs::{self, ThreadState};
@@ -28,7 +28,7 @@ const KEPT_MAX: usize = 200_000;
 
 /// What one close look saw.
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct WatchdogCheck {
     at_ns: u64,
     device_busy: bool,
     block_wait: bool,
@@ -36,7 +36,7 @@ struct Look {
     ring_wait: bool,
 }
 
-impl Look {
+impl WatchdogCheck {
     /// Whether the requests were with the kernel, rather than with a thread that did not run.
     fn is_waiting(&self) -> bool {
         self.device_busy || self.block_wait || self.kernel_wait || self.ring_wait
@@ -45,14 +45,14 @@ impl Look {
 
 /// A time in which the watchdog should have run and did not.
 #[derive(Clone, Copy, Debug)]
-struct Late {
+struct MissedWakeup {
     due_ns: u64,
     woke_ns: u64,
 }
 
 /// Time our threads waited for a processor in a quiet time.
 #[derive(Clone, Copy, Debug)]
-struct OffCpu {
+struct OffCpuTime {
     from_ns: u64,
     to_ns: u64,
     run_delay_ns: u64,
@@ -67,10 +67,10 @@ struct StealReading {
 
 /// All that the watchdog saw during a sample.
 #[derive(Debug, Default)]
-pub struct Sightings {
-    looks: Vec<Look>,
-    lates: Vec<Late>,
-    off_cpu: Vec<OffCpu>,
+pub struct WatchdogObservations {
+    checks: Vec<WatchdogCheck>,
+    lates: Vec<MissedWakeup>,
+    off_cpu: Vec<OffCpuTime>,
     steal: Vec<StealReading>,
     groups: GroupWatch,
     /// Most kernel threads that carried io_uring requests at once.
@@ -83,9 +83,9 @@ pub struct Sightings {
 
 /// What the watchdog watches.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchdogTargets {
     /// Flight and thread of each worker.
-    pub workers: Vec<(Arc<Flight>, i32)>,
+    pub workers: Vec<(Arc<InFlight>, i32)>,
     /// Block device below the target, `major:minor`.
     pub device: Option<String>,
     /// Whether io_uring may have handed requests to kernel threads.
@@ -97,12 +97,12 @@ pub struct Watched {
     /// A quiet time is a stall when it lasts longer than this.
     pub stall_threshold_ns: u64,
     /// What is published for the live view.
-    pub pulse: Arc<Pulse>,
+    pub status: Arc<WatchdogStatus>,
 }
 
 /// What the watchdog publishes while the sample lasts.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct WatchdogStatus {
     /// Age of the oldest outstanding request.
     pub oldest_in_flight_ns: AtomicU64,
     /// Stalls so far, one that still lasts included.
@@ -110,50 +110,50 @@ pub struct Pulse {
 }
 
 /// Watches until it is stopped; runs in its own thread.
-pub fn watch(clock: Clock, watched: &Watched) -> Sightings {
-    let mut watch = Watch {
+pub fn run_watchdog(clock: Clock, targets: &WatchdogTargets) -> WatchdogObservations {
+    let mut run_watchdog = Watchdog {
         clock,
-        watched,
-        sightings: Sightings {
-            groups: GroupWatch::begin(watched.device.as_deref(), clock.now_ns()),
-            ..Sightings::default()
+        targets,
+        observations: WatchdogObservations {
+            groups: GroupWatch::begin(targets.device.as_deref(), clock.now_ns()),
+            ..WatchdogObservations::default()
         },
         kernel_workers: Vec::new(),
         suspected: None,
         read_groups_at_ns: u64::MAX,
     };
-    let mut due_ns = watched.start_ns;
+    let mut due_ns = targets.start_ns;
     for tick in 0u64.. {
-        if watched.ended.load(Ordering::Acquire) {
+        if targets.ended.load(Ordering::Acquire) {
             break;
         }
-        watch.tick(tick, due_ns);
+        run_watchdog.tick(tick, due_ns);
         due_ns = (due_ns + TICK_NS).max(clock.now_ns());
         std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(clock.now_ns())));
     }
-    watch.end_suspicion();
-    watch.read_steal();
-    watch.sightings.groups.read(clock.now_ns());
-    watch.sightings
+    run_watchdog.end_suspicion();
+    run_watchdog.read_steal();
+    run_watchdog.observations.groups.read(clock.now_ns());
+    run_watchdog.observations
 }
 
 /// A quiet time that is being watched closely, with each thread's run delay at its beginning.
-struct Suspicion {
+struct SuspectedStall {
     from_ns: u64,
     is_stall: bool,
     run_delays_ns: HashMap<i32, u64>,
 }
 
-struct Watch<'w> {
+struct Watchdog<'w> {
     clock: Clock,
-    watched: &'w Watched,
-    sightings: Sightings,
+    targets: &'w WatchdogTargets,
+    observations: WatchdogObservations,
     kernel_workers: Vec<i32>,
-    suspected: Option<Suspicion>,
+    suspected: Option<SuspectedStall>,
     read_groups_at_ns: u64,
 }
 
-impl Watch<'_> {
+impl Watchdog<'_> {
     fn tick(&mut self, tick: u64, due_ns: u64) {
         let now_ns = self.clock.now_ns();
         self.note_lateness(due_ns, now_ns);
@@ -169,19 +169,19 @@ impl Watch<'_> {
             self.count_kernel_workers();
         }
         if tick % SLOW_TICKS == 0 || woke_late || now_ns >= self.read_groups_at_ns {
-            self.sightings.groups.read(now_ns);
+            self.observations.groups.read(now_ns);
             // What a quota stopped on another processor is counted only when that goes on.
             self.read_groups_at_ns = if woke_late { now_ns + TICK_NS } else { u64::MAX };
         }
-        let views = self.watched.workers.iter().map(|(flight, _)| flight.view());
-        let all = views.fold(FlightView::default(), FlightView::plus);
+        let views = self.targets.workers.iter().map(|(in_flight, _)| in_flight.view());
+        let all = views.fold(InFlightView::default(), InFlightView::plus);
         let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
-        self.watched.pulse.oldest_in_flight_ns.store(oldest_ns, Ordering::Relaxed);
+        self.targets.status.oldest_in_flight_ns.store(oldest_ns, Ordering::Relaxed);
         match all.quiet_from_ns() {
             Some(from_ns) if now_ns.saturating_sub(from_ns) >= SUSPICION_NS => {
                 self.suspect(from_ns);
                 self.count_stall(now_ns - from_ns);
-                self.look(now_ns);
+                self.check(now_ns);
             }
             _ => self.end_suspicion(),
         }
@@ -189,67 +189,67 @@ impl Watch<'_> {
 
     fn note_lateness(&mut self, due_ns: u64, woke_ns: u64) {
         let late_ns = woke_ns.saturating_sub(due_ns);
-        self.sightings.lateness_ns_max = self.sightings.lateness_ns_max.max(late_ns);
-        self.sightings.lateness_ns_total += late_ns;
-        if late_ns >= TICK_NS && self.sightings.lates.len() < KEPT_MAX {
-            self.sightings.lates.push(Late { due_ns, woke_ns });
+        self.observations.lateness_ns_max = self.observations.lateness_ns_max.max(late_ns);
+        self.observations.lateness_ns_total += late_ns;
+        if late_ns >= TICK_NS && self.observations.lates.len() < KEPT_MAX {
+            self.observations.lates.push(MissedWakeup { due_ns, woke_ns });
         }
     }
 
     fn read_steal(&mut self) {
-        let kept = &mut self.sightings.steal;
+        let kept = &mut self.observations.steal;
         if let Some(steal_ns) = procfs::steal_ns().filter(|_| kept.len() < KEPT_MAX) {
             kept.push(StealReading { at_ns: self.clock.now_ns(), steal_ns });
         }
     }
 
     fn count_kernel_workers(&mut self) {
-        if self.watched.uses_ring {
+        if self.targets.uses_ring {
             self.kernel_workers = procfs::kernel_workers();
             let count = self.kernel_workers.len() as u64;
-            self.sightings.kernel_workers_max = self.sightings.kernel_workers_max.max(count);
+            self.observations.kernel_workers_max = self.observations.kernel_workers_max.max(count);
         }
     }
 
     fn suspect(&mut self, from_ns: u64) {
-        if self.suspected.as_ref().is_some_and(|suspicion| suspicion.from_ns == from_ns) {
+        if self.suspected.as_ref().is_some_and(|suspected| suspected.from_ns == from_ns) {
             return;
         }
         self.end_suspicion();
         self.count_kernel_workers();
-        self.sightings.groups.suspect(self.clock.now_ns());
+        self.observations.groups.suspect(self.clock.now_ns());
         let run_delays_ns = self.run_delays();
-        self.suspected = Some(Suspicion { from_ns, is_stall: false, run_delays_ns });
+        self.suspected = Some(SuspectedStall { from_ns, is_stall: false, run_delays_ns });
     }
 
     fn count_stall(&mut self, quiet_ns: u64) {
-        let Some(suspicion) = self.suspected.as_mut() else { return };
-        if !suspicion.is_stall && quiet_ns >= self.watched.stall_threshold_ns {
-            suspicion.is_stall = true;
-            self.watched.pulse.stalls.fetch_add(1, Ordering::Relaxed);
+        let Some(suspected) = self.suspected.as_mut() else { return };
+        if !suspected.is_stall && quiet_ns >= self.targets.stall_threshold_ns {
+            suspected.is_stall = true;
+            self.targets.status.stalls.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn end_suspicion(&mut self) {
-        let Some(suspicion) = self.suspected.take() else { return };
+        let Some(suspected) = self.suspected.take() else { return };
         let longest_ns = self.run_delays().into_iter().filter_map(|(thread, delay_ns)| {
-            delay_ns.checked_sub(*suspicion.run_delays_ns.get(&thread)?)
+            delay_ns.checked_sub(*suspected.run_delays_ns.get(&thread)?)
         });
         let run_delay_ns = longest_ns.max().unwrap_or(0);
         self.read_steal();
         let to_ns = self.clock.now_ns();
-        self.sightings.groups.read(to_ns);
+        self.observations.groups.read(to_ns);
         self.read_groups_at_ns = to_ns + TICK_NS;
-        if self.sightings.off_cpu.len() < KEPT_MAX {
-            let from_ns = suspicion.from_ns;
-            self.sightings.off_cpu.push(OffCpu { from_ns, to_ns, run_delay_ns });
+        if self.observations.off_cpu.len() < KEPT_MAX {
+            let from_ns = suspected.from_ns;
+            self.observations.off_cpu.push(OffCpuTime { from_ns, to_ns, run_delay_ns });
         }
     }
 
     /// By thread; of a worker's thread that has ended, what it left behind.
     fn run_delays(&self) -> HashMap<i32, u64> {
-        let own = self.watched.workers.iter().filter_map(|(flight, thread)| {
-            let left_ns = flight.run_delay_ns();
+        let own = self.targets.workers.iter().filter_map(|(in_flight, thread)| {
+            let left_ns = in_flight.run_delay_ns();
             Some((*thread, left_ns.or_else(|| procfs::run_delay_ns(*thread))?))
         });
         let of_kernel = self.kernel_workers.iter();
@@ -258,49 +258,54 @@ impl Watch<'_> {
         own.chain(of_kernel).collect()
     }
 
-    fn look(&mut self, at_ns: u64) {
-        if self.sightings.looks.len() == KEPT_MAX {
+    fn check(&mut self, at_ns: u64) {
+        if self.observations.checks.len() == KEPT_MAX {
             return;
         }
         self.read_steal();
-        let mut look = Look { at_ns, ..Look::default() };
-        let in_flight = self.watched.device.as_deref().and_then(procfs::device_in_flight);
-        look.device_busy = in_flight.is_some_and(|requests| requests > 0);
-        let busy =
-            |(flight, thread): &(Arc<Flight>, i32)| (flight.view().depth() > 0).then_some(*thread);
-        let waiting = self.watched.workers.iter().filter_map(busy);
+        let mut check = WatchdogCheck { at_ns, ..WatchdogCheck::default() };
+        let in_flight = self.targets.device.as_deref().and_then(procfs::device_in_flight);
+        check.device_busy = in_flight.is_some_and(|requests| requests > 0);
+        let busy = |(in_flight, thread): &(Arc<InFlight>, i32)| {
+            (in_flight.view().depth() > 0).then_some(*thread)
+        };
+        let waiting = self.targets.workers.iter().filter_map(busy);
         for thread in waiting.chain(self.kernel_workers.iter().copied()) {
             match procfs::thread_state(thread) {
-                Some(ThreadState::BlockWait) => look.block_wait = true,
-                Some(ThreadState::KernelWait) => look.kernel_wait = true,
-                Some(ThreadState::RingWait) => look.ring_wait = true,
+                Some(ThreadState::BlockWait) => check.block_wait = true,
+                Some(ThreadState::KernelWait) => check.kernel_wait = true,
+                Some(ThreadState::RingWait) => check.ring_wait = true,
                 Some(ThreadState::Runnable) | None => {}
             }
         }
-        self.sightings.looks.push(look);
+        self.observations.checks.push(check);
     }
 }
 
-impl Sightings {
+impl WatchdogObservations {
     /// What was seen during a stall.
     pub fn evidence(&self, stall: &Stall) -> Evidence {
-        let first = self.looks.partition_point(|look| look.at_ns < stall.start_ns);
-        let end = self.looks.partition_point(|look| look.at_ns <= stall.end_ns);
-        let looks = &self.looks[first..end];
-        let count = |seen: fn(&Look) -> bool| looks.iter().filter(|look| seen(look)).count() as u64;
+        let first = self.checks.partition_point(|check| check.at_ns < stall.start_ns);
+        let end = self.checks.partition_point(|check| check.at_ns <= stall.end_ns);
+        let checks = &self.checks[first..end];
+        let count = |seen: fn(&WatchdogCheck) -> bool| {
+            checks.iter().filter(|check| seen(check)).count() as u64
+        };
         let overlap_ns = |from_ns: u64, to_ns: u64| {
             to_ns.min(stall.end_ns).saturating_sub(from_ns.max(stall.start_ns))
         };
-        let unseen = self.lates.iter().filter(|late| !is_bridged(looks, late));
+        let unseen = self.lates.iter().filter(|late| !is_bridged(checks, late));
         let off_cpu = self.off_cpu.iter();
         let (quota_ns, quota) = self.groups.quota(stall);
         Evidence {
             length_ns: stall.length_ns(),
-            looks: looks.len() as u64,
-            looks_device_busy: count(|look| look.device_busy),
-            looks_block_wait: count(|look| look.block_wait && !look.kernel_wait),
-            looks_filesystem_wait: count(|look| look.kernel_wait),
-            looks_ring_wait: count(|look| look.ring_wait && !look.kernel_wait && !look.block_wait),
+            checks: checks.len() as u64,
+            checks_device_busy: count(|check| check.device_busy),
+            checks_block_wait: count(|check| check.block_wait && !check.kernel_wait),
+            checks_filesystem_wait: count(|check| check.kernel_wait),
+            checks_ring_wait: count(|check| {
+                check.ring_wait && !check.kernel_wait && !check.block_wait
+            }),
             watchdog_late_ns: unseen.map(|late| overlap_ns(late.due_ns, late.woke_ns)).sum(),
             run_delay_ns: off_cpu
                 .map(|off| off.run_delay_ns.min(overlap_ns(off.from_ns, off.to_ns)))
@@ -343,10 +348,10 @@ impl Sightings {
 /// Whether requests were with the kernel when the watchdog last looked before it was late and when
 /// it first looked after. As none ended in between, they were there all the while: that the
 /// watchdog could not look is then no sign that a worker could not run.
-fn is_bridged(looks: &[Look], late: &Late) -> bool {
-    let before = looks.partition_point(|look| look.at_ns <= late.due_ns).checked_sub(1);
-    let after = looks.partition_point(|look| look.at_ns < late.woke_ns);
-    let is_waiting = |index: usize| looks.get(index).is_some_and(Look::is_waiting);
+fn is_bridged(checks: &[WatchdogCheck], late: &MissedWakeup) -> bool {
+    let before = checks.partition_point(|check| check.at_ns <= late.due_ns).checked_sub(1);
+    let after = checks.partition_point(|check| check.at_ns < late.woke_ns);
+    let is_waiting = |index: usize| checks.get(index).is_some_and(WatchdogCheck::is_waiting);
     before.is_some_and(is_waiting) && is_waiting(after)
 }
 
@@ -362,45 +367,45 @@ mod tests {
     fn a_blocked_worker_is_seen_while_it_is_blocked() {
         let clock = Clock::new(false);
         let start_ns = clock.now_ns();
-        let flight = Arc::new(Flight::new(1, start_ns));
-        flight.begin(0, Operation::Read, start_ns);
+        let in_flight = Arc::new(InFlight::new(1, start_ns));
+        in_flight.begin(0, Operation::Read, start_ns);
         let ended = Arc::new(AtomicBool::new(false));
-        let pulse = Arc::new(Pulse::default());
-        let watched = Watched {
-            workers: vec![(flight, procfs::this_thread())],
+        let status = Arc::new(WatchdogStatus::default());
+        let targets = WatchdogTargets {
+            workers: vec![(in_flight, procfs::this_thread())],
             device: None,
             uses_ring: false,
             start_ns,
             ended: ended.clone(),
             stall_threshold_ns: 50 * MS,
-            pulse: pulse.clone(),
+            status: status.clone(),
         };
-        let sightings = std::thread::scope(|scope| {
-            let watchdog = scope.spawn(|| watch(clock, &watched));
+        let observations = std::thread::scope(|scope| {
+            let watchdog = scope.spawn(|| run_watchdog(clock, &targets));
             std::thread::sleep(Duration::from_millis(200));
-            assert!(pulse.oldest_in_flight_ns.load(Ordering::Relaxed) > 100 * MS);
-            assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1, "reported while it lasts");
+            assert!(status.oldest_in_flight_ns.load(Ordering::Relaxed) > 100 * MS);
+            assert_eq!(status.stalls.load(Ordering::Relaxed), 1, "reported while it lasts");
             ended.store(true, Ordering::Release);
             watchdog.join().unwrap()
         });
         let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0, 0] };
-        let evidence = sightings.evidence(&stall);
-        assert!(evidence.looks > 5, "{evidence:?}");
+        let evidence = observations.evidence(&stall);
+        assert!(evidence.checks > 5, "{evidence:?}");
         assert_ne!(evidence.cause(), Cause::Device, "{evidence:?}");
     }
 
     #[test]
     fn a_late_watchdog_blames_the_generator() {
-        let sightings = Sightings {
-            lates: vec![Late { due_ns: 100 * MS, woke_ns: 3_000 * MS }],
-            ..Sightings::default()
+        let observations = WatchdogObservations {
+            lates: vec![MissedWakeup { due_ns: 100 * MS, woke_ns: 3_000 * MS }],
+            ..WatchdogObservations::default()
         };
         let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0, 0] };
-        assert_eq!(sightings.evidence(&stall).cause(), Cause::Generator);
+        assert_eq!(observations.evidence(&stall).cause(), Cause::Generator);
     }
 
-    fn look(at_ms: u64, kernel_wait: bool) -> Look {
-        Look { at_ns: at_ms * MS, kernel_wait, ..Look::default() }
+    fn check(at_ms: u64, kernel_wait: bool) -> WatchdogCheck {
+        WatchdogCheck { at_ns: at_ms * MS, kernel_wait, ..WatchdogCheck::default() }
     }
 
     /// On a crowded machine the watchdog is late again and again; its observations before and after
@@ -408,10 +413,12 @@ mod tests {
     #[test]
     fn a_watchdog_that_was_late_between_two_looks_at_a_blocked_worker_blames_nobody_else() {
         let stall = Stall { start_ns: 0, end_ns: 1_000 * MS, operations: [0, 1, 0, 0, 0, 0] };
-        let lates = vec![Late { due_ns: 105 * MS, woke_ns: 900 * MS }];
+        let lates = vec![MissedWakeup { due_ns: 105 * MS, woke_ns: 900 * MS }];
         let cause = |blocked: [bool; 2]| {
-            let looks = vec![look(100, blocked[0]), look(900, blocked[1]), look(950, blocked[1])];
-            Sightings { looks, lates: lates.clone(), ..Sightings::default() }.evidence(&stall)
+            let checks =
+                vec![check(100, blocked[0]), check(900, blocked[1]), check(950, blocked[1])];
+            WatchdogObservations { checks, lates: lates.clone(), ..WatchdogObservations::default() }
+                .evidence(&stall)
         };
         assert_eq!(cause([true, true]).cause(), Cause::Filesystem);
         assert_eq!(cause([true, true]).watchdog_late_ns, 0);
@@ -423,17 +430,17 @@ mod tests {
     #[test]
     fn waiting_for_a_processor_counts_for_the_stall_in_which_it_was() {
         let off_cpu = vec![
-            OffCpu { from_ns: 0, to_ns: 1_004 * MS, run_delay_ns: 900 * MS },
-            OffCpu { from_ns: 1_000 * MS, to_ns: 1_100 * MS, run_delay_ns: MS },
+            OffCpuTime { from_ns: 0, to_ns: 1_004 * MS, run_delay_ns: 900 * MS },
+            OffCpuTime { from_ns: 1_000 * MS, to_ns: 1_100 * MS, run_delay_ns: MS },
         ];
-        let sightings = Sightings { off_cpu, ..Sightings::default() };
+        let observations = WatchdogObservations { off_cpu, ..WatchdogObservations::default() };
         let stall = |from_ms, to_ms| Stall {
             start_ns: from_ms * MS,
             end_ns: to_ms * MS,
             operations: [1, 0, 0, 0, 0, 0],
         };
-        assert_eq!(sightings.evidence(&stall(0, 1_000)).run_delay_ns, 900 * MS);
-        assert_eq!(sightings.evidence(&stall(1_000, 1_100)).run_delay_ns, 5 * MS);
+        assert_eq!(observations.evidence(&stall(0, 1_000)).run_delay_ns, 900 * MS);
+        assert_eq!(observations.evidence(&stall(1_000, 1_100)).run_delay_ns, 5 * MS);
     }
 
     /// A busy host steals from running threads all the time; a device that then stalls is no less
@@ -444,7 +451,10 @@ mod tests {
             |at_ms: u64, steal_ms: u64| StealReading { at_ns: at_ms * MS, steal_ns: steal_ms * MS };
         let stall = Stall { start_ns: 180 * MS, end_ns: 240 * MS, operations: [1, 0, 0, 0, 0, 0] };
         let steal_ms = |steal: Vec<StealReading>| {
-            Sightings { steal, ..Sightings::default() }.evidence(&stall).steal_ns / MS
+            WatchdogObservations { steal, ..WatchdogObservations::default() }
+                .evidence(&stall)
+                .steal_ns
+                / MS
         };
         let before = [reading(100, 0), reading(200, 60), reading(240, 60), reading(300, 90)];
         assert_eq!(steal_ms(before.to_vec()), 0);
@@ -458,25 +468,25 @@ mod tests {
     fn a_worker_that_starts_nothing_is_suspected_too() {
         let clock = Clock::new(false);
         let start_ns = clock.now_ns();
-        let flight = Arc::new(Flight::new(1, start_ns));
+        let in_flight = Arc::new(InFlight::new(1, start_ns));
         let ended = Arc::new(AtomicBool::new(false));
-        let pulse = Arc::new(Pulse::default());
-        let watched = Watched {
-            workers: vec![(flight.clone(), procfs::this_thread())],
+        let status = Arc::new(WatchdogStatus::default());
+        let targets = WatchdogTargets {
+            workers: vec![(in_flight.clone(), procfs::this_thread())],
             device: None,
             uses_ring: false,
             start_ns,
             ended: ended.clone(),
             stall_threshold_ns: 50 * MS,
-            pulse: pulse.clone(),
+            status: status.clone(),
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| watch(clock, &watched));
+            scope.spawn(|| run_watchdog(clock, &targets));
             std::thread::sleep(Duration::from_millis(150));
-            assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1);
-            flight.retire(clock.now_ns());
+            assert_eq!(status.stalls.load(Ordering::Relaxed), 1);
+            in_flight.retire(clock.now_ns());
             std::thread::sleep(Duration::from_millis(150));
-            assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1, "a worker that is done is not");
+            assert_eq!(status.stalls.load(Ordering::Relaxed), 1, "a worker that is done is not");
             ended.store(true, Ordering::Release);
         });
     }
@@ -486,30 +496,30 @@ mod tests {
     fn what_a_worker_waited_for_a_processor_is_known_after_it_has_ended() {
         let clock = Clock::new(false);
         let start_ns = clock.now_ns();
-        let flight = Arc::new(Flight::new(1, start_ns));
+        let in_flight = Arc::new(InFlight::new(1, start_ns));
         let ended = Arc::new(AtomicBool::new(false));
         let (reported, thread) = std::sync::mpsc::channel();
         let worker = std::thread::spawn(move || reported.send(procfs::this_thread()).unwrap());
         let thread = thread.recv().unwrap();
         worker.join().unwrap();
-        flight.leave_run_delay(0);
-        let watched = Watched {
-            workers: vec![(flight.clone(), thread)],
+        in_flight.leave_run_delay(0);
+        let targets = WatchdogTargets {
+            workers: vec![(in_flight.clone(), thread)],
             device: None,
             uses_ring: false,
             start_ns,
             ended: ended.clone(),
             stall_threshold_ns: 50 * MS,
-            pulse: Arc::default(),
+            status: Arc::default(),
         };
-        let sightings = std::thread::scope(|scope| {
-            let watchdog = scope.spawn(|| watch(clock, &watched));
+        let observations = std::thread::scope(|scope| {
+            let watchdog = scope.spawn(|| run_watchdog(clock, &targets));
             std::thread::sleep(Duration::from_millis(200));
-            flight.leave_run_delay(150 * MS);
+            in_flight.leave_run_delay(150 * MS);
             ended.store(true, Ordering::Release);
             watchdog.join().unwrap()
         });
         let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0, 0] };
-        assert_eq!(sightings.evidence(&stall).run_delay_ns, 150 * MS);
+        assert_eq!(observations.evidence(&stall).run_delay_ns, 150 * MS);
     }
 }

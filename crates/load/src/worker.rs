@@ -7,11 +7,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use seatrial_gauge::{Flight, Operation, Recorder, lock};
+use seatrial_gauge::{InFlight, Operation, Recorder, lock};
 
 use crate::arrival::Arrivals;
 use crate::budget::Budget;
-use crate::content::Content;
+use crate::content::WorkerData;
 use crate::engine::{Completion, Engine, Request, batch_max};
 use crate::errno::SHORT_TRANSFER;
 use crate::sizes::{Access, AccessMix};
@@ -87,7 +87,7 @@ impl Record {
 
 /// The times and flags that all workers of a sample share.
 #[derive(Clone, Debug)]
-pub struct Term {
+pub struct SampleControl {
     /// When the sample ends.
     pub end_ns: u64,
     /// Until when requests that are still in flight are waited for.
@@ -98,13 +98,13 @@ pub struct Term {
 
 /// What one worker does.
 #[derive(Debug)]
-pub struct Duty {
+pub struct WorkerPlan {
     /// Which requests.
     pub mix: AccessMix,
     /// When.
     pub arrivals: Arrivals,
     /// What is written, and how what is read is checked.
-    pub content: Content,
+    pub content: WorkerData,
     /// A sync after this many writes; 0 for none.
     pub sync_every: u64,
     /// What the cell may still do.
@@ -120,8 +120,8 @@ struct Slot {
 /// One worker over its engine.
 pub struct Worker<E> {
     engine: E,
-    duty: Duty,
-    flight: Arc<Flight>,
+    plan: WorkerPlan,
+    in_flight: Arc<InFlight>,
     record: Arc<Mutex<Record>>,
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -138,8 +138,8 @@ impl<E: Engine> Worker<E> {
     pub fn new(
         engine: E,
         depth: usize,
-        duty: Duty,
-        flight: Arc<Flight>,
+        plan: WorkerPlan,
+        in_flight: Arc<InFlight>,
         record: Arc<Mutex<Record>>,
     ) -> Worker<E> {
         let idle =
@@ -147,8 +147,8 @@ impl<E: Engine> Worker<E> {
         Worker {
             now_ns: engine.now_ns(),
             engine,
-            duty,
-            flight,
+            plan,
+            in_flight,
             record,
             slots: vec![Slot { request: idle, intended_ns: 0 }; depth],
             free: (0..depth).rev().collect(),
@@ -165,25 +165,26 @@ impl<E: Engine> Worker<E> {
     /// # Errors
     ///
     /// When the engine itself fails.
-    pub fn run(&mut self, term: &Term) -> io::Result<()> {
+    pub fn run(&mut self, control: &SampleControl) -> io::Result<()> {
         // The first requests are due at the sample's start, however late this thread woke.
-        self.now_ns = self.flight.view().last_end_ns;
-        while self.now_ns < term.end_ns && !self.spent && !term.stop.load(Ordering::Relaxed) {
+        self.now_ns = self.in_flight.view().last_end_ns;
+        while self.now_ns < control.end_ns && !self.spent && !control.stop.load(Ordering::Relaxed) {
             self.start_due();
             if self.spent {
                 break; // a nap of a worker that has nothing more to do would count to the sample
             }
             if self.is_idle() {
-                self.sleep(term.end_ns);
+                self.sleep(control.end_ns);
             } else {
-                self.wait(term.end_ns)?;
+                self.wait(control.end_ns)?;
             }
         }
-        let stopped_ns = if term.stop.load(Ordering::Relaxed) { self.now_ns } else { term.end_ns };
+        let stopped_ns =
+            if control.stop.load(Ordering::Relaxed) { self.now_ns } else { control.end_ns };
         self.offer_missed(stopped_ns);
-        let retired_ns = self.now_ns.min(term.end_ns);
-        self.drain(term.grace_end_ns)?;
-        self.flight.retire(retired_ns);
+        let retired_ns = self.now_ns.min(control.end_ns);
+        self.drain(control.grace_end_ns)?;
+        self.in_flight.retire(retired_ns);
         Ok(())
     }
 
@@ -199,17 +200,17 @@ impl<E: Engine> Worker<E> {
     #[inline]
     fn start_due(&mut self) {
         while let Some(&slot) = self.free.last() {
-            if self.duty.sync_every > 0 && self.writes_since_sync >= self.duty.sync_every {
+            if self.plan.sync_every > 0 && self.writes_since_sync >= self.plan.sync_every {
                 self.writes_since_sync = 0;
                 self.start(Request { slot, ..SYNC }, self.now_ns);
                 continue;
             }
-            let intended_ns = match self.duty.arrivals.peek_ns() {
+            let intended_ns = match self.plan.arrivals.peek_ns() {
                 None => self.now_ns,
                 Some(due_ns) if due_ns <= self.now_ns => due_ns,
                 Some(_) => return,
             };
-            if !self.duty.mix.may_start(self.slots.len() - self.free.len()) {
+            if !self.plan.mix.may_start(self.slots.len() - self.free.len()) {
                 return;
             }
             let Some(access) = self.draw_admitted() else {
@@ -222,8 +223,8 @@ impl<E: Engine> Worker<E> {
                 self.spent = true;
                 return;
             };
-            self.duty.arrivals.began(self.now_ns);
-            self.duty.arrivals.pop();
+            self.plan.arrivals.began(self.now_ns);
+            self.plan.arrivals.pop();
             self.start(request, intended_ns);
         }
     }
@@ -232,8 +233,8 @@ impl<E: Engine> Worker<E> {
     #[inline]
     fn next_request(&mut self, slot: usize, access: Access) -> Option<Request> {
         let length_bytes = access.length_bytes;
-        if !self.duty.budget.take(length_bytes) {
-            self.duty.content.give_back(access.offset_bytes, u64::from(length_bytes));
+        if !self.plan.budget.take(length_bytes) {
+            self.plan.content.give_back(access.offset_bytes, u64::from(length_bytes));
             return None;
         }
         let request = Request {
@@ -245,7 +246,7 @@ impl<E: Engine> Worker<E> {
         if access.operation.writes() {
             self.writes_since_sync += 1;
             let buffer = &mut self.engine.buffer(slot)[..length_bytes as usize];
-            self.duty.content.prepare(&request, buffer);
+            self.plan.content.prepare(&request, buffer);
         }
         Some(request)
     }
@@ -253,8 +254,8 @@ impl<E: Engine> Worker<E> {
     #[inline]
     fn draw_admitted(&mut self) -> Option<Access> {
         for _ in 0..DRAWS_MAX {
-            let access = self.duty.mix.next()?;
-            if self.duty.content.admit(access.offset_bytes, u64::from(access.length_bytes)) {
+            let access = self.plan.mix.next()?;
+            if self.plan.content.admit(access.offset_bytes, u64::from(access.length_bytes)) {
                 return Some(access);
             }
         }
@@ -265,27 +266,27 @@ impl<E: Engine> Worker<E> {
     fn start(&mut self, request: Request, intended_ns: u64) {
         self.free.pop();
         self.slots[request.slot] = Slot { request, intended_ns };
-        self.flight.offer();
-        self.engine.submit(request, &self.flight);
+        self.in_flight.offer();
+        self.engine.submit(request, &self.in_flight);
     }
 
     fn sleep(&mut self, end_ns: u64) {
-        let due_ns = self.duty.arrivals.peek_ns().unwrap_or(end_ns);
-        self.flight.sleep_until(due_ns);
+        let due_ns = self.plan.arrivals.peek_ns().unwrap_or(end_ns);
+        self.in_flight.sleep_until(due_ns);
         self.engine.sleep_until(due_ns.min(end_ns).min(self.now_ns + NAP_NS));
         self.now_ns = self.engine.now_ns();
     }
 
     #[inline]
     fn wait(&mut self, end_ns: u64) -> io::Result<()> {
-        let next_due_ns = match self.duty.arrivals.peek_ns() {
+        let next_due_ns = match self.plan.arrivals.peek_ns() {
             Some(due_ns) if !self.free.is_empty() => due_ns,
             _ => end_ns,
         };
         let in_flight = self.slots.len() - self.free.len();
         let began_ns = self.now_ns;
         self.reap(self.batch.min(in_flight), next_due_ns.min(end_ns))?;
-        if self.duty.arrivals.peek_ns().is_none() {
+        if self.plan.arrivals.peek_ns().is_none() {
             self.adapt_batch(self.now_ns.saturating_sub(began_ns));
         }
         Ok(())
@@ -301,7 +302,7 @@ impl<E: Engine> Worker<E> {
     }
 
     fn reap(&mut self, wanted: usize, until_ns: u64) -> io::Result<()> {
-        self.engine.reap(wanted, until_ns, &self.flight, &mut self.ended)?;
+        self.engine.reap(wanted, until_ns, &self.in_flight, &mut self.ended)?;
         match self.ended.last() {
             Some(last) => self.now_ns = last.at_ns,
             None => self.now_ns = self.engine.now_ns(),
@@ -316,7 +317,7 @@ impl<E: Engine> Worker<E> {
         for completion in self.ended.drain(..) {
             let slot = &self.slots[completion.slot];
             self.free.push(completion.slot);
-            self.duty.arrivals.ended(completion.at_ns);
+            self.plan.arrivals.ended(completion.at_ns);
             if completion.result == slot.request.length_bytes as i32 {
                 self.failures_in_a_row = 0;
                 let moved_bytes = u64::from(slot.request.length_bytes);
@@ -326,14 +327,14 @@ impl<E: Engine> Worker<E> {
                     completion.at_ns,
                     moved_bytes,
                 );
-                if self.duty.content.is_kept() {
+                if self.plan.content.is_kept() {
                     let length = slot.request.length_bytes as usize;
                     let buffer = &self.engine.buffer(completion.slot)[..length];
-                    self.duty.content.settle(&slot.request, buffer, &mut record);
+                    self.plan.content.settle(&slot.request, buffer, &mut record);
                 }
             } else {
                 self.failures_in_a_row += 1;
-                self.duty.content.abandon(&slot.request);
+                self.plan.content.abandon(&slot.request);
                 note_failure(&mut record, &completion, slot);
             }
         }
@@ -346,12 +347,12 @@ impl<E: Engine> Worker<E> {
     /// Under a schedule, requests whose time came and which were never started are offered all
     /// the same: the accounting calls them late_skipped.
     fn offer_missed(&mut self, until_ns: u64) {
-        if self.spent || !self.duty.arrivals.is_open() {
+        if self.spent || !self.plan.arrivals.is_open() {
             return;
         }
-        while self.duty.arrivals.peek_ns().is_some_and(|due_ns| due_ns < until_ns) {
-            self.duty.arrivals.pop();
-            self.flight.offer();
+        while self.plan.arrivals.peek_ns().is_some_and(|due_ns| due_ns < until_ns) {
+            self.plan.arrivals.pop();
+            self.in_flight.offer();
         }
     }
 

@@ -36,7 +36,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use seatrial_gauge::Job;
 use seatrial_gauge::clock::monotonic_ns;
-use seatrial_gauge::explained::{Class, Explained};
+use seatrial_gauge::user_error::{ErrorClass, UserError};
 use seatrial_trace::TraceError;
 
 use super::accounting::NotAccounted;
@@ -81,29 +81,29 @@ pub enum PlaybackError {
 
 impl PlaybackError {
     /// Returns it as shown to a user.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         let seen = format!("The trace cannot be played: {self}");
         match self {
-            PlaybackError::Trace(_) => Explained::new(
-                Class::Target,
+            PlaybackError::Trace(_) => UserError::new(
+                ErrorClass::Target,
                 seen,
                 "The trace is damaged, or was changed after it was written",
                 "Try it with `seatrial sql show`",
             ),
-            PlaybackError::Address { .. } => Explained::new(
-                Class::Target,
+            PlaybackError::Address { .. } => UserError::new(
+                ErrorClass::Target,
                 seen,
                 "The server's name leads nowhere",
                 "Try the server with `psql`",
             ),
-            PlaybackError::System { .. } => Explained::new(
-                Class::Target,
+            PlaybackError::System { .. } => UserError::new(
+                ErrorClass::Target,
                 seen,
                 "A limit of this session (open files, threads, memory) is reached",
                 "See `ulimit -n`, or play with fewer --connections",
             ),
             PlaybackError::Spec(_) | PlaybackError::NotAccounted(_) | PlaybackError::Defect(_) => {
-                Explained::defect(self.to_string())
+                UserError::defect(self.to_string())
             }
         }
     }

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use seatrial_capture::CaptureError;
 use seatrial_files::trial::FilesError;
-use seatrial_gauge::Explained;
-use seatrial_gauge::explained::Class;
+use seatrial_gauge::UserError;
+use seatrial_gauge::user_error::ErrorClass;
 use seatrial_ingest::intake::IntakeError;
 use seatrial_ingest::pgbench_log::LogError;
 use seatrial_load::trial::TrialError;
@@ -33,7 +33,7 @@ create_exception!(_core, NativeSystemError, NativeError, "The system refused a r
 create_exception!(_core, NativeDefectError, NativeError, "A defect of ours.");
 
 /// An error of the crates on its way to Python.
-pub struct Failure(Explained);
+pub struct Failure(UserError);
 
 /// What a function of the module returns.
 pub type Outcome<T> = Result<T, Failure>;
@@ -41,7 +41,7 @@ pub type Outcome<T> = Result<T, Failure>;
 impl Failure {
     /// Returns a defect of ours.
     pub fn defect(seen: impl std::fmt::Display) -> Failure {
-        Failure(Explained::defect(seen.to_string()))
+        Failure(UserError::defect(seen.to_string()))
     }
 }
 
@@ -49,18 +49,18 @@ impl From<Failure> for PyErr {
     fn from(Failure(explained): Failure) -> PyErr {
         Python::attach(|py| {
             let class = match explained.class {
-                Class::Usage => py.get_type::<NativeUsageError>(),
-                Class::Target => py.get_type::<NativeTargetError>(),
-                Class::Space => py.get_type::<NativeSpaceError>(),
-                Class::System => py.get_type::<NativeSystemError>(),
-                Class::Defect => py.get_type::<NativeDefectError>(),
+                ErrorClass::Usage => py.get_type::<NativeUsageError>(),
+                ErrorClass::Target => py.get_type::<NativeTargetError>(),
+                ErrorClass::Space => py.get_type::<NativeSpaceError>(),
+                ErrorClass::System => py.get_type::<NativeSystemError>(),
+                ErrorClass::Defect => py.get_type::<NativeDefectError>(),
             };
             raised(&class, &explained).unwrap_or_else(|error| error)
         })
     }
 }
 
-fn raised(class: &Bound<'_, PyType>, explained: &Explained) -> PyResult<PyErr> {
+fn raised(class: &Bound<'_, PyType>, explained: &UserError) -> PyResult<PyErr> {
     let exception = class.call1((&explained.seen,))?;
     exception.setattr("seen", &explained.seen)?;
     exception.setattr("cause", &explained.cause)?;
@@ -96,14 +96,14 @@ impl From<NullServerError> for Failure {
     fn from(error: NullServerError) -> Failure {
         let seen = error.to_string();
         Failure(match error {
-            NullServerError::Version(_) => Explained::defect(seen),
-            NullServerError::OpenFolder { .. } => Explained::usage(
+            NullServerError::Version(_) => UserError::defect(seen),
+            NullServerError::OpenFolder { .. } => UserError::usage(
                 seen,
                 "Any user who can access it could impersonate the server",
                 "Use `chmod 700`, or another directory",
             ),
-            NullServerError::Io { .. } => Explained::new(
-                Class::Target,
+            NullServerError::Io { .. } => UserError::new(
+                ErrorClass::Target,
                 seen,
                 "The folder is missing, its name is too long for a socket, or too many files are \
                  open",

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
-use seatrial_ingest::pgbench_log::stalls::LogStall;
 use seatrial_ingest::pgbench_log::spec::LogSpec;
+use seatrial_ingest::pgbench_log::stalls::LogStall;
 use seatrial_ingest::pgbench_log::totals::{ExactTotals, KindTotals};
 use seatrial_ingest::pgbench_log::{self, LogSample};
 

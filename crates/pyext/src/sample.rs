@@ -108,11 +108,11 @@ fn stall_dict<'py>(
     start_ns: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let evidence = PyDict::new(py);
-    evidence.set_item("looks", seen.looks)?;
-    evidence.set_item("looks_device_busy", seen.looks_device_busy)?;
-    evidence.set_item("looks_block_wait", seen.looks_block_wait)?;
-    evidence.set_item("looks_filesystem_wait", seen.looks_filesystem_wait)?;
-    evidence.set_item("looks_ring_wait", seen.looks_ring_wait)?;
+    evidence.set_item("looks", seen.checks)?;
+    evidence.set_item("looks_device_busy", seen.checks_device_busy)?;
+    evidence.set_item("looks_block_wait", seen.checks_block_wait)?;
+    evidence.set_item("looks_filesystem_wait", seen.checks_filesystem_wait)?;
+    evidence.set_item("looks_ring_wait", seen.checks_ring_wait)?;
     evidence.set_item("watchdog_late_ns", seen.watchdog_late_ns)?;
     evidence.set_item("run_delay_ns", seen.run_delay_ns)?;
     evidence.set_item("steal_ns", seen.steal_ns)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use seatrial_columnar::names::was_cut_off;
 use seatrial_columnar::{FileError, says_full};
-use seatrial_gauge::explained::{Class, Explained};
+use seatrial_gauge::user_error::{ErrorClass, UserError};
 
 use crate::schema::VERSION;
 
@@ -82,7 +82,7 @@ impl RecordingError {
     }
 
     /// Returns it as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         let seen = self.to_string();
         match self {
             RecordingError::Io { path, action, source } => {
@@ -93,32 +93,32 @@ impl RecordingError {
                         "Its disk is full; no file was left behind"
                     };
                     let next = "Free disk space, or record to another disk";
-                    return Explained::new(Class::Space, seen, cause, next);
+                    return UserError::new(ErrorClass::Space, seen, cause, next);
                 }
                 let cause = "It or its directory is missing, or not accessible to this user";
                 let next = match *action {
                     "opened" => format!("Check `ls -l {}`", path.display()),
                     _ => format!("Check `ls -ld {}` and its directory", path.display()),
                 };
-                Explained::usage(seen, cause, next)
+                UserError::usage(seen, cause, next)
             }
-            RecordingError::NotARecording { .. } => Explained::usage(
+            RecordingError::NotARecording { .. } => UserError::usage(
                 seen,
                 "It is another kind of file, or another program's trace",
                 "Record with `seatrial watch --record FILE`, or import a trace with `seatrial \
                  trace import`",
             ),
-            RecordingError::Version { .. } => Explained::usage(
+            RecordingError::Version { .. } => UserError::usage(
                 seen,
                 "Another version of Seatrial wrote it",
                 "Use the seatrial that wrote it, or record again",
             ),
-            RecordingError::Damaged { .. } => Explained::usage(
+            RecordingError::Damaged { .. } => UserError::usage(
                 seen,
                 "It was cut off or changed after it was written",
                 "Copy it again from where it was recorded, or record again",
             ),
-            RecordingError::CutOff { path } => Explained::usage(
+            RecordingError::CutOff { path } => UserError::usage(
                 seen,
                 "A recording to this name was killed, or its machine went down",
                 format!(
@@ -127,12 +127,12 @@ impl RecordingError {
                     path.display()
                 ),
             ),
-            RecordingError::InUse { path } => Explained::usage(
+            RecordingError::InUse { path } => UserError::usage(
                 seen,
                 "A `seatrial watch --record` with this file is running",
                 format!("Wait until it ends; `fuser {}.part` shows the process", path.display()),
             ),
-            RecordingError::Request(_) | RecordingError::About(_) => Explained::defect(seen),
+            RecordingError::Request(_) | RecordingError::About(_) => UserError::defect(seen),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use seatrial_gauge::Explained;
+use seatrial_gauge::UserError;
 
 use crate::about::{About, Device, Knows, LeftOut, Lost};
 use crate::foreign::{Foreign, ForeignError, Format, Intake};
@@ -23,7 +23,7 @@ pub enum ImportError {
 
 impl ImportError {
     /// Returns the error as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         match self {
             ImportError::Foreign(error) => error.explained(),
             ImportError::Recording(error) => error.explained(),

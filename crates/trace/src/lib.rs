@@ -51,7 +51,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use seatrial_columnar::{FileError, says_full};
-use seatrial_gauge::explained::{Class, Explained};
+use seatrial_gauge::user_error::{ErrorClass, UserError};
 use serde::{Deserialize, Serialize};
 
 pub use reader::{Columns, TraceReader, Traced};
@@ -128,13 +128,13 @@ pub enum TraceError {
 
 impl TraceError {
     /// Returns it as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         let again = "Read its log again with `seatrial sql read LOG... -o FILE`";
         match self {
             TraceError::Io { path, action, source } => {
                 let seen = format!("{} cannot be {action}: {source}", path.display());
                 let is_full = source.kind() == ErrorKind::StorageFull || says_full(&seen);
-                let class = if is_full { Class::Space } else { Class::Usage };
+                let class = if is_full { ErrorClass::Space } else { ErrorClass::Usage };
                 if checkpoint::was_cut_off(path) {
                     let why = if is_full { "Its disk is full" } else { "It was not completed" };
                     let cause = format!("{why}; the saved part can be recovered");
@@ -142,26 +142,26 @@ impl TraceError {
                         "Free disk space, then `seatrial sql capture --recover -o {}`",
                         path.display()
                     );
-                    return Explained::new(class, seen, cause, next);
+                    return UserError::new(class, seen, cause, next);
                 }
                 if is_full {
                     let cause = "Its disk is full; no file was left behind";
                     let next = "Free disk space, or use a file on another disk with -o";
-                    return Explained::new(class, seen, cause, next);
+                    return UserError::new(class, seen, cause, next);
                 }
                 let cause = "It or its directory is missing, or not accessible to this user";
-                Explained::usage(
+                UserError::usage(
                     seen,
                     cause,
                     format!("Check `ls -ld {}` and its directory", path.display()),
                 )
             }
-            TraceError::NotATrace { path, reason } => Explained::usage(
+            TraceError::NotATrace { path, reason } => UserError::usage(
                 format!("{} is no trace: {reason}", path.display()),
                 "It is a log or another kind of file",
                 "Make a trace of a log with `seatrial sql read LOG... -o FILE`",
             ),
-            TraceError::Version { path, found } => Explained::usage(
+            TraceError::Version { path, found } => UserError::usage(
                 format!(
                     "{} is a trace of version {found}, not {}",
                     path.display(),
@@ -170,12 +170,12 @@ impl TraceError {
                 "Another version of Seatrial wrote it",
                 again,
             ),
-            TraceError::Damaged { path, reason } => Explained::usage(
+            TraceError::Damaged { path, reason } => UserError::usage(
                 format!("{} is damaged: {reason}", path.display()),
                 "It was cut off or changed after it was written",
                 again,
             ),
-            TraceError::CutOff { path } => Explained::usage(
+            TraceError::CutOff { path } => UserError::usage(
                 format!(
                     "{} was cut off while it was written, and can be recovered",
                     path.display()
@@ -187,13 +187,13 @@ impl TraceError {
                     path.display()
                 ),
             ),
-            TraceError::InUse { path } => Explained::usage(
+            TraceError::InUse { path } => UserError::usage(
                 format!("{} is being written by another process", path.display()),
                 "Another capture or read with this output is running",
                 format!("Use another file with -o; `fuser {}` shows the process", part_of(path)),
             ),
             TraceError::UnknownSession(_) | TraceError::Origin(_) => {
-                Explained::defect(self.to_string())
+                UserError::defect(self.to_string())
             }
         }
     }

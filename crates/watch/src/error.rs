@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use seatrial_gauge::Explained;
-use seatrial_gauge::explained::Class;
+use seatrial_gauge::UserError;
+use seatrial_gauge::user_error::ErrorClass;
 
 const TRY_COUNTERS: &str = "Run it as root, or without rights watch the kernel's counters alone";
 
@@ -52,31 +52,31 @@ pub enum WatchError {
 
 impl WatchError {
     /// Returns the error as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         let seen = self.to_string();
         match self {
-            WatchError::Rejected { .. } | WatchError::Field { .. } => Explained::new(
-                Class::System,
+            WatchError::Rejected { .. } | WatchError::Field { .. } => UserError::new(
+                ErrorClass::System,
                 seen,
                 "This kernel's block tracepoints or its verifier differ from those known",
                 "Please report it with the kernel's version; the kernel's counters work meanwhile",
             ),
             WatchError::Refused { error, .. } if error.raw_os_error() == Some(libc::EPERM) => {
-                Explained::new(
-                    Class::System,
+                UserError::new(
+                    ErrorClass::System,
                     seen,
                     "BPF needs CAP_BPF and CAP_PERFMON, or root, and is often off in containers",
                     TRY_COUNTERS,
                 )
             }
-            WatchError::Refused { .. } => Explained::new(
-                Class::System,
+            WatchError::Refused { .. } => UserError::new(
+                ErrorClass::System,
                 seen,
                 "This kernel lacks BPF, or its limits are too low",
                 TRY_COUNTERS,
             ),
-            WatchError::NoTracefs(_) | WatchError::Tracepoint { .. } => Explained::new(
-                Class::System,
+            WatchError::NoTracefs(_) | WatchError::Tracepoint { .. } => UserError::new(
+                ErrorClass::System,
                 seen,
                 "Tracepoints need root, and a kernel with CONFIG_BLOCK and tracefs",
                 TRY_COUNTERS,

@@ -51,7 +51,7 @@ fn counts_are_those_of_the_loops_and_files_are_what_they_should_be() {
     assert_eq!(sample.kinds[1].transferred_bytes, 300 * 4096);
     // The last loop of each thread ends with the flowop that ends it.
     assert_eq!(part.loops, [("worker".to_owned(), 147)]);
-    assert_eq!((part.made.files, part.made.bytes, part.ended), (20, 20 * 4096, Ended::Time));
+    assert_eq!((part.made.files, part.made.bytes, part.ended), (20, 20 * 4096, EndReason::Time));
     let mut files = 0;
     for entry in std::fs::read_dir(folder.path().join("set")).unwrap() {
         files += std::fs::read_dir(entry.unwrap().path()).unwrap().count();
@@ -67,14 +67,14 @@ fn a_thread_that_is_out_of_files_ends_the_sample_and_says_so() {
         json["threads"][0]["steps"] =
             serde_json::json!([{"kind": 3, "verb": "deletefile", "set": 0}]);
     }));
-    assert_eq!((sample.kinds[3].completed, part.ended), (20, Ended::OutOfFiles));
+    assert_eq!((sample.kinds[3].completed, part.ended), (20, EndReason::OutOfFiles));
 }
 
 #[test]
 fn a_sample_ends_at_its_limit_of_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let (sample, part) = measured(spec(folder.path(), |json| json["limit_bytes"] = 40_960.into()));
-    assert_eq!(part.ended, Ended::Limit);
+    assert_eq!(part.ended, EndReason::Limit);
     assert!((40_960..60_000).contains(&sample.kinds[1].transferred_bytes));
 }
 

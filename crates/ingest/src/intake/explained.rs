@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use seatrial_gauge::explained::Explained;
+use seatrial_gauge::user_error::UserError;
 
 use super::IntakeError;
 use crate::log::files::look;
@@ -11,30 +11,30 @@ use crate::log::{Format, LogError, ReadOptions};
 
 impl IntakeError {
     /// Returns it as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         match self {
             IntakeError::Log(error) => explain_log(error),
             IntakeError::Trace(error) => error.explained(),
-            IntakeError::HasSessions { path, format } => Explained::usage(
+            IntakeError::HasSessions { path, format } => UserError::usage(
                 format!("{} is a log of the format {}", path.display(), format.name()),
                 "It identifies its sessions; only a log without sessions is split into streams",
                 "Omit --sessions; if it is a file of SQL, use --format raw",
             ),
             IntakeError::Stopped => {
-                Explained::usage(self.to_string(), "It was interrupted", "Start it again")
+                UserError::usage(self.to_string(), "It was interrupted", "Start it again")
             }
-            IntakeError::Spec(_) | IntakeError::Defect(_) => Explained::defect(self.to_string()),
+            IntakeError::Spec(_) | IntakeError::Defect(_) => UserError::defect(self.to_string()),
         }
     }
 }
 
-fn explain_log(error: &LogError) -> Explained {
+fn explain_log(error: &LogError) -> UserError {
     let (cause, next) = match error {
         LogError::Io { path, source } => return explain_file(path, source),
         LogError::UnknownFormat { path, line } => return explain_unknown(error, path, line),
         LogError::PrefixMismatch { path, .. } => return explain_prefix(error, path),
         LogError::OutOfOrder | LogError::RecordCounts(_) => {
-            return Explained::defect(error.to_string());
+            return UserError::defect(error.to_string());
         }
         LogError::Empty { .. } => (
             "It is not the server's current log, or nothing was logged",
@@ -64,10 +64,10 @@ fn explain_log(error: &LogError) -> Explained {
             "Use a folder that every host mounts at the same path, and one version everywhere",
         ),
     };
-    Explained::usage(error.to_string(), cause, next)
+    UserError::usage(error.to_string(), cause, next)
 }
 
-fn explain_file(path: &Path, source: &std::io::Error) -> Explained {
+fn explain_file(path: &Path, source: &std::io::Error) -> UserError {
     let path = path.display();
     let (cause, next) = match source.kind() {
         ErrorKind::NotFound => {
@@ -89,26 +89,26 @@ fn explain_file(path: &Path, source: &std::io::Error) -> Explained {
             "Check the end of `dmesg`".to_owned(),
         ),
     };
-    Explained::usage(format!("{path} cannot be read: {source}"), cause, next)
+    UserError::usage(format!("{path} cannot be read: {source}"), cause, next)
 }
 
-fn explain_unknown(error: &LogError, path: &Path, line: &str) -> Explained {
+fn explain_unknown(error: &LogError, path: &Path, line: &str) -> UserError {
     let named = path.display();
     if line.starts_with("PAR1") {
-        return Explained::usage(
+        return UserError::usage(
             format!("{named} is not a log"),
             "It is a trace already, or another Parquet file",
             format!("Show its contents with `seatrial sql show {named}`"),
         );
     }
     if line.contains(|sign: char| sign == '\u{fffd}' || (sign.is_control() && sign != '\t')) {
-        return Explained::usage(
+        return UserError::usage(
             format!("{named} is not a log: it is not text"),
             "It is a binary file, or compressed with something other than gzip or zstd",
             "Give the log itself; find it with `SELECT pg_current_logfile()`",
         );
     }
-    Explained::usage(
+    UserError::usage(
         error.to_string(),
         "It is a plain log with an unusual prefix, a file of SQL, or not a PostgreSQL log",
         "Give the server's prefix (`SHOW log_line_prefix`) with --prefix; for a file of SQL use \
@@ -117,7 +117,7 @@ fn explain_unknown(error: &LogError, path: &Path, line: &str) -> Explained {
 }
 
 /// A prefix that fits no line: shows the line, and a prefix that would fit.
-fn explain_prefix(error: &LogError, path: &Path) -> Explained {
+fn explain_prefix(error: &LogError, path: &Path) -> UserError {
     let cause = "The server uses a different prefix; blanks count, including one at the end";
     let options = ReadOptions {
         paths: vec![path.to_path_buf()],
@@ -133,5 +133,5 @@ fn explain_prefix(error: &LogError, path: &Path) -> Explained {
         ),
         None => "Get it from the server with `SHOW log_line_prefix`".to_owned(),
     };
-    Explained::usage(error.to_string(), cause, next)
+    UserError::usage(error.to_string(), cause, next)
 }

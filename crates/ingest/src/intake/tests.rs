@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seatrial_gauge::explained::Class;
+use seatrial_gauge::user_error::ErrorClass;
 use seatrial_trace::captured::Session;
 use seatrial_trace::{Columns, TraceReader};
 use tempfile::TempDir;
@@ -220,7 +220,7 @@ fn it_reads_in_a_thread_of_its_own() {
     assert!(intake.take_result().is_none(), "a result is taken once");
 }
 
-fn seen(error: &IntakeError) -> (Class, String) {
+fn seen(error: &IntakeError) -> (ErrorClass, String) {
     let reported = error.explained();
     assert!(!reported.cause.is_empty() && !reported.next_step.is_empty());
     (reported.class, format!("{}. {}. {}.", reported.seen, reported.cause, reported.next_step))
@@ -232,7 +232,7 @@ fn refusal(content: &[u8], change: impl Fn(IntakeSpec) -> IntakeSpec) -> String 
     let error = read(&change(dir.spec(&dir.file("a.log", content)))).unwrap_err();
     assert!(dir.left().is_empty());
     let (fault, reported) = seen(&error);
-    assert_eq!(fault, Class::Usage, "{reported}");
+    assert_eq!(fault, ErrorClass::Usage, "{reported}");
     reported
 }
 
@@ -266,7 +266,7 @@ fn what_cannot_be_reached_is_reported_by_its_kind() {
     let spec = dir.spec(&dir.file("a.csv", CSV));
     let nowhere = IntakeSpec { output: dir.0.path().join("no/a.trace"), ..spec.clone() };
     let (fault, reported) = seen(&read(&nowhere).unwrap_err());
-    assert!(fault == Class::Usage && reported.contains("cannot be made"), "{reported}");
+    assert!(fault == ErrorClass::Usage && reported.contains("cannot be made"), "{reported}");
     let twice = IntakeSpec { logs: [spec.logs.clone(), spec.logs.clone()].concat(), ..spec };
     let (_, reported) = seen(&read(&twice).unwrap_err());
     assert!(reported.contains("given twice"));
@@ -280,7 +280,7 @@ fn a_full_disk_is_reported_as_such() {
         source: std::io::Error::other("External: No space left on device (os error 28)"),
     };
     let (fault, reported) = seen(&IntakeError::Trace(error));
-    assert_eq!(fault, Class::Space);
+    assert_eq!(fault, ErrorClass::Space);
     assert!(reported.contains("Free disk space"));
 }
 

@@ -58,7 +58,7 @@ pub fn victim_valid_share(over_provisioning_share: f64) -> f64 {
 /// Returns how many writes fill a range of `blocks` blocks in one pass: about 1 + s times as many.
 #[must_use]
 pub fn one_pass_writes(blocks: u64, over_provisioning_share: f64) -> u64 {
-    Pass::new(blocks, over_provisioning_share, 0).writes
+    OnePassPlan::new(blocks, over_provisioning_share, 0).writes
 }
 
 /// One region of the pass: a run of writes with one share of blocks that are written again later.
@@ -84,7 +84,7 @@ struct Region {
 
 /// The plan of a fill: for each write, in its order, the block that it goes to.
 #[derive(Debug)]
-struct Pass {
+struct OnePassPlan {
     writes: u64,
     region_writes: u64,
     regions: Vec<Region>,
@@ -92,7 +92,7 @@ struct Pass {
     scatter: Permutation,
 }
 
-impl Pass {
+impl OnePassPlan {
     fn new(blocks: u64, over_provisioning_share: f64, seed: u64) -> Self {
         let count = (blocks / REGION_BLOCKS_MIN).clamp(1, REGIONS_MAX);
         let last = count - 1;
@@ -166,7 +166,7 @@ impl Pass {
 /// The fill as one worker goes through it; clones go on together.
 #[derive(Clone, Debug)]
 pub(super) struct OnePass {
-    pass: Arc<Pass>,
+    pass: Arc<OnePassPlan>,
     position: Arc<SharedPosition>,
     block_bytes: u64,
 }
@@ -179,7 +179,7 @@ impl OnePass {
         over_provisioning_share: f64,
         seed: u64,
     ) -> Self {
-        let pass = Arc::new(Pass::new(blocks, over_provisioning_share, seed));
+        let pass = Arc::new(OnePassPlan::new(blocks, over_provisioning_share, seed));
         Self { pass, position: Arc::default(), block_bytes }
     }
 

@@ -19,9 +19,9 @@ use crate::spec::{AccessSpec, AddressSpec};
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
     Random(Positions),
-    Sequential(Walk),
-    Strided { walk: Walk, stride_bytes: u64 },
-    Scattered(Scattered),
+    Sequential(SequentialPosition),
+    Strided { walk: SequentialPosition, stride_bytes: u64 },
+    Skewed(SkewedAddresses),
     OnePass(OnePass),
 }
 
@@ -36,11 +36,11 @@ impl Pattern {
         seed: u64,
     ) -> Option<Self> {
         let align_bytes = access.align_bytes;
-        let walk = || Walk::new(span_bytes, None);
+        let walk = || SequentialPosition::new(span_bytes, None);
         let scattered = |ranks| {
             let grain_bytes = grid?.grain_bytes;
             let inside = Positions::new(grain_bytes, align_bytes);
-            Some(Self::Scattered(Scattered { ranks, scatter: scatter?, grain_bytes, inside }))
+            Some(Self::Skewed(SkewedAddresses { ranks, scatter: scatter?, grain_bytes, inside }))
         };
         let grains = scatter.map_or(1, |scatter| scatter.count());
         match access.address {
@@ -49,9 +49,9 @@ impl Pattern {
             AddressSpec::Strided { stride_bytes } => {
                 (stride_bytes > 0).then(|| Self::Strided { walk: walk(), stride_bytes })
             }
-            AddressSpec::Zipf { theta } => scattered(Ranks::zipf(grains, theta)?),
+            AddressSpec::Zipf { theta } => scattered(RankDistribution::zipf(grains, theta)?),
             AddressSpec::HotCold { hot_share, hot_access_share } => {
-                scattered(Ranks::hot_cold(grains, hot_share, hot_access_share))
+                scattered(RankDistribution::hot_cold(grains, hot_share, hot_access_share))
             }
             AddressSpec::OnePass { over_provisioning_share } => {
                 let block_bytes = access.size_bytes_max();
@@ -69,12 +69,12 @@ impl Pattern {
     /// Returns the pattern of a worker that keeps to its own `span_bytes`, made of grains that no
     /// block may leave. Ranks need no change: they already count what each worker has.
     pub(super) fn confined(&self, span_bytes: u64, grain_bytes: u64) -> Self {
-        let walk = || Walk::new(span_bytes, Some(grain_bytes));
+        let walk = || SequentialPosition::new(span_bytes, Some(grain_bytes));
         match self {
             Self::Random(all) => Self::Random(Positions::new(span_bytes, all.align_bytes)),
             Self::Sequential(_) => Self::Sequential(walk()),
             &Self::Strided { stride_bytes, .. } => Self::Strided { walk: walk(), stride_bytes },
-            Self::Scattered(scattered) => Self::Scattered(scattered.clone()),
+            Self::Skewed(scattered) => Self::Skewed(scattered.clone()),
             // Refused with verifiable data, for which alone workers are confined.
             Self::OnePass(fill) => Self::OnePass(fill.clone()),
         }
@@ -87,7 +87,7 @@ impl Pattern {
             Self::Random(positions) => positions.draw(rng, length_bytes),
             Self::Sequential(walk) => walk.step(length_bytes),
             Self::Strided { walk, stride_bytes } => walk.stride(length_bytes, *stride_bytes),
-            Self::Scattered(scattered) => scattered.draw(rng, length_bytes),
+            Self::Skewed(scattered) => scattered.draw(rng, length_bytes),
             Self::OnePass(fill) => return fill.next(),
         })
     }
@@ -126,7 +126,7 @@ impl Positions {
 
 /// A position that goes through a span and starts again at its end.
 #[derive(Clone, Debug)]
-pub(super) struct Walk {
+pub(super) struct SequentialPosition {
     position: Arc<SharedPosition>,
     span_bytes: u64,
     /// Length of the grains that no block may leave, where there are such.
@@ -138,7 +138,7 @@ pub(super) struct Walk {
 #[repr(align(128))]
 pub(super) struct SharedPosition(pub(super) AtomicU64);
 
-impl Walk {
+impl SequentialPosition {
     fn new(span_bytes: u64, grain_bytes: Option<u64>) -> Self {
         Self { position: Arc::default(), span_bytes, grain_bytes }
     }
@@ -206,14 +206,14 @@ impl Walk {
 
 /// Grains of unequal rank, scattered over the span.
 #[derive(Clone, Debug)]
-pub(super) struct Scattered {
-    ranks: Ranks,
+pub(super) struct SkewedAddresses {
+    ranks: RankDistribution,
     scatter: Permutation,
     grain_bytes: u64,
     inside: Positions,
 }
 
-impl Scattered {
+impl SkewedAddresses {
     #[inline]
     fn draw(&mut self, rng: &mut Xoshiro256PlusPlus, length_bytes: u64) -> u64 {
         let grain = self.scatter.at(self.ranks.draw(rng));
@@ -223,7 +223,7 @@ impl Scattered {
 
 /// How often the grain of each rank (0 is the hottest) is chosen.
 #[derive(Clone, Debug)]
-enum Ranks {
+enum RankDistribution {
     Zipf {
         zipf: Zipf<f64>,
         grains: u64,
@@ -236,7 +236,7 @@ enum Ranks {
     },
 }
 
-impl Ranks {
+impl RankDistribution {
     fn zipf(grains: u64, theta: f64) -> Option<Self> {
         // So near to 1 the sampler's 1 / (1 - theta) would lose its digits; 1 is a special case.
         let theta = if (theta - 1.0).abs() < 1e-9 { 1.0 } else { theta };

@@ -21,8 +21,8 @@ fn write(ledger: &Ledger, offset_bytes: u64, length_bytes: u64, well: bool) {
     ledger.release(offset_bytes, length_bytes);
 }
 
-fn expected(generation: u32, uncertain: bool) -> Expected {
-    Expected { generation, uncertain }
+fn expected(generation: u32, uncertain: bool) -> ExpectedContent {
+    ExpectedContent { generation, uncertain }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use seatrial_gauge::{Operation, lock};
 
-use super::ftl::{Ftl, Work};
+use super::ftl::{FlashWork, Ftl};
 use super::model::DeviceModel;
 use crate::engine::Request;
 
@@ -61,8 +61,8 @@ impl Condition {
 
     /// Applies a request to the flash, if any. A copy's other end is not on this device's map: it
     /// takes time, but leaves no trace.
-    pub fn flash_work(&mut self, request: &Request) -> Work {
-        let Some(ftl) = &mut self.ftl else { return Work::default() };
+    pub fn flash_work(&mut self, request: &Request) -> FlashWork {
+        let Some(ftl) = &mut self.ftl else { return FlashWork::default() };
         match request.operation {
             Operation::Read | Operation::Copy => {
                 ftl.read(request.offset_bytes, request.length_bytes)
@@ -70,42 +70,42 @@ impl Condition {
             Operation::Write | Operation::Commit => {
                 ftl.write(request.offset_bytes, request.length_bytes)
             }
-            Operation::Sync | Operation::Metadata => Work::default(),
+            Operation::Sync | Operation::Metadata => FlashWork::default(),
         }
     }
 }
 
 /// A device put away between two samples.
-struct Kept {
+struct StoredDevice {
     state_key: String,
     model: DeviceModel,
     size_bytes: u64,
     condition: Condition,
 }
 
-static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+static STORED_DEVICES: Mutex<Vec<StoredDevice>> = Mutex::new(Vec::new());
 
 /// Takes the condition that the last sample under `state_key` left; `None` where there is none, or
 /// where it is of another device: of another model or size.
 pub fn take(state_key: &str, model: &DeviceModel, size_bytes: u64) -> Option<Condition> {
-    let mut kept = lock(&KEPT);
-    let place = kept.iter().position(|each| each.state_key == state_key)?;
-    let found = kept.remove(place);
-    let is_same = found.model == *model && found.size_bytes == size_bytes;
-    is_same.then_some(found.condition)
+    let mut devices = lock(&STORED_DEVICES);
+    let index = devices.iter().position(|each| each.state_key == state_key)?;
+    let stored = devices.remove(index);
+    let is_same = stored.model == *model && stored.size_bytes == size_bytes;
+    is_same.then_some(stored.condition)
 }
 
 /// Puts a device's condition away under `state_key`.
 pub fn keep(state_key: &str, model: DeviceModel, size_bytes: u64, condition: Condition) {
-    let mut kept = lock(&KEPT);
-    kept.retain(|each| each.state_key != state_key);
-    if kept.len() >= KEPT_MAX {
-        kept.remove(0);
+    let mut devices = lock(&STORED_DEVICES);
+    devices.retain(|each| each.state_key != state_key);
+    if devices.len() >= KEPT_MAX {
+        devices.remove(0);
     }
-    kept.push(Kept { state_key: state_key.into(), model, size_bytes, condition });
+    devices.push(StoredDevice { state_key: state_key.into(), model, size_bytes, condition });
 }
 
 /// Drops what is kept under `state_key`: the next sample finds a fresh device.
 pub fn forget(state_key: &str) {
-    lock(&KEPT).retain(|each| each.state_key != state_key);
+    lock(&STORED_DEVICES).retain(|each| each.state_key != state_key);
 }

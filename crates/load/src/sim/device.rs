@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use seatrial_gauge::Operation;
 
 use super::condition::Condition;
-use super::ftl::Work;
+use super::ftl::FlashWork;
 use super::model::{DeviceModel, FtlModel, Span};
 use crate::engine::Request;
 use crate::rng::stream;
@@ -121,7 +121,7 @@ impl Device {
 
     /// When the write cache has room for a request; `None` when it bypasses the cache. What the
     /// flash copies meanwhile goes through the same stream that empties the cache.
-    fn cache_room_ns(&mut self, request: &Request, work: Work, at_ns: u64) -> Option<u64> {
+    fn cache_room_ns(&mut self, request: &Request, work: FlashWork, at_ns: u64) -> Option<u64> {
         let cache = self.model.write_cache.filter(|_| request.operation == Operation::Write)?;
         self.drain_cache(at_ns);
         let page_bytes = self.model.ftl.map_or(0, |ftl| ftl.page_bytes) as f64;
@@ -142,7 +142,7 @@ impl Device {
         self.model.write_cache.map_or(0, |cache| (cache.hit_us * NS_PER_US) as u64)
     }
 
-    fn through_a_channel(&mut self, request: &Request, work: Work, at_ns: u64) -> u64 {
+    fn through_a_channel(&mut self, request: &Request, work: FlashWork, at_ns: u64) -> u64 {
         let Reverse(free_ns) = self.channels_free_ns.pop().unwrap_or(Reverse(at_ns));
         let service_ns = self.service_ns(request, work);
         let end_ns = self.through_freezes(at_ns.max(free_ns), service_ns);
@@ -150,7 +150,7 @@ impl Device {
         end_ns
     }
 
-    fn service_ns(&mut self, request: &Request, work: Work) -> u64 {
+    fn service_ns(&mut self, request: &Request, work: FlashWork) -> u64 {
         let kib = f64::from(request.length_bytes) / 1024.0;
         let linear = |time: super::model::ServiceTime| time.base_us + time.per_kib_us * kib;
         let base_us = match request.operation {
@@ -197,7 +197,7 @@ impl Device {
 }
 
 /// What the flash takes for a request's own pages and its share of the collection.
-fn work_us(ftl: &FtlModel, work: Work) -> f64 {
+fn work_us(ftl: &FtlModel, work: FlashWork) -> f64 {
     let read_pages = work.read_pages as f64 + work.copied_pages;
     let programmed_pages = work.programmed_pages as f64 + work.copied_pages;
     read_pages * ftl.read_us + programmed_pages * ftl.program_us + work.erased_blocks * ftl.erase_us

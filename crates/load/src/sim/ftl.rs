@@ -30,7 +30,7 @@ const PAGES_MAX: u64 = 1 << 24;
 /// What the flash does for one request. Collection is done at once and paid for bit by bit: each
 /// page that goes into an opened block bears its share of what it took to free that block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Work {
+pub struct FlashWork {
     /// Pages read for the request itself.
     pub read_pages: u64,
     /// Pages programmed for the request itself.
@@ -43,7 +43,7 @@ pub struct Work {
 
 /// What has been written since the flash was new.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct FlashCounters {
     /// Pages that the host wrote.
     pub host_pages: u64,
     /// Pages that were programmed, copies included.
@@ -52,10 +52,10 @@ pub struct Written {
     pub erased_blocks: u64,
 }
 
-impl Written {
+impl FlashCounters {
     /// What was written since `earlier`.
-    pub fn since(self, earlier: Written) -> Written {
-        Written {
+    pub fn since(self, earlier: FlashCounters) -> FlashCounters {
+        FlashCounters {
             host_pages: self.host_pages - earlier.host_pages,
             nand_pages: self.nand_pages - earlier.nand_pages,
             erased_blocks: self.erased_blocks - earlier.erased_blocks,
@@ -74,18 +74,18 @@ pub struct Ftl {
     page_bytes: u64,
     pages_per_block: u32,
     /// The physical place of each logical page.
-    place: Vec<u32>,
+    physical_page: Vec<u32>,
     /// Which logical page each physical one holds; [`NONE`] where it is garbage or erased.
     holds: Vec<u32>,
     /// How many pages of each block are valid.
     valid: Vec<u32>,
-    closed: Shelves,
+    closed: BlocksByValidPages,
     free: VecDeque<u32>,
     open: u32,
     open_filled: u32,
     /// What each page that now goes into the open block bears of the last collection.
-    owed: Work,
-    written: Written,
+    owed: FlashWork,
+    written: FlashCounters,
 }
 
 impl Ftl {
@@ -119,39 +119,39 @@ impl Ftl {
         Ok(Ftl {
             page_bytes: model.page_bytes,
             pages_per_block: model.pages_per_block,
-            place: vec![NONE; pages],
+            physical_page: vec![NONE; pages],
             holds: vec![NONE; blocks * model.pages_per_block as usize],
             valid: vec![0; blocks],
-            closed: Shelves::new(blocks, model.pages_per_block),
+            closed: BlocksByValidPages::new(blocks, model.pages_per_block),
             free: (1..blocks as u32).collect(),
             open: 0,
             open_filled: 0,
-            owed: Work::default(),
-            written: Written::default(),
+            owed: FlashWork::default(),
+            written: FlashCounters::default(),
         })
     }
 
     /// What has been written so far.
-    pub fn written(&self) -> Written {
+    pub fn written(&self) -> FlashCounters {
         self.written
     }
 
     /// Reads; what was never written is not looked for in the flash.
-    pub fn read(&self, offset_bytes: u64, length_bytes: u32) -> Work {
+    pub fn read(&self, offset_bytes: u64, length_bytes: u32) -> FlashWork {
         let pages = self.pages(offset_bytes, length_bytes);
-        let read_pages = pages.filter(|&page| self.place[page] != NONE).count() as u64;
-        Work { read_pages, ..Work::default() }
+        let read_pages = pages.filter(|&page| self.physical_page[page] != NONE).count() as u64;
+        FlashWork { read_pages, ..FlashWork::default() }
     }
 
     /// Writes; a page that is written in part is read before.
-    pub fn write(&mut self, offset_bytes: u64, length_bytes: u32) -> Work {
-        let mut work = Work::default();
+    pub fn write(&mut self, offset_bytes: u64, length_bytes: u32) -> FlashWork {
+        let mut work = FlashWork::default();
         let end_bytes = offset_bytes + u64::from(length_bytes);
         for page in self.pages(offset_bytes, length_bytes) {
             let start_bytes = page as u64 * self.page_bytes;
             let is_whole =
                 offset_bytes <= start_bytes && start_bytes + self.page_bytes <= end_bytes;
-            work.read_pages += u64::from(!is_whole && self.place[page] != NONE);
+            work.read_pages += u64::from(!is_whole && self.physical_page[page] != NONE);
             self.write_page(page as u32);
             work.programmed_pages += 1;
             work.copied_pages += self.owed.copied_pages;
@@ -163,12 +163,12 @@ impl Ftl {
     /// The logical pages that a request touches.
     fn pages(&self, offset_bytes: u64, length_bytes: u32) -> std::ops::Range<usize> {
         let end_bytes = offset_bytes + u64::from(length_bytes);
-        let end = (end_bytes.div_ceil(self.page_bytes) as usize).min(self.place.len());
+        let end = (end_bytes.div_ceil(self.page_bytes) as usize).min(self.physical_page.len());
         ((offset_bytes / self.page_bytes) as usize).min(end)..end
     }
 
     fn write_page(&mut self, page: u32) {
-        let old = self.place[page as usize];
+        let old = self.physical_page[page as usize];
         if old != NONE {
             self.holds[old as usize] = NONE;
             let block = old / self.pages_per_block;
@@ -186,17 +186,17 @@ impl Ftl {
 
     /// Puts a page at the end of the open block, which has room.
     fn append(&mut self, page: u32) {
-        let place = self.open * self.pages_per_block + self.open_filled;
+        let physical_page = self.open * self.pages_per_block + self.open_filled;
         self.open_filled += 1;
-        self.place[page as usize] = place;
-        self.holds[place as usize] = page;
+        self.physical_page[page as usize] = physical_page;
+        self.holds[physical_page as usize] = page;
         self.valid[self.open as usize] += 1;
         self.written.nand_pages += 1;
     }
 
     fn open_next(&mut self) {
         self.closed.put(self.open, self.valid[self.open as usize]);
-        self.owed = Work::default();
+        self.owed = FlashWork::default();
         // Never empty: taking the last one frees another.
         let Some(block) = self.free.pop_front() else { return };
         (self.open, self.open_filled) = (block, 0);
@@ -210,8 +210,8 @@ impl Ftl {
         let Some(victim) = self.closed.take_lowest() else { return };
         let copied = self.valid[victim as usize];
         let first = victim * self.pages_per_block;
-        for place in first..first + self.pages_per_block {
-            let page = std::mem::replace(&mut self.holds[place as usize], NONE);
+        for physical_page in first..first + self.pages_per_block {
+            let page = std::mem::replace(&mut self.holds[physical_page as usize], NONE);
             if page != NONE {
                 self.append(page);
             }
@@ -221,10 +221,10 @@ impl Ftl {
         self.written.erased_blocks += 1;
         // More blocks are closed than the data fill, so at least one page of the emptiest is free.
         let room_pages = f64::from(self.pages_per_block - copied);
-        self.owed = Work {
+        self.owed = FlashWork {
             copied_pages: f64::from(copied) / room_pages,
             erased_blocks: 1.0 / room_pages,
-            ..Work::default()
+            ..FlashWork::default()
         };
     }
 }
@@ -232,7 +232,7 @@ impl Ftl {
 /// The closed blocks by how many of their pages are valid: a list for each number, so that the
 /// emptiest is found and a block moves down in constant time.
 #[derive(Debug)]
-struct Shelves {
+struct BlocksByValidPages {
     first: Vec<u32>,
     last: Vec<u32>,
     next: Vec<u32>,
@@ -241,10 +241,10 @@ struct Shelves {
     lowest: usize,
 }
 
-impl Shelves {
-    fn new(blocks: usize, pages_per_block: u32) -> Shelves {
+impl BlocksByValidPages {
+    fn new(blocks: usize, pages_per_block: u32) -> BlocksByValidPages {
         let numbers = pages_per_block as usize + 1;
-        Shelves {
+        BlocksByValidPages {
             first: vec![NONE; numbers],
             last: vec![NONE; numbers],
             next: vec![NONE; blocks],

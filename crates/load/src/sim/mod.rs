@@ -17,24 +17,24 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use seatrial_gauge::{Evidence, Flight, Recorder, RecorderSettings, Stall, Timeline, lock};
+use seatrial_gauge::{Evidence, InFlight, Recorder, RecorderSettings, Stall, Timeline, lock};
 
 use self::condition::Condition;
 pub use self::condition::forget;
 use self::device::{Device, SpanNs};
-use self::ftl::Written;
+use self::ftl::FlashCounters;
 use self::model::DeviceModel;
 use crate::address::AddressPlan;
 use crate::arrival::Arrivals;
 use crate::budget::Budget;
 use crate::buffers::Buffers;
-use crate::content::Shelf;
+use crate::content::LedgerStore;
 use crate::engine::{Completion, Engine, Request};
-use crate::sample::{EngineReport, Frame, Pool, Sample};
+use crate::sample::{EngineReport, Sample, SampleFrame, WorkerSums};
 use crate::sizes::AccessMix;
 use crate::spec::{ArrivalSpec, CellSpec};
 use crate::trial::TrialError;
-use crate::worker::{Duty, Record, Term, Worker};
+use crate::worker::{Record, SampleControl, Worker, WorkerPlan};
 
 /// Virtual time at which a sample starts; not zero, so that earlier times exist.
 const ORIGIN_NS: u64 = 1_000_000_000;
@@ -68,8 +68,8 @@ impl Engine for SimEngine {
         self.now_ns
     }
 
-    fn submit(&mut self, request: Request, flight: &Flight) {
-        flight.begin(request.slot, request.operation, self.now_ns);
+    fn submit(&mut self, request: Request, in_flight: &InFlight) {
+        in_flight.begin(request.slot, request.operation, self.now_ns);
         let (end_ns, result) = self.device.serve(&request, self.now_ns);
         self.under_way.push(Reverse((end_ns, request.slot, result)));
     }
@@ -78,7 +78,7 @@ impl Engine for SimEngine {
         &mut self,
         wanted: usize,
         until_ns: u64,
-        _flight: &Flight,
+        _flight: &InFlight,
         ended: &mut Vec<Completion>,
     ) -> io::Result<()> {
         while ended.len() < wanted.max(1) {
@@ -122,18 +122,18 @@ pub fn measure(spec: &CellSpec, stop: &Arc<AtomicBool>) -> Result<Sample, TrialE
     let pauses = SpanNs::of(&model.generator_pauses, ORIGIN_NS);
     let depth = spec.threads as usize * spec.depth as usize;
     let end_ns = ORIGIN_NS + (spec.limit.duration_s * 1e9) as u64;
-    let flight = Arc::new(Flight::new(depth, ORIGIN_NS));
+    let in_flight = Arc::new(InFlight::new(depth, ORIGIN_NS));
     let timeline = Arc::new(Mutex::new(Timeline::new(spec.slice_ms * 1_000_000)));
-    let recorder = Recorder::new(settings(spec), flight.clone(), timeline.clone());
+    let recorder = Recorder::new(settings(spec), in_flight.clone(), timeline.clone());
     let record = Arc::new(Mutex::new(Record::new(recorder)));
     let condition = condition(spec, &model)?;
     let written_before = written(&condition);
     let device = Device::new(model.clone(), condition, spec.seed, ORIGIN_NS);
     let engine = engine(spec, device, pauses.clone())?;
-    let mut worker = Worker::new(engine, depth, duty(spec)?, flight.clone(), record.clone());
-    let term = Term { end_ns, grace_end_ns: end_ns + GRACE_NS, stop: stop.clone() };
+    let mut worker = Worker::new(engine, depth, plan(spec)?, in_flight.clone(), record.clone());
+    let control = SampleControl { end_ns, grace_end_ns: end_ns + GRACE_NS, stop: stop.clone() };
     let failed = |source| TrialError::Engine { engine: "simulated", source };
-    worker.run(&term).map_err(failed)?;
+    worker.run(&control).map_err(failed)?;
     let engine = worker.into_engine();
     let now_ns = engine.now_ns();
     let condition = engine.device.into_condition(now_ns);
@@ -141,16 +141,16 @@ pub fn measure(spec: &CellSpec, stop: &Arc<AtomicBool>) -> Result<Sample, TrialE
     if let Some(state_key) = lasting_key(spec, &model) {
         condition::keep(state_key, model, spec.target.size_bytes, condition);
     }
-    let view = flight.view();
+    let view = in_flight.view();
     let measured_end_ns = view.ended_ns().unwrap_or(now_ns).max(ORIGIN_NS + 1);
-    let mut pool = Pool::default();
-    pool.take_in(&mut lock(&record), measured_end_ns)?;
+    let mut sums = WorkerSums::default();
+    sums.take_in(&mut lock(&record), measured_end_ns)?;
     let threshold_ns = spec.stall_threshold_ms * 1_000_000;
     let seen = |stall: &Stall| evidence(stall, &freezes, &pauses);
-    let stalls = pool.stalls(measured_end_ns, threshold_ns, seen);
+    let stalls = sums.stalls(measured_end_ns, threshold_ns, seen);
     drop(record);
     let rows = std::mem::replace(&mut *lock(&timeline), Timeline::new(1)).into_rows();
-    Ok(pool.into_sample(Frame {
+    Ok(sums.into_sample(SampleFrame {
         engine: EngineReport { name: "simulated", reason: "the target is a model".into() },
         start_ns: ORIGIN_NS,
         started_unix_s: 0.0,
@@ -192,12 +192,12 @@ fn condition(spec: &CellSpec, model: &DeviceModel) -> Result<Condition, TrialErr
     }
 }
 
-fn written(condition: &Condition) -> Written {
-    condition.ftl.as_ref().map_or(Written::default(), |ftl| ftl.written())
+fn written(condition: &Condition) -> FlashCounters {
+    condition.ftl.as_ref().map_or(FlashCounters::default(), |ftl| ftl.written())
 }
 
 /// What the sample wrote to the flash; nothing where there is none.
-fn flash_counters(written: Written) -> Vec<(&'static str, f64)> {
+fn flash_counters(written: FlashCounters) -> Vec<(&'static str, f64)> {
     let Some(amplification) = written.amplification() else { return Vec::new() };
     vec![
         ("ftl_host_pages", written.host_pages as f64),
@@ -215,13 +215,13 @@ fn engine(spec: &CellSpec, device: Device, pauses: Vec<SpanNs>) -> Result<SimEng
 }
 
 /// One worker draws for all: the model has no threads, only requests in flight.
-fn duty(spec: &CellSpec) -> Result<Duty, TrialError> {
+fn plan(spec: &CellSpec) -> Result<WorkerPlan, TrialError> {
     let single = CellSpec { threads: 1, ..spec.clone() };
     let plan = AddressPlan::new(&single)?;
-    Ok(Duty {
+    Ok(WorkerPlan {
         mix: AccessMix::new(&single, &plan, 0),
         arrivals: Arrivals::new(&spec.arrival, 0, 1, spec.seed, ORIGIN_NS),
-        content: Shelf::new(&single)?.content(0),
+        content: LedgerStore::new(&single)?.content(0),
         sync_every: spec.sync_every,
         budget: Arc::new(Budget::new(&spec.limit)),
     })
@@ -238,8 +238,8 @@ fn evidence(stall: &Stall, freezes: &[SpanNs], pauses: &[SpanNs]) -> Evidence {
     let waiting_ns = length_ns.saturating_sub(paused_ns);
     Evidence {
         length_ns,
-        looks: length_ns.div_ceil(5_000_000),
-        looks_device_busy: frozen_ns.max(waiting_ns).div_ceil(5_000_000),
+        checks: length_ns.div_ceil(5_000_000),
+        checks_device_busy: frozen_ns.max(waiting_ns).div_ceil(5_000_000),
         run_delay_ns: paused_ns,
         ..Evidence::default()
     }

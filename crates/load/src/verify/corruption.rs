@@ -72,18 +72,18 @@ pub enum Corruption {
         belongs_at_bytes: u64,
     },
     /// Not what we wrote at all.
-    #[error("the sector at byte {offset_bytes} is not ours: {looks}")]
+    #[error("the sector at byte {offset_bytes} is not ours: {content}")]
     Foreign {
         /// The first such sector.
         offset_bytes: u64,
         /// What it looks like.
-        looks: Looks,
+        content: ForeignContent,
     },
 }
 
 /// What a sector looks like that is not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Looks {
+pub enum ForeignContent {
     /// As if it had never been written, or been discarded.
     #[error("it holds zeros, as if it had been discarded or never written")]
     Zeros,

@@ -230,7 +230,7 @@ fn swapped_blocks_are_misplaced() {
 fn what_is_not_ours_is_recognised_by_its_looks() {
     let mut medium = Medium::written(2);
     let mut rng_bytes = vec![0; 512];
-    crate::data::Filler::new(&crate::spec::DataSpec::Random {}, 1, 0).fill(&mut rng_bytes);
+    crate::data::BufferFiller::new(&crate::spec::DataSpec::Random {}, 1, 0).fill(&mut rng_bytes);
     let other = Medium {
         ledger: Ledger::new(8, START_BYTES, 1 << 17, BLOCK_BYTES as u64).unwrap(),
         ..Medium::new()
@@ -238,17 +238,17 @@ fn what_is_not_ours_is_recognised_by_its_looks() {
     // In place and of the expected generation: nothing but the seed gives it away.
     other.book(6, 1, true);
     let other_run = other.next(6, 1)[512..1024].to_vec();
-    for (content, looks, words) in [
-        (vec![0; 512], Looks::Zeros, "holds zeros"),
-        (vec![0xff; 512], Looks::Ones, "erased flash"),
-        (rng_bytes, Looks::Unknown, "no run of Seatrial"),
-        (b"database".repeat(64), Looks::Unknown, "no run of Seatrial"),
-        (other_run, Looks::AnotherRun { seed: 8 }, "seed 8"),
+    for (content, content, words) in [
+        (vec![0; 512], ForeignContent::Zeros, "holds zeros"),
+        (vec![0xff; 512], ForeignContent::Ones, "erased flash"),
+        (rng_bytes, ForeignContent::Unknown, "no run of Seatrial"),
+        (b"database".repeat(64), ForeignContent::Unknown, "no run of Seatrial"),
+        (other_run, ForeignContent::AnotherRun { seed: 8 }, "seed 8"),
     ] {
         medium.block_mut(6, 1)[512..1024].copy_from_slice(&content);
         let offset_bytes = Medium::offset_bytes(6) + 512;
         let found = medium.wrong(6);
-        assert_eq!(found, Corruption::Foreign { offset_bytes, looks });
+        assert_eq!(found, Corruption::Foreign { offset_bytes, content });
         assert!(found.to_string().contains(words), "{found}");
     }
 }
@@ -323,7 +323,7 @@ enum Event {
         blocks: usize,
         arrived: u64,
     },
-    Read {
+    BlockRead {
         sector: usize,
         sectors: usize,
     },
@@ -339,7 +339,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         2 => (blocks, any::<u64>())
             .prop_map(|((block, blocks), arrived)| Event::Fail { block, blocks, arrived }),
         4 => sectors.prop_map(|(sector, sectors)| {
-            Event::Read { sector, sectors: sectors.min(BLOCKS * SECTORS - sector) }
+            Event::BlockRead { sector, sectors: sectors.min(BLOCKS * SECTORS - sector) }
         }),
         1 => Just(Event::Save),
     ]
@@ -359,7 +359,7 @@ impl Medium {
                 }
                 self.book(block, blocks, false);
             }
-            Event::Read { sector, sectors } => {
+            Event::BlockRead { sector, sectors } => {
                 let (begin, end) = (sector * 512, (sector + sectors) * 512);
                 let at_bytes = START_BYTES + begin as u64;
                 check(&self.bytes[begin..end], at_bytes, &self.ledger).unwrap();

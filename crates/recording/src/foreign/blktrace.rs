@@ -145,7 +145,7 @@ impl Events {
         left_out: &mut LeftOut,
         sink: &mut dyn FnMut(Row<'_>) -> Result<(), String>,
     ) -> Result<(), String> {
-        let mut flight = Flight::default();
+        let mut flight = InFlight::default();
         for event in &self.events {
             let Some(done) = flight.follow(event, &self.with_issues, left_out) else { continue };
             if done.offset_bytes() > OFFSET_BYTES_MAX {
@@ -199,7 +199,7 @@ fn operation_of(category: u32, length_bytes: u64) -> Operation {
 
 /// Requests on their way.
 #[derive(Debug, Default)]
-struct Flight {
+struct InFlight {
     queued: HashMap<Key, Queued>,
     issued: HashMap<Key, Issued>,
 }
@@ -240,7 +240,7 @@ impl Done {
     }
 }
 
-impl Flight {
+impl InFlight {
     fn len(&self) -> u64 {
         self.issued.len() as u64
     }

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use seatrial_gauge::Explained;
-use seatrial_gauge::explained::Class;
+use seatrial_gauge::UserError;
+use seatrial_gauge::user_error::ErrorClass;
 
 use super::Format;
 
@@ -49,16 +49,16 @@ pub enum ForeignError {
 
 impl ForeignError {
     /// Returns the error as a user reads it.
-    pub fn explained(&self) -> Explained {
+    pub fn explained(&self) -> UserError {
         let seen = self.to_string();
         match self {
-            ForeignError::Io { .. } => Explained::new(
-                Class::Usage,
+            ForeignError::Io { .. } => UserError::new(
+                ErrorClass::Usage,
                 seen,
                 "The name is wrong, this user may not read the file, or its compression is damaged",
                 "See `ls -l` of the file",
             ),
-            ForeignError::UnknownFormat { .. } => Explained::usage(
+            ForeignError::UnknownFormat { .. } => UserError::usage(
                 seen,
                 format!(
                     "Its beginning fits none of {}, or it is compressed by other than gzip",
@@ -66,7 +66,7 @@ impl ForeignError {
                 ),
                 "Name the format with --format, which says at which record the file differs",
             ),
-            ForeignError::Record { format, .. } => Explained::usage(
+            ForeignError::Record { format, .. } => UserError::usage(
                 seen,
                 format!(
                     "A record of {} is {}; the file is cut off or damaged, or of another format",
@@ -75,7 +75,7 @@ impl ForeignError {
                 ),
                 "Remove the record, or name another format with --format",
             ),
-            ForeignError::Empty { format, .. } => Explained::usage(
+            ForeignError::Empty { format, .. } => UserError::usage(
                 seen,
                 format!("It is empty, or holds only what {} does not transfer", format.name()),
                 "Name another file, or another format with --format",

@@ -4,7 +4,7 @@ use super::*;
 
 /// For each write of a pass, whether it is the last one to its block; asserts that the pass is a
 /// cover and that it ends.
-fn last_writes(pass: &Pass, blocks: u64) -> Vec<bool> {
+fn last_writes(pass: &OnePassPlan, blocks: u64) -> Vec<bool> {
     let taken: Vec<u64> = (0..pass.writes).map(|write| pass.block(write).unwrap()).collect();
     assert_eq!(pass.block(pass.writes), None);
     assert_eq!(pass.block(u64::MAX), None);
@@ -34,7 +34,7 @@ proptest! {
     fn every_block_is_written_whatever_the_size(
         blocks in 1_u64..20_000, share in 0.001_f64..=0.5, seed in any::<u64>(),
     ) {
-        let pass = Pass::new(blocks, share, seed);
+        let pass = OnePassPlan::new(blocks, share, seed);
         let last = last_writes(&pass, blocks);
         prop_assert_eq!(last.iter().filter(|&&is_last| is_last).count() as u64, blocks);
         prop_assert_eq!(one_pass_writes(blocks, share), pass.writes);
@@ -45,7 +45,7 @@ proptest! {
     fn a_block_is_written_again_in_a_later_region_only(
         blocks in 1_000_u64..20_000, share in 0.01_f64..=0.5,
     ) {
-        let pass = Pass::new(blocks, share, 5);
+        let pass = OnePassPlan::new(blocks, share, 5);
         let mut region_of_first = vec![None; blocks as usize];
         let mut times = vec![0; blocks as usize];
         for write in 0..pass.writes {
@@ -65,7 +65,7 @@ proptest! {
 fn what_is_left_of_each_part_follows_the_law() {
     const BLOCKS: u64 = 200_000;
     for share in [0.07, 0.15, 0.28, 0.5] {
-        let pass = Pass::new(BLOCKS, share, 1);
+        let pass = OnePassPlan::new(BLOCKS, share, 1);
         let writes = pass.writes as f64;
         assert!((writes / BLOCKS as f64 / (1.0 + share) - 1.0).abs() < 0.005, "{share}: {writes}");
         let exponent = (1.0 + share) * (1.0 - victim_valid_share(share));
@@ -82,7 +82,7 @@ fn what_is_left_of_each_part_follows_the_law() {
 /// Within a region new blocks and repetitions are mixed: no erase block is of one sort.
 #[test]
 fn a_region_is_mixed() {
-    let pass = Pass::new(200_000, 0.28, 1);
+    let pass = OnePassPlan::new(200_000, 0.28, 1);
     let last = last_writes(&pass, 200_000);
     let first_region = &last[..pass.region_writes as usize];
     let shares: Vec<f64> = first_region
@@ -98,7 +98,7 @@ fn a_region_is_mixed() {
 #[test]
 fn neighbours_in_time_are_none_in_place_and_the_seed_decides() {
     let blocks = |seed| -> Vec<u64> {
-        let pass = Pass::new(1 << 18, 0.07, seed);
+        let pass = OnePassPlan::new(1 << 18, 0.07, seed);
         (0..10_000).map(|write| pass.block(write).unwrap()).collect()
     };
     let near = blocks(1).windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 64).count();

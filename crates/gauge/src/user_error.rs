@@ -1,8 +1,8 @@
 //! An error as a user reads it: what was seen, the likely cause, and the next step.
 
-/// What an error is about.
+/// The class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum ErrorClass {
     /// The request cannot be carried out.
     Usage,
     /// The target cannot be used.
@@ -11,15 +11,15 @@ pub enum Class {
     Space,
     /// The system refuses what is needed.
     System,
-    /// A defect of ours.
+    /// A defect of Seatrial.
     Defect,
 }
 
 /// An error as a user reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
-    /// What it is about.
-    pub class: Class,
+pub struct UserError {
+    /// Its class.
+    pub class: ErrorClass,
     /// What was seen.
     pub seen: String,
     /// The likely cause.
@@ -28,15 +28,15 @@ pub struct Explained {
     pub next_step: String,
 }
 
-impl Explained {
+impl UserError {
     /// Returns an error of a class.
     pub fn new(
-        class: Class,
+        class: ErrorClass,
         seen: impl Into<String>,
         cause: impl Into<String>,
         next_step: impl Into<String>,
-    ) -> Explained {
-        Explained { class, seen: seen.into(), cause: cause.into(), next_step: next_step.into() }
+    ) -> UserError {
+        UserError { class, seen: seen.into(), cause: cause.into(), next_step: next_step.into() }
     }
 
     /// Returns an error for a request that cannot be carried out.
@@ -44,14 +44,14 @@ impl Explained {
         seen: impl Into<String>,
         cause: impl Into<String>,
         next_step: impl Into<String>,
-    ) -> Explained {
-        Explained::new(Class::Usage, seen, cause, next_step)
+    ) -> UserError {
+        UserError::new(ErrorClass::Usage, seen, cause, next_step)
     }
 
-    /// A defect of ours.
-    pub fn defect(seen: impl Into<String>) -> Explained {
+    /// A defect of Seatrial.
+    pub fn defect(seen: impl Into<String>) -> UserError {
         let cause = "This is a defect of Seatrial, not of its input";
         let next_step = "Please report it with the command line, and if possible, its input";
-        Explained::new(Class::Defect, seen, cause, next_step)
+        UserError::new(ErrorClass::Defect, seen, cause, next_step)
     }
 }

@@ -1,4 +1,4 @@
-//! What one worker has outstanding, readable by the watchdog while the worker is blocked.
+//! The outstanding requests of a worker, readable by the watchdog while the worker is blocked.
 //!
 //! A worker that hangs in a system call cannot report its hang. So it publishes the start of every
 //! request in a slot before it submits it, and clears the slot when it reaps it. Each slot has one
@@ -13,7 +13,7 @@ const KIND_BITS: u32 = 3;
 
 /// The slots and submit-side counters of one worker.
 #[derive(Debug)]
-pub struct Flight {
+pub struct InFlight {
     slots: Box<[AtomicU64]>,
     offered: AtomicU64,
     started: AtomicU64,
@@ -25,14 +25,14 @@ pub struct Flight {
     run_delay_ns: AtomicU64,
 }
 
-/// What was outstanding at one moment.
+/// The outstanding requests at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlightView {
+pub struct InFlightView {
     /// Outstanding requests by operation index.
     pub operations: [u32; Operation::ALL.len()],
     /// Start of the oldest outstanding request; `None` when there is none.
     pub oldest_start_ns: Option<u64>,
-    /// Since when, or from when on, a worker with nothing outstanding ought to start a request;
+    /// The time at which a worker without outstanding requests is due to start one;
     /// `None` when every worker has something outstanding or is done.
     pub due_ns: Option<u64>,
     /// Last completion; the sample's start before the first.
@@ -43,33 +43,33 @@ pub struct FlightView {
     pub retired_ns: u64,
 }
 
-impl FlightView {
+impl InFlightView {
     /// Number of outstanding requests.
     pub fn depth(&self) -> u32 {
         self.operations.iter().sum()
     }
 
-    /// Since when nothing has ended although a request was outstanding or due; may be in the
+    /// The time since which nothing has ended although a request was outstanding or due; may be in the
     /// future.
     pub fn quiet_from_ns(&self) -> Option<u64> {
         let waiting_from_ns = earlier(self.oldest_start_ns, self.due_ns)?;
         Some(waiting_from_ns.max(self.last_end_ns))
     }
 
-    /// When all of it was over: nothing is started any more, and nothing outstanding; `None` while
-    /// that is not so.
+    /// The time at which everything was over: nothing is started any more and nothing outstanding;
+    /// `None` before that.
     pub fn ended_ns(&self) -> Option<u64> {
         let is_over = self.at_work == 0 && self.depth() == 0;
         is_over.then_some(self.last_end_ns.max(self.retired_ns))
     }
 
     /// Both views as one.
-    pub fn plus(self, other: FlightView) -> FlightView {
+    pub fn plus(self, other: InFlightView) -> InFlightView {
         let mut operations = self.operations;
         for (mine, theirs) in operations.iter_mut().zip(other.operations) {
             *mine += theirs;
         }
-        FlightView {
+        InFlightView {
             operations,
             oldest_start_ns: earlier(self.oldest_start_ns, other.oldest_start_ns),
             due_ns: earlier(self.due_ns, other.due_ns),
@@ -80,10 +80,10 @@ impl FlightView {
     }
 }
 
-impl Flight {
+impl InFlight {
     /// Slots for `depth` requests of a sample that starts at `start_ns`.
-    pub fn new(depth: usize, start_ns: u64) -> Flight {
-        Flight {
+    pub fn new(depth: usize, start_ns: u64) -> InFlight {
+        InFlight {
             slots: (0..depth).map(|_| AtomicU64::new(0)).collect(),
             offered: AtomicU64::new(0),
             started: AtomicU64::new(0),
@@ -108,12 +108,12 @@ impl Flight {
         self.slots[slot].store((started_ns << KIND_BITS) | kind, Ordering::Relaxed);
     }
 
-    /// Empties a slot: what it held and when that was started.
+    /// Empties a slot; returns its operation and start.
     #[inline]
     pub fn end(&self, slot: usize) -> Option<(Operation, u64)> {
-        let held = self.slots[slot].load(Ordering::Relaxed);
+        let stored = self.slots[slot].load(Ordering::Relaxed);
         self.slots[slot].store(0, Ordering::Relaxed);
-        read_slot(held)
+        read_slot(stored)
     }
 
     /// Publishes the time of the last completion.
@@ -134,7 +134,7 @@ impl Flight {
         self.retired_ns.store(at_ns.max(1), Ordering::Relaxed);
     }
 
-    /// The worker leaves behind how long its thread waited for a processor in all.
+    /// Publishes how long the worker's thread waited for a processor in total.
     pub fn leave_run_delay(&self, run_delay_ns: u64) {
         self.run_delay_ns.store(run_delay_ns, Ordering::Relaxed);
     }
@@ -155,13 +155,13 @@ impl Flight {
     }
 
     /// What is outstanding now.
-    pub fn view(&self) -> FlightView {
+    pub fn view(&self) -> InFlightView {
         let retired_ns = self.retired_ns.load(Ordering::Relaxed);
-        let mut view = FlightView {
+        let mut view = InFlightView {
             last_end_ns: self.last_end_ns.load(Ordering::Relaxed),
             at_work: u32::from(retired_ns == 0),
             retired_ns,
-            ..FlightView::default()
+            ..InFlightView::default()
         };
         for slot in &self.slots {
             if let Some((operation, started_ns)) = read_slot(slot.load(Ordering::Relaxed)) {
@@ -188,10 +188,10 @@ fn bump(counter: &AtomicU64) {
 }
 
 #[inline]
-fn read_slot(held: u64) -> Option<(Operation, u64)> {
-    let kind = held & ((1 << KIND_BITS) - 1);
+fn read_slot(stored: u64) -> Option<(Operation, u64)> {
+    let kind = stored & ((1 << KIND_BITS) - 1);
     let operation = *Operation::ALL.get((kind as usize).checked_sub(1)?)?;
-    Some((operation, held >> KIND_BITS))
+    Some((operation, stored >> KIND_BITS))
 }
 
 #[cfg(test)]
@@ -200,38 +200,38 @@ mod tests {
 
     #[test]
     fn a_slot_has_kind_and_start_until_it_ends() {
-        let flight = Flight::new(3, 5);
-        assert_eq!(flight.view().oldest_start_ns, None);
-        flight.begin(2, Operation::Write, 1_000);
-        flight.begin(0, Operation::Read, 900);
-        let view = flight.view();
+        let in_flight = InFlight::new(3, 5);
+        assert_eq!(in_flight.view().oldest_start_ns, None);
+        in_flight.begin(2, Operation::Write, 1_000);
+        in_flight.begin(0, Operation::Read, 900);
+        let view = in_flight.view();
         assert_eq!((view.oldest_start_ns, view.depth(), view.last_end_ns), (Some(900), 2, 5));
         assert_eq!(view.operations, [1, 1, 0, 0, 0, 0]);
-        assert_eq!(flight.end(0), Some((Operation::Read, 900)));
-        assert_eq!(flight.end(0), None);
-        assert_eq!(flight.view().oldest_start_ns, Some(1_000));
+        assert_eq!(in_flight.end(0), Some((Operation::Read, 900)));
+        assert_eq!(in_flight.end(0), None);
+        assert_eq!(in_flight.view().oldest_start_ns, Some(1_000));
     }
 
     #[test]
     fn a_worker_between_requests_is_quiet_from_the_last_end_until_it_sleeps_or_retires() {
-        let flight = Flight::new(1, 5);
-        assert_eq!(flight.view().quiet_from_ns(), Some(5));
-        flight.begin(0, Operation::Read, 40);
-        flight.completed_at(90);
-        flight.end(0);
-        assert_eq!(flight.view().quiet_from_ns(), Some(90));
-        flight.sleep_until(700);
-        assert_eq!(flight.view().quiet_from_ns(), Some(700));
-        let busy = Flight::new(1, 5);
+        let in_flight = InFlight::new(1, 5);
+        assert_eq!(in_flight.view().quiet_from_ns(), Some(5));
+        in_flight.begin(0, Operation::Read, 40);
+        in_flight.completed_at(90);
+        in_flight.end(0);
+        assert_eq!(in_flight.view().quiet_from_ns(), Some(90));
+        in_flight.sleep_until(700);
+        assert_eq!(in_flight.view().quiet_from_ns(), Some(700));
+        let busy = InFlight::new(1, 5);
         busy.begin(0, Operation::Read, 300);
-        assert_eq!(flight.view().plus(busy.view()).quiet_from_ns(), Some(300));
-        flight.retire(800);
-        assert_eq!(flight.view().quiet_from_ns(), None);
+        assert_eq!(in_flight.view().plus(busy.view()).quiet_from_ns(), Some(300));
+        in_flight.retire(800);
+        assert_eq!(in_flight.view().quiet_from_ns(), None);
     }
 
     #[test]
     fn a_sample_is_over_when_no_worker_starts_or_awaits_anything() {
-        let (first, second) = (Flight::new(1, 5), Flight::new(1, 5));
+        let (first, second) = (InFlight::new(1, 5), InFlight::new(1, 5));
         let ended_ns = || first.view().plus(second.view()).ended_ns();
         first.begin(0, Operation::Read, 10);
         second.retire(700);

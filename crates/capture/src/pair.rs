@@ -17,7 +17,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType};
-use seatrial_pgwire::link::{Address, Connected, connect, write};
+use seatrial_pgwire::link::{Address, ConnectStatus, connect, write};
 
 use super::follow::Follower;
 use super::keeper::Keeper;
@@ -156,16 +156,16 @@ impl Pair {
     /// When there is no server.
     pub fn connect(&mut self, address: &Address, epoll: &OwnedFd) -> io::Result<()> {
         let connected = connect(&self.server.socket, address)?;
-        self.is_waiting = connected == Connected::Later;
+        self.is_waiting = connected == ConnectStatus::BacklogFull;
         match connected {
-            Connected::Yes => self.connected(epoll),
-            Connected::Soon => {
+            ConnectStatus::Established => self.connected(epoll),
+            ConnectStatus::InProgress => {
                 // It becomes writable when it is connected, or has failed.
                 epoll::add(epoll, &self.server.socket, self.server.data(), EventFlags::OUT)?;
                 self.server.watched = Some(EventFlags::OUT);
                 Ok(())
             }
-            Connected::Later => Ok(()),
+            ConnectStatus::BacklogFull => Ok(()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The messages of one direction of a connection, put together from the pieces in which they come.
 
-use seatrial_pgwire::messages::Head;
+use seatrial_pgwire::messages::MessageHeader;
 
 /// What is read of a message at most; what follows is passed on like all else, but not looked at.
 pub const READ_BYTES_MAX: usize = 16 << 20;
@@ -71,11 +71,13 @@ impl Stream {
             self.rest_bytes -= passed;
             taken += passed;
             let rest = &input[taken..];
-            let Some(head) = Head::of(rest) else { return Ok(taken) };
+            let Some(head) = MessageHeader::of(rest) else { return Ok(taken) };
             let body_bytes = head.body_bytes.ok_or(NotUnderstood)?;
             let wanted = reader.wanted_bytes(head.kind, body_bytes).min(body_bytes);
-            let Some(body) = rest.get(Head::BYTES..Head::BYTES + wanted) else { return Ok(taken) };
-            taken += Head::BYTES + wanted;
+            let Some(body) = rest.get(MessageHeader::BYTES..MessageHeader::BYTES + wanted) else {
+                return Ok(taken);
+            };
+            taken += MessageHeader::BYTES + wanted;
             self.rest_bytes = body_bytes - wanted;
             if !reader.message(Message { kind: head.kind, body, body_bytes }) {
                 return Ok(input.len());
@@ -128,7 +130,7 @@ mod tests {
         let (mut stream, mut bodies) = (Stream::default(), Bodies::default());
         for bytes in [message(b'd', 1 << 20), message(b'a', 1)].concat().chunks(10_000) {
             stream.take_in(bytes, &mut bodies).unwrap();
-            assert!(stream.partial.len() < Head::BYTES);
+            assert!(stream.partial.len() < MessageHeader::BYTES);
         }
         assert_eq!(bodies.0, [0, 1]);
         assert_eq!(stream.take_in(b"a\0\0\0\x03", &mut bodies), Err(NotUnderstood));

@@ -54,15 +54,15 @@ impl Address {
     }
 }
 
-/// The state of a connection.
+/// The status of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connected {
+pub enum ConnectStatus {
     /// It is established.
-    Yes,
+    Established,
     /// It is established, or has failed, when the socket becomes writable.
-    Soon,
+    InProgress,
     /// The server's backlog is full: retry.
-    Later,
+    BacklogFull,
 }
 
 /// A nonblocking socket with its unsent bytes.
@@ -72,7 +72,7 @@ pub struct Link {
     data: u64,
     unsent: Vec<u8>,
     is_connected: bool,
-    watches_for_room: bool,
+    waits_for_write: bool,
     watches_edges: bool,
     /// An incomplete message.
     pub input: Vec<u8>,
@@ -99,15 +99,15 @@ impl Link {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
         let connected = match connect(&socket, address)? {
-            Connected::Later => return Ok(None),
+            ConnectStatus::BacklogFull => return Ok(None),
             connected => connected,
         };
         let mut link = Link {
             socket,
             data,
             unsent: Vec::new(),
-            is_connected: connected == Connected::Yes,
-            watches_for_room: connected == Connected::Soon,
+            is_connected: connected == ConnectStatus::Established,
+            waits_for_write: connected == ConnectStatus::InProgress,
             watches_edges: false,
             input: Vec::new(),
         };
@@ -123,7 +123,7 @@ impl Link {
 
     fn flags(&self) -> EventFlags {
         let mut flags = EventFlags::IN;
-        flags.set(EventFlags::OUT, self.watches_for_room);
+        flags.set(EventFlags::OUT, self.waits_for_write);
         flags.set(EventFlags::ET | EventFlags::RDHUP, self.watches_edges);
         flags
     }
@@ -137,15 +137,15 @@ impl Link {
     /// When a system call fails.
     pub fn watch_edges(&mut self, epoll: &OwnedFd) -> io::Result<()> {
         self.watches_edges = true;
-        self.watch_anew(epoll)
+        self.rearm(epoll)
     }
 
-    /// Not everything was read: requests another event.
+    /// Requests another event, as not everything was read.
     ///
     /// # Errors
     ///
     /// When a system call fails.
-    pub fn watch_anew(&self, epoll: &OwnedFd) -> io::Result<()> {
+    pub fn rearm(&self, epoll: &OwnedFd) -> io::Result<()> {
         epoll::modify(epoll, &self.socket, EventData::new_u64(self.data), self.flags())?;
         Ok(())
     }
@@ -171,12 +171,12 @@ impl Link {
         Ok(())
     }
 
-    /// The socket is writable: sends the rest.
+    /// Sends the unsent bytes, as the socket is writable.
     ///
     /// # Errors
     ///
     /// When the connection is broken, or could not be established.
-    pub fn room(&mut self, epoll: &OwnedFd) -> io::Result<()> {
+    pub fn send_unsent(&mut self, epoll: &OwnedFd) -> io::Result<()> {
         if !self.is_connected {
             net::sockopt::socket_error(&self.socket)??;
             self.is_connected = true;
@@ -200,11 +200,11 @@ impl Link {
     }
 
     fn watch(&mut self, epoll: &OwnedFd, for_room: bool) -> io::Result<()> {
-        if self.watches_for_room == for_room {
+        if self.waits_for_write == for_room {
             return Ok(());
         }
-        self.watches_for_room = for_room;
-        self.watch_anew(epoll)
+        self.waits_for_write = for_room;
+        self.rearm(epoll)
     }
 }
 
@@ -219,7 +219,7 @@ impl AsFd for Link {
 /// # Errors
 ///
 /// When there is no server, or a system call fails.
-pub fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connected> {
+pub fn connect(socket: &OwnedFd, address: &Address) -> io::Result<ConnectStatus> {
     let connected = match address {
         Address::Unix(path) => net::connect(socket, path),
         Address::Tcp(at) => {
@@ -229,9 +229,9 @@ pub fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connected> {
         }
     };
     match connected {
-        Ok(()) => Ok(Connected::Yes),
-        Err(Errno::INPROGRESS | Errno::INTR) => Ok(Connected::Soon),
-        Err(Errno::AGAIN) => Ok(Connected::Later),
+        Ok(()) => Ok(ConnectStatus::Established),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok(ConnectStatus::InProgress),
+        Err(Errno::AGAIN) => Ok(ConnectStatus::BacklogFull),
         Err(error) => Err(error.into()),
     }
 }

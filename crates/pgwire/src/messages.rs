@@ -9,7 +9,7 @@ use memchr::memchr;
 use super::answer::ServerError;
 
 /// The kind of a message and its length.
-const HEAD_BYTES: usize = 5;
+const HEADER_BYTES: usize = 5;
 
 /// Describes and executes the unnamed portal, and sends `Sync`.
 const EXECUTE_AND_SYNC: &[u8] = b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
@@ -33,24 +33,24 @@ pub const STARTUP_BYTES_MAX: usize = 10_000;
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct MessageHeader {
     /// Its kind.
     pub kind: u8,
     /// Length after the header; None if it is invalid.
     pub body_bytes: Option<usize>,
 }
 
-impl Head {
+impl MessageHeader {
     /// Its own length.
-    pub const BYTES: usize = HEAD_BYTES;
+    pub const BYTES: usize = HEADER_BYTES;
 
     /// The header at the front; None if it is incomplete.
     #[inline]
-    pub fn of(input: &[u8]) -> Option<Head> {
-        let head: &[u8; HEAD_BYTES] = input.first_chunk()?;
+    pub fn of(input: &[u8]) -> Option<MessageHeader> {
+        let head: &[u8; HEADER_BYTES] = input.first_chunk()?;
         let length_bytes = i32::from_be_bytes([head[1], head[2], head[3], head[4]]);
         let body_bytes = length_bytes.checked_sub(4).and_then(|body| usize::try_from(body).ok());
-        Some(Head { kind: head[0], body_bytes })
+        Some(MessageHeader { kind: head[0], body_bytes })
     }
 }
 
@@ -124,11 +124,11 @@ pub fn rows(tag: &[u8]) -> Option<u64> {
 #[inline]
 pub fn message(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
-    unkinded(out, fill);
+    untyped(out, fill);
 }
 
 #[inline]
-fn unkinded(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+fn untyped(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
     fill(out);
@@ -144,7 +144,7 @@ fn put(out: &mut Vec<u8>, text: &[u8]) {
 
 /// `StartupMessage`.
 pub fn startup(out: &mut Vec<u8>, parameters: &[(&str, &str)]) {
-    unkinded(out, |out| {
+    untyped(out, |out| {
         out.extend_from_slice(&PROTOCOL.to_be_bytes());
         for (name, value) in parameters {
             put(out, name.as_bytes());
@@ -160,7 +160,7 @@ pub fn password(out: &mut Vec<u8>, password: &[u8]) {
 }
 
 /// `SASLInitialResponse`.
-pub fn sasl_first(out: &mut Vec<u8>, mechanism: &str, data: &[u8]) {
+pub fn sasl_initial_response(out: &mut Vec<u8>, mechanism: &str, data: &[u8]) {
     message(out, b'p', |out| {
         put(out, mechanism.as_bytes());
         out.extend_from_slice(&(data.len() as u32).to_be_bytes());
@@ -169,7 +169,7 @@ pub fn sasl_first(out: &mut Vec<u8>, mechanism: &str, data: &[u8]) {
 }
 
 /// `SASLResponse`.
-pub fn sasl_next(out: &mut Vec<u8>, data: &[u8]) {
+pub fn sasl_response(out: &mut Vec<u8>, data: &[u8]) {
     message(out, b'p', |out| out.extend_from_slice(data));
 }
 
@@ -241,7 +241,7 @@ pub fn terminate(out: &mut Vec<u8>) {
 
 /// `CancelRequest`, which is sent alone over a separate connection.
 pub fn cancel_request(out: &mut Vec<u8>, process_id: i32, secret_key: &[u8]) {
-    unkinded(out, |out| {
+    untyped(out, |out| {
         out.extend_from_slice(&CANCEL_REQUEST.to_be_bytes());
         out.extend_from_slice(&process_id.to_be_bytes());
         out.extend_from_slice(secret_key);
@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn a_head_tells_what_follows_it() {
-        assert_eq!(Head::of(b"Z\0\0\0"), None);
-        let bytes = |input: &[u8]| Head::of(input).and_then(|head| head.body_bytes);
+        assert_eq!(MessageHeader::of(b"Z\0\0\0"), None);
+        let bytes = |input: &[u8]| MessageHeader::of(input).and_then(|head| head.body_bytes);
         assert_eq!(bytes(b"Z\0\0\0\x05I"), Some(1));
         assert_eq!(bytes(b"1\0\0\0\x04"), Some(0));
         assert_eq!(bytes(b"D\x7f\xff\xff\xff"), Some(0x7fff_fffb));

@@ -22,7 +22,7 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 
 use super::answer::ServerError;
-use super::messages::{self, Head};
+use super::messages::{self, MessageHeader};
 
 /// The encoding under which a server converts nothing.
 pub const NO_CONVERSION: &str = "SQL_ASCII";
@@ -68,7 +68,7 @@ impl Login<'_> {
 }
 
 /// The state of the authentication.
-enum Proof {
+enum AuthState {
     /// Nothing has been requested yet, or only a password, which was sent.
     Open,
     /// SCRAM is in progress.
@@ -83,7 +83,7 @@ enum Proof {
 pub struct Startup {
     user: String,
     password: Option<String>,
-    proof: Proof,
+    state: AuthState,
 }
 
 impl Startup {
@@ -92,18 +92,18 @@ impl Startup {
         Startup {
             user: login.user.to_owned(),
             password: login.password.map(str::to_owned),
-            proof: Proof::Open,
+            state: AuthState::Open,
         }
     }
 
     /// Whether the server has authenticated the client.
     pub fn is_in(&self) -> bool {
-        matches!(self.proof, Proof::Done)
+        matches!(self.state, AuthState::Done)
     }
 
     /// Whether a message is allowed here: few are before authentication. Anything else does not
     /// come from a PostgreSQL server, and is not awaited completely.
-    pub fn awaits(&self, head: Head) -> bool {
+    pub fn awaits(&self, head: MessageHeader) -> bool {
         let is_short = head.body_bytes.is_some_and(|bytes| (4..=LOGIN_BYTES_MAX).contains(&bytes));
         self.is_in() || (is_short && matches!(head.kind, b'R' | b'E' | b'N' | b'v'))
     }
@@ -127,14 +127,18 @@ impl Startup {
             }
             10 => self.begin_scram(data, out)?,
             11 => {
-                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(requested)) };
-                scram.update(data).map_err(|why| unproved(&why))?;
-                messages::sasl_next(out, scram.message());
+                let AuthState::Scram(scram) = &mut self.state else {
+                    return Err(unknown(requested));
+                };
+                scram.update(data).map_err(|why| unverified(&why))?;
+                messages::sasl_response(out, scram.message());
             }
             12 => {
-                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(requested)) };
-                scram.finish(data).map_err(|why| unproved(&why))?;
-                self.proof = Proof::Mutual;
+                let AuthState::Scram(scram) = &mut self.state else {
+                    return Err(unknown(requested));
+                };
+                scram.finish(data).map_err(|why| unverified(&why))?;
+                self.state = AuthState::Mutual;
             }
             _ => return Err(unknown(requested)),
         }
@@ -148,18 +152,18 @@ impl Startup {
         }
         let password = self.password()?.as_bytes();
         let scram = ScramSha256::new(password, ChannelBinding::unsupported());
-        messages::sasl_first(out, SCRAM_SHA_256, scram.message());
-        self.proof = Proof::Scram(Box::new(scram));
+        messages::sasl_initial_response(out, SCRAM_SHA_256, scram.message());
+        self.state = AuthState::Scram(Box::new(scram));
         Ok(())
     }
 
     fn let_in(&mut self) -> Result<(), ServerError> {
-        if matches!(self.proof, Proof::Scram(_)) {
+        if matches!(self.state, AuthState::Scram(_)) {
             let sentence = "the server let the client in without a proof that it knows the \
                             password itself; it may not be the server that it seems to be";
             return Err(refusal(INVALID_AUTHORIZATION, sentence.to_owned()));
         }
-        self.proof = Proof::Done;
+        self.state = AuthState::Done;
         self.password = None;
         Ok(())
     }
@@ -196,7 +200,7 @@ pub fn explained(mut refusal: ServerError) -> ServerError {
     refusal
 }
 
-fn unproved(why: &std::io::Error) -> ServerError {
+fn unverified(why: &std::io::Error) -> ServerError {
     refusal(INVALID_AUTHORIZATION, format!("the exchange of passwords (SCRAM) failed: {why}"))
 }
 

@@ -50,7 +50,7 @@ mod tests;
 pub mod types;
 
 use seatrial_pgwire::answer::{Answer, ServerError, Tag, TransactionStatus};
-use seatrial_pgwire::messages::{self, ErrorResponse, Head};
+use seatrial_pgwire::messages::{self, ErrorResponse, MessageHeader};
 use seatrial_pgwire::startup::{self, NO_CONVERSION, Startup};
 use seatrial_trace::captured::{Protocol, Skip};
 
@@ -176,16 +176,19 @@ impl Connection {
                 return input.len();
             }
             let rest = &input[taken..];
-            let Some(head) = Head::of(rest) else { return taken };
+            let Some(head) = MessageHeader::of(rest) else { return taken };
             let Some(body_bytes) = self.body_bytes(head) else {
                 return taken + self.strange(head, rest, said);
             };
             let is_read = !is_passed_over(head.kind) || (head.kind == b'D' && self.keeps_rows > 0);
             let read_bytes = if is_read { body_bytes.min(READ_BYTES_MAX) } else { 0 };
-            let Some(body) = rest.get(Head::BYTES..Head::BYTES + read_bytes) else { return taken };
-            taken += Head::BYTES + read_bytes;
+            let Some(body) = rest.get(MessageHeader::BYTES..MessageHeader::BYTES + read_bytes)
+            else {
+                return taken;
+            };
+            taken += MessageHeader::BYTES + read_bytes;
             self.rest_bytes = body_bytes - read_bytes;
-            self.answer.received_bytes += (Head::BYTES + body_bytes) as u64;
+            self.answer.received_bytes += (MessageHeader::BYTES + body_bytes) as u64;
             match self.stage {
                 Stage::Startup(_) => self.message_at_startup(head.kind, body, out, said),
                 _ => self.message(head.kind, body, out, said),
@@ -391,7 +394,7 @@ impl Connection {
 
     /// Length after the header of a message; None if it is not a valid header.
     #[inline]
-    fn body_bytes(&self, head: Head) -> Option<usize> {
+    fn body_bytes(&self, head: MessageHeader) -> Option<usize> {
         match &self.stage {
             Stage::Startup(startup) => head.body_bytes.filter(|_| startup.awaits(head)),
             _ => head.body_bytes,
@@ -402,7 +405,7 @@ impl Connection {
     ///
     /// A server that is too short of memory for this version of the protocol, or does not know it,
     /// reports that in an old version: an `E`, a text without a length, and a zero byte.
-    fn strange(&mut self, head: Head, rest: &[u8], said: &mut Vec<Said>) -> usize {
+    fn strange(&mut self, head: MessageHeader, rest: &[u8], said: &mut Vec<Said>) -> usize {
         if !matches!(self.stage, Stage::Startup(_)) || head.kind != b'E' {
             self.no_message(head.kind, said);
             return rest.len();

@@ -7,7 +7,7 @@
 //! query has to be soon; but each one takes the server's lock tables for a moment, so not too soon.
 //! The delay is learnt: half as long each time that it helped, twice as long when it did not.
 
-use seatrial_pgwire::messages::{self, ErrorResponse, Head};
+use seatrial_pgwire::messages::{self, ErrorResponse, MessageHeader};
 
 use super::connection::{Connection, Login, Said};
 
@@ -170,7 +170,7 @@ impl Watcher {
         let mut taken = 0;
         let mut heard = Heard::Nothing;
         while let Some((kind, body)) = message(&self.input[taken..]) {
-            taken += Head::BYTES + body.len();
+            taken += MessageHeader::BYTES + body.len();
             match kind {
                 b'D' => self.waits.extend(blocked(body)),
                 b'E' => self.error = Some(ErrorResponse::of(body).error.message),
@@ -219,8 +219,8 @@ impl Watcher {
 
 /// The message at the front; None as long as it is not all there.
 fn message(input: &[u8]) -> Option<(u8, &[u8])> {
-    let head = Head::of(input)?;
-    let body = input.get(Head::BYTES..Head::BYTES + head.body_bytes?)?;
+    let head = MessageHeader::of(input)?;
+    let body = input.get(MessageHeader::BYTES..MessageHeader::BYTES + head.body_bytes?)?;
     Some((head.kind, body))
 }
 

@@ -1,4 +1,4 @@
-//! What a recording says of itself.
+//! The metadata of a recording.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub struct Device {
     pub size_bytes: Option<u64>,
 }
 
-/// What was not recorded.
+/// Requests and events that were not recorded.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -22,17 +22,17 @@ pub struct Lost {
     pub uncounted: u64,
     /// Requests that are counted, but were not read one by one.
     pub unrecorded: u64,
-    /// Events that the kernel did not hand over.
+    /// Events that the kernel did not deliver.
     pub missed: u64,
-    /// What the disks transferred by their own counters beyond what was seen.
+    /// Bytes that the disks transferred by their own counters, beyond those of recorded requests.
     pub unseen_bytes: u64,
 }
 
-/// What the source knows of each request.
+/// The fields of a request that the source knows.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
-pub struct Knows {
+pub struct KnownFields {
     /// When it arrived in the block layer, or was sent; else when it was issued to the device.
     pub arrival: bool,
     /// Whether a process waits for it.
@@ -49,22 +49,22 @@ pub struct Knows {
     pub relations: bool,
 }
 
-/// What an import left out.
+/// Records that an import left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LeftOut {
-    /// Why, or what it is.
+    /// The reason.
     pub reason: String,
-    /// How much of it.
+    /// Number of records.
     pub count: u64,
 }
 
-/// What a recording says of itself. With several files, each says it; the last one is right.
+/// The metadata of a recording. Each of several files has it; that of the last one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct About {
     /// Unix time of the beginning, to which arrivals refer, in nanoseconds; 0 if that is unknown.
     /// It is the same in all files of a recording, and so is the source.
     pub began_at_ns: u64,
-    /// How long it is.
+    /// Its length.
     #[serde(default)]
     pub length_ns: u64,
     /// What recorded it: `seatrial watch`, or the format that it was imported from.
@@ -78,15 +78,15 @@ pub struct About {
     /// Files, tables and indexes, likewise.
     #[serde(default)]
     pub relations: Vec<String>,
-    /// What was not recorded.
+    /// Requests and events that were not recorded.
     #[serde(default)]
     pub lost: Lost,
     /// What the source knows.
-    pub knows: Knows,
-    /// What is made up, as the source does not know it: `time`, `operation`, `place`.
+    pub knows: KnownFields,
+    /// Invented fields, which the source does not know: `time`, `operation`, `place`.
     #[serde(default)]
     pub made_up: Vec<String>,
-    /// What an import left out.
+    /// Records that an import left out.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
     /// The version of Seatrial that wrote it.
@@ -98,14 +98,14 @@ pub struct About {
     /// Whether no file follows.
     #[serde(default)]
     pub is_last: bool,
-    /// Whether it was completed; else it is what was secured before it was cut off.
+    /// Whether it was completed; else it was recovered after a crash.
     #[serde(default)]
     pub is_complete: bool,
 }
 
 impl About {
     /// Returns a recording of this source that begins now or then, and that knows this.
-    pub fn new(began_at_ns: u64, source: &str, knows: Knows) -> About {
+    pub fn new(began_at_ns: u64, source: &str, knows: KnownFields) -> About {
         About { began_at_ns, source: source.to_owned(), knows, ..About::default() }
     }
 }

@@ -14,7 +14,7 @@ use crate::{Operation, Request};
 /// What a column holds for a value that is unknown.
 pub const UNKNOWN: i8 = -1;
 
-/// Requests as columns of equal length. What is unknown is [`UNKNOWN`].
+/// Requests as columns of equal length. Unknown values are [`UNKNOWN`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
     /// When each arrived, from the beginning.
@@ -53,21 +53,21 @@ impl Columns {
     }
 
     /// Returns a request; None beyond the last one.
-    pub fn request(&self, place: usize) -> Option<Request> {
+    pub fn request(&self, index: usize) -> Option<Request> {
         let known = |value: i64| u64::try_from(value).ok();
         let named = |value: i32| u32::try_from(value).ok();
         Some(Request {
-            arrived_ns: *self.arrived_ns.get(place)? as u64,
-            device: self.device[place] as u32,
-            operation: Operation::of_number(self.operation[place])?,
-            is_sync: (self.is_sync[place] != UNKNOWN).then_some(self.is_sync[place] == 1),
-            has_failed: self.failed[place] == 1,
-            offset_bytes: self.offset_bytes[place] as u64,
-            length_bytes: self.length_bytes[place] as u32,
-            queue_ns: known(self.queue_ns[place]),
-            device_ns: known(self.device_ns[place]),
-            process: named(self.process[place]),
-            relation: named(self.relation[place]),
+            arrived_ns: *self.arrived_ns.get(index)? as u64,
+            device: self.device[index] as u32,
+            operation: Operation::of_number(self.operation[index])?,
+            is_sync: (self.is_sync[index] != UNKNOWN).then_some(self.is_sync[index] == 1),
+            has_failed: self.failed[index] == 1,
+            offset_bytes: self.offset_bytes[index] as u64,
+            length_bytes: self.length_bytes[index] as u32,
+            queue_ns: known(self.queue_ns[index]),
+            device_ns: known(self.device_ns[index]),
+            process: named(self.process[index]),
+            relation: named(self.relation[index]),
         })
     }
 }
@@ -109,7 +109,7 @@ fn put<T: DataType, W: Write + Send>(
     column.close()
 }
 
-/// What numbers of a recording may be: what is beyond is damage.
+/// The valid ranges of a recording's numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Devices.

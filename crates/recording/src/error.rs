@@ -58,7 +58,7 @@ pub enum RecordingError {
         /// The file.
         path: PathBuf,
     },
-    /// A request has a number that stands for nothing, or too large a time or place.
+    /// A request has an invalid number, or too large a time or offset.
     #[error("a request cannot be recorded: {0}")]
     Request(&'static str),
     /// What it says of itself cannot be written down.

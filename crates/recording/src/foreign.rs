@@ -1,8 +1,8 @@
-//! Traces of other programs in: each format is a file, and [`Foreign`] finds out which one it is.
+//! Reads traces of other programs. Each format is a file; [`ForeignTrace`] detects it.
 //!
 //! A trace is read twice: requests count their arrival from the first one, which is not the first
-//! line of every trace. What a format does not know is unknown in its requests, and [`Knows`] says
-//! so; what is left out is counted by reason.
+//! line of every trace. [`KnownFields`] lists the fields that a format has; records that are left
+//! out are counted by reason.
 
 mod alibaba;
 mod arc;
@@ -32,52 +32,52 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 pub use error::ForeignError;
-pub use format::{Format, Knows};
+pub use format::{Format, KnownFields};
 
 use crate::request::Request;
-use passes::Passes;
+use passes::TracePasses;
 use row::Row;
 
-/// What a trace is.
+/// The properties of a trace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Intake {
+pub struct TraceInfo {
     /// The format.
     pub format: Format,
-    /// What it knows of its requests.
-    pub knows: Knows,
-    /// How many files it has.
+    /// The fields of its requests that it has.
+    pub knows: KnownFields,
+    /// Number of files.
     pub files: usize,
-    /// How many requests it has.
+    /// Number of requests.
     pub requests: u64,
     /// From the first arrival to the last, or to the last completion where that is known.
     pub length_ns: u64,
-    /// Unix time of the first arrival, where the trace knows it.
+    /// Unix time of the first arrival, if the trace has it.
     pub began_unix_ns: Option<u64>,
-    /// Names of the devices, at the places that requests refer to.
+    /// Names of the devices, by the index that requests have.
     pub devices: Vec<String>,
     /// Names of the processes likewise.
     pub processes: Vec<String>,
-    /// What was left out: reason and count.
+    /// Records left out: reason and count.
     pub left_out: Vec<(String, u64)>,
 }
 
-/// A trace of another program, of which every record is known to fit its format.
-pub struct Foreign {
-    passes: Passes,
+/// A trace of another program, whose records all fit its format.
+pub struct ForeignTrace {
+    passes: TracePasses,
     first_ns: u64,
-    /// What it is.
-    pub intake: Intake,
+    /// Its properties.
+    pub info: TraceInfo,
 }
 
-impl Foreign {
+impl ForeignTrace {
     /// Reads a trace, of a format or of the one that its beginning fits.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, is in no known format, has a record that does not fit it, or
     /// holds no request.
-    pub fn open(path: &Path, format: Option<Format>) -> Result<Foreign, ForeignError> {
-        let mut passes = Passes::open(path, format)?;
+    pub fn open(path: &Path, format: Option<Format>) -> Result<ForeignTrace, ForeignError> {
+        let mut passes = TracePasses::open(path, format)?;
         let format = passes.format;
         let mut span: Option<(u64, u64)> = None;
         let (mut devices, mut processes) = (Names::default(), Names::default());
@@ -94,13 +94,13 @@ impl Foreign {
         if i64::try_from(last_ns - first_ns).is_err() {
             return Err(ForeignError::Record {
                 path: path.into(),
-                place: "the last request".to_string(),
+                position: "the last request".to_string(),
                 problem: "its time is centuries after the first one".to_string(),
                 format,
             });
         }
         let left_out = passes.left_out.counts().iter();
-        let intake = Intake {
+        let info = TraceInfo {
             format,
             knows: passes.knows(),
             files: passes.files(),
@@ -111,10 +111,10 @@ impl Foreign {
             processes: processes.names,
             left_out: left_out.map(|&(reason, count)| (reason.to_string(), count)).collect(),
         };
-        Ok(Foreign { passes, first_ns, intake })
+        Ok(ForeignTrace { passes, first_ns, info })
     }
 
-    /// Hands over the requests in the order of the file, until the taker has enough.
+    /// Passes the requests to `taker` in the order of the file, until it breaks.
     ///
     /// # Errors
     ///
@@ -143,14 +143,14 @@ fn request_of(
     processes: &mut Names,
 ) -> Result<Request, String> {
     let process = match row.process {
-        Some(name) => Some(processes.place(name)?),
+        Some(name) => Some(processes.index_of(name)?),
         None => None,
     };
     let changed = || "the file has changed while it was read".to_string();
     let arrived_ns = row.at_ns.checked_sub(first_ns).ok_or_else(changed)?;
     Ok(Request {
         arrived_ns,
-        device: devices.place(row.device)?,
+        device: devices.index_of(row.device)?,
         operation: row.operation,
         is_sync: row.is_sync,
         has_failed: row.failed,
@@ -163,37 +163,37 @@ fn request_of(
     })
 }
 
-/// More names than that are of no trace: the field is another one.
+/// Limit of names; a trace with more is of another format.
 const NAMES_MAX: usize = 1 << 20;
 
-/// Names at places, each once.
+/// Distinct names and their indexes.
 #[derive(Debug, Default)]
 struct Names {
     names: Vec<String>,
-    places: HashMap<Vec<u8>, u32>,
+    indexes: HashMap<Vec<u8>, u32>,
     last: Option<(Vec<u8>, u32)>,
 }
 
 impl Names {
-    fn place(&mut self, name: &[u8]) -> Result<u32, String> {
-        if let Some((last, place)) = &self.last {
+    fn index_of(&mut self, name: &[u8]) -> Result<u32, String> {
+        if let Some((last, index)) = &self.last {
             if last == name {
-                return Ok(*place);
+                return Ok(*index);
             }
         }
-        let place = match self.places.get(name) {
-            Some(&place) => place,
+        let index = match self.indexes.get(name) {
+            Some(&index) => index,
             None if self.names.len() >= NAMES_MAX => {
                 return Err(format!("more than {NAMES_MAX} devices or processes"));
             }
             None => {
-                let place = u32::try_from(self.names.len()).map_err(|error| error.to_string())?;
+                let index = u32::try_from(self.names.len()).map_err(|error| error.to_string())?;
                 self.names.push(String::from_utf8_lossy(name).into_owned());
-                self.places.insert(name.to_vec(), place);
-                place
+                self.indexes.insert(name.to_vec(), index);
+                index
             }
         };
-        self.last = Some((name.to_vec(), place));
-        Ok(place)
+        self.last = Some((name.to_vec(), index));
+        Ok(index)
     }
 }

@@ -1,13 +1,13 @@
-//! Another program's trace becomes a recording.
+//! Imports another program's trace into a recording.
 
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use seatrial_gauge::UserError;
 
-use crate::about::{About, Device, Knows, LeftOut, Lost};
-use crate::foreign::{Foreign, ForeignError, Format, Intake};
-use crate::writer::Written;
+use crate::about::{About, Device, KnownFields, LeftOut, Lost};
+use crate::foreign::{ForeignError, ForeignTrace, Format, TraceInfo};
+use crate::writer::RecordingSummary;
 use crate::{RecordingError, RecordingWriter};
 
 /// Why a trace did not become a recording.
@@ -15,7 +15,7 @@ use crate::{RecordingError, RecordingWriter};
 pub enum ImportError {
     /// The trace cannot be read.
     #[error(transparent)]
-    Foreign(#[from] ForeignError),
+    Trace(#[from] ForeignError),
     /// The recording cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
@@ -25,7 +25,7 @@ impl ImportError {
     /// Returns the error as a user reads it.
     pub fn explained(&self) -> UserError {
         match self {
-            ImportError::Foreign(error) => error.explained(),
+            ImportError::Trace(error) => error.explained(),
             ImportError::Recording(error) => error.explained(),
         }
     }
@@ -41,30 +41,30 @@ pub fn import(
     trace: &Path,
     format: Option<Format>,
     recording: &Path,
-) -> Result<(Intake, Written), ImportError> {
-    let mut foreign = Foreign::open(trace, format)?;
-    let mut writer = RecordingWriter::create(recording, about(&foreign.intake), u64::MAX)?;
+) -> Result<(TraceInfo, RecordingSummary), ImportError> {
+    let mut foreign = ForeignTrace::open(trace, format)?;
+    let mut writer = RecordingWriter::create(recording, about(&foreign.info), u64::MAX)?;
     let mut written = Ok(());
     foreign.requests(&mut |request| {
         written = writer.add(request);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;
-    let done = writer.finish(foreign.intake.length_ns, Lost::default())?;
-    Ok((foreign.intake, done))
+    let summary = writer.finish(foreign.info.length_ns, Lost::default())?;
+    Ok((foreign.info, summary))
 }
 
-fn about(intake: &Intake) -> About {
-    let knows = intake.knows;
-    let made_up = [("time", knows.time), ("operation", knows.operation), ("place", knows.place)];
+fn about(info: &TraceInfo) -> About {
+    let knows = info.knows;
+    let made_up = [("time", knows.time), ("operation", knows.operation), ("place", knows.offset)];
     let device = |name: &String| Device { name: name.clone(), size_bytes: None };
-    let left_out = intake.left_out.iter().cloned();
+    let left_out = info.left_out.iter().cloned();
     About {
-        began_at_ns: intake.began_unix_ns.unwrap_or(0),
-        source: format!("{} (imported)", intake.format.name()),
-        devices: intake.devices.iter().map(device).collect(),
-        processes: intake.processes.clone(),
-        knows: Knows {
+        began_at_ns: info.began_unix_ns.unwrap_or(0),
+        source: format!("{} (imported)", info.format.name()),
+        devices: info.devices.iter().map(device).collect(),
+        processes: info.processes.clone(),
+        knows: KnownFields {
             arrival: knows.time,
             sync: knows.sync,
             failures: knows.failures,
@@ -97,8 +97,8 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let (trace, recording) = (folder.path().join("t.csv"), folder.path().join("t.rec"));
         fs::write(&trace, "9,R,4096,512,1700000000000000\n7,W,0,4096,1700000000500000\n").unwrap();
-        let (intake, written) = import(&trace, None, &recording).unwrap();
-        assert_eq!((intake.format, written.requests, written.files), (Format::Alibaba, 2, 1));
+        let (info, written) = import(&trace, None, &recording).unwrap();
+        assert_eq!((info.format, written.requests, written.files), (Format::Alibaba, 2, 1));
         let mut reader = RecordingReader::open(&recording).unwrap();
         let columns = reader.next_columns().unwrap().unwrap();
         assert_eq!(columns.arrived_ns, [0, 500_000_000]);
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(reader.about().made_up, ["time", "operation"]);
         fs::write(&trace, "8 8 0 1\n16 x 0 2\n").unwrap();
         let other = folder.path().join("other.rec");
-        assert!(matches!(import(&trace, None, &other), Err(ImportError::Foreign(_))));
+        assert!(matches!(import(&trace, None, &other), Err(ImportError::Trace(_))));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

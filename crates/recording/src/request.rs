@@ -27,12 +27,12 @@ impl Operation {
     }
 }
 
-/// A request to a device. What a source does not know is `None`.
+/// A request to a device. Fields that the source does not have are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// When it arrived in the block layer, or was sent; from the beginning of the recording.
     pub arrived_ns: u64,
-    /// The device: a place in the recording's list of names.
+    /// The device: an index in the recording's list of names.
     pub device: u32,
     /// What it does.
     pub operation: Operation,
@@ -40,7 +40,7 @@ pub struct Request {
     pub is_sync: Option<bool>,
     /// Whether it failed; false where that is not known.
     pub has_failed: bool,
-    /// Its first byte on the device; 0 for what has no place.
+    /// Its first byte on the device; 0 without one.
     pub offset_bytes: u64,
     /// Its length.
     pub length_bytes: u32,
@@ -48,8 +48,8 @@ pub struct Request {
     pub queue_ns: Option<u64>,
     /// How long it was at the device; where the source knows only the sum, that sum.
     pub device_ns: Option<u64>,
-    /// The process: a place in the recording's list of names.
+    /// The process: an index in the recording's list of names.
     pub process: Option<u32>,
-    /// The file, table or index: a place in the recording's list of names.
+    /// The file, table or index of the database: an index in the recording's list of names.
     pub relation: Option<u32>,
 }

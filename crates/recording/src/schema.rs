@@ -22,7 +22,7 @@ pub const ROWS_MAX: usize = 64 << 10;
 const ZSTD_LEVEL: i32 = 3;
 
 /// The columns. Numbers of operations are those of [`crate::Operation`]; `device`, `process` and
-/// `relation` are places in the lists of the metadata.
+/// `relation` are indexes in the lists of the metadata.
 const MESSAGE: &str = "
 message seatrial_recording {
   required int64 arrived_ns (INTEGER(64,false));
@@ -39,7 +39,7 @@ message seatrial_recording {
 }
 ";
 
-/// Columns by their place in the schema.
+/// Columns by their index in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]

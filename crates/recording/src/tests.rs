@@ -8,7 +8,7 @@ use seatrial_columnar::names::{end_of, part_of};
 use seatrial_watch::layout::{FLAG_SYNC, GroupKey, Record, UNKNOWN_NS};
 use tempfile::TempDir;
 
-use crate::about::{Knows, Lost};
+use crate::about::{KnownFields, Lost};
 use crate::columns::Columns;
 use crate::schema::ROWS_MAX;
 use crate::watched::WatchedWriter;
@@ -19,7 +19,13 @@ use crate::{
 const LARGE_BYTES: u64 = 1 << 30;
 
 fn about() -> About {
-    let knows = Knows { arrival: true, sync: true, queue: true, device: true, ..Knows::default() };
+    let knows = KnownFields {
+        arrival: true,
+        sync: true,
+        queue: true,
+        device: true,
+        ..KnownFields::default()
+    };
     About::new(1_800_000_000_000_000_000, "tests", knows)
 }
 

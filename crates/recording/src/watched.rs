@@ -12,7 +12,7 @@ const PROCESSES_MAX: usize = 1 << 16;
 const SECTOR_BYTES: u64 = 512;
 const MINOR_BITS: u32 = 20;
 
-/// Records what the kernel hands over.
+/// Writes the events of the kernel to a recording.
 #[derive(Debug)]
 pub struct WatchedWriter {
     /// The recording.
@@ -85,9 +85,9 @@ impl WatchedWriter {
     }
 }
 
-/// The first byte; 0 for what has no place, such as a flush or a driver's own command, whose sector
+/// The first byte; 0 for requests without one, such as a flush or a driver's own command, whose sector
 /// is -1.
 fn offset_bytes(record: &Record) -> u64 {
-    let place = record.sector.checked_mul(SECTOR_BYTES).filter(|_| record.bytes > 0);
-    place.filter(|&offset| i64::try_from(offset).is_ok()).unwrap_or(0)
+    let offset_bytes = record.sector.checked_mul(SECTOR_BYTES).filter(|_| record.bytes > 0);
+    offset_bytes.filter(|&offset| i64::try_from(offset).is_ok()).unwrap_or(0)
 }

@@ -13,9 +13,9 @@ use crate::error::RecordingError;
 use crate::schema::{self, ROWS_MAX};
 use crate::{Request, file_name};
 
-/// What a recording became.
+/// The size of a finished recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct RecordingSummary {
     /// Requests in it.
     pub requests: u64,
     /// Size of its files.
@@ -33,7 +33,7 @@ pub struct RecordingWriter {
     file: PieceWriter,
     /// Requests of the row group that is not complete.
     rows: Vec<Request>,
-    written: Written,
+    written: RecordingSummary,
     devices: HashMap<String, u32>,
     processes: HashMap<String, u32>,
     relations: HashMap<String, u32>,
@@ -53,7 +53,7 @@ impl RecordingWriter {
     ) -> Result<RecordingWriter, RecordingError> {
         let seatrial_version = env!("CARGO_PKG_VERSION").to_owned();
         let about = About { seatrial_version, file: 0, is_last: true, is_complete: false, ..about };
-        let places = |names: &mut dyn Iterator<Item = &String>| {
+        let index_by_name = |names: &mut dyn Iterator<Item = &String>| {
             names.cloned().zip(0..).collect::<HashMap<String, u32>>()
         };
         let mut writer = RecordingWriter {
@@ -61,10 +61,10 @@ impl RecordingWriter {
             rotate_bytes,
             file: begun(path)?,
             rows: Vec::with_capacity(ROWS_MAX),
-            written: Written { requests: 0, bytes: 0, files: 1 },
-            devices: places(&mut about.devices.iter().map(|device| &device.name)),
-            processes: places(&mut about.processes.iter()),
-            relations: places(&mut about.relations.iter()),
+            written: RecordingSummary { requests: 0, bytes: 0, files: 1 },
+            devices: index_by_name(&mut about.devices.iter().map(|device| &device.name)),
+            processes: index_by_name(&mut about.processes.iter()),
+            relations: index_by_name(&mut about.relations.iter()),
             about,
         };
         writer.secure()?;
@@ -141,7 +141,11 @@ impl RecordingWriter {
     /// # Errors
     ///
     /// When the file cannot be written.
-    pub fn finish(mut self, length_ns: u64, lost: Lost) -> Result<Written, RecordingError> {
+    pub fn finish(
+        mut self,
+        length_ns: u64,
+        lost: Lost,
+    ) -> Result<RecordingSummary, RecordingError> {
         (self.about.length_ns, self.about.lost) = (length_ns, lost);
         self.write_rows()?;
         let path = file_name(&self.path, self.about.file);
@@ -213,16 +217,16 @@ fn begun(path: &Path) -> Result<PieceWriter, RecordingError> {
 
 /// Returns the number of a name, which is appended to the list where it is new.
 fn number<T>(
-    places: &mut HashMap<String, u32>,
+    index_by_name: &mut HashMap<String, u32>,
     list: &mut Vec<T>,
     name: &str,
     item: impl FnOnce(String) -> T,
 ) -> u32 {
-    if let Some(&place) = places.get(name) {
-        return place;
+    if let Some(&index) = index_by_name.get(name) {
+        return index;
     }
-    let place = list.len() as u32;
+    let index = list.len() as u32;
     list.push(item(name.to_owned()));
-    places.insert(name.to_owned(), place);
-    place
+    index_by_name.insert(name.to_owned(), index);
+    index
 }

@@ -98,7 +98,7 @@ pub enum Helper {
     RingOutput = 130,
 }
 
-/// A place to jump to.
+/// A jump target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Label(u32);
 
@@ -130,7 +130,7 @@ const PSEUDO_MAP_FD: Reg = Reg(1);
 pub struct Assembler {
     instructions: Vec<Instruction>,
     labels: u32,
-    places: HashMap<Label, usize>,
+    targets: HashMap<Label, usize>,
     jumps: Vec<(usize, Label)>,
 }
 
@@ -147,8 +147,8 @@ impl Assembler {
     }
 
     /// Places a label before the next instruction.
-    pub fn place(&mut self, label: Label) {
-        self.places.insert(label, self.instructions.len());
+    pub fn bind(&mut self, label: Label) {
+        self.targets.insert(label, self.instructions.len());
     }
 
     /// `to = *(from + offset_bytes)`, with zeros above.
@@ -245,7 +245,7 @@ impl Assembler {
     /// verifier rejects.
     pub fn finish(mut self) -> Vec<Instruction> {
         for (from, label) in self.jumps {
-            let to = self.places.get(&label).copied().unwrap_or_default();
+            let to = self.targets.get(&label).copied().unwrap_or_default();
             self.instructions[from].offset_bytes = (to as i64 - from as i64 - 1) as i16;
         }
         self.instructions
@@ -286,7 +286,7 @@ mod tests {
         asm.jump_if(Cond::Eq, R0, 0, end); // if r0 == 0 goto +2
         asm.alu(Alu::Add, R3, 1); // r3 += 1
         asm.call(Helper::NowNs); // call 5
-        asm.place(end);
+        asm.bind(end);
         asm.exit();
         assert_eq!(
             bytes(&asm.finish()),

@@ -215,12 +215,12 @@ fn count_of(listed: &str) -> Option<usize> {
 
 /// A program that runs at a tracepoint until this is dropped.
 #[derive(Debug)]
-pub struct Attached {
+pub struct AttachedProgram {
     program: OwnedFd,
     _event: OwnedFd,
 }
 
-impl Attached {
+impl AttachedProgram {
     /// Loads a program and attaches it to the tracepoint of an event, on all processors.
     ///
     /// # Errors
@@ -230,7 +230,7 @@ impl Attached {
         event: Event,
         source: &Source,
         program: &[Instruction],
-    ) -> Result<Attached, WatchError> {
+    ) -> Result<AttachedProgram, WatchError> {
         match source {
             Source::Structure(_, btf_id) => {
                 let program = load(event.tracepoint(), PROGRAM_TRACING, *btf_id, program)?;
@@ -239,7 +239,7 @@ impl Attached {
                 let event = bpf(RAW_TRACEPOINT_OPEN, &mut attributes).map_err(|error| {
                     WatchError::Refused { call: "bpf(BPF_RAW_TRACEPOINT_OPEN)", error }
                 })?;
-                Ok(Attached { program, _event: owned(event) })
+                Ok(AttachedProgram { program, _event: owned(event) })
             }
             Source::Fields(tracepoint) => {
                 let program = load(event.tracepoint(), PROGRAM_TRACEPOINT, 0, program)?;
@@ -249,7 +249,7 @@ impl Attached {
                     |error| WatchError::Refused { call: "ioctl(PERF_EVENT_IOC_SET_BPF)", error };
                 control(&event, PERF_SET_PROGRAM, program.as_raw_fd()).map_err(refused)?;
                 control(&event, PERF_ENABLE, 0).map_err(refused)?;
-                Ok(Attached { program, _event: event })
+                Ok(AttachedProgram { program, _event: event })
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-/// What a request is known by: its address in the kernel, or its device and first sector.
+/// The key of a request: its address in the kernel, or its device and first sector.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct RequestKey {
@@ -28,21 +28,21 @@ pub struct Request {
     pub command: [u8; 16],
 }
 
-/// A place in a table for one request that is known by its address.
+/// A slot in a table for one request that is identified by its address.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Slot {
+pub struct TableSlot {
     /// The address of the request that has it for good; 0 if none has.
     pub owner: u64,
     /// The request.
     pub request: Request,
 }
 
-/// Number of [`Slot`]s, as a power of two: many more than the kernel has structures for requests,
+/// Number of [`TableSlot`]s, as a power of two: many more than the kernel has structures for requests,
 /// which it uses again and again, so that two of them rarely want the same.
 pub const SLOT_BITS: u32 = 16;
 
-/// What requests are counted by.
+/// The key of a group of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(C)]
 pub struct GroupKey {
@@ -77,7 +77,7 @@ pub const HIGH_BITS: u32 = 37;
 /// Number of buckets.
 pub const BUCKETS: usize = 1 + (((HIGH_BITS - LOW_BITS) << SUB_BITS) as usize);
 
-/// What is counted of a group.
+/// The counters of a group.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Counts {
@@ -172,7 +172,7 @@ impl GroupKey {
 /// The time in the queue of a request whose arrival was not seen.
 pub const UNKNOWN_NS: u64 = u64::MAX;
 
-/// What could not be counted.
+/// Requests that could not be counted.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Losses {
@@ -215,16 +215,16 @@ pub mod counts_at {
 pub fn bucket_of(latency_ns: u64) -> usize {
     let latency_ns = latency_ns.min((1 << HIGH_BITS) - 1);
     let Some(octave) = (latency_ns >> LOW_BITS).checked_ilog2() else { return 0 };
-    let place = latency_ns >> (octave + LOW_BITS - SUB_BITS) & ((1 << SUB_BITS) - 1);
-    1 + ((octave as usize) << SUB_BITS) + place as usize
+    let sub_bucket = latency_ns >> (octave + LOW_BITS - SUB_BITS) & ((1 << SUB_BITS) - 1);
+    1 + ((octave as usize) << SUB_BITS) + sub_bucket as usize
 }
 
 /// Returns the lowest latency of a bucket.
 pub fn bucket_low_ns(bucket: usize) -> u64 {
     let Some(index) = bucket.checked_sub(1) else { return 0 };
     let octave = (index >> SUB_BITS) as u32;
-    let place = (index & ((1 << SUB_BITS) - 1)) as u64;
-    ((1 << SUB_BITS) + place) << (octave + LOW_BITS - SUB_BITS)
+    let sub_bucket = (index & ((1 << SUB_BITS) - 1)) as u64;
+    ((1 << SUB_BITS) + sub_bucket) << (octave + LOW_BITS - SUB_BITS)
 }
 
 /// Returns the latency that stands for a bucket: its middle.
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(size_of::<GroupKey>(), 28);
         assert_eq!(size_of::<Record>(), 64);
         assert_eq!(size_of::<Request>(), 40);
-        assert_eq!(size_of::<Slot>(), 48);
+        assert_eq!(size_of::<TableSlot>(), 48);
         assert_eq!(size_of::<Counts>(), 48 + 2 * 4 * BUCKETS);
     }
 }

@@ -28,4 +28,4 @@ pub mod tracefs;
 pub mod watch;
 
 pub use error::WatchError;
-pub use watch::{Lost, Watch, WatchSpec};
+pub use watch::{LostCounts, Watch, WatchSpec};

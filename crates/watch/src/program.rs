@@ -14,15 +14,15 @@ use crate::asm::{
 use crate::error::WatchError;
 use crate::layout::{
     BUCKETS, FLAG_SYNC, GroupKey, HIGH_BITS, LOW_BITS, Losses, Record, Request, SLOT_BITS,
-    SUB_BITS, Slot, UNKNOWN_NS, counts_at,
+    SUB_BITS, TableSlot, UNKNOWN_NS, counts_at,
 };
-use crate::source::{Event, Source, Structures};
+use crate::source::{Event, Source, StructureOffsets};
 use crate::tracefs::Tracepoint;
 
 /// Descriptors of the maps that the programs use.
 #[derive(Debug, Clone, Copy)]
 pub struct Maps {
-    /// [`Slot`]s, by a hash of the address: for reads and writes whose slot is free.
+    /// [`TableSlot`]s, by a hash of the address: for reads and writes whose slot is free.
     pub slots: i32,
     /// One number a processor.
     pub scratch: i32,
@@ -119,12 +119,12 @@ impl<'a> Program<'a> {
         if !devices.is_empty() {
             asm.jump(end);
         }
-        asm.place(watched);
+        asm.bind(watched);
         Ok(Program { asm, source, maps, end })
     }
 
     fn finish(mut self) -> Vec<Instruction> {
-        self.asm.place(self.end);
+        self.asm.bind(self.end);
         self.asm.exit();
         self.asm.finish()
     }
@@ -144,9 +144,9 @@ impl<'a> Program<'a> {
         if let Source::Structure(structures, _) = self.source {
             self.take_slot(structures, taken, kept);
         }
-        self.asm.place(taken);
+        self.asm.bind(taken);
         self.update(self.maps.requests, stack::KEY, stack::REQUEST);
-        self.asm.place(kept);
+        self.asm.bind(kept);
         if let Source::Structure(structures, _) = self.source {
             self.asm.load(Width::Word, R1, R6, structures.flags);
             self.asm.alu(Alu::Shr, R1, structures.preflush_bit as i32);
@@ -168,7 +168,7 @@ impl<'a> Program<'a> {
         self.asm.load(Width::Double, R1, FP, issued_ns);
         self.asm.store(Width::Double, R0, at(0, offset_of!(Request, issued_ns)), R1);
         self.asm.jump(self.end);
-        self.asm.place(unseen);
+        self.asm.bind(unseen);
         if let Source::Structure(structures, _) = *self.source {
             self.sender_of_flush(&structures, sender_known);
         }
@@ -179,7 +179,7 @@ impl<'a> Program<'a> {
             0,
         );
         self.current();
-        self.asm.place(sender_known);
+        self.asm.bind(sender_known);
         self.update(self.maps.requests, stack::KEY, stack::REQUEST);
         self.asm.jump_if(Cond::Eq, R0, 0, self.end);
         self.lose(offset_of!(Losses, uncounted));
@@ -187,7 +187,7 @@ impl<'a> Program<'a> {
     }
 
     /// Takes as sender of a flush who requested one last: the kernel makes the request itself.
-    fn sender_of_flush(&mut self, structures: &Structures, known: Label) {
+    fn sender_of_flush(&mut self, structures: &StructureOffsets, known: Label) {
         let (no_flush, nobody) = (self.asm.label(), self.asm.label());
         self.asm.load(Width::Word, R1, R6, structures.flags);
         self.asm.alu(Alu::And, R1, OPERATION_BITS);
@@ -200,9 +200,9 @@ impl<'a> Program<'a> {
         self.asm.store(Width::Double, FP, at(stack::REQUEST, offset_of!(Request, issued_ns)), R9);
         self.address_key();
         self.asm.jump(known);
-        self.asm.place(nobody);
+        self.asm.bind(nobody);
         self.address_key();
-        self.asm.place(no_flush);
+        self.asm.bind(no_flush);
     }
 
     fn is_completed(&mut self) -> Result<(), WatchError> {
@@ -222,22 +222,22 @@ impl<'a> Program<'a> {
         self.asm.load(Width::Word, R1, FP, at(stack::RECORD, offset_of!(Record, bytes)));
         self.asm.jump_if(Cond::Eq, R1, 0, self.end);
         self.lose(offset_of!(Losses, unmatched));
-        self.asm.place(found);
+        self.asm.bind(found);
         self.copy(R0, stack::REQUEST, size_of::<Request>());
         self.call_map(Helper::MapDelete, self.maps.requests, stack::KEY);
         if let Source::Structure(..) = self.source {
             self.asm.jump(taken);
-            self.asm.place(in_slot);
+            self.asm.bind(in_slot);
             self.copy(R0, stack::REQUEST, size_of::<Request>());
         }
-        self.asm.place(taken);
+        self.asm.bind(taken);
         // What was never issued, without data, was served by a flush.
         self.asm.load(Width::Double, R1, FP, at(stack::REQUEST, offset_of!(Request, issued_ns)));
         self.asm.jump_if(Cond::Ne, R1, 0, counted);
         self.asm.load(Width::Word, R1, FP, at(stack::RECORD, offset_of!(Record, bytes)));
         self.asm.jump_if(Cond::Eq, R1, 0, self.end);
         self.lose(offset_of!(Losses, unmatched));
-        self.asm.place(counted);
+        self.asm.bind(counted);
         self.times();
         self.group()?;
         self.count();
@@ -249,7 +249,7 @@ impl<'a> Program<'a> {
 
     /// `R8 = ` the slot of a read or write. Others have none: not all of them arrive, so that what
     /// their slot has could be of another life of theirs.
-    fn slot(&mut self, structures: &Structures, none: Label) {
+    fn slot(&mut self, structures: &StructureOffsets, none: Label) {
         self.asm.load(Width::Word, R1, R6, structures.flags);
         self.asm.alu(Alu::And, R1, OPERATION_BITS);
         self.asm.jump_if(Cond::Ge, R1, FLUSH, none);
@@ -273,34 +273,34 @@ impl<'a> Program<'a> {
 
     /// Puts the request on the stack into its slot, and goes on at `kept`; at `taken` if another
     /// request has it.
-    fn take_slot(&mut self, structures: &Structures, taken: Label, kept: Label) {
+    fn take_slot(&mut self, structures: &StructureOffsets, taken: Label, kept: Label) {
         let own = self.asm.label();
         self.slot(structures, taken);
         let asm = &mut self.asm;
-        asm.load(Width::Double, R0, R8, at(0, offset_of!(Slot, owner)));
+        asm.load(Width::Double, R0, R8, at(0, offset_of!(TableSlot, owner)));
         asm.jump_if_registers(Cond::Eq, R0, R6, own);
         asm.jump_if(Cond::Ne, R0, 0, taken);
-        asm.compare_exchange(R8, at(0, offset_of!(Slot, owner)), R6);
+        asm.compare_exchange(R8, at(0, offset_of!(TableSlot, owner)), R6);
         asm.jump_if(Cond::Ne, R0, 0, taken);
-        asm.place(own);
+        asm.bind(own);
         for offset in (0..size_of::<Request>() as i16).step_by(8) {
             asm.load(Width::Double, R1, FP, stack::REQUEST + offset);
-            asm.store(Width::Double, R8, at(offset, offset_of!(Slot, request)), R1);
+            asm.store(Width::Double, R8, at(offset, offset_of!(TableSlot, request)), R1);
         }
         asm.jump(kept);
     }
 
     /// Goes to `found` with `R0` = the request in its slot, if it is there. The slot stays as it
     /// is: memory that only one processor writes is fast.
-    fn own_slot(&mut self, structures: &Structures, found: Label) {
+    fn own_slot(&mut self, structures: &StructureOffsets, found: Label) {
         let other = self.asm.label();
         self.slot(structures, other);
         let asm = &mut self.asm;
-        asm.load(Width::Double, R1, R8, at(0, offset_of!(Slot, owner)));
+        asm.load(Width::Double, R1, R8, at(0, offset_of!(TableSlot, owner)));
         asm.jump_if_registers(Cond::Ne, R1, R6, other);
-        asm.address(R0, R8, at(0, offset_of!(Slot, request)));
+        asm.address(R0, R8, at(0, offset_of!(TableSlot, request)));
         asm.jump(found);
-        asm.place(other);
+        asm.bind(other);
     }
 
     /// `R0 = ` the request that was seen to arrive; goes to `unseen` if none was.
@@ -311,7 +311,7 @@ impl<'a> Program<'a> {
         }
         self.call_map(Helper::MapLookup, self.maps.requests, stack::KEY);
         self.asm.jump_if(Cond::Eq, R0, 0, unseen);
-        self.asm.place(found);
+        self.asm.bind(found);
     }
 
     /// Writes the key of the request.
@@ -329,7 +329,7 @@ impl<'a> Program<'a> {
         self.asm.load(Width::Word, R2, R6, fields.offset_bytes("nr_sector")?);
         self.asm.jump_if(Cond::Ne, R2, 0, has_data);
         self.asm.alu(Alu::Mov, R1, -1);
-        self.asm.place(has_data);
+        self.asm.bind(has_data);
         self.asm.store(Width::Double, FP, stack::KEY + 8, R1);
         Ok(())
     }
@@ -423,7 +423,7 @@ impl<'a> Program<'a> {
         asm.alu_register(Alu::Sub, R1, R2);
         asm.jump_if(Cond::Ne, R2, 0, known);
         asm.load_value(R1, UNKNOWN_NS);
-        asm.place(known);
+        asm.bind(known);
         asm.store(Width::Double, FP, field(offset_of!(Record, queue_ns)), R1);
     }
 
@@ -447,7 +447,7 @@ impl<'a> Program<'a> {
         Ok(())
     }
 
-    fn operation_by_structure(&mut self, structures: &Structures) {
+    fn operation_by_structure(&mut self, structures: &StructureOffsets) {
         let asm = &mut self.asm;
         let known = asm.label();
         let (is_sync, is_background) = (asm.label(), asm.label());
@@ -456,7 +456,7 @@ impl<'a> Program<'a> {
         asm.alu(Alu::And, R2, OPERATION_BITS);
         asm.jump_if(Cond::Lt, R2, OTHER, known);
         asm.alu(Alu::Mov, R2, OTHER);
-        asm.place(known);
+        asm.bind(known);
         asm.store(Width::Byte, FP, at(stack::RECORD, offset_of!(GroupKey, operation)), R2);
         asm.jump_if(Cond::Ne, R2, WRITE, is_sync);
         asm.alu(Alu::Shr, R1, structures.sync_bit as i32);
@@ -476,7 +476,7 @@ impl<'a> Program<'a> {
         for operation in b"RWDF" {
             replace_if(asm, (R2, *operation), R1, i32::from(*operation));
         }
-        asm.place(decoded);
+        asm.bind(decoded);
         asm.alu(Alu::Mov, R3, OTHER);
         for (number, operation) in b"RWFD".iter().enumerate() {
             replace_if(asm, (R1, *operation), R3, number as i32);
@@ -485,13 +485,13 @@ impl<'a> Program<'a> {
         // A process waits for what is no write; the kernel marks reads as readahead even where it
         // waits for a part of them.
         asm.jump_if(Cond::Ne, R1, i32::from(b'W'), is_sync);
-        for place in 1..RWBS_MAX {
+        for index in 1..RWBS_MAX {
             let next = asm.label();
-            asm.load(Width::Byte, R2, R6, rwbs + place);
+            asm.load(Width::Byte, R2, R6, rwbs + index);
             asm.jump_if(Cond::Eq, R2, i32::from(b'S'), is_sync);
             asm.jump_if(Cond::Ne, R2, 0, next);
             asm.jump(is_background);
-            asm.place(next);
+            asm.bind(next);
         }
         store_flags(asm, is_sync, is_background);
     }
@@ -506,7 +506,7 @@ impl<'a> Program<'a> {
         asm.jump_if(Cond::Eq, R1, 0, done);
         logarithm(asm, R1, R2);
         asm.alu(Alu::Add, R2, 1);
-        asm.place(done);
+        asm.bind(done);
         asm.store(Width::Byte, FP, at(stack::RECORD, offset_of!(GroupKey, octave)), R2);
     }
 
@@ -523,9 +523,9 @@ impl<'a> Program<'a> {
         self.call_map(Helper::MapUpdate, self.maps.groups, stack::RECORD);
         self.call_map(Helper::MapLookup, self.maps.groups, stack::RECORD);
         self.asm.jump_if(Cond::Ne, R0, 0, found);
-        self.asm.place(full);
+        self.asm.bind(full);
         self.lose(offset_of!(Losses, uncounted));
-        self.asm.place(found);
+        self.asm.bind(found);
         self.asm.alu_register(Alu::Mov, R8, R0);
         self.sums();
     }
@@ -542,7 +542,7 @@ impl<'a> Program<'a> {
         asm.load(Width::Double, R1, FP, stack::ERROR);
         asm.jump_if(Cond::Eq, R1, 0, succeeded);
         asm.add(Width::Double, (R8, counts_at::FAILED), R9, R5);
-        asm.place(succeeded);
+        asm.bind(succeeded);
         asm.load(Width::Double, R1, FP, at(stack::RECORD, offset_of!(Record, device_ns)));
         asm.add(Width::Double, (R8, counts_at::DEVICE_NS), R1, R5);
         count_latency(asm, counts_at::DEVICE_BUCKETS);
@@ -552,7 +552,7 @@ impl<'a> Program<'a> {
         asm.add(Width::Double, (R8, counts_at::QUEUED), R9, R5);
         asm.add(Width::Double, (R8, counts_at::QUEUE_NS), R1, R5);
         count_latency(asm, counts_at::QUEUE_BUCKETS);
-        asm.place(unknown);
+        asm.bind(unknown);
     }
 
     /// Sends the record to the reader.
@@ -562,7 +562,7 @@ impl<'a> Program<'a> {
         self.asm.jump_if(Cond::Eq, R1, 0, succeeded);
         let failed = at(stack::RECORD, offset_of!(GroupKey, failed));
         self.asm.store_value(Width::Byte, FP, failed, 1);
-        self.asm.place(succeeded);
+        self.asm.bind(succeeded);
         self.asm.load_map(R1, ring);
         self.asm.address(R2, FP, stack::RECORD);
         self.asm.alu(Alu::Mov, R3, size_of::<Record>() as i32);
@@ -574,7 +574,12 @@ impl<'a> Program<'a> {
 }
 
 /// Begins with the arguments of the tracepoint: the request; of a completion also error and bytes.
-fn begin_by_structure(asm: &mut Assembler, structures: &Structures, end: Label, completes: bool) {
+fn begin_by_structure(
+    asm: &mut Assembler,
+    structures: &StructureOffsets,
+    end: Label,
+    completes: bool,
+) {
     asm.load(Width::Double, R6, R1, 0);
     if completes {
         asm.load(Width::Double, R2, R1, 8);
@@ -613,12 +618,12 @@ fn begin_by_fields(
 /// Writes the flags of a request: that of one that a process waits for, or none.
 fn store_flags(asm: &mut Assembler, is_sync: Label, is_background: Label) {
     let done = asm.label();
-    asm.place(is_background);
+    asm.bind(is_background);
     asm.alu(Alu::Mov, R3, 0);
     asm.jump(done);
-    asm.place(is_sync);
+    asm.bind(is_sync);
     asm.alu(Alu::Mov, R3, i32::from(FLAG_SYNC));
-    asm.place(done);
+    asm.bind(done);
     asm.store(Width::Byte, FP, at(stack::RECORD, offset_of!(GroupKey, flags)), R3);
 }
 
@@ -627,7 +632,7 @@ fn replace_if(asm: &mut Assembler, (register, character): (Reg, u8), to: Reg, va
     let other = asm.label();
     asm.jump_if(Cond::Ne, register, i32::from(character), other);
     asm.alu(Alu::Mov, to, value);
-    asm.place(other);
+    asm.bind(other);
 }
 
 /// `to += ` the logarithm to base 2 of a register of at most 32 bits, which is lost.
@@ -637,17 +642,17 @@ fn logarithm(asm: &mut Assembler, of: Reg, to: Reg) {
         asm.jump_if(Cond::Lt, of, 1 << shift, below);
         asm.alu(Alu::Shr, of, shift);
         asm.alu(Alu::Add, to, shift);
-        asm.place(below);
+        asm.bind(below);
     }
 }
 
-/// Counts the latency in `R1` in the buckets at `R8`, as [`crate::layout::bucket_of`] places it.
+/// Counts the latency in `R1` in the buckets at `R8`, as [`crate::layout::bucket_of`] does.
 fn count_latency(asm: &mut Assembler, buckets: i16) {
     let (short, known, beyond) = (asm.label(), asm.label(), asm.label());
     asm.load_value(R3, (1 << HIGH_BITS) - 1);
     asm.jump_if_registers(Cond::Lt, R1, R3, short);
     asm.alu_register(Alu::Mov, R1, R3);
-    asm.place(short);
+    asm.bind(short);
     asm.alu(Alu::Mov, R2, 0);
     asm.alu_register(Alu::Mov, R3, R1);
     asm.alu(Alu::Shr, R3, LOW_BITS as i32);
@@ -660,10 +665,10 @@ fn count_latency(asm: &mut Assembler, buckets: i16) {
     asm.alu(Alu::Shl, R2, SUB_BITS as i32);
     asm.alu_register(Alu::Add, R2, R1);
     asm.alu(Alu::Add, R2, 1);
-    asm.place(known);
+    asm.bind(known);
     asm.jump_if(Cond::Ge, R2, BUCKETS as i32, beyond);
     asm.alu(Alu::Shl, R2, 2);
     asm.alu_register(Alu::Add, R2, R8);
     asm.add(Width::Word, (R2, buckets), R9, R5);
-    asm.place(beyond);
+    asm.bind(beyond);
 }

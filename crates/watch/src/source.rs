@@ -9,7 +9,7 @@ use crate::btf::Btf;
 use crate::error::WatchError;
 use crate::tracefs::{Tracepoint, block_tracepoints};
 
-/// What happens to a request, in this order.
+/// The events of a request, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// It arrives in the block layer (Linux 6.5 and later).
@@ -36,7 +36,7 @@ impl Event {
 
 /// Offsets and constants of the structures of the running kernel.
 #[derive(Debug, Clone, Copy)]
-pub struct Structures {
+pub struct StructureOffsets {
     /// Of `struct request`: the queue.
     pub queue: i16,
     /// Of `struct request`: the first sector.
@@ -57,13 +57,13 @@ pub struct Structures {
     pub preflush_bit: u32,
 }
 
-impl Structures {
-    fn read(btf: &Btf) -> Option<Structures> {
+impl StructureOffsets {
+    fn read(btf: &Btf) -> Option<StructureOffsets> {
         let flag = |name| btf.constant("req_flag_bits", name);
         let operations = ["REQ_OP_READ", "REQ_OP_WRITE", "REQ_OP_FLUSH", "REQ_OP_DISCARD"];
         let numbers = operations.map(|name| btf.constant("req_op", name));
         (numbers == [Some(0), Some(1), Some(2), Some(3)]).then_some(())?;
-        Some(Structures {
+        Some(StructureOffsets {
             queue: btf.offset_bytes("request", "q")?,
             sector: btf.offset_bytes("request", "__sector")?,
             bytes: btf.offset_bytes("request", "__data_len")?,
@@ -77,11 +77,11 @@ impl Structures {
     }
 }
 
-/// Where one program finds what it needs.
+/// The source of a program's fields.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// In the request's structure; the number is that of the tracepoint's type.
-    Structure(Structures, u32),
+    Structure(StructureOffsets, u32),
     /// In the fields of the tracepoint.
     Fields(Tracepoint),
 }
@@ -100,7 +100,7 @@ pub fn sources() -> Result<[Option<Source>; 3], WatchError> {
 }
 
 fn by_structures(btf: &Btf) -> Option<[Option<Source>; 3]> {
-    let structures = Structures::read(btf)?;
+    let structures = StructureOffsets::read(btf)?;
     let found = Event::ALL.map(|event| {
         let number = btf.typedef(&format!("btf_trace_{}", event.tracepoint()))?;
         Some(Source::Structure(structures, number))

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use seatrial_gauge::Histogram;
 
-use crate::bpf::{ALLOCATE_LATE, Attached, Map, MapKind, processors};
+use crate::bpf::{ALLOCATE_LATE, AttachedProgram, Map, MapKind, processors};
 use crate::error::WatchError;
 use crate::layout::{
-    BUCKETS, Counts, GroupKey, Losses, Record, Request, RequestKey, SLOT_BITS, Slot,
+    BUCKETS, Counts, GroupKey, Losses, Record, Request, RequestKey, SLOT_BITS, TableSlot,
     bucket_middle_ns,
 };
 use crate::program::{Maps, assemble};
@@ -21,7 +21,7 @@ const GROUPS_MAX: u32 = 1 << 12;
 /// A quarter of a second at a million requests a second.
 const RING_BYTES: u32 = 1 << 24;
 
-/// What to watch.
+/// The devices to watch, and how.
 #[derive(Debug, Clone, Default)]
 pub struct WatchSpec {
     /// Devices, as major number << 20 | minor number; all if empty.
@@ -32,9 +32,9 @@ pub struct WatchSpec {
     pub by_fields: bool,
 }
 
-/// What was not seen since the start.
+/// Losses since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostCounts {
     /// Completions of requests whose issue was not seen: begun before, or two alike at once.
     pub unmatched: u64,
     /// Requests for which a map had no room.
@@ -45,7 +45,7 @@ pub struct Lost {
     pub missed: u64,
 }
 
-/// What was counted of a group since the last look.
+/// The counters of a group since the last call.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// What it is.
@@ -84,8 +84,8 @@ pub struct Watch {
     before: HashMap<GroupKey, Counts>,
     losses: Map<u32, Losses>,
     ring: Option<Ring>,
-    attached: Vec<Attached>,
-    _slots: Map<u32, Slot>,
+    attached: Vec<AttachedProgram>,
+    _slots: Map<u32, TableSlot>,
     _scratch: Map<u32, u64>,
     _requests: Map<RequestKey, Request>,
     _empty: Map<u32, Counts>,
@@ -129,7 +129,7 @@ impl Watch {
         for (event, source) in Event::ALL.into_iter().zip(&sources) {
             if let Some(source) = source {
                 let program = assemble(event, source, maps, &spec.devices)?;
-                attached.push(Attached::attach(event, source, &program)?);
+                attached.push(AttachedProgram::attach(event, source, &program)?);
             }
         }
         let before = HashMap::new();
@@ -170,13 +170,13 @@ impl Watch {
     }
 
     /// Returns what was not seen since the start.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> LostCounts {
         let losses = self.losses.get(&0).unwrap_or_default();
-        Lost {
+        LostCounts {
             unmatched: losses.unmatched,
             uncounted: losses.uncounted,
             unrecorded: losses.unrecorded,
-            missed: self.attached.iter().map(Attached::missed).sum(),
+            missed: self.attached.iter().map(AttachedProgram::missed).sum(),
         }
     }
 

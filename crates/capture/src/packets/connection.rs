@@ -10,7 +10,7 @@
 
 use std::net::SocketAddr;
 
-use seatrial_pgwire::messages::{self, Head};
+use seatrial_pgwire::messages::{self, MessageHeader};
 use seatrial_trace::captured::Session;
 
 use super::counts::{PacketCounts, name};
@@ -384,7 +384,7 @@ impl Connection {
 
 /// Whether a client's packet begins with a message that begins an exchange.
 fn begins_exchange(payload: &[u8]) -> bool {
-    let head = Head::of(payload).filter(|head| BEGINNINGS.contains(&head.kind));
+    let head = MessageHeader::of(payload).filter(|head| BEGINNINGS.contains(&head.kind));
     head.and_then(|head| head.body_bytes).is_some_and(|bytes| bytes < FIRST_BYTES_MAX)
 }
 

@@ -3,7 +3,7 @@
 use seatrial_sqltext::statements::{Control, control};
 
 use super::reply::{self, Value};
-use super::sql::{self, Shape};
+use super::sql::{self, StatementShape};
 
 /// The answer to one statement, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ fn row(statement: &str, columns: &[String], server_version: &str) -> Vec<Value> 
     columns.iter().map(|column| Some(value(column))).collect()
 }
 
-fn tag(shape: &Shape) -> &str {
+fn tag(shape: &StatementShape) -> &str {
     match shape.verb.as_str() {
         "SELECT" | "VALUES" | "TABLE" => "SELECT 1",
         "INSERT" => "INSERT 0 1",

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::time::ClockId;
 
 use super::Counters;
-use super::session::{Next, Session, fatal};
+use super::session::{Session, SessionState, fatal};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -129,7 +129,7 @@ impl Poll {
                 match event.data.u64() {
                     WAKE => is_woken = true,
                     LISTENER => self.accept(),
-                    place => self.serve(place as usize),
+                    slot => self.serve(slot as usize),
                 }
             }
         }
@@ -149,17 +149,17 @@ impl Poll {
             let _ = rustix::io::write(&socket, &refusal);
             return;
         }
-        let place = self.free.pop().unwrap_or_else(|| {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let data = EventData::new_u64(place as u64);
+        let data = EventData::new_u64(slot as u64);
         if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_err() {
-            self.free.push(place);
+            self.free.push(slot);
             return;
         }
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
-        self.connections[place] = Some(Connection {
+        self.connections[slot] = Some(Connection {
             socket,
             session: Session::new(self.server_version.clone()),
             input: Vec::new(),
@@ -169,21 +169,21 @@ impl Poll {
     }
 
     /// Reads from a client, or sends it unsent bytes.
-    fn serve(&mut self, place: usize) {
-        let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
+    fn serve(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
         let lasts = if connection.unsent.is_empty() {
-            connection.answer(&mut self.buffer, &mut self.out, &self.epoll, place)
+            connection.answer(&mut self.buffer, &mut self.out, &self.epoll, slot)
         } else {
-            connection.send_rest(&self.epoll, place)
+            connection.send_rest(&self.epoll, slot)
         };
         let statements = std::mem::take(&mut connection.session.statements_count);
         self.counters.statements.fetch_add(statements, Ordering::Relaxed);
         if !lasts {
             // Closing its descriptor removes it from the epoll.
-            self.connections[place] = None;
-            self.free.push(place);
+            self.connections[slot] = None;
+            self.free.push(slot);
         }
     }
 }
@@ -195,7 +195,7 @@ impl Connection {
         buffer: &mut [u8],
         out: &mut Vec<u8>,
         epoll: &OwnedFd,
-        place: usize,
+        slot: usize,
     ) -> bool {
         let read = match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(0) => return false,
@@ -207,30 +207,30 @@ impl Connection {
         if self.input.is_empty() {
             let (taken, next) = self.session.take_in(&buffer[..read], out);
             self.input.extend_from_slice(&buffer[taken..read]);
-            self.closes = next == Next::Close;
+            self.closes = next == SessionState::Close;
         } else {
             self.input.extend_from_slice(&buffer[..read]);
             let (taken, next) = self.session.take_in(&self.input, out);
             self.input.drain(..taken);
-            self.closes = next == Next::Close;
+            self.closes = next == SessionState::Close;
         }
         let Some(sent) = send(&self.socket, out) else { return false };
         if sent == out.len() {
             return !self.closes;
         }
         self.unsent.extend_from_slice(&out[sent..]);
-        let data = EventData::new_u64(place as u64);
+        let data = EventData::new_u64(slot as u64);
         epoll::modify(epoll, &self.socket, data, EventFlags::OUT).is_ok()
     }
 
     /// Whether the connection continues.
-    fn send_rest(&mut self, epoll: &OwnedFd, place: usize) -> bool {
+    fn send_rest(&mut self, epoll: &OwnedFd, slot: usize) -> bool {
         let Some(sent) = send(&self.socket, &self.unsent) else { return false };
         self.unsent.drain(..sent);
         if !self.unsent.is_empty() {
             return true;
         }
-        let data = EventData::new_u64(place as u64);
+        let data = EventData::new_u64(slot as u64);
         !self.closes && epoll::modify(epoll, &self.socket, data, EventFlags::IN).is_ok()
     }
 }

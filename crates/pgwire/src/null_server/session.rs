@@ -20,9 +20,9 @@ const NAMED_MAX: usize = 10_000;
 
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum SessionState {
     /// It continues.
-    GoOn,
+    Open,
     /// It is to be closed after sending what was written.
     Close,
 }
@@ -58,41 +58,43 @@ impl Session {
 
     /// Processes all complete messages and appends the answers. Returns the number of bytes
     /// processed.
-    pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Next) {
+    pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, SessionState) {
         let mut taken = 0;
         loop {
             let rest = &input[taken..];
             let head = if self.is_started { 1 } else { 0 };
-            let Some(length) = rest.get(head..head + 4) else { return (taken, Next::GoOn) };
+            let Some(length) = rest.get(head..head + 4) else { return (taken, SessionState::Open) };
             let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
             let longest = if self.is_started { MESSAGE_BYTES_MAX } else { STARTUP_BYTES_MAX };
             if !(4..=longest).contains(&length) {
                 return (taken, fatal(out, "08P01", "a message has a length that makes no sense"));
             }
-            let Some(body) = rest.get(head + 4..head + length) else { return (taken, Next::GoOn) };
+            let Some(body) = rest.get(head + 4..head + length) else {
+                return (taken, SessionState::Open);
+            };
             taken += head + length;
             let next = if self.is_started {
                 self.message(rest[0], body, out)
             } else {
                 self.start(body, out)
             };
-            if next == Next::Close {
+            if next == SessionState::Close {
                 return (taken, next);
             }
         }
     }
 
     /// `StartupMessage`, or a message that may precede it.
-    fn start(&mut self, body: &[u8], out: &mut Vec<u8>) -> Next {
+    fn start(&mut self, body: &[u8], out: &mut Vec<u8>) -> SessionState {
         let Some(code) = messages::number(body) else {
             return fatal(out, "08P01", "the start-up message is too short");
         };
         match code {
             SSL_REQUEST | GSS_REQUEST => {
                 out.push(b'N');
-                return Next::GoOn;
+                return SessionState::Open;
             }
-            CANCEL_REQUEST => return Next::Close,
+            CANCEL_REQUEST => return SessionState::Close,
             code if code >> 16 != PROTOCOL >> 16 => {
                 return fatal(out, "0A000", "only version 3 of the protocol is spoken here");
             }
@@ -118,12 +120,12 @@ impl Session {
         settings.iter().for_each(|(name, value)| reply::parameter_status(out, name, value));
         reply::message(out, b'K', |out| out.extend_from_slice(&[0; 8]));
         reply::ready(out, self.status);
-        Next::GoOn
+        SessionState::Open
     }
 
-    fn message(&mut self, kind: u8, body: &[u8], out: &mut Vec<u8>) -> Next {
+    fn message(&mut self, kind: u8, body: &[u8], out: &mut Vec<u8>) -> SessionState {
         if self.skips && !matches!(kind, b'S' | b'X') {
-            return Next::GoOn;
+            return SessionState::Open;
         }
         match kind {
             b'Q' => self.query(body, out),
@@ -141,10 +143,10 @@ impl Session {
             }
             // Messages of a COPY are ignored, as PostgreSQL does outside of one.
             b'H' | b'd' | b'c' | b'f' => {}
-            b'X' => return Next::Close,
+            b'X' => return SessionState::Close,
             _ => return fatal(out, "08P01", "a message of an unknown type"),
         }
-        Next::GoOn
+        SessionState::Open
     }
 
     fn query(&mut self, body: &[u8], out: &mut Vec<u8>) {
@@ -156,7 +158,7 @@ impl Session {
         for statement in statements {
             let answer = answer_to(statement, &self.server_version);
             out.extend_from_slice(&answer.description);
-            self.give(&answer, out);
+            self.send_result(&answer, out);
             if answer.has_failed {
                 break;
             }
@@ -165,8 +167,8 @@ impl Session {
     }
 
     fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) {
-        let Some((name, rest)) = take_name(body) else { return self.garbled(out) };
-        let Some((text, _)) = take_name(rest) else { return self.garbled(out) };
+        let Some((name, rest)) = take_name(body) else { return self.malformed(out) };
+        let Some((text, _)) = take_name(rest) else { return self.malformed(out) };
         if self.statements.len() >= NAMED_MAX {
             return self.fail(out, "54000", "too many prepared statements");
         }
@@ -176,8 +178,8 @@ impl Session {
     }
 
     fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) {
-        let Some((portal, rest)) = take_name(body) else { return self.garbled(out) };
-        let Some((name, _)) = take_name(rest) else { return self.garbled(out) };
+        let Some((portal, rest)) = take_name(body) else { return self.malformed(out) };
+        let Some((name, _)) = take_name(rest) else { return self.malformed(out) };
         let Some(answer) = self.statements.get(name).cloned() else {
             return self.fail(out, "26000", "there is no prepared statement of that name");
         };
@@ -193,7 +195,7 @@ impl Session {
     }
 
     fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) {
-        let Some((kind, name)) = take_kind(body) else { return self.garbled(out) };
+        let Some((kind, name)) = take_kind(body) else { return self.malformed(out) };
         let found = if kind == b'S' { &self.statements } else { &self.portals };
         let Some(answer) = found.get(name).cloned() else {
             return self.fail(out, "26000", "there is no statement or portal of that name");
@@ -209,23 +211,23 @@ impl Session {
     }
 
     fn execute(&mut self, body: &[u8], out: &mut Vec<u8>) {
-        let Some((portal, _)) = take_name(body) else { return self.garbled(out) };
+        let Some((portal, _)) = take_name(body) else { return self.malformed(out) };
         let Some(answer) = self.portals.get(portal).cloned() else {
             return self.fail(out, "34000", "there is no portal of that name");
         };
-        self.give(&answer, out);
+        self.send_result(&answer, out);
         self.skips = answer.has_failed;
     }
 
     fn close(&mut self, body: &[u8], out: &mut Vec<u8>) {
-        let Some((kind, name)) = take_kind(body) else { return self.garbled(out) };
-        let held = if kind == b'S' { &mut self.statements } else { &mut self.portals };
-        held.remove(name);
+        let Some((kind, name)) = take_kind(body) else { return self.malformed(out) };
+        let named = if kind == b'S' { &mut self.statements } else { &mut self.portals };
+        named.remove(name);
         reply::bare(out, b'3');
     }
 
     /// Sends a statement's result.
-    fn give(&mut self, answer: &Answer, out: &mut Vec<u8>) {
+    fn send_result(&mut self, answer: &Answer, out: &mut Vec<u8>) {
         self.statements_count += 1;
         out.extend_from_slice(&answer.result);
         self.status = match answer.control {
@@ -237,7 +239,7 @@ impl Session {
         };
     }
 
-    fn garbled(&mut self, out: &mut Vec<u8>) {
+    fn malformed(&mut self, out: &mut Vec<u8>) {
         self.fail(out, "08P01", "a message ends early");
     }
 
@@ -255,9 +257,9 @@ fn failed(status: u8) -> u8 {
 }
 
 /// Reports why the connection will be closed.
-pub fn fatal(out: &mut Vec<u8>, code: &str, sentence: &str) -> Next {
+pub fn fatal(out: &mut Vec<u8>, code: &str, sentence: &str) -> SessionState {
     reply::error(out, "FATAL", code, sentence);
-    Next::Close
+    SessionState::Close
 }
 
 /// A text up to its zero byte, and the rest.

@@ -26,7 +26,7 @@ const AFTER_SELECT_LIST: [&str; 14] = [
 ];
 
 /// PostgreSQL's name of a column without a name.
-const NAMELESS: &str = "?column?";
+const UNNAMED_COLUMN: &str = "?column?";
 
 /// The statements of a text, separated by semicolons. Empty ones are dropped, as in PostgreSQL.
 pub fn statements(text: &str) -> Vec<&str> {
@@ -45,7 +45,7 @@ pub fn statements(text: &str) -> Vec<&str> {
 
 /// The kind of a statement, by its first words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct StatementShape {
     /// Its first keywords in capitals, such as `UPDATE` or `CREATE TABLE`.
     pub verb: String,
     /// Names of the returned columns; `None` if it returns no rows.
@@ -55,26 +55,26 @@ pub struct Shape {
 }
 
 /// The shape of one statement; `None` for an empty one.
-pub fn shape_of(statement: &str) -> Option<Shape> {
+pub fn shape_of(statement: &str) -> Option<StatementShape> {
     let tokens: Vec<Token<'_>> = commands(statement.as_bytes()).collect();
-    let first = verb_place(&tokens)?;
+    let first = verb_index(&tokens)?;
     let rest = &tokens[first + 1..];
     let columns = match Verb::of(&tokens[first]) {
         Some(Verb::Select) => Some(list_columns(rest)),
         Some(Verb::Insert | Verb::Update | Verb::Delete | Verb::Merge) => returned_columns(rest),
-        Some(Verb::Values | Verb::Table) => Some(vec![NAMELESS.to_owned()]),
+        Some(Verb::Values | Verb::Table) => Some(vec![UNNAMED_COLUMN.to_owned()]),
         Some(Verb::Explain) => Some(vec!["QUERY PLAN".to_owned()]),
-        Some(Verb::Show) => Some(vec![rest.first().and_then(named).unwrap_or_else(nameless)]),
+        Some(Verb::Show) => Some(vec![rest.first().and_then(named).unwrap_or_else(unnamed_column)]),
         _ => None,
     };
     let capitals = |token: &Token<'_>| String::from_utf8_lossy(token.text).to_ascii_uppercase();
     let mut verb = capitals(&tokens[first]);
-    let what = rest.first().filter(|what| what.kind == Kind::Word);
-    if let ("CREATE" | "DROP" | "ALTER", Some(what)) = (verb.as_str(), what) {
-        verb = format!("{verb} {}", capitals(what));
+    let object = rest.first().filter(|object| object.kind == Kind::Word);
+    if let ("CREATE" | "DROP" | "ALTER", Some(object)) = (verb.as_str(), object) {
+        verb = format!("{verb} {}", capitals(object));
     }
     let parameters = tokens.iter().filter_map(parameter).max().unwrap_or(0);
-    Some(Shape { verb, columns, parameters })
+    Some(StatementShape { verb, columns, parameters })
 }
 
 /// The number of a parameter, limited to the protocol's maximum.
@@ -85,13 +85,13 @@ fn parameter(token: &Token<'_>) -> Option<u16> {
 
 /// Position of the word that determines the command: the first, or after `WITH` the first verb
 /// outside of parentheses.
-fn verb_place(tokens: &[Token<'_>]) -> Option<usize> {
+fn verb_index(tokens: &[Token<'_>]) -> Option<usize> {
     let first = tokens.iter().position(|token| token.kind == Kind::Word)?;
     if !tokens[first].is_word("WITH") {
         return Some(first);
     }
     let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "TABLE"];
-    top_level(tokens).find(|(_, token)| token.is_one_of(&verbs)).map(|(place, _)| place)
+    top_level(tokens).find(|(_, token)| token.is_one_of(&verbs)).map(|(index, _)| index)
 }
 
 /// The tokens outside of parentheses, with their positions; an opening parenthesis counts as
@@ -112,8 +112,8 @@ fn top_level<'t, 'a>(
 }
 
 fn returned_columns(rest: &[Token<'_>]) -> Option<Vec<String>> {
-    let (place, _) = top_level(rest).find(|(_, token)| token.is_word("RETURNING"))?;
-    Some(list_columns(&rest[place + 1..]))
+    let (index, _) = top_level(rest).find(|(_, token)| token.is_word("RETURNING"))?;
+    Some(list_columns(&rest[index + 1..]))
 }
 
 /// The name of a token.
@@ -121,8 +121,8 @@ fn named(token: &Token<'_>) -> Option<String> {
     name(token).map(|name| String::from_utf8_lossy(&name).into_owned())
 }
 
-fn nameless() -> String {
-    NAMELESS.to_owned()
+fn unnamed_column() -> String {
+    UNNAMED_COLUMN.to_owned()
 }
 
 /// Names of the columns of a list that begins here.
@@ -149,7 +149,7 @@ fn column_name(item: &[Token<'_>]) -> String {
     let cast = item.iter().position(|token| token.is_sign("::"));
     let has_alias = item.len() > 1 && item[item.len() - 2].is_word("AS");
     let item = match cast {
-        Some(place) if !has_alias => &item[..place],
+        Some(index) if !has_alias => &item[..index],
         _ => item,
     };
     let found = match item.last() {
@@ -157,7 +157,7 @@ fn column_name(item: &[Token<'_>]) -> String {
         Some(last) => named(last),
         None => None,
     };
-    found.unwrap_or_else(nameless)
+    found.unwrap_or_else(unnamed_column)
 }
 
 /// The name of a called function: the word before its first parenthesis, after a schema's name.
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(columns("show server_version"), names(&["server_version"]));
         assert_eq!(
             columns("select 1 as \"a\"\"b\", 'x', 1.5"),
-            names(&["a\"b", NAMELESS, NAMELESS])
+            names(&["a\"b", UNNAMED_COLUMN, UNNAMED_COLUMN])
         );
     }
 

@@ -12,7 +12,7 @@ use postgres_protocol::message::frontend;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::session::{Next, Session};
+use super::session::{Session, SessionState};
 use super::*;
 
 /// What the server said, a word or two a message.
@@ -98,14 +98,14 @@ fn session() -> Session {
     let mut session = Session::new("15.20".into());
     let mut out = Vec::new();
     let start = startup();
-    assert_eq!(session.take_in(&start, &mut out), (start.len(), Next::GoOn));
+    assert_eq!(session.take_in(&start, &mut out), (start.len(), SessionState::Open));
     session
 }
 
 fn answers(session: &mut Session, input: &[u8]) -> Vec<String> {
     let mut out = Vec::new();
     let (taken, next) = session.take_in(input, &mut out);
-    assert_eq!((taken, next), (input.len(), Next::GoOn));
+    assert_eq!((taken, next), (input.len(), SessionState::Open));
     reported(&out)
 }
 
@@ -122,7 +122,7 @@ fn a_client_is_let_in_and_sent_the_version() {
     let mut session = Session::new("15.20".into());
     let mut out = Vec::new();
     let ssl = said(frontend::ssl_request);
-    assert_eq!(session.take_in(&ssl, &mut out), (8, Next::GoOn));
+    assert_eq!(session.take_in(&ssl, &mut out), (8, SessionState::Open));
     assert_eq!(out, b"N");
     out.clear();
     session.take_in(&startup(), &mut out);
@@ -149,12 +149,12 @@ fn what_is_no_client_is_sent_away() {
         let (_, next) = Session::new("15.20".into()).take_in(bytes, &mut out);
         (next, reported(&out))
     };
-    let error = |code: &str| (Next::Close, vec![format!("error {code}")]);
+    let error = |code: &str| (SessionState::Close, vec![format!("error {code}")]);
     assert_eq!(away(b"GET / HTTP/1.1\r\n\r\n"), error("08P01"));
     assert_eq!(away(&[0, 0, 0, 8, 0, 2, 0, 0]), error("0A000"));
     assert_eq!(away(&[0, 0, 0, 2]), error("08P01"));
     let cancel = said(|out| frontend::cancel_request(1, 2, out));
-    assert_eq!(away(&cancel), (Next::Close, vec![]));
+    assert_eq!(away(&cancel), (SessionState::Close, vec![]));
 }
 
 #[test]
@@ -249,12 +249,12 @@ fn a_copy_is_refused() {
 #[test]
 fn a_client_may_leave_and_a_stranger_must() {
     let mut out = Vec::new();
-    assert_eq!(session().take_in(&said(frontend::terminate), &mut out), (5, Next::Close));
+    assert_eq!(session().take_in(&said(frontend::terminate), &mut out), (5, SessionState::Close));
     assert!(out.is_empty());
-    assert_eq!(session().take_in(b"?\0\0\0\x04", &mut out), (5, Next::Close));
+    assert_eq!(session().take_in(b"?\0\0\0\x04", &mut out), (5, SessionState::Close));
     assert_eq!(reported(&out), ["error 08P01"]);
     out.clear();
-    assert_eq!(session().take_in(b"Q\xff\0\0\0", &mut out).1, Next::Close);
+    assert_eq!(session().take_in(b"Q\xff\0\0\0", &mut out).1, SessionState::Close);
 }
 
 proptest! {
@@ -271,13 +271,13 @@ proptest! {
         });
         let mut at_once = Vec::new();
         session().take_in(&whole, &mut at_once);
-        let (mut session, mut pieces, mut held) = (session(), Vec::new(), Vec::new());
+        let (mut session, mut pieces, mut named) = (session(), Vec::new(), Vec::new());
         let mut rest = &whole[..];
         for cut in cuts.iter().copied().chain([whole.len()]) {
             let (piece, later) = rest.split_at(cut.min(rest.len()));
-            held.extend_from_slice(piece);
-            let (taken, _) = session.take_in(&held, &mut pieces);
-            held.drain(..taken);
+            named.extend_from_slice(piece);
+            let (taken, _) = session.take_in(&named, &mut pieces);
+            named.drain(..taken);
             rest = later;
         }
         prop_assert_eq!(pieces, at_once);
@@ -389,18 +389,18 @@ fn a_client_that_does_not_listen_loses_nothing() {
         (0..100_000).for_each(|_| speaker.write_all(&one).unwrap());
     });
     std::thread::sleep(Duration::from_millis(100));
-    let (mut answers, mut held, mut piece) = (0, Vec::new(), vec![0; 1 << 16]);
+    let (mut answers, mut named, mut piece) = (0, Vec::new(), vec![0; 1 << 16]);
     let end = b"Z\0\0\0\x05I";
     while answers < 100_000 {
         let read = stream.read(&mut piece).unwrap();
         assert!(read > 0, "the server hung up after {answers} answers");
-        held.extend_from_slice(&piece[..read]);
-        let found: Vec<usize> = memchr::memmem::find_iter(&held, end).collect();
+        named.extend_from_slice(&piece[..read]);
+        let found: Vec<usize> = memchr::memmem::find_iter(&named, end).collect();
         answers += found.len();
-        held.drain(..found.last().map_or(0, |last| last + end.len()));
+        named.drain(..found.last().map_or(0, |last| last + end.len()));
     }
     requests.join().unwrap();
-    assert!(held.is_empty());
+    assert!(named.is_empty());
     server.stop();
     assert_eq!(server.statements(), 100_000);
 }

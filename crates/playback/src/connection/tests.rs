@@ -110,8 +110,8 @@ fn named(name: &str, sql: &str) -> Item {
 /// What a client said, a few words a message.
 fn words(mut sent: &[u8]) -> Vec<String> {
     let mut words = Vec::new();
-    while let Some(head) = Head::of(sent) {
-        let (body, rest) = sent[Head::BYTES..].split_at(head.body_bytes.unwrap());
+    while let Some(head) = MessageHeader::of(sent) {
+        let (body, rest) = sent[MessageHeader::BYTES..].split_at(head.body_bytes.unwrap());
         let plain = String::from_utf8_lossy(body).replace('\0', "|");
         words.push(format!("{} {plain}", char::from(head.kind)).trim_end_matches('|').to_owned());
         sent = rest;
@@ -422,7 +422,7 @@ fn of_a_long_error_the_beginning_is_read() {
     let mut connection = connected();
     sent(&mut connection, &simple("select f()"));
     let long = error("ERROR", "P0001", &"y".repeat(3 * READ_BYTES_MAX));
-    let head = &long[..Head::BYTES + READ_BYTES_MAX];
+    let head = &long[..MessageHeader::BYTES + READ_BYTES_MAX];
     let (mut out, mut found) = (Vec::new(), Vec::new());
     assert_eq!(connection.take_in(&head[..head.len() - 1], &mut out, &mut found), 0);
     assert_eq!(connection.take_in(head, &mut out, &mut found), head.len());

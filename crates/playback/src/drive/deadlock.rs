@@ -226,7 +226,8 @@ impl Run {
     pub(super) fn serve_watcher(&mut self, flags: EventFlags) {
         let Door::Open(door) = &mut self.asking.door else { return };
         let (link, watcher) = &mut **door;
-        let room = if flags.contains(EventFlags::OUT) { link.room(&self.epoll) } else { Ok(()) };
+        let room =
+            if flags.contains(EventFlags::OUT) { link.send_unsent(&self.epoll) } else { Ok(()) };
         let heard = match room.and_then(|()| link.read(&mut self.buffer)) {
             Ok(None) => return,
             Ok(Some(0)) | Err(_) => watcher.hung_up(),

@@ -277,7 +277,8 @@ impl Run {
     /// Handles an event of the probe's connection.
     pub(super) fn serve_probe(&mut self, flags: EventFlags) {
         let Some(Peer { link, connection }) = &mut self.probe.peer else { return };
-        let room = if flags.contains(EventFlags::OUT) { link.room(&self.epoll) } else { Ok(()) };
+        let room =
+            if flags.contains(EventFlags::OUT) { link.send_unsent(&self.epoll) } else { Ok(()) };
         let read = room.and_then(|()| link.read(&mut self.buffer));
         let (mut out, mut said) = (Vec::new(), Vec::new());
         match read {

@@ -215,7 +215,7 @@ impl Run {
     pub(super) fn serve(&mut self, session: usize, flags: EventFlags) {
         let Some(peer) = &mut self.players[session].peer else { return };
         if flags.contains(EventFlags::OUT) {
-            if let Err(error) = peer.link.room(&self.epoll) {
+            if let Err(error) = peer.link.send_unsent(&self.epoll) {
                 return self.broke(session, &error);
             }
         }
@@ -239,7 +239,7 @@ impl Run {
             Ok(Some(read)) => {
                 // Others have their turn before the rest of it.
                 let is_all = read < self.buffer.len();
-                let again = if is_all { Ok(()) } else { peer.link.watch_anew(&self.epoll) };
+                let again = if is_all { Ok(()) } else { peer.link.rearm(&self.epoll) };
                 self.take_in_bytes(session, read);
                 if let Err(error) = again {
                     self.broke(session, &error);

@@ -41,13 +41,13 @@ const NOTIFY_PROCESS: u32 = 0;
 const NOTIFY_TIME: u32 = 1;
 const ACTION_MASK: u32 = 0xff;
 
-/// What happened to a request.
+/// An event of a request.
 #[derive(Debug, Clone, Copy)]
-struct Event {
+struct TraceEvent {
     at_ns: u64,
     sequence: u32,
     action: u32,
-    key: Key,
+    key: RequestKey,
     length_bytes: u64,
     pid: u32,
     is_sync: bool,
@@ -56,16 +56,16 @@ struct Event {
 
 /// Requests in flight are distinguished by device, first sector and operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct RequestKey {
     device: u32,
     sector: u64,
     operation: Operation,
 }
 
-/// What a trace says, in the order in which it happened.
+/// The events of a trace, in order of time.
 #[derive(Debug, Default)]
-pub struct Events {
-    events: Vec<Event>,
+pub struct TraceEvents {
+    events: Vec<TraceEvent>,
     processes: HashMap<u32, Vec<u8>>,
     with_issues: HashSet<u32>,
     /// Unix time of the trace's time 0, where it says so.
@@ -89,7 +89,7 @@ pub fn follow_bytes(record: &[u8]) -> Result<usize, String> {
     Ok(usize::from(u16_at(record, 46)))
 }
 
-impl Events {
+impl TraceEvents {
     /// Adds a record and what follows it.
     pub fn add(&mut self, record: &[u8], following: &[u8]) {
         let (at_ns, action, pid) = (u64_at(record, 8), u32_at(record, 28), u32_at(record, 32));
@@ -111,11 +111,11 @@ impl Events {
         if action == ISSUED {
             self.with_issues.insert(device);
         }
-        self.events.push(Event {
+        self.events.push(TraceEvent {
             at_ns,
             sequence: u32_at(record, 4),
             action,
-            key: Key { device, sector, operation },
+            key: RequestKey { device, sector, operation },
             length_bytes,
             pid,
             is_sync,
@@ -147,32 +147,32 @@ impl Events {
     ) -> Result<(), String> {
         let mut flight = InFlight::default();
         for event in &self.events {
-            let Some(done) = flight.follow(event, &self.with_issues, left_out) else { continue };
-            if done.offset_bytes() > OFFSET_BYTES_MAX {
+            let Some(summary) = flight.follow(event, &self.with_issues, left_out) else { continue };
+            if summary.offset_bytes() > OFFSET_BYTES_MAX {
                 left_out.count("requests with an impossible sector", 1);
                 continue;
             }
-            let process = match self.processes.get(&done.pid) {
-                Some(name) => format!("{} ({})", String::from_utf8_lossy(name), done.pid),
-                None => format!("process {}", done.pid),
+            let process = match self.processes.get(&summary.pid) {
+                Some(name) => format!("{} ({})", String::from_utf8_lossy(name), summary.pid),
+                None => format!("process {}", summary.pid),
             };
             let device = format!(
                 "{}:{}",
-                done.key.device >> MINOR_BITS,
-                done.key.device & ((1 << MINOR_BITS) - 1)
+                summary.key.device >> MINOR_BITS,
+                summary.key.device & ((1 << MINOR_BITS) - 1)
             );
             sink(Row {
                 device: device.as_bytes(),
-                is_sync: Some(done.is_sync),
+                is_sync: Some(summary.is_sync),
                 failed: event.failed,
-                queue_ns: done.queue_ns,
-                device_ns: Some(done.device_ns),
+                queue_ns: summary.queue_ns,
+                device_ns: Some(summary.device_ns),
                 process: Some(process.as_bytes()),
                 ..Row::new(
-                    done.arrived_ns,
-                    done.key.operation,
-                    done.offset_bytes(),
-                    done.length_bytes,
+                    summary.arrived_ns,
+                    summary.key.operation,
+                    summary.offset_bytes(),
+                    summary.length_bytes,
                 )
             })?;
         }
@@ -197,15 +197,15 @@ fn operation_of(category: u32, length_bytes: u64) -> Operation {
     }
 }
 
-/// Requests on their way.
+/// Outstanding requests.
 #[derive(Debug, Default)]
 struct InFlight {
-    queued: HashMap<Key, Queued>,
-    issued: HashMap<Key, Issued>,
+    queued: HashMap<RequestKey, QueuedRequest>,
+    issued: HashMap<RequestKey, IssuedRequest>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Queued {
+struct QueuedRequest {
     at_ns: u64,
     pid: u32,
     is_sync: bool,
@@ -213,10 +213,10 @@ struct Queued {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Issued {
+struct IssuedRequest {
     at_ns: u64,
-    first: Key,
-    queued: Option<Queued>,
+    first: RequestKey,
+    queued: Option<QueuedRequest>,
     pid: u32,
     is_sync: bool,
     length_bytes: u64,
@@ -224,8 +224,8 @@ struct Issued {
 }
 
 /// A completed request.
-struct Done {
-    key: Key,
+struct CompletedRequest {
+    key: RequestKey,
     arrived_ns: u64,
     queue_ns: Option<u64>,
     device_ns: u64,
@@ -234,7 +234,7 @@ struct Done {
     is_sync: bool,
 }
 
-impl Done {
+impl CompletedRequest {
     fn offset_bytes(&self) -> u64 {
         self.key.sector.saturating_mul(SECTOR_BYTES)
     }
@@ -248,13 +248,13 @@ impl InFlight {
     /// Follows an event; returns the request that it completes.
     fn follow(
         &mut self,
-        event: &Event,
+        event: &TraceEvent,
         with_issues: &HashSet<u32>,
         left_out: &mut LeftOut,
-    ) -> Option<Done> {
+    ) -> Option<CompletedRequest> {
         match event.action {
             QUEUED => {
-                self.queued.entry(event.key).or_insert(Queued {
+                self.queued.entry(event.key).or_insert(QueuedRequest {
                     at_ns: event.at_ns,
                     pid: event.pid,
                     is_sync: event.is_sync,
@@ -282,17 +282,17 @@ impl InFlight {
         None
     }
 
-    fn merge_in_front(&mut self, event: &Event) {
+    fn merge_in_front(&mut self, event: &TraceEvent) {
         let after = event.key.sector.saturating_add(event.length_bytes / SECTOR_BYTES);
-        let behind = self.queued.remove(&Key { sector: after, ..event.key });
+        let behind = self.queued.remove(&RequestKey { sector: after, ..event.key });
         if let (Some(behind), Some(own)) = (behind, self.queued.get_mut(&event.key)) {
             own.at_ns = own.at_ns.min(behind.at_ns);
         }
     }
 
-    fn issue(&mut self, event: &Event, left_out: &mut LeftOut) {
+    fn issue(&mut self, event: &TraceEvent, left_out: &mut LeftOut) {
         let queued = self.queued.remove(&event.key).filter(|own| own.at_ns <= event.at_ns);
-        let issued = Issued {
+        let issued = IssuedRequest {
             at_ns: event.at_ns,
             first: event.key,
             queued,
@@ -306,7 +306,7 @@ impl InFlight {
         }
     }
 
-    fn complete(&mut self, event: &Event, left_out: &mut LeftOut) -> Option<Done> {
+    fn complete(&mut self, event: &TraceEvent, left_out: &mut LeftOut) -> Option<CompletedRequest> {
         let Some(mut issued) = self.issued.remove(&event.key) else {
             left_out.count("completions of requests that were issued before the beginning", 1);
             return None;
@@ -314,11 +314,11 @@ impl InFlight {
         if event.length_bytes < issued.left_bytes && event.length_bytes > 0 && !event.failed {
             issued.left_bytes -= event.length_bytes;
             let sector = event.key.sector.saturating_add(event.length_bytes / SECTOR_BYTES);
-            self.issued.insert(Key { sector, ..event.key }, issued);
+            self.issued.insert(RequestKey { sector, ..event.key }, issued);
             return None;
         }
         let arrived_ns = issued.queued.map_or(issued.at_ns, |own| own.at_ns);
-        Some(Done {
+        Some(CompletedRequest {
             key: issued.first,
             arrived_ns,
             queue_ns: issued.queued.map(|own| issued.at_ns - own.at_ns),
@@ -329,12 +329,16 @@ impl InFlight {
         })
     }
 
-    fn complete_queued(&mut self, event: &Event, left_out: &mut LeftOut) -> Option<Done> {
+    fn complete_queued(
+        &mut self,
+        event: &TraceEvent,
+        left_out: &mut LeftOut,
+    ) -> Option<CompletedRequest> {
         let Some(queued) = self.queued.remove(&event.key) else {
             left_out.count("completions of requests that were issued before the beginning", 1);
             return None;
         };
-        Some(Done {
+        Some(CompletedRequest {
             key: event.key,
             arrived_ns: queued.at_ns,
             queue_ns: None,

@@ -26,12 +26,12 @@ pub enum ForeignError {
         path: PathBuf,
     },
     /// A record does not fit the format.
-    #[error("{path}, {place}: {problem}")]
+    #[error("{path}, {position}: {problem}")]
     Record {
         /// The file.
         path: PathBuf,
         /// The line, or the byte of a binary file, such as `line 12`.
-        place: String,
+        position: String,
         /// What does not fit.
         problem: String,
         /// The format that it was read as.

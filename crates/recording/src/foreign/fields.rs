@@ -6,7 +6,7 @@ use std::str;
 pub const SECOND_NS: u64 = 1_000_000_000;
 /// Addresses of many formats count so many bytes.
 pub const SECTOR_BYTES: u64 = 512;
-/// A recording has places up to here, and the end of a request there is no overflow.
+/// Largest offset of a recording; the end of a request there does not overflow.
 pub const OFFSET_BYTES_MAX: u64 = i64::MAX as u64 - u32::MAX as u64;
 
 /// Splits a line at commas, without blanks around the fields; further ones are left out.
@@ -24,8 +24,8 @@ fn collected<'a, const N: usize>(fields: impl Iterator<Item = &'a [u8]>) -> ([&'
     let mut found = [&b""[..]; N];
     let mut count = 0;
     for field in fields {
-        if let Some(place) = found.get_mut(count) {
-            *place = field;
+        if let Some(slot) = found.get_mut(count) {
+            *slot = field;
         }
         count += 1;
     }
@@ -53,8 +53,8 @@ pub fn seconds_ns(field: &[u8], name: &str) -> Result<u64, String> {
     }
     let whole_s = if whole_s.is_empty() { 0 } else { whole(whole_s, name).map_err(|_| wrong())? };
     let mut part_ns = 0;
-    for place in 0..9 {
-        part_ns = part_ns * 10 + u64::from(rest.get(place).map_or(0, |digit| digit - b'0'));
+    for digit_index in 0..9 {
+        part_ns = part_ns * 10 + u64::from(rest.get(digit_index).map_or(0, |digit| digit - b'0'));
     }
     scaled(whole_s, SECOND_NS, name)?.checked_add(part_ns).ok_or_else(wrong)
 }
@@ -64,8 +64,8 @@ pub fn scaled(value: u64, unit: u64, name: &str) -> Result<u64, String> {
     value.checked_mul(unit).ok_or_else(|| format!("{name} is {value}, which is too large"))
 }
 
-/// Returns a place in bytes, or that it is beyond what a recording can name.
-pub fn place(value: u64, unit: u64, name: &str) -> Result<u64, String> {
+/// Returns an offset in bytes; an error beyond the largest offset of a recording.
+pub fn checked_offset(value: u64, unit: u64, name: &str) -> Result<u64, String> {
     let bytes = scaled(value, unit, name)?;
     if bytes > OFFSET_BYTES_MAX {
         return Err(format!("{name} is {value}, beyond any device"));

@@ -3,7 +3,7 @@
 //!
 //! Source: fio's manual, "Trace file format"; the unit is that of `log_io_u` in fio 3.x.
 
-use super::fields::{by_blank, miscounted, place, scaled, shown, whole};
+use super::fields::{by_blank, miscounted, position, scaled, shown, whole};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -13,8 +13,8 @@ pub const HEADING_2: &[u8] = b"fio version 2 iolog";
 pub const HEADING_3: &[u8] = b"fio version 3 iolog";
 const UNIT_NS: u64 = 1000;
 
-/// What a line says.
-pub enum Said<'a> {
+/// A parsed line.
+pub enum LogLine<'a> {
     /// A request.
     Request(Row<'a>),
     /// An action without a request, such as `open`.
@@ -24,14 +24,14 @@ pub enum Said<'a> {
 }
 
 /// Returns what a line of version 3 says.
-pub fn parse_3(line: &[u8]) -> Result<Said<'_>, String> {
+pub fn parse_3(line: &[u8]) -> Result<LogLine<'_>, String> {
     let ([at, file, action, offset, length], count) = by_blank::<5>(line);
     let at_ns = scaled(whole(at, "the time")?, UNIT_NS, "the time")?;
     parse(at_ns, file, action, (offset, length), count, 1)
 }
 
 /// Returns what a line of version 2 says, which comes at a time.
-pub fn parse_2(line: &[u8], at_ns: u64) -> Result<Said<'_>, String> {
+pub fn parse_2(line: &[u8], at_ns: u64) -> Result<LogLine<'_>, String> {
     let ([file, action, offset, length], count) = by_blank::<4>(line);
     parse(at_ns, file, action, (offset, length), count, 0)
 }
@@ -43,7 +43,7 @@ fn parse<'a>(
     (offset, length): (&[u8], &[u8]),
     count: usize,
     times: usize,
-) -> Result<Said<'a>, String> {
+) -> Result<LogLine<'a>, String> {
     let operation = match action {
         b"add" | b"open" | b"close" => return without_request(count, times),
         b"read" => Operation::Read,
@@ -58,24 +58,24 @@ fn parse<'a>(
     }
     let offset = whole(offset, "the offset")?;
     if operation == Operation::Other {
-        return Ok(Said::Wait(scaled(offset, UNIT_NS, "the wait")?));
+        return Ok(LogLine::Wait(scaled(offset, UNIT_NS, "the wait")?));
     }
     let length = whole(length, "the length")?;
     let is_flush = operation == Operation::Flush;
-    Ok(Said::Request(Row {
+    Ok(LogLine::Request(Row {
         device: file,
         ..Row::new(
             at_ns,
             operation,
-            if is_flush { 0 } else { place(offset, 1, "the offset")? },
+            if is_flush { 0 } else { position(offset, 1, "the offset")? },
             if is_flush { 0 } else { length },
         )
     }))
 }
 
-fn without_request<'a>(count: usize, times: usize) -> Result<Said<'a>, String> {
+fn without_request<'a>(count: usize, times: usize) -> Result<LogLine<'a>, String> {
     if count != 2 + times {
         return Err(miscounted(count, 2 + times));
     }
-    Ok(Said::Action)
+    Ok(LogLine::Action)
 }

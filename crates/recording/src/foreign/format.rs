@@ -1,4 +1,4 @@
-//! The formats of other programs' traces, what each knows, and how a file's own is detected.
+//! The formats of other programs' traces, their fields, and their detection.
 
 use super::fields::{by_blank, by_comma};
 use super::{alibaba, vscsi_text};
@@ -29,31 +29,31 @@ pub enum Format {
     OracleGeneral,
 }
 
-/// What a trace knows of its requests.
+/// The fields of requests that a trace has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Knows {
-    /// When they arrived; else times are made up.
+pub struct KnownFields {
+    /// Arrival times; else they are invented.
     pub time: bool,
-    /// Reads from writes; else all are given as reads.
+    /// Operations; else all are reads.
     pub operation: bool,
-    /// Places; else they are made up.
-    pub place: bool,
-    /// Whether a process waits for them.
+    /// Offsets; else they are invented.
+    pub offset: bool,
+    /// Whether they are synchronous.
     pub sync: bool,
-    /// Which of them failed.
+    /// Failures.
     pub failures: bool,
-    /// Their time in the queue.
+    /// Times in the queue.
     pub queue: bool,
-    /// Their time at the device, or its sum with that in the queue.
+    /// Times at the device, or the sums with those in the queue.
     pub device: bool,
-    /// Their process.
+    /// Processes.
     pub process: bool,
 }
 
-const PLAIN: Knows = Knows {
+const PLAIN: KnownFields = KnownFields {
     time: true,
     operation: true,
-    place: true,
+    offset: true,
     sync: false,
     failures: false,
     queue: false,
@@ -100,7 +100,7 @@ impl Format {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Returns what a record is, for messages.
+    /// Returns the syntax of a record, for messages.
     pub fn record(self) -> &'static str {
         match self {
             Format::Blktrace => "48 bytes of struct blk_io_trace, version 7, little-endian",
@@ -119,10 +119,10 @@ impl Format {
         }
     }
 
-    /// Returns what the format knows.
-    pub fn knows(self) -> Knows {
+    /// Returns the fields that the format has.
+    pub fn knows(self) -> KnownFields {
         match self {
-            Format::Blktrace => Knows {
+            Format::Blktrace => KnownFields {
                 sync: true,
                 failures: true,
                 queue: true,
@@ -130,9 +130,9 @@ impl Format {
                 process: true,
                 ..PLAIN
             },
-            Format::Msr => Knows { device: true, ..PLAIN },
-            Format::Arc => Knows { time: false, operation: false, ..PLAIN },
-            Format::OracleGeneral => Knows { operation: false, place: false, ..PLAIN },
+            Format::Msr => KnownFields { device: true, ..PLAIN },
+            Format::Arc => KnownFields { time: false, operation: false, ..PLAIN },
+            Format::OracleGeneral => KnownFields { operation: false, offset: false, ..PLAIN },
             _ => PLAIN,
         }
     }

@@ -1,4 +1,4 @@
-//! What a reader left out, counted by reason.
+//! Records that a reader left out, counted by reason.
 
 /// Counts by reason, in the order in which reasons appear.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,13 +1,13 @@
-//! Passes over the records of a trace, whatever its format.
+//! Passes over the records of a trace of any format.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
-use super::blktrace::{self, Events};
+use super::blktrace::{self, TraceEvents};
 use super::error::ForeignError;
 use super::fields::SECOND_NS;
-use super::fio_iolog::{self, Said};
-use super::format::{Format, Knows, is_heading};
+use super::fio_iolog::{self, LogLine};
+use super::format::{Format, KnownFields, is_heading};
 use super::input;
 use super::left_out::LeftOut;
 use super::lines::{LINE_BYTES_MAX, Lines};
@@ -16,37 +16,37 @@ use super::row::Row;
 use super::vscsi::Version;
 use super::{alibaba, arc, msr, spc, tencent, vscsi, vscsi_text};
 
-/// What is later is no time of a trace, and sums of the others do not overflow.
+/// Latest time of a trace; sums of earlier ones do not overflow.
 const AT_NS_MAX: u64 = u64::MAX / 2 + u64::MAX / 4;
-/// Two of them are no overflow.
+/// Longest time of a request; the sum of two does not overflow.
 const TIME_NS_MAX: u64 = i64::MAX as u64 / 4;
 const LENGTH_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// What a pass hands its records to.
+/// Receives the records of a pass.
 type Sink<'a> = &'a mut dyn FnMut(Row<'_>) -> Result<(), String>;
 
-/// Why a pass ends early: what is wrong with a record, or with the file.
+/// Why a pass ends early: a record at a position is malformed, or the file cannot be read.
 enum Fault {
     Record(String, String),
     Io(io::Error),
 }
 
 /// A trace that can be read several times.
-pub struct Passes {
+pub struct TracePasses {
     path: PathBuf,
     files: Vec<PathBuf>,
     /// The format.
     pub format: Format,
-    /// What the last pass left out.
+    /// Records that the last pass left out.
     pub left_out: LeftOut,
-    events: Option<Events>,
-    places: ObjectOffsets,
-    knows: Knows,
+    events: Option<TraceEvents>,
+    object_offsets: ObjectOffsets,
+    knows: KnownFields,
 }
 
-impl Passes {
+impl TracePasses {
     /// Opens a trace, of a format or of the one that its beginning fits.
-    pub fn open(path: &Path, format: Option<Format>) -> Result<Passes, ForeignError> {
+    pub fn open(path: &Path, format: Option<Format>) -> Result<TracePasses, ForeignError> {
         let io_error = |error| ForeignError::Io { path: path.into(), error };
         let (beginning, file_bytes) = input::beginning(path).map_err(io_error)?;
         let unknown = || ForeignError::UnknownFormat { path: path.into() };
@@ -56,13 +56,13 @@ impl Passes {
             Format::Blktrace => input::of_all_processors(path),
             _ => vec![path.into()],
         };
-        Ok(Passes {
+        Ok(TracePasses {
             path: path.into(),
             files,
             format,
             left_out: LeftOut::default(),
             events: None,
-            places: ObjectOffsets::default(),
+            object_offsets: ObjectOffsets::default(),
             knows: format.knows(),
         })
     }
@@ -72,8 +72,8 @@ impl Passes {
         self.files.len()
     }
 
-    /// Returns what this trace knows, after a pass: a log of fio may have times or none.
-    pub fn knows(&self) -> Knows {
+    /// Returns the fields that this trace has, after a pass: a log of fio may have times or none.
+    pub fn knows(&self) -> KnownFields {
         self.knows
     }
 
@@ -87,7 +87,7 @@ impl Passes {
         }
     }
 
-    /// Hands over every request once.
+    /// Passes every request to the sink once.
     pub fn run(&mut self, sink: Sink<'_>) -> Result<(), ForeignError> {
         let mut left_out = LeftOut::default();
         let mut too_long = 0;
@@ -107,9 +107,9 @@ impl Passes {
         self.left_out = left_out;
         passed.map_err(|fault| match fault {
             Fault::Io(error) => ForeignError::Io { path: self.path.clone(), error },
-            Fault::Record(place, problem) => ForeignError::Record {
+            Fault::Record(position, problem) => ForeignError::Record {
                 path: self.path.clone(),
-                place,
+                position,
                 problem,
                 format: self.format,
             },
@@ -127,9 +127,9 @@ impl Passes {
                 Ok(())
             }
             Format::OracleGeneral => {
-                self.places.begin();
+                self.object_offsets.begin();
                 records(&mut *file, oracle_general::RECORD_BYTES, &mut |record| {
-                    sink(self.places.parse(record)?)
+                    sink(self.object_offsets.parse(record)?)
                 })
             }
             Format::FioIolog => {
@@ -142,7 +142,7 @@ impl Passes {
 
     fn blktrace(&mut self, left_out: &mut LeftOut, sink: Sink<'_>) -> Result<(), Fault> {
         if self.events.is_none() {
-            let mut events = Events::default();
+            let mut events = TraceEvents::default();
             for path in &self.files {
                 blktrace_records(path, &mut events)?;
             }
@@ -154,7 +154,7 @@ impl Passes {
     }
 }
 
-fn blktrace_records(path: &Path, events: &mut Events) -> Result<(), Fault> {
+fn blktrace_records(path: &Path, events: &mut TraceEvents) -> Result<(), Fault> {
     let mut file = input::open(path).map_err(Fault::Io)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (mut record, mut following) = ([0; blktrace::RECORD_BYTES], Vec::new());
@@ -173,7 +173,7 @@ fn blktrace_records(path: &Path, events: &mut Events) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Hands over records of a length.
+/// Reads records of a fixed length.
 fn records(
     file: &mut dyn BufRead,
     record_bytes: usize,
@@ -191,16 +191,16 @@ fn records(
     Ok(())
 }
 
-fn record_fault(error: io::Error, place: &str) -> Fault {
+fn record_fault(error: io::Error, position: &str) -> Fault {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
-            Fault::Record(place.to_string(), "the file ends within the record".to_string())
+            Fault::Record(position.to_string(), "the file ends within the record".to_string())
         }
         _ => Fault::Io(error),
     }
 }
 
-/// Hands over the requests of a binary vscsi trace; returns whether it has response times.
+/// Reads the requests of a binary vscsi trace; returns whether it has response times.
 fn vscsi_records(
     file: &mut dyn BufRead,
     left_out: &mut LeftOut,
@@ -269,7 +269,7 @@ fn text_lines(
     Ok(())
 }
 
-/// Hands over the requests of a log of fio; returns whether it has times.
+/// Reads the requests of a log of fio; returns whether it has times.
 fn fio_lines(
     file: &mut dyn BufRead,
     left_out: &mut LeftOut,
@@ -288,15 +288,15 @@ fn fio_lines(
     let (mut now_ns, mut has_waits) = (0_u64, false);
     while let Some((line, number)) = next_line(&mut lines)? {
         let fault = |problem| Fault::Record(format!("line {number}"), problem);
-        let said =
+        let parsed =
             if is_third { fio_iolog::parse_3(line) } else { fio_iolog::parse_2(line, now_ns) };
-        match said.map_err(fault)? {
-            Said::Request(row) => {
+        match parsed.map_err(fault)? {
+            LogLine::Request(row) => {
                 sink(row).map_err(fault)?;
                 now_ns = now_ns.saturating_add(if has_waits { 0 } else { arc::APART_NS });
             }
-            Said::Action => left_out.count("actions on files: add, open, close", 1),
-            Said::Wait(wait_ns) => {
+            LogLine::Action => left_out.count("actions on files: add, open, close", 1),
+            LogLine::Wait(wait_ns) => {
                 has_waits = true;
                 now_ns = now_ns.saturating_add(wait_ns);
             }

@@ -1,4 +1,4 @@
-//! A record of another program's trace, before names and times become places and differences.
+//! A record of another program's trace, before names become indexes and times differences.
 
 use crate::request::Operation;
 

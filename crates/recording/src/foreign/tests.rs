@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::{Foreign, ForeignError, Format, Intake};
+use super::{ForeignError, ForeignTrace, Format, TraceInfo};
 use crate::request::{Operation, Request};
 
 /// Seconds, operation, sector, sectors, response in µs.
@@ -28,14 +28,14 @@ fn file(folder: &TempDir, name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-fn taken(path: &Path, format: Option<Format>) -> Result<(Intake, Vec<Request>), ForeignError> {
+fn taken(path: &Path, format: Option<Format>) -> Result<(TraceInfo, Vec<Request>), ForeignError> {
     let mut requests = Vec::new();
-    let mut foreign = Foreign::open(path, format)?;
+    let mut foreign = ForeignTrace::open(path, format)?;
     foreign.requests(&mut |request| {
         requests.push(request);
         ControlFlow::Continue(())
     })?;
-    Ok((foreign.intake, requests))
+    Ok((foreign.info, requests))
 }
 
 fn lines(line: impl Fn(usize, (u64, char, u64, u64, u64)) -> String) -> Vec<u8> {
@@ -148,12 +148,12 @@ fn one_trace_reads_alike_in_every_format_that_knows_it_all() {
         .collect();
     for format in Format::ALL {
         let path = file(&folder, format.name(), &trace_in(format));
-        let (intake, mut requests) = taken(&path, None).unwrap();
-        assert_eq!(intake.format, format);
-        assert_eq!((intake.requests, intake.devices.len()), (6, 1), "{}", format.name());
+        let (info, mut requests) = taken(&path, None).unwrap();
+        assert_eq!(info.format, format);
+        assert_eq!((info.requests, info.devices.len()), (6, 1), "{}", format.name());
         requests.sort_by_key(|request| request.arrived_ns);
-        let knows = intake.knows;
-        if knows.time && knows.place {
+        let knows = info.knows;
+        if knows.time && knows.offset {
             let found: Vec<_> = requests
                 .iter()
                 .map(|r| (r.arrived_ns, r.device, r.operation, r.offset_bytes, r.length_bytes))
@@ -171,17 +171,17 @@ fn one_trace_reads_alike_in_every_format_that_knows_it_all() {
 fn a_format_of_times_knows_when_it_began_and_how_long_requests_took() {
     let folder = TempDir::new().unwrap();
     for format in [Format::Msr, Format::Alibaba, Format::Tencent] {
-        let (intake, _) = taken(&file(&folder, "trace", &trace_in(format)), None).unwrap();
-        assert_eq!(intake.began_unix_ns, Some(BEGAN_S * 1_000_000_000));
+        let (info, _) = taken(&file(&folder, "trace", &trace_in(format)), None).unwrap();
+        assert_eq!(info.began_unix_ns, Some(BEGAN_S * 1_000_000_000));
     }
-    let (intake, requests) = taken(&file(&folder, "msr", &trace_in(Format::Msr)), None).unwrap();
+    let (info, requests) = taken(&file(&folder, "msr", &trace_in(Format::Msr)), None).unwrap();
     assert_eq!(requests[3].device_ns, Some(2_000_000));
-    assert_eq!(intake.devices, ["hm.0"]);
+    assert_eq!(info.devices, ["hm.0"]);
     let path = file(&folder, "blktrace", &trace_in(Format::Blktrace));
-    let (intake, requests) = taken(&path, None).unwrap();
+    let (info, requests) = taken(&path, None).unwrap();
     assert_eq!((requests[3].queue_ns, requests[3].device_ns), (Some(3000), Some(2_000_000)));
-    assert_eq!(intake.processes, ["fio (4711)"]);
-    assert_eq!(intake.devices, ["7:3"]);
+    assert_eq!(info.processes, ["fio (4711)"]);
+    assert_eq!(info.devices, ["7:3"]);
 }
 
 #[test]
@@ -191,20 +191,20 @@ fn vscsi_of_version_2_has_its_response_times_and_other_commands_are_counted() {
     let mut inquiry = content[..40].to_vec();
     inquiry[0] = 0x12;
     content.extend(inquiry);
-    let (intake, requests) = taken(&file(&folder, "vscsi", &content), None).unwrap();
+    let (info, requests) = taken(&file(&folder, "vscsi", &content), None).unwrap();
     assert_eq!(requests.len(), 6);
     assert_eq!(requests[0].device_ns, Some(150_000));
-    assert_eq!(intake.left_out, [("commands that transfer nothing".to_string(), 1)]);
+    assert_eq!(info.left_out, [("commands that transfer nothing".to_string(), 1)]);
 }
 
 #[test]
 fn the_first_arrival_is_0_though_the_first_line_is_later() {
     let folder = TempDir::new().unwrap();
     let path = file(&folder, "spc", b"0,0,512,r,5.5\n0,8,512,r,5.25\n");
-    let (intake, requests) = taken(&path, None).unwrap();
+    let (info, requests) = taken(&path, None).unwrap();
     assert_eq!(requests[0].arrived_ns, 250_000_000);
     assert_eq!(requests[1].arrived_ns, 0);
-    assert_eq!(intake.length_ns, 250_000_000);
+    assert_eq!(info.length_ns, 250_000_000);
 }
 
 #[test]
@@ -257,8 +257,8 @@ fn the_files_of_all_processors_are_one_blktrace() {
     let first = file(&folder, "sda.blktrace.0", &whole[..middle]);
     file(&folder, "sda.blktrace.10", &whole[middle..]);
     file(&folder, "sdb.blktrace.0", b"another one");
-    let (intake, _) = taken(&first, None).unwrap();
-    assert_eq!((intake.requests, intake.files), (6, 2));
+    let (info, _) = taken(&first, None).unwrap();
+    assert_eq!((info.requests, info.files), (6, 2));
 }
 
 #[test]
@@ -277,12 +277,12 @@ fn merged_bios_are_one_request_and_parts_of_a_completion_too() {
         blk_record(600, 950, 8, 7 | (64 | 1) << 16, 0), // D that does not end
     ]
     .concat();
-    let (intake, requests) = taken(&file(&folder, "trace", &content), None).unwrap();
+    let (info, requests) = taken(&file(&folder, "trace", &content), None).unwrap();
     assert_eq!(requests.len(), 1);
     let only = requests[0];
     assert_eq!((only.offset_bytes, only.length_bytes), (100 * 512, 24 * 512));
     assert_eq!((only.queue_ns, only.device_ns), (Some(100), Some(300)));
-    assert_eq!(intake.left_out.iter().map(|(_, count)| count).sum::<u64>(), 2);
+    assert_eq!(info.left_out.iter().map(|(_, count)| count).sum::<u64>(), 2);
 }
 
 #[test]
@@ -302,12 +302,12 @@ fn version_2_of_fios_log_has_times_by_its_waits_alone() {
     let folder = TempDir::new().unwrap();
     let without =
         b"fio version 2 iolog\nf add\nf open\nf read 0 4096\nf write 4096 4096\nf close\n";
-    let (intake, requests) = taken(&file(&folder, "a", without), None).unwrap();
-    assert!(!intake.knows.time);
+    let (info, requests) = taken(&file(&folder, "a", without), None).unwrap();
+    assert!(!info.knows.time);
     assert_eq!(requests.len(), 2);
     let with = b"fio version 2 iolog\nf wait 50 0\nf read 0 4096\nf wait 70 0\nf sync 0 0\n";
-    let (intake, requests) = taken(&file(&folder, "b", with), None).unwrap();
-    assert!(intake.knows.time);
+    let (info, requests) = taken(&file(&folder, "b", with), None).unwrap();
+    assert!(info.knows.time);
     assert_eq!(requests[1].arrived_ns, 70_000);
     assert_eq!(requests[1].operation, Operation::Flush);
 }
@@ -316,8 +316,8 @@ fn version_2_of_fios_log_has_times_by_its_waits_alone() {
 fn objects_have_a_place_each_and_none_follows_another() {
     let folder = TempDir::new().unwrap();
     let path = file(&folder, "trace", &trace_in(Format::OracleGeneral));
-    let (intake, requests) = taken(&path, None).unwrap();
-    assert!(!intake.knows.place && !intake.knows.operation);
+    let (info, requests) = taken(&path, None).unwrap();
+    assert!(!info.knows.offset && !info.knows.operation);
     let places: Vec<u64> = requests.iter().map(|request| request.offset_bytes).collect();
     assert_eq!(places[1], places[5]);
     for pair in requests.windows(2) {
@@ -344,15 +344,15 @@ proptest! {
     ) {
         let format = Format::ALL[which];
         let mut content = trace_in(format);
-        for (place, byte) in changes {
-            let place = place.index(content.len());
-            content[place] = byte;
+        for (at, byte) in changes {
+            let at = at.index(content.len());
+            content[at] = byte;
         }
         content.truncate(kept.index(content.len()) + 1);
         let folder = TempDir::new().unwrap();
         let path = file(&folder, "changed", &content);
-        if let Ok((intake, requests)) = taken(&path, Some(format)) {
-            prop_assert_eq!(intake.requests, requests.len() as u64);
+        if let Ok((info, requests)) = taken(&path, Some(format)) {
+            prop_assert_eq!(info.requests, requests.len() as u64);
         }
     }
 }

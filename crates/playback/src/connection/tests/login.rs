@@ -62,7 +62,7 @@ fn begun() -> (Connection, String) {
     let (connection, said, out) = greeted(Some("secret"), &offered);
     assert!(said.is_empty());
     // A nonce may have any sign in it but a comma.
-    let first = String::from_utf8_lossy(&out[Head::BYTES..]);
+    let first = String::from_utf8_lossy(&out[MessageHeader::BYTES..]);
     let (mechanism, nonce) = first.split_once("n,,n=,r=").unwrap();
     assert!(mechanism.starts_with("SCRAM-SHA-256\0"));
     (connection, nonce.to_owned())

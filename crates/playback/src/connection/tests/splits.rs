@@ -63,7 +63,7 @@ fn play(exchanges: &[Exchange], end: &[u8], cuts: &[usize]) -> (Vec<Said>, Vec<u
             held.extend_from_slice(piece);
             let taken = connection.take_in(&held, out, &mut said);
             held.drain(..taken);
-            assert!(held.len() < READ_BYTES_MAX + Head::BYTES);
+            assert!(held.len() < READ_BYTES_MAX + MessageHeader::BYTES);
             bytes = rest;
         }
     };

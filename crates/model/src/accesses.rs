@@ -1,4 +1,4 @@
-//! What is accessed, in order, by numbers without gaps.
+//! Accesses in order, with consecutive block numbers.
 
 use rustc_hash::FxHashMap;
 
@@ -25,23 +25,23 @@ pub struct Accesses {
     pub scans: Vec<bool>,
     /// Whether each access is a write, which is no hit and no miss; empty when none is.
     pub writes: Vec<bool>,
-    /// How long the sequential stream of each access is with it (bytes); empty when none has one.
+    /// Length of each access's sequential stream including it (bytes); empty if there are none.
     pub streams_bytes: Vec<u32>,
     /// How many different blocks there are.
     pub different: u32,
-    /// The number that each of these had.
-    pub places: Vec<u64>,
+    /// The original address of each block.
+    pub block_addresses: Vec<u64>,
 }
 
 impl Accesses {
     /// Numbers blocks of any numbers.
     ///
-    /// Where they lie close together a table by number does it, else a hash table.
+    /// Uses a table by address if these are dense, else a hash table.
     pub fn new(blocks: &[u64]) -> Result<Accesses, TooManyBlocks> {
         let lowest = blocks.iter().copied().min().unwrap_or(0);
         let highest = blocks.iter().copied().max().unwrap_or(0);
         let span = usize::try_from(highest - lowest).unwrap_or(usize::MAX);
-        let mut numbered = Numbered::default();
+        let mut numbered = BlockNumbering::default();
         if span <= 2 * blocks.len() + (1 << 16) {
             let mut table = vec![u32::MAX; span + 1];
             for &block in blocks {
@@ -53,8 +53,13 @@ impl Accesses {
                 numbered.add(block, table.entry(block).or_insert(u32::MAX))?;
             }
         }
-        let Numbered { blocks, places } = numbered;
-        Ok(Accesses { blocks, different: places.len() as u32, places, ..Accesses::default() })
+        let BlockNumbering { blocks, block_addresses } = numbered;
+        Ok(Accesses {
+            blocks,
+            different: block_addresses.len() as u32,
+            block_addresses,
+            ..Accesses::default()
+        })
     }
 
     /// Returns how many accesses there are.
@@ -67,7 +72,7 @@ impl Accesses {
         self.blocks.is_empty()
     }
 
-    /// Returns how many of them are reads.
+    /// Returns the number of reads.
     pub fn reads(&self) -> u64 {
         (self.len() - self.writes.iter().filter(|&&is_write| is_write).count()) as u64
     }
@@ -78,7 +83,7 @@ impl Accesses {
         self.writes.get(index).copied().unwrap_or(false)
     }
 
-    /// Returns how long the sequential stream of an access is with it (bytes), by its index.
+    /// Returns the length of an access's sequential stream including it (bytes), by its index.
     #[inline]
     pub fn stream_bytes(&self, index: usize) -> u32 {
         self.streams_bytes.get(index).copied().unwrap_or(0)
@@ -109,20 +114,20 @@ impl Accesses {
 }
 
 #[derive(Default)]
-struct Numbered {
+struct BlockNumbering {
     blocks: Vec<u32>,
-    places: Vec<u64>,
+    block_addresses: Vec<u64>,
 }
 
-impl Numbered {
+impl BlockNumbering {
     #[inline]
     fn add(&mut self, block: u64, number: &mut u32) -> Result<(), TooManyBlocks> {
         if *number == u32::MAX {
-            if self.places.len() == (u32::MAX - 1) as usize {
+            if self.block_addresses.len() == (u32::MAX - 1) as usize {
                 return Err(TooManyBlocks);
             }
-            *number = self.places.len() as u32;
-            self.places.push(block);
+            *number = self.block_addresses.len() as u32;
+            self.block_addresses.push(block);
         }
         self.blocks.push(*number);
         Ok(())
@@ -139,9 +144,9 @@ mod tests {
         let apart = Accesses::new(&[12 << 40, 0, 12 << 40, 1 << 63]);
         let blocks = vec![0, 1, 0, 2];
         let mut expected = Accesses { blocks, different: 3, ..Accesses::default() };
-        expected.places = vec![12 << 40, 0, 1 << 63];
+        expected.block_addresses = vec![12 << 40, 0, 1 << 63];
         assert_eq!(apart.as_ref(), Ok(&expected));
-        expected.places = vec![12, 10, 11];
+        expected.block_addresses = vec![12, 10, 11];
         assert_eq!(close.as_ref(), Ok(&expected));
         assert_eq!(expected.next_uses(), [2, u32::MAX, u32::MAX, u32::MAX]);
     }

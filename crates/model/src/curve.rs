@@ -13,13 +13,13 @@ const WORD_BITS: usize = 64;
 const SPACE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
-/// How many reads have each reuse distance; a write is an access, but none that is counted.
+/// Numbers of reads by reuse distance; writes are accesses that are not counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// By reuse distance.
     counts: Vec<u64>,
     reads: u64,
-    /// Share of the blocks that were looked at.
+    /// Share of the blocks that were sampled.
     share: f64,
     /// The reads that a sample of that share should have.
     expected: f64,
@@ -79,7 +79,7 @@ fn hash(block: u64, salt: u64) -> u64 {
 
 /// Counts reads by reuse distance.
 ///
-/// A bit stands at the position of the last access to each block; the distance is the number of
+/// A bit is set at the position of the last access to each block; the distance is the number of
 /// bits behind a position. Sums of 64 positions are kept in a tree, so that it stays in the
 /// processor's cache.
 fn distances(accesses: &Accesses) -> Vec<u64> {

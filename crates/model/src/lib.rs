@@ -1,14 +1,14 @@
-//! Caches, simulated: what a cache of a size and a policy would serve of recorded accesses.
+//! Simulated caches: the hits of a cache of any size and policy on recorded accesses.
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`accesses`] | what is accessed, by numbers without gaps |
-//! | [`policy`] | what a cache keeps, one file a policy |
+//! | [`accesses`] | accesses with consecutive block numbers |
+//! | [`policy`] | replacement policies, one file each |
 //! | [`page_cache`] | Linux's page cache with its readahead |
 //! | [`curve`] | the hits of an LRU cache of every size, exact or from a sample |
-//! | [`second_tier`] | a cache device behind memory: what gets there, and when |
-//! | [`streams`] | sequential streams, which a cache device leaves to the disks |
-//! | [`traced`] | what came of each single access |
+//! | [`second_tier`] | a cache device behind memory, and its admission policy |
+//! | [`streams`] | sequential streams, which bypass a cache device |
+//! | [`traced`] | the outcome of each access |
 //! | [`timed`] | memory, cache device and disk under a load, on a virtual clock |
 
 pub mod accesses;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-/// The list of a block that is in none.
+/// The list number of a block that is in no list.
 const NO_LIST: u8 = u8::MAX;
-/// So many entries without a block are kept in a list at least, before it is compacted.
+/// Stale entries that a list may have before it is compacted.
 const STALE_MIN: usize = 1024;
 
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ struct Entry {
 /// `N` lists of blocks, each from the oldest to the newest; a block is in one of them at most.
 ///
 /// A block that moves leaves its entry behind: the entry whose stamp is not the block's is stale,
-/// and dropped when it becomes the oldest. So a move writes to two places, one of them the end of
+/// and dropped when it becomes the oldest. So a move writes to two locations, one of them the end of
 /// a queue, where a linked list writes to five.
 pub(crate) struct Lists<const N: usize> {
     slots: Vec<Slot>,
@@ -68,19 +68,19 @@ impl<const N: usize> Lists<N> {
         (list != NO_LIST).then_some(list)
     }
 
-    /// Returns a number that a policy keeps of a block, whatever list it is in; 0 at first.
+    /// Returns the mark of a block, which a policy sets; 0 at first.
     #[inline]
     pub fn mark(&self, block: u32) -> u8 {
         self.slots[block as usize].mark
     }
 
-    /// Changes that number.
+    /// Sets the mark of a block.
     #[inline]
     pub fn set_mark(&mut self, block: u32, mark: u8) {
         self.slots[block as usize].mark = mark;
     }
 
-    /// Makes a block the newest of a list; it leaves the one that it was in.
+    /// Moves a block to the newest end of a list.
     #[inline]
     pub fn push(&mut self, list: u8, block: u32) {
         if self.stamp == u32::MAX {
@@ -143,7 +143,7 @@ impl<const N: usize> Lists<N> {
         self.queues[usize::from(list)].retain(|&entry| is_live(slots, list, entry));
     }
 
-    /// Gives stamps anew from 1, when they run out.
+    /// Renumbers the stamps from 1, when they run out.
     fn renumber(&mut self) {
         self.stamp = 0;
         for list in 0..N as u8 {

@@ -2,7 +2,7 @@
 //!
 //! Source: Linux 6.18, mm/readahead.c (`page_cache_sync_ra`, `page_cache_async_ra`), mm/filemap.c
 //! (`filemap_get_pages`); windows end where folios of several pages do, pages are kept one by one.
-//! What is read ahead counts as read: how long that takes is not simulated. The lists are those of
+//! Readahead takes no time in the simulation. The lists are those of
 //! [`TwoLists`].
 
 use rustc_hash::FxHashMap;
@@ -12,17 +12,17 @@ use crate::policy::TwoLists;
 
 /// The size of a page of Linux.
 pub const PAGE_BYTES: u32 = 4096;
-/// So many more blocks at once are given room in the lists.
+/// The step by which the lists grow.
 const ROOM: u32 = 1 << 12;
 /// The folios of each window are larger by this power of two than those of the one before.
 const ORDER_STEP: u32 = 2;
 
-/// What an open file knows of the reads before.
+/// The readahead state of an open file (`struct file_ra_state`).
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
     start: u64,
     pages: u64,
-    /// So many pages before its end, reading on begins.
+    /// The number of pages before its end at which the next readahead begins.
     ahead_pages: u64,
     /// It ends at a multiple of two to this power, the size of its folios.
     order: u32,
@@ -35,7 +35,7 @@ pub struct PageCache {
     lists: TwoLists,
     /// The number that a page has in the lists.
     numbers: FxHashMap<u64, u32>,
-    /// Whether reading on begins when a page is read, by its number.
+    /// Whether a page starts the next readahead when it is read, by its number.
     marked: Vec<bool>,
     windows: FxHashMap<u32, Window>,
     window_pages: u64,
@@ -60,7 +60,7 @@ impl PageCache {
         }
     }
 
-    /// Returns how many pages were read from the disk, those ahead included.
+    /// Returns the number of pages read from the disk, including readahead.
     pub fn fetched_pages(&self) -> u64 {
         self.fetched_pages
     }
@@ -148,7 +148,7 @@ impl PageCache {
         self.fetch(window.start, window.pages, Some(0))
     }
 
-    /// Reads pages that are absent; the one at `mark` gets one.
+    /// Reads absent pages, and marks the one at `mark`.
     fn fetch(&mut self, first: u64, pages: u64, mark: Option<u64>) -> Result<(), TooManyBlocks> {
         for nth in 0..pages {
             if !self.holds(first + nth) {

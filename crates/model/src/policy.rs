@@ -1,4 +1,4 @@
-//! What a cache keeps: one file a policy, behind one trait.
+//! Replacement policies, one file each, behind one trait.
 //!
 //! Each policy counts blocks of one size. Sources are named in each file.
 
@@ -34,7 +34,7 @@ pub use two_q::TwoQ;
 
 use crate::accesses::{Access, Accesses};
 
-/// What came of an access.
+/// The outcome of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The block was in the cache.
@@ -47,7 +47,7 @@ pub enum Outcome {
     },
 }
 
-/// A cache that admits what is accessed and decides what leaves.
+/// A cache with its replacement policy.
 pub trait Policy {
     /// Accesses a block.
     fn access(&mut self, access: Access) -> Outcome;
@@ -57,7 +57,7 @@ pub trait Policy {
         self.access(access)
     }
 
-    /// Notes the time of what follows, where it matters.
+    /// Sets the time of the next calls, if the policy depends on time.
     fn at(&mut self, _now_ns: u64) {}
 
     /// Notes that a block that was missed has been read, once the time was noted.
@@ -104,7 +104,7 @@ pub trait Policy {
     }
 }
 
-/// Declares the policies once: variant, the name a user types, and what it is.
+/// Declares the policies: variant, name and description.
 macro_rules! kinds {
     ($($kind:ident $name:literal $text:literal,)*) => {
         /// A policy, by its name.
@@ -122,7 +122,7 @@ macro_rules! kinds {
                 match self { $(Kind::$kind => $name,)* }
             }
 
-            /// Returns what it is, in a few words.
+            /// Returns its description.
             pub fn text(self) -> &'static str {
                 match self { $(Kind::$kind => $text,)* }
             }

@@ -1,4 +1,4 @@
-//! A cache device behind memory: what gets there, and when.
+//! A cache device behind memory, and its admission policy.
 //!
 //! An L2ARC is fed: a thread copies, at intervals, blocks that are about to leave memory. What
 //! memory drops between two of its passes never gets there. Other caches take a block as it is read
@@ -15,22 +15,22 @@ const HELD: u8 = 0;
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_NS: u64 = 86_400 * SECOND_NS;
 
-/// How a feed reads memory and writes the device.
+/// The feed of an L2ARC: how it scans memory and writes the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Feed {
+pub struct DeviceFeed {
     /// Bytes written in a pass at most.
     pub pass_bytes: u64,
-    /// More of them until memory is full for the first time.
+    /// Additional bytes until memory is full for the first time.
     pub boost_bytes: u64,
     /// Whether a full memory makes no difference: passes stay large and begin with the newest
     /// blocks. ZFS calls memory warm when the machine is short of it, not when it is full, and
     /// zfs-fuse never is (`arc.c`, `arc_warm`).
     pub is_always_boosted: bool,
-    /// How many times the bytes of a pass are looked at in each list of memory.
+    /// Bytes scanned in each list of memory, as a multiple of the bytes of a pass.
     pub headroom: u32,
     /// The time between passes.
     pub interval_ns: u64,
-    /// That after a pass that wrote more than half of what it may.
+    /// The time after a pass that wrote more than half of its limit.
     pub busy_interval_ns: u64,
     /// Whether blocks on the device can be read while a pass writes.
     pub reads_while_writing: bool,
@@ -40,7 +40,7 @@ pub struct Feed {
     pub header_bytes: u32,
 }
 
-/// Declares the devices once: the name a user types, what it is, and how it works.
+/// Declares the devices: name, description and admission.
 macro_rules! devices {
     ($($name:literal $text:literal $admission:expr;)*) => {
         /// Name, description and working of each kind of cache device.
@@ -49,7 +49,7 @@ macro_rules! devices {
 }
 
 const MIB: u64 = 1 << 20;
-const FEED_2008: Feed = Feed {
+const FEED_2008: DeviceFeed = DeviceFeed {
     pass_bytes: 8 * MIB,
     boost_bytes: 8 * MIB,
     is_always_boosted: false,
@@ -60,7 +60,7 @@ const FEED_2008: Feed = Feed {
     device_writes_per_day: None,
     header_bytes: 200,
 };
-const FEED_2020: Feed = Feed {
+const FEED_2020: DeviceFeed = DeviceFeed {
     busy_interval_ns: SECOND_NS / 5,
     reads_while_writing: true,
     header_bytes: 96,
@@ -74,18 +74,18 @@ const BCACHE: Admission = Admission::Accesses {
     takes_streams_first: false,
 };
 
-/// How blocks get to the device.
+/// The admission of blocks to the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Admission {
     /// From memory, by passes.
-    Feed(Feed),
+    Feed(DeviceFeed),
     /// As they are read from the disk, or written to it.
     Accesses {
-        /// After so many accesses, the present one among them.
+        /// Accesses before a block is admitted, including the present one.
         accesses_min: u8,
-        /// Before so large a share of the device is filled, after one.
+        /// Share of the device that is filled with blocks of one access.
         from_fill: f64,
-        /// Not of sequential streams that are as long.
+        /// Length from which sequential streams bypass the device.
         stream_bytes_max: u32,
         /// Whether streams matter on a full device alone.
         takes_streams_first: bool,
@@ -97,9 +97,9 @@ pub enum Admission {
 devices! {
     "l2arc-2008" "ZFS of November 2008: 8 MiB a second." Admission::Feed(FEED_2008);
     "l2arc-2009" "ZFS since January 2009: up to five passes of 8 MiB a second."
-        Admission::Feed(Feed { busy_interval_ns: SECOND_NS / 5, ..FEED_2008 });
+        Admission::Feed(DeviceFeed { busy_interval_ns: SECOND_NS / 5, ..FEED_2008 });
     "zfs-fuse" "zfs-fuse 0.7: as 2009, but with 16 MiB a pass, the newest blocks first."
-        Admission::Feed(Feed {
+        Admission::Feed(DeviceFeed {
             is_always_boosted: true,
             busy_interval_ns: SECOND_NS / 5,
             ..FEED_2008
@@ -107,14 +107,14 @@ devices! {
     "l2arc-2.0" "OpenZFS 2.0 to 2.2: as 2009, and reads go on while it writes."
         Admission::Feed(FEED_2020);
     "l2arc-2.3" "OpenZFS 2.3: passes of 32 MiB, four times the headroom."
-        Admission::Feed(Feed {
+        Admission::Feed(DeviceFeed {
             pass_bytes: 32 * MIB,
             boost_bytes: 32 * MIB,
             headroom: 8,
             ..FEED_2020
         });
     "l2arc-2025" "OpenZFS of December 2025: 64 MiB a second, one device size a day once it is full."
-        Admission::Feed(Feed {
+        Admission::Feed(DeviceFeed {
             pass_bytes: 64 * MIB,
             boost_bytes: 0,
             headroom: 8,
@@ -159,14 +159,14 @@ impl Admission {
     }
 }
 
-/// What came of a read.
+/// The outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Read {
+pub enum ReadOutcome {
     /// The block is on the device.
     Held,
-    /// It is not; if the device gets it, then from what was read.
+    /// It is not; if it is admitted, the same read fills the device.
     Absent,
-    /// It is not, and the device gets it by a read of its own.
+    /// It is not, and a separate read fills the device.
     Copied,
 }
 
@@ -178,7 +178,7 @@ pub struct SecondTier {
     admission: Admission,
     /// By the time of writing for a feed, by last use else. Its mark counts reads.
     lists: Lists<1>,
-    /// In place of the lists.
+    /// Instead of the lists.
     smq: Option<Smq>,
     was_full: bool,
     blocked_until_ns: u64,
@@ -207,12 +207,12 @@ impl SecondTier {
         }
     }
 
-    /// Gives the places of the blocks, by their numbers, on storage of so many blocks: what
-    /// [`Admission::Smq`] needs, and others do not.
+    /// Sets the addresses of the blocks, by their numbers, on storage of so many blocks:
+    /// only [`Admission::Smq`] needs them.
     #[must_use]
-    pub fn on_storage(self, places: &[u64], storage_blocks: u64) -> SecondTier {
+    pub fn on_storage(self, block_addresses: &[u64], storage_blocks: u64) -> SecondTier {
         let smq = matches!(self.admission, Admission::Smq)
-            .then(|| Smq::new(self.capacity_blocks, places.to_vec(), storage_blocks));
+            .then(|| Smq::new(self.capacity_blocks, block_addresses.to_vec(), storage_blocks));
         SecondTier { smq, ..self }
     }
 
@@ -240,39 +240,40 @@ impl SecondTier {
     }
 
     /// Reads a block that memory does not have, as part of a stream so long.
-    pub fn read(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> Read {
+    pub fn read(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> ReadOutcome {
         match self.admission {
             Admission::Smq => {
-                let read = self.smq.as_mut().map_or(Read::Absent, |smq| smq.read(block, now_ns));
-                self.written_blocks += u64::from(read == Read::Copied);
+                let read =
+                    self.smq.as_mut().map_or(ReadOutcome::Absent, |smq| smq.read(block, now_ns));
+                self.written_blocks += u64::from(read == ReadOutcome::Copied);
                 read
             }
             Admission::Feed(_) => {
                 let is_held = self.lists.is_in(HELD, block) && now_ns >= self.blocked_until_ns;
-                if is_held { Read::Held } else { Read::Absent }
+                if is_held { ReadOutcome::Held } else { ReadOutcome::Absent }
             }
             Admission::Accesses { .. } => {
                 if self.lists.is_in(HELD, block) {
                     self.lists.push(HELD, block);
-                    return Read::Held;
+                    return ReadOutcome::Held;
                 }
                 if self.admits(block, stream_bytes) {
                     self.put(block);
                 }
-                Read::Absent
+                ReadOutcome::Absent
             }
         }
     }
 
     /// Writes a block, through the device to the disk, as part of a stream so long.
     ///
-    /// An L2ARC has no block that was written since. Returns [`Read::Copied`] where the device gets
-    /// it by a read of its own.
-    pub fn write(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> Read {
+    /// An L2ARC has no block that was written since. Returns [`ReadOutcome::Copied`] where the device gets
+    /// it by a separate read.
+    pub fn write(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> ReadOutcome {
         match self.admission {
             Admission::Smq => {
                 let read = self.read(block, stream_bytes, now_ns);
-                self.written_blocks += u64::from(read == Read::Held);
+                self.written_blocks += u64::from(read == ReadOutcome::Held);
                 return read;
             }
             Admission::Feed(_) => self.lists.remove(block),
@@ -286,7 +287,7 @@ impl SecondTier {
                 }
             }
         }
-        Read::Absent
+        ReadOutcome::Absent
     }
 
     /// Returns whether a stream so long passes the device by.
@@ -313,14 +314,14 @@ impl SecondTier {
         is_filling || accesses >= accesses_min
     }
 
-    /// Notes when the copy of a block is there that it gets by a read of its own.
+    /// Notes when the copy of a block by a separate read is complete.
     pub fn copied(&mut self, block: u32, done_ns: u64) {
         if let Some(smq) = &mut self.smq {
             smq.copied(block, done_ns);
         }
     }
 
-    /// Notes when the last read that it was given ends, wherever that was served.
+    /// Notes the end of the last read, whichever tier served it.
     pub fn ends(&mut self, done_ns: u64) {
         if let Some(smq) = &mut self.smq {
             smq.ends(done_ns);
@@ -329,7 +330,7 @@ impl SecondTier {
 
     /// Returns whether a feed regards memory as full, once it was.
     pub fn heeds_full_memory(&self) -> bool {
-        !matches!(self.admission, Admission::Feed(Feed { is_always_boosted: true, .. }))
+        !matches!(self.admission, Admission::Feed(DeviceFeed { is_always_boosted: true, .. }))
     }
 
     /// Makes a pass, where the device is fed; returns when the next one is due.
@@ -366,8 +367,8 @@ impl SecondTier {
         Some(now_ns + interval_ns.max(self.endurance_interval_ns(feed, written_bytes)))
     }
 
-    /// How long a pass must be followed by none so that the device lasts as long as it should.
-    fn endurance_interval_ns(&self, feed: Feed, written_bytes: f64) -> u64 {
+    /// The pause after a pass that keeps the device within its endurance.
+    fn endurance_interval_ns(&self, feed: DeviceFeed, written_bytes: f64) -> u64 {
         let Some(per_day) = feed.device_writes_per_day.filter(|_| self.was_full) else { return 0 };
         let bytes_per_ns =
             per_day * (self.capacity_blocks as u64 * self.block_bytes) as f64 / DAY_NS as f64;
@@ -388,7 +389,7 @@ impl SecondTier {
 mod tests {
     use super::*;
 
-    fn fed(name: &str, capacity_blocks: usize) -> SecondTier {
+    fn feed(name: &str, capacity_blocks: usize) -> SecondTier {
         let admission = Admission::of_name(name);
         SecondTier::new(capacity_blocks, 100_000, 8192, admission.unwrap_or(BCACHE), 1e9)
     }
@@ -401,7 +402,7 @@ mod tests {
             ("l2arc-2009", 1024, SECOND_NS / 5),
             ("l2arc-2.3", 4096, SECOND_NS / 5),
         ] {
-            let mut device = fed(name, 100_000);
+            let mut device = feed(name, 100_000);
             let next = device.feed(0, true, |count| blocks[..count.min(blocks.len())].to_vec());
             assert_eq!((device.len(), next), (pass, Some(sooner_ns)), "{name}");
             // Nothing new: the full interval.
@@ -412,36 +413,36 @@ mod tests {
 
     #[test]
     fn a_feed_is_boosted_until_memory_is_full() {
-        let mut device = fed("l2arc-2008", 100_000);
+        let mut device = feed("l2arc-2008", 100_000);
         device.feed(0, false, |count| (0..count as u32).collect());
         assert_eq!(device.len(), 2048);
     }
 
     #[test]
     fn a_feed_that_is_always_boosted_goes_on_so() {
-        let mut device = fed("zfs-fuse", 100_000);
-        assert!(!device.heeds_full_memory() && fed("l2arc-2009", 9).heeds_full_memory());
+        let mut device = feed("zfs-fuse", 100_000);
+        assert!(!device.heeds_full_memory() && feed("l2arc-2009", 9).heeds_full_memory());
         let next = device.feed(0, false, |count| (0..count as u32).collect());
         assert_eq!((device.len(), next), (2048, Some(SECOND_NS / 5)));
     }
 
     #[test]
     fn an_old_device_is_not_read_while_it_is_written() {
-        let mut device = fed("l2arc-2008", 100_000);
+        let mut device = feed("l2arc-2008", 100_000);
         device.feed(0, true, |_| vec![7]);
         // 8 KiB at 1 GB/s.
         assert_eq!(
             [8000, 8192].map(|now_ns| device.read(7, 0, now_ns)),
-            [Read::Absent, Read::Held]
+            [ReadOutcome::Absent, ReadOutcome::Held]
         );
-        let mut device = fed("l2arc-2.0", 100_000);
+        let mut device = feed("l2arc-2.0", 100_000);
         device.feed(0, true, |_| vec![7]);
-        assert_eq!(device.read(7, 0, 0), Read::Held);
+        assert_eq!(device.read(7, 0, 0), ReadOutcome::Held);
     }
 
     #[test]
     fn a_full_device_is_written_no_more_than_it_lasts() {
-        let mut device = fed("l2arc-2025", 40_000);
+        let mut device = feed("l2arc-2025", 40_000);
         let (mut now_ns, mut next) = (0, 0u32);
         let mut pass = |now_ns: u64| {
             let from = next;
@@ -460,29 +461,35 @@ mod tests {
 
     #[test]
     fn a_device_that_takes_reads_takes_them_at_once_or_after_some() {
-        let mut bcache = fed("bcache", 10);
-        assert_eq!([0; 2].map(|_| bcache.read(1, 0, 0)), [Read::Absent, Read::Held]);
-        let mut cas = fed("open-cas", 10);
+        let mut bcache = feed("bcache", 10);
+        assert_eq!([0; 2].map(|_| bcache.read(1, 0, 0)), [ReadOutcome::Absent, ReadOutcome::Held]);
+        let mut cas = feed("open-cas", 10);
         for block in 0..8 {
-            assert_eq!([0; 2].map(|_| cas.read(block, 0, 0)), [Read::Absent, Read::Held]);
+            assert_eq!(
+                [0; 2].map(|_| cas.read(block, 0, 0)),
+                [ReadOutcome::Absent, ReadOutcome::Held]
+            );
         }
         // Filled to four fifths: now the third read counts.
         let found = [0; 4].map(|_| cas.read(9, 0, 0));
-        assert_eq!(found, [Read::Absent, Read::Absent, Read::Absent, Read::Held]);
+        assert_eq!(
+            found,
+            [ReadOutcome::Absent, ReadOutcome::Absent, ReadOutcome::Absent, ReadOutcome::Held]
+        );
     }
 
     #[test]
     fn what_is_written_is_there_but_for_an_l2arc() {
-        let mut bcache = fed("bcache", 10);
+        let mut bcache = feed("bcache", 10);
         bcache.write(1, 0, 0);
-        assert_eq!((bcache.read(1, 0, 0), bcache.written_blocks()), (Read::Held, 1));
+        assert_eq!((bcache.read(1, 0, 0), bcache.written_blocks()), (ReadOutcome::Held, 1));
         bcache.write(1, 0, 0);
         assert_eq!((bcache.len(), bcache.written_blocks()), (1, 2));
-        let mut cas = fed("open-cas", 1);
+        let mut cas = feed("open-cas", 1);
         cas.write(1, 0, 0);
         cas.write(2, 0, 0);
         assert_eq!([1, 2].map(|block| cas.holds(block)), [true, false]);
-        let mut l2arc = fed("l2arc-2009", 10);
+        let mut l2arc = feed("l2arc-2009", 10);
         l2arc.feed(0, true, |_| vec![1]);
         l2arc.write(1, 0, SECOND_NS);
         assert!(!l2arc.holds(1));
@@ -491,15 +498,15 @@ mod tests {
     #[test]
     fn long_streams_pass_it_by() {
         let limit = 4 * MIB as u32;
-        let mut bcache = fed("bcache", 2);
+        let mut bcache = feed("bcache", 2);
         bcache.read(1, limit - 1, 0);
         bcache.read(2, limit, 0);
         assert_eq!([1, 2].map(|block| bcache.holds(block)), [true, false]);
         // What is there is served, and dropped when it is written.
-        assert_eq!(bcache.read(1, limit, 0), Read::Held);
+        assert_eq!(bcache.read(1, limit, 0), ReadOutcome::Held);
         bcache.write(1, limit, 0);
         assert!(!bcache.holds(1));
-        let mut cas = fed("open-cas", 2);
+        let mut cas = feed("open-cas", 2);
         for block in 0..2 {
             for _ in 0..3 {
                 cas.read(block, limit, 0);

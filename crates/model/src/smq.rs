@@ -10,21 +10,21 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::second_tier::Read;
+use crate::second_tier::ReadOutcome;
 
 const LEVELS: usize = 64;
 const NONE: u32 = u32::MAX;
-/// After so long the hotspot queue is evened.
+/// Period after which the hotspot queue is redistributed.
 const HOTSPOT_PERIOD_NS: u64 = 1_000_000_000;
-/// After so long that of the cached chunks is.
+/// Period after which the queue of cached chunks is redistributed.
 const CACHE_PERIOD_NS: u64 = 10 * HOTSPOT_PERIOD_NS;
 /// Chunks of a hotspot block at most.
 const HOTSPOT_CHUNKS_MAX: u64 = 16;
 const HOTSPOTS_MIN: usize = 1024;
 /// Levels at the top of the hotspot queue that hold few blocks.
 const TOP_LEVELS: usize = 8;
-/// From this level on, an access is one that the queue foresaw.
-const FORESEEN_LEVEL: usize = LEVELS * 3 / 4;
+/// The lowest level whose accesses count as hits (`stats_level_accessed`).
+const HOT_LEVEL: usize = LEVELS * 3 / 4;
 /// Entries in levels, each level from the oldest to the newest.
 struct Queue {
     next: Vec<u32>,
@@ -127,7 +127,7 @@ impl Queue {
         entries / levels + usize::from(level - first < entries % levels)
     }
 
-    /// Has each level its share of the entries (`q_redistribute`).
+    /// Gives each level its share of the entries (`q_redistribute`).
     fn redistribute(&mut self) {
         let entries = self.counts.iter().sum();
         for level in 0..LEVELS - 1 {
@@ -146,22 +146,22 @@ impl Queue {
     }
 }
 
-/// How often what is used was in a high level.
+/// Hits and misses of the hot levels (`struct stats`).
 #[derive(Default)]
-struct Foresight {
+struct HotspotStats {
     hits: u64,
     misses: u64,
 }
 
-impl Foresight {
+impl HotspotStats {
     fn note(&mut self, level: Option<usize>) {
         match level {
-            Some(level) if level >= FORESEEN_LEVEL => self.hits += 1,
+            Some(level) if level >= HOT_LEVEL => self.hits += 1,
             _ => self.misses += 1,
         }
     }
 
-    /// By how much fewer than all levels are promoted from; how many levels what is missed climbs.
+    /// The number of levels that are not promoted from, and that a missed block climbs.
     fn caution(&self) -> usize {
         let all = self.hits + self.misses;
         match (self.hits * 256).checked_div(all).unwrap_or(0) {
@@ -172,10 +172,10 @@ impl Foresight {
     }
 }
 
-/// The policy for chunks that are known by numbers without gaps, and by their places on the origin.
+/// The policy for chunks, which have consecutive numbers and addresses on the origin.
 pub(crate) struct Smq {
     chunks_max: usize,
-    places: Vec<u64>,
+    block_addresses: Vec<u64>,
     hotspot_chunks: u64,
     hotspots_max: usize,
     hotspots: Queue,
@@ -183,7 +183,7 @@ pub(crate) struct Smq {
     block_of: Vec<u64>,
     /// The tick in which each was used last, plus 1.
     hotspot_used: Vec<u64>,
-    hotspot_foresight: Foresight,
+    hotspot_foresight: HotspotStats,
     level_jump: usize,
     promote_level: usize,
     /// Cached chunks, by their numbers.
@@ -202,26 +202,26 @@ pub(crate) struct Smq {
 }
 
 impl Smq {
-    /// An empty cache of a number of chunks, on an origin of `origin_chunks`; `places` are those of
-    /// the chunks by their numbers.
-    pub fn new(chunks_max: usize, places: Vec<u64>, origin_chunks: u64) -> Smq {
+    /// An empty cache of a number of chunks, on an origin of `origin_chunks`; `block_addresses` are those of
+    /// those of the chunks, by number.
+    pub fn new(chunks_max: usize, block_addresses: Vec<u64>, origin_chunks: u64) -> Smq {
         let hotspots_max = (chunks_max / 4).max(HOTSPOTS_MIN);
         let mut hotspot_chunks = HOTSPOT_CHUNKS_MAX;
         while hotspot_chunks > 1 && hotspot_chunks * hotspots_max as u64 > origin_chunks {
             hotspot_chunks /= 2;
         }
         let in_top = (hotspots_max / LEVELS).min(chunks_max / hotspot_chunks as usize);
-        let chunks = places.len();
+        let chunks = block_addresses.len();
         Smq {
             chunks_max,
-            places,
+            block_addresses,
             hotspot_chunks,
             hotspots_max,
             hotspots: Queue::new(hotspots_max, (TOP_LEVELS, in_top)),
             hotspot_of: FxHashMap::default(),
             block_of: Vec::new(),
             hotspot_used: vec![0; hotspots_max],
-            hotspot_foresight: Foresight::default(),
+            hotspot_foresight: HotspotStats::default(),
             level_jump: 1,
             promote_level: LEVELS,
             cached: Queue::new(chunks, (0, 0)),
@@ -248,7 +248,7 @@ impl Smq {
     }
 
     /// Reads a chunk, and promotes it or not; until [`Smq::copied`] it is missed nevertheless.
-    pub fn read(&mut self, chunk: u32, now_ns: u64) -> Read {
+    pub fn read(&mut self, chunk: u32, now_ns: u64) -> ReadOutcome {
         if self.tick_ends_ns.is_some_and(|ends_ns| ends_ns <= now_ns) {
             self.tick(now_ns);
             self.tick_ends_ns = None;
@@ -258,23 +258,23 @@ impl Smq {
             if std::mem::replace(used, self.cache_period) != self.cache_period {
                 self.cached.requeue(chunk, 1);
             }
-            return Read::Held;
+            return ReadOutcome::Held;
         }
         if self.use_hotspot(chunk) < self.promote_level || self.holds(chunk) {
-            return Read::Absent;
+            return ReadOutcome::Absent;
         }
         if self.is_full() {
             // Something leaves now, and this chunk is promoted another time.
             if let Some(other) = self.cached.lowest(0..LEVELS / 2) {
                 self.discard(other);
             }
-            return Read::Absent;
+            return ReadOutcome::Absent;
         }
         self.is_cached[chunk as usize] = true;
         self.copied_ns[chunk as usize] = u64::MAX;
         self.chunks += 1;
         self.cached.push(chunk, LEVELS - 1);
-        Read::Copied
+        ReadOutcome::Copied
     }
 
     /// Notes when a chunk that was promoted has been copied.
@@ -296,7 +296,7 @@ impl Smq {
 
     /// Notes the miss of a chunk's hotspot block; returns its level (`update_hotspot_queue`).
     fn use_hotspot(&mut self, chunk: u32) -> usize {
-        let block = self.places[chunk as usize] / self.hotspot_chunks;
+        let block = self.block_addresses[chunk as usize] / self.hotspot_chunks;
         if let Some(&entry) = self.hotspot_of.get(&block) {
             self.hotspot_foresight.note(Some(self.hotspots.level(entry)));
             let period = self.ticks + 1;
@@ -336,7 +336,7 @@ impl Smq {
         if now_ns > self.hotspot_period_ends_ns {
             self.level_jump = caution;
             self.hotspots.redistribute();
-            self.hotspot_foresight = Foresight::default();
+            self.hotspot_foresight = HotspotStats::default();
             self.hotspot_period_ends_ns = now_ns + HOTSPOT_PERIOD_NS;
         }
         if now_ns > self.cache_period_ends_ns {
@@ -384,7 +384,7 @@ mod tests {
     fn nothing_is_promoted_before_the_first_tick_and_what_is_missed_again_is() {
         let mut cache = smq(10_000, 1000, 100_000);
         for chunk in 0..1000 {
-            assert_eq!(cache.read(chunk, 0), Read::Absent);
+            assert_eq!(cache.read(chunk, 0), ReadOutcome::Absent);
         }
         // Its levels said nothing of what was read: a quarter of them is promoted from.
         cache.ends(1);
@@ -409,12 +409,12 @@ mod tests {
             let now_ns = step * 1_000_000;
             let read = cache.read(chunk, now_ns);
             cache.ends(now_ns + 5_000_000);
-            if read == Read::Copied {
+            if read == ReadOutcome::Copied {
                 cache.copied(chunk, now_ns + 10_000_000);
             }
             if step >= 100_000 && chunk < 100 {
                 asked += 1;
-                hits += u32::from(read == Read::Held);
+                hits += u32::from(read == ReadOutcome::Held);
             }
         }
         // The others, of which none is read again while it is there, are promoted as well.

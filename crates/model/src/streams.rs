@@ -1,4 +1,4 @@
-//! Sequential streams, as a cache device recognises what it had better leave to the disks.
+//! Detection of sequential streams, which bypass a cache device.
 //!
 //! A request that begins where a recent one ended continues its stream. A process that has read
 //! long streams is expected to read another one: its mean length counts before that has grown.
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 /// Streams that are remembered (`RECENT_IO`).
 const STREAMS_MAX: usize = 128;
-/// A stream that did not go on for so long has ended.
+/// Idle time after which a stream has ended.
 const EXPIRY_NS: u64 = 5_000_000_000;
 /// Of the mean of a process's streams (`ewma_add`).
 const WEIGHT: u64 = 8;
@@ -27,7 +27,7 @@ pub struct Request {
     pub length_bytes: u64,
     /// When it comes.
     pub at_ns: u64,
-    /// Who sent it; below 0 where that is not known.
+    /// The process that sent it; below 0 if unknown.
     pub process: i64,
 }
 
@@ -43,7 +43,7 @@ struct Process {
     mean_bytes: u64,
 }
 
-/// The streams that go on, by their ends.
+/// The current streams, by their ends.
 #[derive(Default)]
 struct Streams {
     by_end: FxHashMap<u64, Stream>,
@@ -53,7 +53,7 @@ struct Streams {
 }
 
 impl Streams {
-    /// Returns how long the stream is that a request continues, without it; `None` begins one.
+    /// Returns the length of the stream that a request continues, without it; `None` if it begins one.
     fn continued(&mut self, request: Request) -> Option<u64> {
         let stream = self.by_end.remove(&request.begin_bytes)?;
         (request.at_ns < stream.at_ns.saturating_add(EXPIRY_NS)).then_some(stream.bytes)

@@ -1,10 +1,10 @@
-//! A cache in memory, a cache device and a disk on a virtual clock: how a load warms them, how fast
+//! A cache in memory, a cache device and a disk on a virtual clock: how a load warms them, and how fast
 //! it is meanwhile.
 //!
 //! Requests come at their recorded times, or from clients that each wait for one before they send
-//! the next. A read passes the path (processor, network), then takes what the tier that has its
-//! block takes; each device serves as many at once as it has servers, in the order in which they
-//! come. Memory gets what was read; writes go to memory and, in the background, to the disk.
+//! the next. A read passes the path (processor, network), then takes the service time of the tier that has
+//! its block; each device serves as many requests at once as it has servers, in the order in which they
+//! arrive. Blocks that were read go to memory; writes go to memory and, in the background, to the disk.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,23 +13,23 @@ use seatrial_gauge::histogram::Histogram;
 
 use crate::accesses::Accesses;
 use crate::policy::{Outcome, Policy};
-use crate::second_tier::{Read, SecondTier};
+use crate::second_tier::{ReadOutcome, SecondTier};
 
-/// What serves requests.
+/// A service station: servers with a common queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Station {
-    /// How many it serves at once; 0 for all that come, as where times were recorded under load.
+    /// Number of servers; 0 for no limit, if the service times were recorded under load.
     pub servers: usize,
-    /// How long one takes; each of these values is as likely.
+    /// Service times, equally likely.
     pub service_ns: Vec<u64>,
     /// Whether a block has a server of its own, as on disks that are striped.
     pub is_striped: bool,
 }
 
-/// What serves reads, by the tier that has the block.
+/// The stations that serve reads, by the tier that has the block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stations {
-    /// What every request passes first.
+    /// The path that every request passes first.
     pub path: Station,
     /// The cache device.
     pub device: Station,
@@ -37,25 +37,25 @@ pub struct Stations {
     pub disk: Station,
 }
 
-/// When requests come.
+/// The arrival process.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
-    /// From so many clients, over and over until the end.
+    /// A closed loop of clients, until the end.
     Closed {
-        /// How many there are.
+        /// Number of clients.
         clients: usize,
     },
-    /// Each at its time, once.
+    /// Recorded times.
     Recorded {
-        /// Of each access, in order.
+        /// The arrival of each access, in order.
         at_ns: Vec<u64>,
     },
 }
 
-/// What is simulated.
+/// The simulated load.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Load {
-    /// When requests come.
+pub struct SimulatedLoad {
+    /// The arrival process.
     pub arrivals: Arrivals,
     /// When the cache device is added.
     pub device_at_ns: u64,
@@ -63,16 +63,16 @@ pub struct Load {
     pub end_ns: u64,
     /// Length of a slice of the result.
     pub slice_ns: u64,
-    /// Of service times.
+    /// Seed of the service times.
     pub seed: u64,
     /// Memory that the header of a block takes which the device holds and memory does not, as a
     /// share of a block.
     pub header_share: f64,
-    /// How many blocks memory has room for without such headers.
+    /// Blocks that fit into memory without such headers.
     pub memory_blocks: usize,
 }
 
-/// What happened in a slice of time, by the end of a request.
+/// The requests that ended in a slice of time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slice {
     /// Reads that memory served.
@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// Returns when a request that comes now is done.
+    /// Returns the completion time of a request that arrives now.
     fn serve(&mut self, now_ns: u64, block: u32, random: &mut fastrand::Rng) -> u64 {
         let values = &self.station.service_ns;
         let service_ns = match values.len() {
@@ -139,19 +139,19 @@ enum Event {
     /// The cache device is added.
     Added,
     /// A pass of the feed; before requests of the same moment.
-    Feed,
+    DeviceFeed,
     /// A request arrives: its number.
     Arrives(u64),
-    /// A block that memory lacked has been read; before who waits for it goes on.
-    Read(u32),
-    /// It has passed the path: its number, and when it arrived.
+    /// A missing block has been read into memory; before the requests that wait for it.
+    ReadOutcome(u32),
+    /// A request has passed the path: its number and arrival.
     Passed(u64, u64),
-    /// It is done: when it arrived, and what served it.
-    Done(u64, Served),
+    /// A request is complete: its arrival, and the tier that served it.
+    Done(u64, ServedBy),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Served {
+enum ServedBy {
     Memory,
     Device,
     Disk,
@@ -160,7 +160,7 @@ enum Served {
 
 struct Simulation<'a> {
     accesses: &'a Accesses,
-    load: &'a Load,
+    load: &'a SimulatedLoad,
     memory: Option<Box<dyn Policy>>,
     device: Option<SecondTier>,
     path: Queue,
@@ -171,16 +171,16 @@ struct Simulation<'a> {
     /// The number of the next request.
     next: u64,
     memory_was_full: bool,
-    /// When each block will have been read that memory gets; nothing where there is no memory.
+    /// The time at which each block will be in memory; empty without memory.
     read_at_ns: Vec<u64>,
-    headers: Headers,
+    headers: HeaderMemory,
     slices: Vec<Slice>,
 }
 
-/// What the headers of the device's blocks take of memory.
+/// Memory for the headers of the device's blocks.
 #[derive(Default)]
-struct Headers {
-    /// So many blocks have no room for them.
+struct HeaderMemory {
+    /// Blocks that memory loses to them.
     blocks: usize,
     /// Accesses since they were counted.
     accesses: usize,
@@ -194,7 +194,7 @@ pub fn simulate(
     memory: Option<Box<dyn Policy>>,
     device: Option<SecondTier>,
     stations: Stations,
-    load: &Load,
+    load: &SimulatedLoad,
 ) -> Vec<Slice> {
     if accesses.is_empty() || load.slice_ns == 0 {
         return Vec::new();
@@ -214,7 +214,7 @@ pub fn simulate(
         next: 0,
         memory_was_full: false,
         read_at_ns: vec![0; remembered],
-        headers: Headers::default(),
+        headers: HeaderMemory::default(),
         slices: vec![Slice::default(); slices],
     };
     simulation.run();
@@ -233,7 +233,7 @@ impl Simulation<'_> {
         }
         if self.device.is_some() {
             self.at(self.load.device_at_ns, Event::Added);
-            self.at(self.load.device_at_ns, Event::Feed);
+            self.at(self.load.device_at_ns, Event::DeviceFeed);
         }
         let mut slice = 0;
         while let Some(Reverse((now_ns, event))) = self.events.pop() {
@@ -250,14 +250,14 @@ impl Simulation<'_> {
                         memory.device_added();
                     }
                 }
-                Event::Feed => self.feed(now_ns),
+                Event::DeviceFeed => self.feed(now_ns),
                 Event::Arrives(number) => {
                     let block = self.block(number);
                     let passed_ns = self.path.serve(now_ns, block, &mut self.random);
                     self.at(passed_ns, Event::Passed(number, now_ns));
                     self.arrive_recorded();
                 }
-                Event::Read(block) => {
+                Event::ReadOutcome(block) => {
                     if let Some(memory) = &mut self.memory {
                         memory.at(now_ns);
                         memory.arrived(block);
@@ -285,7 +285,7 @@ impl Simulation<'_> {
         self.next += 1;
     }
 
-    /// Has the next recorded request arrive at its time.
+    /// Schedules the next recorded request.
     fn arrive_recorded(&mut self) {
         if let Arrivals::Recorded { at_ns } = &self.load.arrivals
             && let Some(&when_ns) = at_ns.get(self.next as usize)
@@ -314,24 +314,24 @@ impl Simulation<'_> {
             if let Some(memory) = &mut self.memory {
                 memory.arrived(access.block);
             }
-            return self.at(now_ns, Event::Done(arrived_ns, Served::Write));
+            return self.at(now_ns, Event::Done(arrived_ns, ServedBy::Write));
         }
         if outcome == Some(Outcome::Hit) {
             // Who comes while a block is read waits for it.
             let there_ns = self.read_at_ns[access.block as usize].max(now_ns);
-            return self.at(there_ns, Event::Done(arrived_ns, Served::Memory));
+            return self.at(there_ns, Event::Done(arrived_ns, ServedBy::Memory));
         }
         let device = self.device.as_mut().filter(|_| is_there);
-        let read =
-            device.map_or(Read::Absent, |each| each.read(access.block, stream_bytes, now_ns));
+        let read = device
+            .map_or(ReadOutcome::Absent, |each| each.read(access.block, stream_bytes, now_ns));
         let (served, queue) = match read {
-            Read::Held => (Served::Device, &mut self.device_queue),
-            Read::Absent | Read::Copied => (Served::Disk, &mut self.disk),
+            ReadOutcome::Held => (ServedBy::Device, &mut self.device_queue),
+            ReadOutcome::Absent | ReadOutcome::Copied => (ServedBy::Disk, &mut self.disk),
         };
         let done_ns = queue.serve(now_ns, access.block, &mut self.random);
         if let Some(device) = &mut self.device {
             device.ends(done_ns);
-            if read == Read::Copied {
+            if read == ReadOutcome::Copied {
                 // The disk reads it once more, when nobody reads it any longer (`mg_lock_writes`).
                 let copied_ns = self.disk.serve(done_ns, access.block, &mut self.random);
                 device.copied(access.block, copied_ns);
@@ -339,30 +339,30 @@ impl Simulation<'_> {
         }
         if outcome.is_some() {
             self.read_at_ns[access.block as usize] = done_ns;
-            self.at(done_ns, Event::Read(access.block));
+            self.at(done_ns, Event::ReadOutcome(access.block));
         }
         self.at(done_ns, Event::Done(arrived_ns, served));
     }
 
-    /// Writes to the device, if it is there; nobody waits for that, nor for what the disk does.
+    /// Writes to the device, if there is one; no request waits for that or for the disk.
     fn write_through(&mut self, block: u32, stream_bytes: u32, now_ns: u64) {
         let is_there = now_ns >= self.load.device_at_ns;
         let Some(device) = self.device.as_mut().filter(|_| is_there) else { return };
-        if device.write(block, stream_bytes, now_ns) == Read::Copied {
+        if device.write(block, stream_bytes, now_ns) == ReadOutcome::Copied {
             device.copied(block, self.disk.serve(now_ns, block, &mut self.random));
         }
         device.ends(now_ns);
     }
 
-    fn finish(&mut self, arrived_ns: u64, now_ns: u64, served: Served) {
+    fn finish(&mut self, arrived_ns: u64, now_ns: u64, served: ServedBy) {
         let slice = &mut self.slices[(now_ns / self.load.slice_ns) as usize];
         match served {
-            Served::Memory => slice.memory_hits += 1,
-            Served::Device => slice.device_hits += 1,
-            Served::Disk => slice.disk_reads += 1,
-            Served::Write => slice.writes += 1,
+            ServedBy::Memory => slice.memory_hits += 1,
+            ServedBy::Device => slice.device_hits += 1,
+            ServedBy::Disk => slice.disk_reads += 1,
+            ServedBy::Write => slice.writes += 1,
         }
-        if served != Served::Write {
+        if served != ServedBy::Write {
             slice.latency.record(now_ns - arrived_ns);
         }
         if matches!(self.load.arrivals, Arrivals::Closed { .. }) {
@@ -375,15 +375,15 @@ impl Simulation<'_> {
         let was_full = self.memory_was_full && device.heeds_full_memory();
         let read = |count| if was_full { memory.leaving(count) } else { memory.newest(count) };
         if let Some(next_ns) = device.feed(now_ns, was_full, read) {
-            self.at(next_ns, Event::Feed);
+            self.at(next_ns, Event::DeviceFeed);
         }
         self.charge_headers();
     }
 
-    /// Has memory give room to the headers of the device's blocks, as they come.
+    /// Shrinks memory by the headers of the device's blocks.
     ///
-    /// A block that memory holds, too, needs no other header. They are counted again when memory
-    /// may have changed by a good part.
+    /// A block that is in memory too needs no further header. They are counted again when memory
+    /// may have changed considerably.
     fn charge_headers(&mut self) {
         let (Some(device), Some(memory)) = (&self.device, &mut self.memory) else { return };
         let headers = &mut self.headers;
@@ -428,8 +428,8 @@ mod tests {
         Accesses::new(&drawn).unwrap_or_default()
     }
 
-    fn load(arrivals: Arrivals, seconds: u64) -> Load {
-        Load {
+    fn load(arrivals: Arrivals, seconds: u64) -> SimulatedLoad {
+        SimulatedLoad {
             arrivals,
             device_at_ns: 0,
             end_ns: seconds * SECOND_NS,

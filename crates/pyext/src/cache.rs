@@ -13,7 +13,7 @@ use seatrial_model::curve::{self, Curve};
 use seatrial_model::page_cache::PageCache;
 use seatrial_model::second_tier::{Admission, DEVICES, SecondTier};
 use seatrial_model::streams::{self, Request};
-use seatrial_model::timed::{Arrivals, Load, Slice, Station, Stations, simulate};
+use seatrial_model::timed::{Arrivals, SimulatedLoad, Slice, Station, Stations, simulate};
 use seatrial_model::traced;
 
 use crate::histogram::PyHistogram;
@@ -165,8 +165,8 @@ impl PyCacheAccesses {
                 let (blocks, bytes) = (accesses.different, setting.block_bytes);
                 let found =
                     SecondTier::new(setting.device_blocks, blocks, bytes, admission, bytes_per_s);
-                let last = accesses.places.iter().max().map_or(0, |last| last + 1);
-                found.on_storage(&accesses.places, setting.storage_blocks.max(last))
+                let last = accesses.block_addresses.iter().max().map_or(0, |last| last + 1);
+                found.on_storage(&accesses.block_addresses, setting.storage_blocks.max(last))
             });
             let slices =
                 simulate(accesses, memory, device, setting.stations.clone(), &setting.load);
@@ -184,7 +184,7 @@ struct Setting {
     device_write_bytes_per_s: f64,
     storage_blocks: u64,
     stations: Stations,
-    load: Load,
+    load: SimulatedLoad,
 }
 
 /// Caches, what serves, and when requests come.
@@ -244,7 +244,7 @@ impl PyCacheSetting {
                 PyValueError::new_err(format!("there is no cache device of kind {name:?}"))
             })?),
         };
-        let load = Load {
+        let load = SimulatedLoad {
             arrivals,
             device_at_ns,
             end_ns,

@@ -2,16 +2,16 @@
 //! which of them is too short.
 //!
 //! Source: N. Megiddo and D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST
-//! 2003, figure 4; T1, T2, B1, B2 and p are ONCE, OFTEN, their ghosts and `once_target`.
+//! 2003, figure 4; T1, T2, B1, B2 and p are RECENT, FREQUENT, their ghosts and `once_target`.
 
 use super::{Outcome, Policy};
 use crate::accesses::Access;
 use crate::lists::Lists;
 
-const ONCE: u8 = 0;
-const OFTEN: u8 = 1;
-const GHOST_ONCE: u8 = 2;
-const GHOST_OFTEN: u8 = 3;
+const RECENT: u8 = 0;
+const FREQUENT: u8 = 1;
+const GHOST_RECENT: u8 = 2;
+const GHOST_FREQUENT: u8 = 3;
 
 /// The cache.
 pub struct Arc {
@@ -28,24 +28,24 @@ impl Arc {
     }
 
     fn adapt(&mut self, is_ghost_of_once: bool) {
-        let once = self.lists.len(GHOST_ONCE) as f64;
-        let often = self.lists.len(GHOST_OFTEN) as f64;
+        let recent = self.lists.len(GHOST_RECENT) as f64;
+        let frequent = self.lists.len(GHOST_FREQUENT) as f64;
         self.once_target = if is_ghost_of_once {
-            (self.once_target + (often / once).max(1.0)).min(self.capacity_blocks as f64)
+            (self.once_target + (frequent / recent).max(1.0)).min(self.capacity_blocks as f64)
         } else {
-            (self.once_target - (once / often).max(1.0)).max(0.0)
+            (self.once_target - (recent / frequent).max(1.0)).max(0.0)
         };
     }
 
     /// The procedure REPLACE: a block leaves for the ghosts of its list.
     fn replace(&mut self, is_ghost_of_often: bool) -> Option<u32> {
-        let once = self.lists.len(ONCE);
-        let is_over = once as f64 > self.once_target
-            || (is_ghost_of_often && once as f64 == self.once_target);
-        let (list, ghosts) = if (once > 0 && is_over) || self.lists.len(OFTEN) == 0 {
-            (ONCE, GHOST_ONCE)
+        let recent = self.lists.len(RECENT);
+        let is_over = recent as f64 > self.once_target
+            || (is_ghost_of_often && recent as f64 == self.once_target);
+        let (list, ghosts) = if (recent > 0 && is_over) || self.lists.len(FREQUENT) == 0 {
+            (RECENT, GHOST_RECENT)
         } else {
-            (OFTEN, GHOST_OFTEN)
+            (FREQUENT, GHOST_FREQUENT)
         };
         let evicted = self.lists.pop(list)?;
         self.lists.push(ghosts, evicted);
@@ -54,16 +54,16 @@ impl Arc {
 
     /// Case IV of the paper, without the block's entry.
     fn make_room(&mut self) -> Option<u32> {
-        if self.lists.len(ONCE) + self.lists.len(GHOST_ONCE) >= self.capacity_blocks {
-            if self.lists.len(GHOST_ONCE) == 0 {
-                return self.lists.pop(ONCE);
+        if self.lists.len(RECENT) + self.lists.len(GHOST_RECENT) >= self.capacity_blocks {
+            if self.lists.len(GHOST_RECENT) == 0 {
+                return self.lists.pop(RECENT);
             }
-            self.lists.pop(GHOST_ONCE);
+            self.lists.pop(GHOST_RECENT);
             return self.replace_if_full();
         }
-        let all: usize = (ONCE..=GHOST_OFTEN).map(|list| self.lists.len(list)).sum();
+        let all: usize = (RECENT..=GHOST_FREQUENT).map(|list| self.lists.len(list)).sum();
         if all >= 2 * self.capacity_blocks {
-            self.lists.pop(GHOST_OFTEN);
+            self.lists.pop(GHOST_FREQUENT);
         }
         self.replace_if_full()
     }
@@ -77,20 +77,20 @@ impl Policy for Arc {
     fn access(&mut self, access: Access) -> Outcome {
         let block = access.block;
         let evicted = match self.lists.list_of(block) {
-            Some(ONCE | OFTEN) => {
-                self.lists.push(OFTEN, block);
+            Some(RECENT | FREQUENT) => {
+                self.lists.push(FREQUENT, block);
                 return Outcome::Hit;
             }
             Some(ghosts) => {
-                self.adapt(ghosts == GHOST_ONCE);
+                self.adapt(ghosts == GHOST_RECENT);
                 self.lists.remove(block);
-                let evicted = self.replace(ghosts == GHOST_OFTEN);
-                self.lists.push(OFTEN, block);
+                let evicted = self.replace(ghosts == GHOST_FREQUENT);
+                self.lists.push(FREQUENT, block);
                 evicted
             }
             None => {
                 let evicted = self.make_room();
-                self.lists.push(ONCE, block);
+                self.lists.push(RECENT, block);
                 evicted
             }
         };
@@ -101,8 +101,8 @@ impl Policy for Arc {
     /// one that is used often (`arc.c`, `arc_access`, the state `arc_l2c_only`).
     fn access_held(&mut self, access: Access) -> Outcome {
         let outcome = self.access(access);
-        if outcome != Outcome::Hit && self.lists.is_in(ONCE, access.block) {
-            self.lists.push(OFTEN, access.block);
+        if outcome != Outcome::Hit && self.lists.is_in(RECENT, access.block) {
+            self.lists.push(FREQUENT, access.block);
         }
         outcome
     }
@@ -114,20 +114,20 @@ impl Policy for Arc {
     }
 
     fn holds(&self, block: u32) -> bool {
-        matches!(self.lists.list_of(block), Some(ONCE | OFTEN))
+        matches!(self.lists.list_of(block), Some(RECENT | FREQUENT))
     }
 
     fn len(&self) -> usize {
-        self.lists.len(ONCE) + self.lists.len(OFTEN)
+        self.lists.len(RECENT) + self.lists.len(FREQUENT)
     }
 
     fn leaving(&self, count: usize) -> Vec<u32> {
-        let once = self.lists.iter(ONCE).take(count);
-        self.lists.iter(OFTEN).take(count).chain(once).collect()
+        let recent = self.lists.iter(RECENT).take(count);
+        self.lists.iter(FREQUENT).take(count).chain(recent).collect()
     }
 
     fn newest(&self, count: usize) -> Vec<u32> {
-        let once = self.lists.iter(ONCE).rev().take(count);
-        self.lists.iter(OFTEN).rev().take(count).chain(once).collect()
+        let recent = self.lists.iter(RECENT).rev().take(count);
+        self.lists.iter(FREQUENT).rev().take(count).chain(recent).collect()
     }
 }

@@ -27,10 +27,10 @@ use super::{Outcome, Policy};
 use crate::accesses::Access;
 use crate::lists::Lists;
 
-const ONCE: u8 = 0;
-const OFTEN: u8 = 1;
-const GHOST_ONCE: u8 = 2;
-const GHOST_OFTEN: u8 = 3;
+const RECENT: u8 = 0;
+const FREQUENT: u8 = 1;
+const GHOST_RECENT: u8 = 2;
+const GHOST_FREQUENT: u8 = 3;
 /// Being read; its mark is the list that it gets to.
 const READ: u8 = 4;
 const OFTEN_AFTER_NS: u64 = 1_000_000_000 / 16;
@@ -67,32 +67,32 @@ impl ArcPinned {
     fn hit(&mut self, block: u32, list: u8) {
         let now_ns = self.now_ns.unwrap_or(u64::MAX);
         let is_soon = now_ns <= self.used_at_ns[block as usize].saturating_add(OFTEN_AFTER_NS);
-        if list == ONCE && is_soon && self.now_ns.is_some() {
-            return self.lists.push(ONCE, block);
+        if list == RECENT && is_soon && self.now_ns.is_some() {
+            return self.lists.push(RECENT, block);
         }
         self.used_at_ns[block as usize] = self.now_ns.unwrap_or(0);
-        self.lists.push(OFTEN, block);
+        self.lists.push(FREQUENT, block);
     }
 
     /// A block leaves for the ghosts of its list.
     fn evict(&mut self, list: u8) -> Option<u32> {
         let block = self.lists.pop(list)?;
-        self.lists.push(if list == ONCE { GHOST_ONCE } else { GHOST_OFTEN }, block);
+        self.lists.push(if list == RECENT { GHOST_RECENT } else { GHOST_FREQUENT }, block);
         Some(block)
     }
 
     fn miss(&mut self, block: u32, was_used: bool) -> Option<u32> {
-        let target = if was_used { OFTEN } else { ONCE };
+        let target = if was_used { FREQUENT } else { RECENT };
         // A ghost is none from here on: it does not count when others are dropped.
         self.lists.set_mark(block, target);
         let is_full = self.len() >= self.capacity_blocks;
         self.lists.push(READ, block);
         let evicted = if !is_full {
             None
-        } else if was_used || self.lists.len(OFTEN) > 0 {
-            self.evict(OFTEN)
+        } else if was_used || self.lists.len(FREQUENT) > 0 {
+            self.evict(FREQUENT)
         } else {
-            self.evict(ONCE)
+            self.evict(RECENT)
         };
         if self.now_ns.is_some() {
             return evicted;
@@ -107,31 +107,31 @@ impl ArcPinned {
         let others = self.capacity_blocks / METADATA_PART;
         if std::mem::take(&mut self.is_smaller) {
             let wanted = self.capacity_blocks - others;
-            while self.lists.len(ONCE) + self.lists.len(READ) > wanted {
-                let Some(block) = self.evict(ONCE) else { break };
+            while self.lists.len(RECENT) + self.lists.len(READ) > wanted {
+                let Some(block) = self.evict(RECENT) else { break };
                 evicted = Some(block);
             }
         }
         let over = self.len().saturating_sub(self.capacity_blocks);
-        let of_once = over.min((over + others).saturating_sub(self.lists.len(OFTEN)));
+        let of_recent = over.min((over + others).saturating_sub(self.lists.len(FREQUENT)));
         for number in 0..over {
-            let first = if number < of_once { ONCE } else { OFTEN };
-            evicted = self.evict(first).or_else(|| self.evict(OFTEN)).or(evicted);
+            let first = if number < of_recent { RECENT } else { FREQUENT };
+            evicted = self.evict(first).or_else(|| self.evict(FREQUENT)).or(evicted);
         }
         // The ARC counts headers and metadata, and the lists of ghosts are as long as it is large.
         let size = self.capacity_blocks + others;
-        while self.lists.len(ONCE) + self.lists.len(GHOST_ONCE) > size
-            && self.lists.pop(GHOST_ONCE).is_some()
+        while self.lists.len(RECENT) + self.lists.len(GHOST_RECENT) > size
+            && self.lists.pop(GHOST_RECENT).is_some()
         {}
-        while self.lists.len(GHOST_ONCE) + self.lists.len(GHOST_OFTEN) > size
-            && self.lists.pop(GHOST_OFTEN).is_some()
+        while self.lists.len(GHOST_RECENT) + self.lists.len(GHOST_FREQUENT) > size
+            && self.lists.pop(GHOST_FREQUENT).is_some()
         {}
         evicted
     }
 
     fn accessed(&mut self, block: u32, is_on_device: bool) -> Outcome {
         match self.lists.list_of(block) {
-            Some(list @ (ONCE | OFTEN)) => {
+            Some(list @ (RECENT | FREQUENT)) => {
                 self.hit(block, list);
                 Outcome::Hit
             }
@@ -178,21 +178,21 @@ impl Policy for ArcPinned {
     }
 
     fn holds(&self, block: u32) -> bool {
-        matches!(self.lists.list_of(block), Some(ONCE | OFTEN | READ))
+        matches!(self.lists.list_of(block), Some(RECENT | FREQUENT | READ))
     }
 
     fn len(&self) -> usize {
-        self.lists.len(ONCE) + self.lists.len(OFTEN) + self.lists.len(READ)
+        self.lists.len(RECENT) + self.lists.len(FREQUENT) + self.lists.len(READ)
     }
 
     fn leaving(&self, count: usize) -> Vec<u32> {
-        let once = self.lists.iter(ONCE).take(count);
-        self.lists.iter(OFTEN).take(count).chain(once).collect()
+        let recent = self.lists.iter(RECENT).take(count);
+        self.lists.iter(FREQUENT).take(count).chain(recent).collect()
     }
 
     fn newest(&self, count: usize) -> Vec<u32> {
-        let once = self.lists.iter(ONCE).rev().take(count);
-        self.lists.iter(OFTEN).rev().take(count).chain(once).collect()
+        let recent = self.lists.iter(RECENT).rev().take(count);
+        self.lists.iter(FREQUENT).rev().take(count).chain(recent).collect()
     }
 }
 
@@ -211,7 +211,8 @@ mod tests {
     }
 
     fn lists(cache: &ArcPinned) -> [Vec<u32>; 4] {
-        [ONCE, OFTEN, GHOST_ONCE, GHOST_OFTEN].map(|list| cache.lists.iter(list).collect())
+        [RECENT, FREQUENT, GHOST_RECENT, GHOST_FREQUENT]
+            .map(|list| cache.lists.iter(list).collect())
     }
 
     /// Each step as `arc.c` takes it, by hand; lists from the oldest to the newest.

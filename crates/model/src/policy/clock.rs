@@ -1,4 +1,4 @@
-//! CLOCK: FIFO, but a block that was used since it came, or came round, goes round once more.
+//! CLOCK: FIFO with a second chance for blocks that were used since they were last passed.
 //!
 //! Source: F. Corbató, "A Paging Experiment with the Multics System", 1968.
 

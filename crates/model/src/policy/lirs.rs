@@ -10,14 +10,14 @@ use crate::lists::Lists;
 
 const ONLY: u8 = 0;
 
-/// What a block is.
+/// The state of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Not in the cache.
     Absent,
     /// In the cache, with a short reuse distance.
     Low,
-    /// In the cache, in the queue of those that leave.
+    /// In the cache, in the eviction queue.
     High,
 }
 

@@ -4,7 +4,7 @@ use super::{Outcome, Policy};
 use crate::accesses::Access;
 use crate::lists::Lists;
 
-const USED: u8 = 0;
+const RECENCY: u8 = 0;
 
 /// The cache.
 pub struct Lru {
@@ -22,35 +22,35 @@ impl Lru {
 impl Policy for Lru {
     #[inline]
     fn access(&mut self, access: Access) -> Outcome {
-        let is_hit = self.lists.is_in(USED, access.block);
-        self.lists.push(USED, access.block);
+        let is_hit = self.lists.is_in(RECENCY, access.block);
+        self.lists.push(RECENCY, access.block);
         if is_hit {
             return Outcome::Hit;
         }
-        let is_over = self.lists.len(USED) > self.capacity_blocks;
-        Outcome::Miss { evicted: is_over.then(|| self.lists.pop(USED)).flatten() }
+        let is_over = self.lists.len(RECENCY) > self.capacity_blocks;
+        Outcome::Miss { evicted: is_over.then(|| self.lists.pop(RECENCY)).flatten() }
     }
 
     fn holds(&self, block: u32) -> bool {
-        self.lists.is_in(USED, block)
+        self.lists.is_in(RECENCY, block)
     }
 
     fn len(&self) -> usize {
-        self.lists.len(USED)
+        self.lists.len(RECENCY)
     }
 
     fn resize(&mut self, capacity_blocks: usize) {
         self.capacity_blocks = capacity_blocks;
         while self.len() > capacity_blocks {
-            self.lists.pop(USED);
+            self.lists.pop(RECENCY);
         }
     }
 
     fn leaving(&self, count: usize) -> Vec<u32> {
-        self.lists.iter(USED).take(count).collect()
+        self.lists.iter(RECENCY).take(count).collect()
     }
 
     fn newest(&self, count: usize) -> Vec<u32> {
-        self.lists.iter(USED).rev().take(count).collect()
+        self.lists.iter(RECENCY).rev().take(count).collect()
     }
 }

@@ -6,8 +6,8 @@
 use super::{Outcome, Policy};
 use crate::accesses::Access;
 
-/// The place of a block that left.
-const HOLE: u32 = u32::MAX;
+/// The slot of an evicted block.
+const EMPTY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -46,7 +46,7 @@ impl Sieve {
             }
             let block = self.queue[self.hand];
             self.hand += 1;
-            if block == HOLE {
+            if block == EMPTY {
                 continue;
             }
             let state = &mut self.states[block as usize];
@@ -55,7 +55,7 @@ impl Sieve {
                 continue;
             }
             *state = State::Absent;
-            self.queue[self.hand - 1] = HOLE;
+            self.queue[self.hand - 1] = EMPTY;
             self.len -= 1;
             // The newest is the end of its walk, whatever comes after it.
             if self.hand == self.queue.len() {
@@ -66,8 +66,8 @@ impl Sieve {
     }
 
     fn close_holes(&mut self) {
-        let before = self.queue[..self.hand].iter().filter(|&&block| block != HOLE).count();
-        self.queue.retain(|&block| block != HOLE);
+        let before = self.queue[..self.hand].iter().filter(|&&block| block != EMPTY).count();
+        self.queue.retain(|&block| block != EMPTY);
         self.hand = before;
     }
 }

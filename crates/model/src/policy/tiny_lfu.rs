@@ -16,7 +16,7 @@ const PROTECTED: u8 = 2;
 const USES_MAX: u8 = 15;
 
 #[derive(Clone, Copy)]
-struct Uses {
+struct UseCount {
     count: u8,
     /// How often all counters had been halved when this one was counted last.
     halvings: u32,
@@ -29,7 +29,7 @@ pub struct TinyLfu {
     protected_max: usize,
     sample: u64,
     accesses: u64,
-    uses: Vec<Uses>,
+    uses: Vec<UseCount>,
     lists: Lists<3>,
 }
 
@@ -44,7 +44,7 @@ impl TinyLfu {
             protected_max: main_max * 4 / 5,
             sample: 10 * capacity_blocks as u64,
             accesses: 0,
-            uses: vec![Uses { count: 0, halvings: 0 }; blocks as usize],
+            uses: vec![UseCount { count: 0, halvings: 0 }; blocks as usize],
             lists: Lists::new(blocks),
         }
     }
@@ -61,7 +61,7 @@ impl TinyLfu {
     fn count(&mut self, block: u32) {
         self.accesses += 1;
         let count = (self.uses(block) + 1).min(USES_MAX);
-        self.uses[block as usize] = Uses { count, halvings: self.halvings() };
+        self.uses[block as usize] = UseCount { count, halvings: self.halvings() };
     }
 
     /// Takes in what left the window; returns what leaves the cache.

@@ -10,7 +10,7 @@ use crate::lists::Lists;
 
 const NEW: u8 = 0;
 const GHOST: u8 = 1;
-const OFTEN: u8 = 2;
+const FREQUENT: u8 = 2;
 
 /// The cache.
 pub struct TwoQ {
@@ -36,8 +36,8 @@ impl TwoQ {
         if self.len() < self.capacity_blocks {
             return None;
         }
-        if self.lists.len(NEW) < self.new_max && self.lists.len(OFTEN) > 0 {
-            return self.lists.pop(OFTEN);
+        if self.lists.len(NEW) < self.new_max && self.lists.len(FREQUENT) > 0 {
+            return self.lists.pop(FREQUENT);
         }
         let evicted = self.lists.pop(NEW)?;
         self.lists.push(GHOST, evicted);
@@ -51,15 +51,15 @@ impl TwoQ {
 impl Policy for TwoQ {
     fn access(&mut self, access: Access) -> Outcome {
         match self.lists.list_of(access.block) {
-            Some(OFTEN) => {
-                self.lists.push(OFTEN, access.block);
+            Some(FREQUENT) => {
+                self.lists.push(FREQUENT, access.block);
                 Outcome::Hit
             }
             Some(NEW) => Outcome::Hit,
             Some(_) => {
                 self.lists.remove(access.block);
                 let evicted = self.make_room();
-                self.lists.push(OFTEN, access.block);
+                self.lists.push(FREQUENT, access.block);
                 Outcome::Miss { evicted }
             }
             None => {
@@ -71,10 +71,10 @@ impl Policy for TwoQ {
     }
 
     fn holds(&self, block: u32) -> bool {
-        matches!(self.lists.list_of(block), Some(NEW | OFTEN))
+        matches!(self.lists.list_of(block), Some(NEW | FREQUENT))
     }
 
     fn len(&self) -> usize {
-        self.lists.len(NEW) + self.lists.len(OFTEN)
+        self.lists.len(NEW) + self.lists.len(FREQUENT)
     }
 }

@@ -163,7 +163,7 @@ impl Admission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// The block is on the device.
-    Held,
+    OnDevice,
     /// It is not; if it is admitted, the same read fills the device.
     Absent,
     /// It is not, and a separate read fills the device.
@@ -250,12 +250,12 @@ impl SecondTier {
             }
             Admission::Feed(_) => {
                 let is_held = self.lists.is_in(HELD, block) && now_ns >= self.blocked_until_ns;
-                if is_held { ReadOutcome::Held } else { ReadOutcome::Absent }
+                if is_held { ReadOutcome::OnDevice } else { ReadOutcome::Absent }
             }
             Admission::Accesses { .. } => {
                 if self.lists.is_in(HELD, block) {
                     self.lists.push(HELD, block);
-                    return ReadOutcome::Held;
+                    return ReadOutcome::OnDevice;
                 }
                 if self.admits(block, stream_bytes) {
                     self.put(block);
@@ -273,7 +273,7 @@ impl SecondTier {
         match self.admission {
             Admission::Smq => {
                 let read = self.read(block, stream_bytes, now_ns);
-                self.written_blocks += u64::from(read == ReadOutcome::Held);
+                self.written_blocks += u64::from(read == ReadOutcome::OnDevice);
                 return read;
             }
             Admission::Feed(_) => self.lists.remove(block),
@@ -433,11 +433,11 @@ mod tests {
         // 8 KiB at 1 GB/s.
         assert_eq!(
             [8000, 8192].map(|now_ns| device.read(7, 0, now_ns)),
-            [ReadOutcome::Absent, ReadOutcome::Held]
+            [ReadOutcome::Absent, ReadOutcome::OnDevice]
         );
         let mut device = feed("l2arc-2.0", 100_000);
         device.feed(0, true, |_| vec![7]);
-        assert_eq!(device.read(7, 0, 0), ReadOutcome::Held);
+        assert_eq!(device.read(7, 0, 0), ReadOutcome::OnDevice);
     }
 
     #[test]
@@ -462,19 +462,19 @@ mod tests {
     #[test]
     fn a_device_that_takes_reads_takes_them_at_once_or_after_some() {
         let mut bcache = feed("bcache", 10);
-        assert_eq!([0; 2].map(|_| bcache.read(1, 0, 0)), [ReadOutcome::Absent, ReadOutcome::Held]);
+        assert_eq!([0; 2].map(|_| bcache.read(1, 0, 0)), [ReadOutcome::Absent, ReadOutcome::OnDevice]);
         let mut cas = feed("open-cas", 10);
         for block in 0..8 {
             assert_eq!(
                 [0; 2].map(|_| cas.read(block, 0, 0)),
-                [ReadOutcome::Absent, ReadOutcome::Held]
+                [ReadOutcome::Absent, ReadOutcome::OnDevice]
             );
         }
         // Filled to four fifths: now the third read counts.
         let found = [0; 4].map(|_| cas.read(9, 0, 0));
         assert_eq!(
             found,
-            [ReadOutcome::Absent, ReadOutcome::Absent, ReadOutcome::Absent, ReadOutcome::Held]
+            [ReadOutcome::Absent, ReadOutcome::Absent, ReadOutcome::Absent, ReadOutcome::OnDevice]
         );
     }
 
@@ -482,7 +482,7 @@ mod tests {
     fn what_is_written_is_there_but_for_an_l2arc() {
         let mut bcache = feed("bcache", 10);
         bcache.write(1, 0, 0);
-        assert_eq!((bcache.read(1, 0, 0), bcache.written_blocks()), (ReadOutcome::Held, 1));
+        assert_eq!((bcache.read(1, 0, 0), bcache.written_blocks()), (ReadOutcome::OnDevice, 1));
         bcache.write(1, 0, 0);
         assert_eq!((bcache.len(), bcache.written_blocks()), (1, 2));
         let mut cas = feed("open-cas", 1);
@@ -503,7 +503,7 @@ mod tests {
         bcache.read(2, limit, 0);
         assert_eq!([1, 2].map(|block| bcache.holds(block)), [true, false]);
         // What is there is served, and dropped when it is written.
-        assert_eq!(bcache.read(1, limit, 0), ReadOutcome::Held);
+        assert_eq!(bcache.read(1, limit, 0), ReadOutcome::OnDevice);
         bcache.write(1, limit, 0);
         assert!(!bcache.holds(1));
         let mut cas = feed("open-cas", 2);

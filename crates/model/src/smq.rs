@@ -258,7 +258,7 @@ impl Smq {
             if std::mem::replace(used, self.cache_period) != self.cache_period {
                 self.cached.requeue(chunk, 1);
             }
-            return ReadOutcome::Held;
+            return ReadOutcome::OnDevice;
         }
         if self.use_hotspot(chunk) < self.promote_level || self.holds(chunk) {
             return ReadOutcome::Absent;
@@ -414,7 +414,7 @@ mod tests {
             }
             if step >= 100_000 && chunk < 100 {
                 asked += 1;
-                hits += u32::from(read == ReadOutcome::Held);
+                hits += u32::from(read == ReadOutcome::OnDevice);
             }
         }
         // The others, of which none is read again while it is there, are promoted as well.

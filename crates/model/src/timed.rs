@@ -139,11 +139,11 @@ enum Event {
     /// The cache device is added.
     Added,
     /// A pass of the feed; before requests of the same moment.
-    DeviceFeed,
+    Feed,
     /// A request arrives: its number.
     Arrives(u64),
     /// A missing block has been read into memory; before the requests that wait for it.
-    ReadOutcome(u32),
+    BlockRead(u32),
     /// A request has passed the path: its number and arrival.
     Passed(u64, u64),
     /// A request is complete: its arrival, and the tier that served it.
@@ -233,7 +233,7 @@ impl Simulation<'_> {
         }
         if self.device.is_some() {
             self.at(self.load.device_at_ns, Event::Added);
-            self.at(self.load.device_at_ns, Event::DeviceFeed);
+            self.at(self.load.device_at_ns, Event::Feed);
         }
         let mut slice = 0;
         while let Some(Reverse((now_ns, event))) = self.events.pop() {
@@ -250,14 +250,14 @@ impl Simulation<'_> {
                         memory.device_added();
                     }
                 }
-                Event::DeviceFeed => self.feed(now_ns),
+                Event::Feed => self.feed(now_ns),
                 Event::Arrives(number) => {
                     let block = self.block(number);
                     let passed_ns = self.path.serve(now_ns, block, &mut self.random);
                     self.at(passed_ns, Event::Passed(number, now_ns));
                     self.arrive_recorded();
                 }
-                Event::ReadOutcome(block) => {
+                Event::BlockRead(block) => {
                     if let Some(memory) = &mut self.memory {
                         memory.at(now_ns);
                         memory.arrived(block);
@@ -325,7 +325,7 @@ impl Simulation<'_> {
         let read = device
             .map_or(ReadOutcome::Absent, |each| each.read(access.block, stream_bytes, now_ns));
         let (served, queue) = match read {
-            ReadOutcome::Held => (ServedBy::Device, &mut self.device_queue),
+            ReadOutcome::OnDevice => (ServedBy::Device, &mut self.device_queue),
             ReadOutcome::Absent | ReadOutcome::Copied => (ServedBy::Disk, &mut self.disk),
         };
         let done_ns = queue.serve(now_ns, access.block, &mut self.random);
@@ -339,7 +339,7 @@ impl Simulation<'_> {
         }
         if outcome.is_some() {
             self.read_at_ns[access.block as usize] = done_ns;
-            self.at(done_ns, Event::ReadOutcome(access.block));
+            self.at(done_ns, Event::BlockRead(access.block));
         }
         self.at(done_ns, Event::Done(arrived_ns, served));
     }
@@ -375,7 +375,7 @@ impl Simulation<'_> {
         let was_full = self.memory_was_full && device.heeds_full_memory();
         let read = |count| if was_full { memory.leaving(count) } else { memory.newest(count) };
         if let Some(next_ns) = device.feed(now_ns, was_full, read) {
-            self.at(next_ns, Event::DeviceFeed);
+            self.at(next_ns, Event::Feed);
         }
         self.charge_headers();
     }

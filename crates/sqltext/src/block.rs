@@ -21,7 +21,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Takes in a statement: number of its block, 0 outside of any.
+    /// Takes in a statement; returns the number of its block, 0 outside of any.
     ///
     /// `server_number` is that of its transaction, 0 if not in the log.
     #[inline]
@@ -55,7 +55,7 @@ impl Block {
         number
     }
 
-    /// Takes in that statements of which none is BEGIN were sent in one go: they are a transaction.
+    /// Notes that several statements without BEGIN were sent in one message: they are a transaction.
     pub fn imply(&mut self) {
         if !self.is_open {
             self.open();
@@ -82,7 +82,7 @@ impl Block {
         self.is_open
     }
 
-    /// Whether the block that is open has no BEGIN: it is of statements that were sent in one go.
+    /// Whether the open block has no BEGIN: its statements were sent in one message.
     pub fn is_implied(&self) -> bool {
         self.is_open && self.is_implied
     }

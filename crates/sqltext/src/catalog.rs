@@ -1,7 +1,7 @@
-//! What the target's catalogue says of tables, sequences, views and functions, as Python reads it
+//! The target's catalogue of tables, sequences, views and functions, as Python reads it
 //! from the database that a trace is to be played to.
 //!
-//! Names are as in the catalogue: folded, without quotes. Objects are identified by their place in
+//! Names are as in the catalogue: folded, without quotes. Objects are identified by their index in
 //! these lists.
 
 use serde::Deserialize;
@@ -42,30 +42,30 @@ pub struct Table {
     /// Keys of which no two rows have the same: column numbers; the primary key first.
     #[serde(default)]
     pub unique_keys: Vec<Vec<usize>>,
-    /// The table of which it is a partition or a child: its place in the list.
+    /// The table of which it is a partition or a child: its index in the list.
     #[serde(default)]
     pub parent: Option<usize>,
-    /// Functions that its triggers call: places in the list of functions.
+    /// Functions that its triggers call: indexes in the list of functions.
     #[serde(default)]
     pub trigger_functions: Vec<usize>,
     /// Uniqueness other than that of its unique keys.
     #[serde(default)]
     pub other_uniqueness: Vec<Uniqueness>,
-    /// Functions that represent its CHECK constraints, where these call any: places in the list.
+    /// Functions that represent its CHECK constraints, if these call any: indexes in the list.
     #[serde(default)]
     pub check_functions: Vec<usize>,
-    /// Functions that represent its row security policies: places in the list.
+    /// Functions that represent its row security policies: indexes in the list.
     #[serde(default)]
     pub policy_functions: Vec<usize>,
 }
 
-/// What keeps rows apart and is no key: a unique index of expressions or of some rows, EXCLUDE.
+/// A uniqueness that is no key: a unique index on expressions, a partial one, EXCLUDE.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uniqueness {
     /// Columns that it depends on, by number; none where it may be any.
     pub columns: Vec<usize>,
-    /// Columns of which rows that are in each other's way have the same values.
+    /// Columns in which conflicting rows have the same values.
     pub equal: Vec<usize>,
 }
 
@@ -83,20 +83,20 @@ pub struct Column {
     /// Whether it has another default than NULL that is the same each time.
     #[serde(default)]
     pub has_default: bool,
-    /// The function that represents its default, where the default does more than the other fields
-    /// say: its place in the list.
+    /// The function that represents its default, if the default does more than the other fields
+    /// state: its index in the list.
     #[serde(default)]
     pub default_function: Option<usize>,
-    /// Whether texts of its collation may be the same whose bytes are not.
+    /// Whether its collation is nondeterministic.
     #[serde(default)]
     pub is_nondeterministic: bool,
 }
 
-/// What gives a column its value where an INSERT gives none.
+/// The generator of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Generated {
-    /// The next value of a sequence: its place in the list. Serial and identity columns.
+    /// The next value of a sequence: its index in the list. Serial and identity columns.
     Sequence(usize),
     /// A function that gives another value each time, such as `gen_random_uuid()`.
     Random,
@@ -112,7 +112,7 @@ pub struct Sequence {
     pub schema: String,
     /// Its name.
     pub name: String,
-    /// From value to value.
+    /// Its increment.
     pub increment: i64,
     /// Values that a session takes at once.
     pub cache: i64,
@@ -136,7 +136,7 @@ pub struct ForeignKey {
     pub parent: usize,
     /// Its columns, in the same order.
     pub parent_columns: Vec<usize>,
-    /// Whether rows that refer change with those that they refer to: CASCADE, SET NULL or SET
+    /// Whether referring rows change with the referred ones: CASCADE, SET NULL or SET
     /// DEFAULT on an UPDATE or a DELETE.
     #[serde(default = "yes")]
     pub changes_children: bool,
@@ -166,12 +166,12 @@ pub struct View {
     pub name: String,
     /// The query, as `pg_get_viewdef` writes it.
     pub definition: String,
-    /// Functions that its triggers call: places in the list of functions.
+    /// Functions that its triggers call: indexes in the list of functions.
     #[serde(default)]
     pub trigger_functions: Vec<usize>,
 }
 
-/// A function or procedure; or what does as much: a rule, a default, a check, a policy.
+/// A function or procedure; or a rule, a default, a check, a policy in its form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Function {

@@ -26,7 +26,7 @@
 //! | [`form`] | a text taken apart and put together |
 //! | [`normal`] | the text of a fingerprint |
 //! | [`name`] | what a token names |
-//! | [`phrase`] | names with their schemas, parentheses |
+//! | [`phrase`] | qualified names, parentheses |
 //! | [`nesting`] | where a statement ends |
 //! | [`verb`] | the word that a statement begins with |
 //! | [`class`] | what kind of statement it is, and how many there are |

@@ -1,11 +1,11 @@
-//! SQL as text: what PostgreSQL's statements are made of, and what they mean.
+//! Analysis of SQL: tokens, statements, transactions, and accessed tables.
 //!
 //! | part | rule |
 //! |---|---|
 //! | [`lexer`] | the only code that splits SQL into tokens, folds names and takes literals out |
-//! | [`statements`] | where statements end, and what each does to its transaction |
+//! | [`statements`] | the ends of statements, and their effects on the transaction |
 //! | [`block`] | which transaction of its session a statement is in |
-//! | [`table_access`] | the tables that a statement touches, from its text alone |
+//! | [`table_access`] | the tables that a statement accesses, from its text only |
 //! | [`reading`] | the same from text and [`catalog`], with the values and ids in it |
 //!
 //! Nothing here does I/O.

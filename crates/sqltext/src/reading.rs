@@ -1,32 +1,33 @@
-//! What a statement does, according to its text and the target's catalogue: which tables it reads
-//! and writes, which values the server makes for it, and where in it the values of columns are.
+//! The effects of a statement, from its text and the target's catalogue: which tables it reads
+//! and writes, which values the server generates for it, and where in it the values of columns are.
 //!
-//! It is the same for all texts of one form (see [`crate::lexer::form`]) in which the literals are
-//! of the same kinds: such are parsed once, and values are identified by their place. [`Reader`]
-//! does it. Texts that the parser does not know are read by the names in them: too many conflicts
+//! They are the same for all texts of one form (see [`crate::lexer::form`]) whose literals are
+//! of the same kinds. These are parsed once by [`Reader`], and values are identified by their
+//! position. Texts that the parser does not support are read by the names in them: too many conflicts
 //! rather than too few.
 //!
 //! | part | rule |
 //! |---|---|
 //! | [`reader`] | from a text to its reading, once a form |
 //! | `text` | the statements of a form, as the parser takes them |
-//! | `known` | the catalogue by names; which columns and keys matter |
+//! | `lookup` | the catalogue by names; which columns and keys matter |
 //! | `scope` | what a name means within a statement |
-//! | `walk` | queries, from their tables to the columns that they give |
-//! | `from` | tables, joins, and what else rows come from |
+//! | `analyzer` | queries, from their tables to the columns that they give |
+//! | `from` | tables, joins and other sources of rows |
 //! | `expression` | values of columns in expressions |
 //! | `parts` | the parts of an expression, and those that may be its value |
 //! | `calls` | functions |
 //! | `bounds` | keys that rows are bound to |
-//! | `cast` | casts that leave a value what it is |
-//! | `insert` | INSERT, and the values that the server makes for it |
+//! | `cast` | casts that preserve a value |
+//! | `insert` | INSERT, and the values that the server generates for it |
 //! | `change` | UPDATE, DELETE, MERGE |
 //! | `unique` | uniqueness other than that of the keys that rows are bound to |
 //! | `consequence` | foreign keys, triggers, views, functions: indirect effects of a statement |
-//! | `command` | what is no query: LOCK, COPY, cursors, prepared statements |
-//! | [`session`] | what names mean in a session, and the statements that change it |
-//! | `names` | a text that is not understood, by the names in it |
+//! | `command` | other statements: LOCK, COPY, cursors, prepared statements |
+//! | [`session`] | name resolution in a session, and the statements that change it |
+//! | `names` | texts that are not understood, by the names in them |
 
+mod analyzer;
 mod bounds;
 mod calls;
 mod cast;
@@ -36,7 +37,7 @@ mod consequence;
 mod expression;
 mod from;
 mod insert;
-mod known;
+mod lookup;
 mod names;
 mod parts;
 pub mod reader;
@@ -46,20 +47,19 @@ pub mod session;
 mod tests;
 mod text;
 mod unique;
-mod walk;
 
 pub use reader::{Reader, returning_at};
 pub use session::SessionNames;
 
-/// A table, a sequence, or what else statements meet at.
+/// A table, a sequence, or another object on which statements conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Object {
-    /// A table, by its place in the catalogue. A partition counts as the table that it is part of.
+    /// A table, by its index in the catalogue. A partition counts as its root table.
     Table(usize),
-    /// A sequence, by its place in the catalogue.
+    /// A sequence, by its index in the catalogue.
     Sequence(usize),
-    /// What keeps rows apart, a unique key or the like, by its number: who puts values there that
-    /// no other row may have writes it, and who takes some away reads it.
+    /// A unique key or another uniqueness, by its number. A statement that adds values
+    /// writes it, and one that removes values reads it.
     Unique(usize),
     /// Advisory locks, all of them.
     Advisory,
@@ -68,55 +68,55 @@ pub enum Object {
 /// A column of a table, both by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnOf {
-    /// The table's place in the catalogue.
+    /// The table's index in the catalogue.
     pub table: usize,
-    /// The column's place in the table.
+    /// The column's index in the table.
     pub column: usize,
 }
 
-/// The place of a value in a statement.
+/// The position of a value in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValuePosition {
-    /// In the text: the place among its literals, in the order of
-    /// [`crate::lexer::form::Parts::literals`], where comments have places too.
+    /// In the text: the index among its literals, in the order of
+    /// [`crate::lexer::form::Parts::literals`], which include comments.
     Literal(u32),
     /// A parameter, from 0.
     Parameter(u32),
 }
 
-/// What a statement does with an object.
+/// An access of a statement to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The object.
     pub object: Object,
     /// Whether it changes or locks rows of it, or draws from it; else it reads only.
     pub writes: bool,
-    /// What of the rows matters.
+    /// The aspect of the rows that it depends on.
     pub only: Only,
-    /// The key that its rows are bound to: a place in [`Reading::keys`]; None for any rows.
+    /// The key that its rows are bound to: an index in [`Reading::keys`]; None for any rows.
     pub key: Option<u16>,
 }
 
-/// What of the rows that it touches matters to an access.
+/// The aspect of the accessed rows that an access depends on.
 ///
 /// `Presence` and `Values` do not conflict, nor do two of `New`, unless both are bound to the same
 /// key and the same values of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Only {
-    /// All of them: also which there are, and their keys.
+    /// Everything, including which rows exist, and their keys.
     #[default]
     All,
-    /// Whether they are there: the check of a foreign key. It reads.
+    /// Their existence: the check of a foreign key. It reads.
     Presence,
-    /// Whether they are there, perhaps not before the transaction ends: a key that can be deferred.
+    /// Their existence, perhaps only at the end of the transaction: a deferrable key.
     Later,
-    /// What is of no key: an UPDATE that sets no column of a key. It writes.
+    /// Columns of no key: an UPDATE that sets no column of a key. It writes.
     Values,
-    /// They are new: an INSERT. It writes.
+    /// New rows: an INSERT. It writes.
     New,
 }
 
-/// What a column of a key is equal to.
+/// The value that a column of a key is equal to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The value there.
@@ -126,22 +126,22 @@ pub enum Operand {
 }
 
 impl Operand {
-    /// Its place.
-    pub fn place(self) -> ValuePosition {
-        let (Operand::One(place) | Operand::AnyOf(place)) = self;
-        place
+    /// Its position.
+    pub fn position(self) -> ValuePosition {
+        let (Operand::One(position) | Operand::AnyOf(position)) = self;
+        position
     }
 
-    /// Returns the same operand at another place.
-    pub fn at(self, place: ValuePosition) -> Operand {
+    /// Returns the same operand at another position.
+    pub fn at(self, position: ValuePosition) -> Operand {
         match self {
-            Operand::One(_) => Operand::One(place),
-            Operand::AnyOf(_) => Operand::AnyOf(place),
+            Operand::One(_) => Operand::One(position),
+            Operand::AnyOf(_) => Operand::AnyOf(position),
         }
     }
 }
 
-/// A key whose values the statement names: rows are these, and no others.
+/// A key whose values the statement states: it accesses these rows and no others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The columns: a unique key of the table, or a foreign key.
@@ -153,11 +153,11 @@ pub struct Key {
 /// A value of a column that is written in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Use {
-    /// Whose value it is.
+    /// The column.
     pub column: ColumnOf,
-    /// Its place.
-    pub place: ValuePosition,
-    /// How it is used there.
+    /// Its position.
+    pub position: ValuePosition,
+    /// How it is used.
     pub how: How,
 }
 
@@ -172,30 +172,30 @@ pub enum How {
     Written,
     /// It bounds the column: `<`, `>`, BETWEEN. It cannot be mapped.
     Bound,
-    /// It is somewhere in an expression that is compared with the column or written to it, or that
+    /// It is part of an expression that is compared with the column or written to it, or that
     /// contains the column; how it relates to the column is unknown. It cannot be mapped.
     Inside,
 }
 
-/// Values that the server makes for a statement.
+/// Values that the server generates for a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// Where they come from.
+    /// Their source.
     pub source: Source,
-    /// The column that they are for; None for a `nextval` whose value goes to the client alone.
+    /// Their column; None for a `nextval` whose value goes to the client only.
     pub column: Option<ColumnOf>,
     /// How many: the rows of VALUES, 1 for a `nextval`; None where only the server knows: INSERT
     /// ... SELECT, what functions and triggers draw, `setval`.
     pub count: Option<u32>,
-    /// One for each element of this array: `unnest($1)`. None where that is not how many.
+    /// One for each element of this array: `unnest($1)`; else None.
     pub each_of: Option<ValuePosition>,
-    /// Rows may be another's or be missing though a value was drawn for each: ON CONFLICT.
+    /// Some rows may already exist, although a value was drawn for each: ON CONFLICT.
     pub may_conflict: bool,
-    /// Where among the columns of the result the value comes back; None where it does not.
+    /// The column of the result that returns the value; None if there is none.
     pub returned: Option<u32>,
 }
 
-/// Where generated values come from.
+/// The source of generated values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A sequence of the catalogue.
@@ -206,47 +206,47 @@ pub enum Source {
     Time,
 }
 
-/// A function that returns a different value each time, in the text itself.
+/// A volatile function in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Volatile {
     /// `now()`, `CURRENT_TIMESTAMP` and the like.
     Time,
     /// `random()`, `gen_random_uuid()`.
     Random,
-    /// `currval`, `lastval`: what this session drew last; the same statement returns it again.
+    /// `currval`, `lastval`: the last value that this session drew.
     LastDrawn,
 }
 
-/// A column of the result that returns what the session drew last.
+/// A column of the result that returns the last value that the session drew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LastValue {
-    /// Of which sequence: `currval('...')`; None for the one that it drew from last: `lastval()`.
+    /// The sequence: `currval('...')`; None for the last one: `lastval()`.
     pub sequence: Option<usize>,
-    /// Where among the columns of the result.
+    /// The column of the result.
     pub returned: u32,
 }
 
-/// A column of the result that shows a row which the statement picks: the one of a key, or the only
-/// one that its conditions leave.
+/// A column of the result that shows a selected row: the one of a key, or the only
+/// one that satisfies its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReturnedKey {
     /// The column.
     pub column: ColumnOf,
-    /// Where among the columns of the result.
+    /// The column of the result.
     pub returned: u32,
-    /// The unique key that the row has, a place in [`Reading::keys`]; None where other conditions
-    /// pick it.
+    /// The unique key of the row, an index in [`Reading::keys`]; None if other conditions
+    /// select it.
     pub key: Option<u16>,
 }
 
-/// What a statement does.
+/// The effects of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Objects that it touches, views and functions followed; each once for each key.
+    /// Accessed objects, including those of views and functions; each once for each key.
     pub accesses: Vec<Access>,
-    /// It was not understood, or has unknown effects: it may touch anything.
+    /// It was not understood, or has unknown effects: it may access anything.
     pub touches_anything: bool,
-    /// Keys whose values it names.
+    /// Keys whose values it states.
     pub keys: Vec<Key>,
     /// Values of columns in it.
     pub uses: Vec<Use>,
@@ -255,32 +255,32 @@ pub struct Reading {
     /// Values of columns that other tables' rows have when it succeeds: those that foreign keys of
     /// the rows that it adds refer to, checked as they are added.
     pub parents: Vec<(ColumnOf, ValuePosition)>,
-    /// Values that the server makes for it.
+    /// Values that the server generates for it.
     pub draws: Vec<Draw>,
-    /// Columns of its result that return what the session drew last.
+    /// Columns of its result that return the last value that the session drew.
     pub last_values: Vec<LastValue>,
-    /// What it shows of rows that it picks.
+    /// Columns of its result that show selected rows.
     pub shows: Vec<ReturnedKey>,
     /// The unique key of the row that an INSERT ... ON CONFLICT writes or finds there.
     pub row_key: Option<u16>,
-    /// Values that are handed to functions of the database or to prepared statements, which may do
+    /// Values that are passed to functions of the database or to prepared statements, which may do
     /// anything with them.
     pub handed: Vec<ValuePosition>,
-    /// Sequences that it makes go on elsewhere, so that they may give values again: `setval`,
+    /// Sequences that it sets, so that they may repeat values: `setval`,
     /// RESTART; None for any of them.
     pub sets: Vec<Option<usize>>,
-    /// Functions in it that return a different value each time.
+    /// Volatile functions in it.
     pub volatile: Vec<Volatile>,
-    /// It is one INSERT without RETURNING, so that one may be added (see [`returning_at`]).
+    /// It is one INSERT without RETURNING, so one may be added (see [`returning_at`]).
     pub takes_returning: bool,
-    /// It was read by the names in it alone, so no uses and no keys are known.
+    /// It was read by the names in it only, so no uses and no keys are known.
     pub is_by_names: bool,
-    /// It names a table whose columns are not known: none of the catalogue, or one of several.
+    /// It names a table whose columns are unknown: not in the catalogue, or ambiguous.
     pub has_unknown_table: bool,
 }
 
 impl Reading {
-    /// Memory that it takes.
+    /// Memory used.
     pub fn held_bytes(&self) -> usize {
         let of_key = |key: &Key| {
             let rows = key.rows.iter().map(|row| row.capacity() * size_of::<ValuePosition>());

@@ -1,4 +1,4 @@
-//! The statements of a text, and what each does to the transaction that it is in.
+//! The statements of a text, and their effects on the transaction.
 
 use crate::lexer::commands;
 use crate::lexer::name::name;
@@ -6,7 +6,7 @@ use crate::lexer::nesting::Nesting;
 use crate::lexer::token::{Kind, Token, Tokens};
 use crate::lexer::verb::Verb;
 
-/// Words by which a text is taken for SQL. Others begin what is no SQL as well: `end`, `move`,
+/// Words by which a text is recognised as SQL. Others may begin other texts as well: `end`, `move`,
 /// `load` ...
 const BEGINNINGS: [Verb; 36] = [
     Verb::Select,
@@ -60,7 +60,7 @@ pub fn begins_statement(sql: &[u8]) -> bool {
         .is_some_and(|token| token.is_sign("(") || Verb::of(&token).is_some_and(begins))
 }
 
-/// Where the statement at the front ends: behind its semicolon. None where it is not in sight.
+/// The end of the first statement, behind its semicolon; None if it is not in the text.
 pub fn statement_end(sql: &[u8]) -> Option<usize> {
     let mut nesting = Nesting::default();
     let mut tokens = Tokens::of(sql);
@@ -79,7 +79,7 @@ pub fn has_parameters(sql: &[u8]) -> bool {
         && Tokens::of(sql).any(|token| token.kind == Kind::Parameter)
 }
 
-/// What a statement does to the transaction that it is in.
+/// The effect of a statement on its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     /// Nothing.
@@ -88,12 +88,12 @@ pub enum Control {
     Begin,
     /// It ends one, and with `AND CHAIN` begins the next.
     End {
-        /// Whether what was done in it is undone.
+        /// Whether it is rolled back.
         is_undone: bool,
         /// Whether another begins.
         is_chained: bool,
     },
-    /// It undoes what was done since a savepoint.
+    /// It rolls back to a savepoint.
     RollBackTo,
     /// It ends a transaction that was prepared, perhaps by another session.
     EndPrepared,
@@ -120,7 +120,7 @@ pub fn for_each_statement(sql: &[u8], mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// What a single statement does to its transaction.
+/// Returns the effect of a single statement on its transaction.
 #[inline]
 pub fn control(sql: &[u8]) -> Control {
     // The first byte decides for most statements.

@@ -1,7 +1,7 @@
-//! What a statement touches, by its text alone.
+//! The tables that a statement accesses, from its text only.
 //!
 //! Every name in a statement counts as read, columns and functions too: too many conflicts rather
-//! than too few. What it writes is found by where SQL has the table that it changes.
+//! than too few. Written tables are recognised by the syntax of the statements that change them.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
 use crate::lexer::verb::Verb;
 
-/// Statements that read, or write where [`written`] sees it.
+/// Statements that read, or write as [`written`] finds.
 const UNDERSTOOD: [Verb; 12] = [
     Verb::Select,
     Verb::Insert,
@@ -27,7 +27,7 @@ const UNDERSTOOD: [Verb; 12] = [
     Verb::Truncate,
 ];
 
-/// Statements that touch no table, or the rows of a cursor that was counted when it was declared.
+/// Statements that access no table, or the rows of a cursor that was counted when it was declared.
 const HARMLESS: [Verb; 13] = [
     Verb::Begin,
     Verb::Start,
@@ -44,7 +44,7 @@ const HARMLESS: [Verb; 13] = [
     Verb::Notify,
 ];
 
-/// Statements that make or change what is a session's own.
+/// Statements that create or change session state.
 const OF_THE_SESSION: [Verb; 7] = [
     Verb::Set,
     Verb::Reset,
@@ -55,27 +55,27 @@ const OF_THE_SESSION: [Verb; 7] = [
     Verb::Load,
 ];
 
-/// What functions that do so begin with.
+/// Prefixes of functions that do so.
 const FUNCTIONS_OF_THE_SESSION: [&str; 3] = ["pg_advisory_", "pg_try_advisory_", "set_config"];
 
 /// Functions of sequences: drawing a number changes the next one.
 const FUNCTIONS_OF_SEQUENCES: [&str; 2] = ["nextval", "setval"];
 
-/// What statements touch, taken together.
+/// The tables that statements access together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableAccess {
-    /// Names in it: tables that it may read, and whatever else has a name.
+    /// Names in them: tables that may be read, and all other names.
     pub reads: HashSet<Vec<u8>>,
-    /// Tables that it writes or locks.
+    /// Tables that are written or locked.
     pub writes: HashSet<Vec<u8>>,
-    /// It is not understood, so it may touch anything.
+    /// One is not understood, so it may access anything.
     pub everything: bool,
-    /// It makes or needs something that is a session's own, so it must be in the first stream.
+    /// One creates or needs session state, so it must be in the first stream.
     pub is_pinned: bool,
 }
 
 impl TableAccess {
-    /// Takes in another statement of the same transaction.
+    /// Adds another statement of the same transaction.
     pub fn add(&mut self, other: TableAccess) {
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);
@@ -93,7 +93,7 @@ pub struct SessionLocalNames {
 }
 
 impl SessionLocalNames {
-    /// What a statement touches.
+    /// The accesses of a statement.
     pub fn of(&mut self, sql: &[u8]) -> TableAccess {
         let tokens = significant(sql);
         let mut table_access = table_access(&tokens);
@@ -142,42 +142,42 @@ pub fn names(tokens: &[Token<'_>]) -> HashSet<Vec<u8>> {
 
 /// The tables that a statement changes or locks rows of.
 pub fn written(tokens: &[Token<'_>]) -> HashSet<Vec<u8>> {
-    if (0..tokens.len()).any(|place| locks_tables(tokens, place)) || locks_rows(tokens) {
+    if (0..tokens.len()).any(|index| locks_tables(tokens, index)) || locks_rows(tokens) {
         return names(tokens);
     }
     let mut tables = HashSet::new();
-    for place in 0..tokens.len() {
-        if changes_next(tokens, place) {
-            tables.extend(name_at(tokens, place + 1));
+    for index in 0..tokens.len() {
+        if changes_next(tokens, index) {
+            tables.extend(name_at(tokens, index + 1));
         }
     }
     tables
 }
 
-/// Whether a LOCK or TRUNCATE begins at a place: it is the first word, or one of a body.
-fn locks_tables(tokens: &[Token<'_>], place: usize) -> bool {
+/// Whether a LOCK or TRUNCATE begins at an index: it is the first word, or one of a body.
+fn locks_tables(tokens: &[Token<'_>], index: usize) -> bool {
     const BEFORE: [&str; 5] = ["BEGIN", "THEN", "ELSE", "LOOP", "ATOMIC"];
-    tokens[place].is_one_of(&["LOCK", "TRUNCATE"])
-        && place.checked_sub(1).is_none_or(|before| {
+    tokens[index].is_one_of(&["LOCK", "TRUNCATE"])
+        && index.checked_sub(1).is_none_or(|before| {
             let before = tokens[before];
             before.is_sign(";") || before.is_one_of(&BEFORE) || before.text.ends_with(b">>")
         })
 }
 
-/// Whether the name of a table that is changed comes behind a word.
-fn changes_next(tokens: &[Token<'_>], place: usize) -> bool {
-    let before = |words: &[&str]| place > 0 && tokens[place - 1].is_one_of(words);
-    let word = tokens[place];
+/// Whether the name of a changed table follows a word.
+fn changes_next(tokens: &[Token<'_>], index: usize) -> bool {
+    let before = |words: &[&str]| index > 0 && tokens[index - 1].is_one_of(words);
+    let word = tokens[index];
     if word.is_one_of(&["UPDATE"]) {
         // FOR UPDATE and KEY UPDATE lock rows; ON CONFLICT DO UPDATE and a MERGE's THEN UPDATE
         // name no table again, as IF .. THEN UPDATE and the DO of a rule do.
-        let names_none = tokens.get(place + 1).is_some_and(|next| next.is_word("set"));
+        let names_none = tokens.get(index + 1).is_some_and(|next| next.is_word("set"));
         let is_other = before(&["FOR", "KEY"]) || before(&["DO", "THEN"]) && names_none;
         return !is_other;
     }
     (word.is_one_of(&["INTO"]) && before(&["INSERT", "MERGE"]))
         || (word.is_one_of(&["FROM"]) && before(&["DELETE"]))
-        || (word.is_one_of(&["COPY"]) && place == 0)
+        || (word.is_one_of(&["COPY"]) && index == 0)
 }
 
 /// `SELECT ... INTO name` makes a table.
@@ -211,7 +211,7 @@ fn ends_with_transaction(tokens: &[Token<'_>]) -> bool {
     begins(tokens, &[Verb::Set]) && second(tokens, &["LOCAL", "TRANSACTION", "CONSTRAINTS"])
 }
 
-/// What a statement that makes something of a session's own calls it.
+/// The name of the session state that a statement creates.
 fn own_name(tokens: &[Token<'_>]) -> Option<Vec<u8>> {
     if begins(tokens, &[Verb::Prepare, Verb::Declare]) {
         return name_at(tokens, 1);
@@ -223,9 +223,9 @@ fn own_name(tokens: &[Token<'_>]) -> Option<Vec<u8>> {
     name_at(tokens, passed(tokens, kind + 1, &["if", "not", "exists"]))
 }
 
-/// The last part of the name at a place, behind ONLY.
-fn name_at(tokens: &[Token<'_>], place: usize) -> Option<Vec<u8>> {
-    qualified(tokens, passed(tokens, place, &["only"])).0.pop()
+/// The last part of the name at an index, behind ONLY.
+fn name_at(tokens: &[Token<'_>], index: usize) -> Option<Vec<u8>> {
+    qualified(tokens, passed(tokens, index, &["only"])).0.pop()
 }
 
 fn begins(tokens: &[Token<'_>], verbs: &[Verb]) -> bool {

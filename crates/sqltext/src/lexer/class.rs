@@ -113,7 +113,7 @@ impl Class {
 
     /// The class of a name.
     pub fn of_name(name: &[u8]) -> Option<Class> {
-        NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|&(class, _)| class)
+        NAMES.iter().find(|(_, lookup)| lookup.as_bytes() == name).map(|&(class, _)| class)
     }
 
     /// Whether it always changes rows or the catalogue. CALL, DO, EXECUTE and functions in a SELECT

@@ -67,7 +67,7 @@ impl Parts {
         self.form.clear();
         self.literals.clear();
         let mut tokens = Tokens::of(sql);
-        let (mut before, mut minus) = (Before::default(), None);
+        let (mut preceding, mut minus) = (PrecedingToken::default(), None);
         let mut begin = 0;
         while let Some(token) = tokens.next() {
             let range = begin..tokens.position();
@@ -80,11 +80,11 @@ impl Parts {
                 }
                 _ => {
                     let sign = minus.take();
-                    if token.text == b"-" && before.may_be_signed() {
-                        minus = Some(Minus { begin: range.start, form_bytes: self.form.len() });
+                    if token.text == b"-" && preceding.may_be_signed() {
+                        minus = Some(MinusSign { begin: range.start, form_bytes: self.form.len() });
                     }
-                    self.take(token, range, before, sign);
-                    before = Before(Some(token));
+                    self.take(token, range, preceding, sign);
+                    preceding = PrecedingToken(Some(token));
                 }
             }
         }
@@ -95,8 +95,8 @@ impl Parts {
         &mut self,
         token: Token<'_>,
         range: Range<usize>,
-        before: Before<'_>,
-        sign: Option<Minus>,
+        preceding: PrecedingToken<'_>,
+        sign: Option<MinusSign>,
     ) {
         match token.kind {
             Kind::Number => {
@@ -106,9 +106,9 @@ impl Parts {
                 });
                 self.fill(GAP, begin..range.end);
             }
-            Kind::Text if before.keeps_text() => self.keep(token, range),
+            Kind::Text if preceding.keeps_text() => self.keep(token, range),
             Kind::Text | Kind::Gap | Kind::CommentGap => self.fill(GAP, range),
-            Kind::Word if is_constant(token.text) && before.may_be_constant() => {
+            Kind::Word if is_constant(token.text) && preceding.may_be_constant() => {
                 self.fill(GAP, range);
             }
             Kind::Word => self.form.extend_from_slice(token.text),
@@ -133,16 +133,16 @@ impl Parts {
 
 /// A minus that may be a number's sign.
 #[derive(Debug, Clone, Copy)]
-struct Minus {
+struct MinusSign {
     begin: usize,
     form_bytes: usize,
 }
 
 /// The token before, which says what may follow; none at the beginning.
 #[derive(Debug, Clone, Copy, Default)]
-struct Before<'a>(Option<Token<'a>>);
+struct PrecedingToken<'a>(Option<Token<'a>>);
 
-impl Before<'_> {
+impl PrecedingToken<'_> {
     /// Whether a minus is the sign of a number that follows it.
     fn may_be_signed(self) -> bool {
         self.0.is_none_or(|token| match token.kind {

@@ -1,4 +1,4 @@
-//! What a token names, as PostgreSQL folds it, and what a string holds: the only place that reads
+//! The name of a token, as PostgreSQL folds it, and the content of a string: the only code that reads
 //! quotes.
 
 use super::token::{Kind, Token};

@@ -6,7 +6,7 @@
 
 use super::token::{Kind, Token};
 
-/// What is open at some place of a text.
+/// The open parentheses and blocks at a position of a text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nesting {
     parentheses: u32,

@@ -45,40 +45,40 @@ const QUERY: [&str; 4] = ["select", "with", "values", "table"];
 pub fn text(tokens: &[Token<'_>]) -> String {
     let end = tokens.iter().rposition(|token| !token.is_sign(";")).map_or(0, |last| last + 1);
     let tokens = &tokens[..end];
-    let folds = Folds::of(tokens);
-    let mut written = Written::default();
+    let folded = FoldedLists::of(tokens);
+    let mut normal = NormalText::default();
     for (index, token) in tokens.iter().enumerate() {
-        if !folds.is_dropped[index] {
-            written.put(token);
+        if !folded.is_dropped[index] {
+            normal.put(token);
         }
-        if folds.has_further[index] {
-            written.text.push_str(FURTHER);
+        if folded.has_further[index] {
+            normal.text.push_str(FURTHER);
         }
     }
-    written.text
+    normal.text
 }
 
 /// Which tokens are left out, and after which the number of further items is written.
-struct Folds {
+struct FoldedLists {
     is_dropped: Vec<bool>,
     has_further: Vec<bool>,
 }
 
-impl Folds {
-    fn of(tokens: &[Token<'_>]) -> Folds {
+impl FoldedLists {
+    fn of(tokens: &[Token<'_>]) -> FoldedLists {
         let none = vec![false; tokens.len()];
-        let mut folds = Folds { is_dropped: none.clone(), has_further: none };
+        let mut folded = FoldedLists { is_dropped: none.clone(), has_further: none };
         let closers = closers(tokens);
         for (index, pair) in tokens.windows(2).enumerate() {
             let is_list = pair[0].is_word("in") && pair[1].is_sign("(")
                 || pair[0].is_word("array") && pair[1].is_sign("[");
             if is_list {
-                folds.fold_list(tokens, &closers, index + 1);
+                folded.fold_list(tokens, &closers, index + 1);
             } else if pair[0].is_word("values") && pair[1].is_sign("(") {
-                folds.fold_rows(tokens, &closers, index + 1);
+                folded.fold_rows(tokens, &closers, index + 1);
             }
         }
-        folds
+        folded
     }
 
     /// The items between two brackets, if all are alike and hold a value.
@@ -170,7 +170,7 @@ fn is_alike(one: &[Token<'_>], other: &[Token<'_>]) -> bool {
 
 /// The text as far as it is written.
 #[derive(Default)]
-struct Written<'a> {
+struct NormalText<'a> {
     text: String,
     last: Option<Token<'a>>,
     values: u32,
@@ -178,7 +178,7 @@ struct Written<'a> {
     parameters: HashMap<&'a [u8], u32>,
 }
 
-impl<'a> Written<'a> {
+impl<'a> NormalText<'a> {
     fn put(&mut self, token: &Token<'a>) {
         if self.last.is_some_and(|last| needs_blank(&last, token)) {
             self.text.push(' ');

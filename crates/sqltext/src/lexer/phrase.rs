@@ -1,41 +1,41 @@
-//! Phrases at a place of a statement: optional words, parentheses, qualified names.
+//! Phrases within a statement: optional words, parentheses, qualified names.
 
 use super::name::name;
 use super::token::Token;
 
-/// The place behind any of these words.
+/// The index behind any of these words.
 pub fn passed<'a, T: AsRef<Token<'a>>>(tokens: &[T], from: usize, words: &[&str]) -> usize {
     let rest = tokens.get(from..).unwrap_or_default();
     from + rest.iter().take_while(|token| token.as_ref().is_one_of(words)).count()
 }
 
-/// Where the parenthesis at a place is closed; the end of the tokens where it is not.
+/// The index of the closing parenthesis; the end of the tokens without one.
 pub fn closing<'a, T: AsRef<Token<'a>>>(tokens: &[T], open: usize) -> usize {
     let mut depth = 0u32;
-    for (place, token) in tokens.iter().enumerate().skip(open) {
+    for (index, token) in tokens.iter().enumerate().skip(open) {
         depth += u32::from(token.as_ref().is_sign("("));
         depth -= u32::from(token.as_ref().is_sign(")"));
         if depth == 0 {
-            return place;
+            return index;
         }
     }
     tokens.len()
 }
 
-/// The parts of the name at a place, as far as they are names, and the place behind it and a star.
-pub fn qualified<'a, T: AsRef<Token<'a>>>(tokens: &[T], mut place: usize) -> (Vec<Vec<u8>>, usize) {
-    let at = |place: usize| tokens.get(place).map(AsRef::as_ref);
+/// The parts of the name at an index, and the index behind it and a star.
+pub fn qualified<'a, T: AsRef<Token<'a>>>(tokens: &[T], mut index: usize) -> (Vec<Vec<u8>>, usize) {
+    let at = |index: usize| tokens.get(index).map(AsRef::as_ref);
     let mut parts = Vec::new();
-    while let Some(part) = at(place).and_then(name) {
+    while let Some(part) = at(index).and_then(name) {
         parts.push(part);
-        place += 1;
-        if !at(place).is_some_and(|token| token.is_sign(".")) {
+        index += 1;
+        if !at(index).is_some_and(|token| token.is_sign(".")) {
             break;
         }
-        place += 1;
+        index += 1;
     }
-    let is_star = at(place).is_some_and(|token| token.text == b"*");
-    (parts, (place + usize::from(is_star)).min(tokens.len()))
+    let is_star = at(index).is_some_and(|token| token.text == b"*");
+    (parts, (index + usize::from(is_star)).min(tokens.len()))
 }
 
 #[cfg(test)]

@@ -31,9 +31,9 @@ pub enum Kind {
     Operator,
     /// `( ) [ ] , ; : . :: := ..`, or a byte that has no meaning.
     Sign,
-    /// A literal's place in a form.
+    /// A gap for a literal in a form.
     Gap,
-    /// A comment's place in a form.
+    /// A gap for a comment in a form.
     CommentGap,
 }
 
@@ -175,7 +175,7 @@ fn is_of_operator(byte: u8) -> bool {
     )
 }
 
-/// How many bytes at the front are such.
+/// The number of bytes at the front that match.
 #[inline]
 fn run(rest: &[u8], is_such: impl Fn(u8) -> bool) -> usize {
     rest.iter().position(|&byte| !is_such(byte)).unwrap_or(rest.len())

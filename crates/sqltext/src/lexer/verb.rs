@@ -128,10 +128,10 @@ const WORD_BYTES_MAX: usize = 10;
 /// verb is looked up for each statement of a trace, more than once.
 const KEYS: [u128; VERBS.len()] = {
     let mut keys = [0; VERBS.len()];
-    let mut place = 0;
-    while place < keys.len() {
-        keys[place] = key(VERBS[place].0.as_bytes());
-        place += 1;
+    let mut index = 0;
+    while index < keys.len() {
+        keys[index] = key(VERBS[index].0.as_bytes());
+        index += 1;
     }
     keys
 };
@@ -172,9 +172,9 @@ fn find(word: &[u8]) -> Option<(Verb, Class)> {
         return None;
     }
     let lower = key(word).to_be_bytes().map(|byte| byte.to_ascii_lowercase());
-    let (known, verb, class) = VERBS[KEYS.binary_search(&u128::from_be_bytes(lower)).ok()?];
+    let (lookup, verb, class) = VERBS[KEYS.binary_search(&u128::from_be_bytes(lower)).ok()?];
     // A word that goes on with zero bytes has the same number.
-    (known.len() == word.len()).then_some((verb, class))
+    (lookup.len() == word.len()).then_some((verb, class))
 }
 
 #[cfg(test)]

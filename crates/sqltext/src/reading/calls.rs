@@ -1,15 +1,15 @@
-//! Functions: what those of the system do, and where those of the database are followed.
+//! Calls of system functions, and of the database's own functions, which are followed.
 
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     OrderByExpr, WindowType,
 };
 
-use super::expression::{place, plain};
-use super::known::Name;
+use super::analyzer::StatementAnalyzer;
+use super::expression::{plain, position};
+use super::lookup::Name;
 use super::scope::Scope;
 use super::session::{NamesChange, Path};
-use super::walk::Walk;
 use super::{Access, Draw, Object, Only, Source, ValuePosition, Volatile};
 use crate::catalog::Generated;
 use crate::lexer::name::unquoted;
@@ -28,7 +28,7 @@ pub const OF_TIME: [&str; 10] = [
     "timeofday",
 ];
 
-/// Functions that give another value each time.
+/// Functions that return a different value each time.
 const OF_CHANCE: [&str; 7] = [
     "random",
     "random_normal",
@@ -39,7 +39,7 @@ const OF_CHANCE: [&str; 7] = [
     "txid_current",
 ];
 
-/// Those of which the values serve as keys.
+/// Functions whose values serve as keys.
 const OF_KEYS: [&str; 6] = [
     "gen_random_uuid",
     "uuidv4",
@@ -65,10 +65,10 @@ const RUNNING: [&str; 12] = [
     "xpath_table",
 ];
 
-/// What functions begin with that take or release advisory locks.
+/// Prefixes of functions that take or release advisory locks.
 const OF_LOCKS: [&str; 2] = ["pg_advisory_", "pg_try_advisory_"];
 
-impl Walk<'_, '_> {
+impl StatementAnalyzer<'_, '_> {
     /// Reads a call.
     pub fn function(&mut self, function: &Function, scope: &Scope<'_>) {
         for arguments in [&function.parameters, &function.args] {
@@ -89,9 +89,9 @@ impl Walk<'_, '_> {
         if let Some(WindowType::WindowSpec(window)) = &function.over {
             self.window(window, scope);
         }
-        let Some(name) = Name::of(&function.name) else { return self.doubt() };
+        let Some(name) = Name::of(&function.name) else { return self.mark_unknown() };
         if self.call(&name, arguments(function).next()) {
-            self.hand(arguments(function));
+            self.record_values(arguments(function));
         }
     }
 
@@ -104,24 +104,24 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Records the values that a function is given, or what they are made of: what it does with
-    /// them is unknown.
-    pub fn hand<'e>(&mut self, arguments: impl Iterator<Item = &'e Expr>) {
+    /// Records the values in the arguments of a function, which does something unknown with
+    /// them.
+    pub fn record_values<'e>(&mut self, arguments: impl Iterator<Item = &'e Expr>) {
         for argument in arguments {
-            for place in self.values_within(argument) {
-                if !self.reading.handed.contains(&place) {
-                    self.reading.handed.push(place);
+            for position in self.values_within(argument) {
+                if !self.reading.handed.contains(&position) {
+                    self.reading.handed.push(position);
                 }
             }
         }
     }
 
-    /// Does what a function does. True if it is one of the database, which may do anything with
-    /// what it is given.
+    /// Records the effects of a function. True if it is one of the database, which may do anything with
+    /// its arguments.
     pub fn call(&mut self, name: &Name, first: Option<&Expr>) -> bool {
-        let functions = self.known.functions(name);
+        let functions = self.lookup.functions(name);
         functions.iter().for_each(|&function| self.follow(function));
-        let is_interpreted = functions.iter().any(|&function| self.known.is_interpreted(function));
+        let is_interpreted = functions.iter().any(|&function| self.lookup.is_interpreted(function));
         if !is_interpreted {
             self.call_of_system(name.name.as_str(), first);
         }
@@ -135,15 +135,15 @@ impl Walk<'_, '_> {
                     self.sequence(sequence, true);
                     self.draw(Source::Sequence(sequence));
                 }
-                None => self.doubt(),
+                None => self.mark_unknown(),
             },
             "setval" => {
                 let sequence = self.sequence_of(first);
                 match sequence {
                     Some(sequence) => self.sequence(sequence, true),
-                    None => self.doubt(),
+                    None => self.mark_unknown(),
                 }
-                self.sets_on(sequence);
+                self.sequence_restarted(sequence);
             }
             "currval" | "lastval" | "pg_sequence_last_value" => self.volatile(Volatile::LastDrawn),
             _ if OF_TIME.contains(&called) => self.volatile(Volatile::Time),
@@ -153,16 +153,16 @@ impl Walk<'_, '_> {
             }
             _ if OF_CHANCE.contains(&called) => self.volatile(Volatile::Random),
             "set_config" => self.sets_config(first),
-            _ if runs_text(called) => self.doubt(),
+            _ if runs_text(called) => self.mark_unknown(),
             _ if OF_LOCKS.iter().any(|begin| called.starts_with(begin)) => {
                 let object = Object::Advisory;
-                self.put(Access { object, writes: true, only: Only::All, key: None });
+                self.record(Access { object, writes: true, only: Only::All, key: None });
             }
             _ => {}
         }
     }
 
-    /// A value is made by a call: one, unless what is around makes it several.
+    /// Records a generated value: one, unless the enclosing expression repeats it.
     fn draw(&mut self, source: Source) {
         self.reading.draws.push(Draw {
             source,
@@ -176,7 +176,7 @@ impl Walk<'_, '_> {
 
     /// A setting may be the search path.
     fn sets_config(&mut self, first: Option<&Expr>) {
-        let is_other = match first.and_then(place) {
+        let is_other = match first.and_then(position) {
             Some(ValuePosition::Literal(literal)) => {
                 !unquoted(self.literals.look(literal)).eq_ignore_ascii_case(b"search_path")
             }
@@ -204,7 +204,7 @@ impl Walk<'_, '_> {
             return self.sequence_of_column(function);
         }
         let name = self.text_of(first)?;
-        self.known.sequence(&name, self.path)
+        self.lookup.sequence(&name, self.path)
     }
 
     /// The sequence that `pg_get_serial_sequence` returns for literals.
@@ -216,37 +216,37 @@ impl Walk<'_, '_> {
             return None;
         }
         let (table, column) = (self.text_of(table)?, self.text_of(column)?);
-        let table = self.known.table_of(&table, self.path)?;
+        let table = self.lookup.table_of(&table, self.path)?;
         let is_it = |one: &&crate::catalog::Column| one.name.as_bytes() == column.as_slice();
-        match self.known.table(table)?.columns.iter().find(is_it)?.generated {
+        match self.lookup.table(table)?.columns.iter().find(is_it)?.generated {
             Some(Generated::Sequence(sequence)) => Some(sequence),
             _ => None,
         }
     }
 
-    /// What a literal says.
+    /// The content of a literal.
     fn text_of(&mut self, expr: &Expr) -> Option<Vec<u8>> {
-        match place(expr)? {
+        match position(expr)? {
             ValuePosition::Literal(literal) => Some(unquoted(self.literals.look(literal))),
             ValuePosition::Parameter(_) => None,
         }
     }
 }
 
-/// Whether an expression is a call that makes a value, and gives that.
+/// Whether an expression is a call that generates a value.
 pub fn is_draw(expr: &Expr) -> bool {
     let Expr::Function(function) = plain(expr) else { return false };
     let name = Name::of(&function.name).map(|name| name.name).unwrap_or_default();
     name == "nextval" || OF_KEYS.contains(&name.as_str())
 }
 
-/// Whether a function of the system or of an extension runs a text, or keeps what no table holds.
+/// Whether a function of the system or of an extension runs a text, or keeps state outside of tables.
 pub fn runs_text(name: &str) -> bool {
     RUNNING.contains(&name) || ["dblink", "lo_"].iter().any(|begin| name.starts_with(begin))
 }
 
 pub fn argument(argument: &FunctionArg) -> Option<&Expr> {
-    let (FunctionArg::Named { arg, .. }
+    let (FunctionArg::NamedObject { arg, .. }
     | FunctionArg::ExprNamed { arg, .. }
     | FunctionArg::Unnamed(arg)) = argument;
     match arg {

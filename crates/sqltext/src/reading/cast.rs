@@ -1,8 +1,8 @@
-//! Casts: which of them leave a value what it is.
+//! Casts, and which of them preserve a value.
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType, Expr};
 
-/// What values are of which two are the same only if they are written alike.
+/// A family of types whose equal values are always written alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Whole numbers.
@@ -14,7 +14,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// That of a column's type, as the catalogue names it.
+    /// The family of a column's type, as the catalogue names it.
     pub fn of(type_name: &str) -> Option<Family> {
         match type_name {
             "smallint" | "integer" | "bigint" => Some(Family::Whole),
@@ -27,7 +27,7 @@ impl Family {
         }
     }
 
-    /// That of a type in a statement; None where values of it are others, or may be cut off.
+    /// The family of a type in a statement; None if values may be changed or cut off.
     fn of_type(data_type: &DataType) -> Option<Family> {
         use DataType as T;
         match data_type {
@@ -40,15 +40,15 @@ impl Family {
     }
 }
 
-/// What a value was made by the casts around it.
+/// The effect of the casts around a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cast {
-    /// There are none.
+    /// No casts.
     #[default]
     None,
-    /// One of these, of whatever it was written as.
+    /// A value of this family.
     To(Family),
-    /// Anything else: a value that is written otherwise may be the same.
+    /// Anything else: differently written values may be equal.
     Other,
 }
 
@@ -63,7 +63,7 @@ impl Cast {
         }
     }
 
-    /// What an array's elements were made by the casts around it.
+    /// The effect of the casts around an array on its elements.
     pub fn of_elements(expr: &Expr) -> Cast {
         match expr {
             Expr::Nested(inner) => Cast::of_elements(inner),
@@ -81,7 +81,7 @@ impl Cast {
         }
     }
 
-    /// With a further one behind these.
+    /// Adds a further cast.
     fn to(self, family: Option<Family>) -> Cast {
         match (self, family) {
             (Cast::None | Cast::To(Family::Text), Some(family)) => Cast::To(family),
@@ -90,7 +90,7 @@ impl Cast {
         }
     }
 
-    /// With those of what is around behind these.
+    /// Adds the casts of the enclosing expression.
     pub fn then(self, around: Cast) -> Cast {
         match around {
             Cast::None => self,
@@ -99,12 +99,12 @@ impl Cast {
         }
     }
 
-    /// Of two values that may be either.
+    /// The casts of a value that may be either of two.
     pub fn or(self, other: Cast) -> Cast {
         if self == other { self } else { Cast::Other }
     }
 
-    /// Whether a value behind these is, as one of a column of this family, what is written there.
+    /// Whether these casts preserve a value of a column of this family.
     pub fn fits(self, family: Option<Family>) -> bool {
         match self {
             Cast::None => family.is_some(),

@@ -6,44 +6,44 @@ use sqlparser::ast::{
     TableFactor, Update, UpdateTableFromKind,
 };
 
+use super::analyzer::{StatementAnalyzer, bounds_of};
 use super::bounds;
 use super::cast::Cast;
-use super::expression::{place, row_or_one};
+use super::expression::{position, row_or_one};
 use super::from::{From, push};
-use super::insert::Written;
-use super::known::{Name, Named, folded};
+use super::insert::InsertedRows;
+use super::lookup::{Name, NamedObject, folded};
 use super::scope::{Columns, Scope};
-use super::walk::{Walk, bounds_of};
 use super::{ColumnOf, How, Only, ValuePosition};
 
-/// A column that is set.
+/// A column that is assigned.
 #[derive(Clone, Copy, Debug)]
-pub struct Set {
+pub struct ColumnAssignment {
     /// The column.
     pub column: ColumnOf,
-    /// The place of its value, if that is in the statement.
+    /// The position of its value, if that is in the statement.
     pub value: Option<ValuePosition>,
-    /// It is the value that the row which was to be added would have there: `excluded`.
+    /// It is the value of the row that could not be added: `excluded`.
     pub is_added: bool,
 }
 
-impl Walk<'_, '_> {
+impl StatementAnalyzer<'_, '_> {
     /// Returns the table to be changed; None if it is unknown. Then all candidates for the name
     /// count as changed. `adds` where rows may be added.
     pub fn target(&mut self, name: &Name, adds: bool) -> Option<usize> {
         let found = self.relations(name);
-        if let [Named::Table(table)] = found.as_slice() {
+        if let [NamedObject::Table(table)] = found.as_slice() {
             return Some(*table);
         }
-        self.reading.has_unknown_table |= !matches!(found.as_slice(), [Named::View(_)]);
+        self.reading.has_unknown_table |= !matches!(found.as_slice(), [NamedObject::View(_)]);
         for named in found {
             match named {
-                Named::Table(table) => self.changed(table, Only::All, None, true),
-                Named::View(view) => self.change_view(view, adds),
-                Named::Sequence(sequence) => self.sequence(sequence, true),
-                Named::System => self.doubt(),
-                Named::Own => {}
-                Named::Unknown => {
+                NamedObject::Table(table) => self.changed(table, Only::All, None, true),
+                NamedObject::View(view) => self.change_view(view, adds),
+                NamedObject::Sequence(sequence) => self.sequence(sequence, true),
+                NamedObject::System => self.mark_unknown(),
+                NamedObject::Temporary => {}
+                NamedObject::Unknown => {
                     self.unknown.insert(name.name.clone());
                 }
             }
@@ -58,17 +58,17 @@ impl Walk<'_, '_> {
         let tables = std::slice::from_ref(&update.table);
         let table = self.take_target(&update.table.relation, &mut scope, false);
         if !update.table.joins.is_empty() {
-            self.doubt();
+            self.mark_unknown();
             self.from(tables, &mut scope, &mut from);
         }
         match &update.from {
             Some(UpdateTableFromKind::AfterSet(tables)) => {
                 self.from(tables, &mut scope, &mut from);
             }
-            Some(UpdateTableFromKind::BeforeSet(_)) => self.doubt(),
+            Some(UpdateTableFromKind::BeforeSet(_)) => self.mark_unknown(),
             None => {}
         }
-        scope.bounds = bounds_of(update.selection.as_ref(), &from, &scope, self.known);
+        scope.bounds = bounds_of(update.selection.as_ref(), &from, &scope, self.lookup);
         let scope = scope;
         let draws = self.reading.draws.len();
         let set = self.assign(&update.assignments, &scope);
@@ -76,8 +76,8 @@ impl Walk<'_, '_> {
         self.for_each_row(draws);
         self.read_items(&scope, &[]);
         if let Some(table) = table {
-            let root = self.known.root(table);
-            let key = bounds::key(&scope.bounds, 0, root, self.known);
+            let root = self.lookup.root(table);
+            let key = bounds::key(&scope.bounds, 0, root, self.lookup);
             self.updated(table, key, &set);
         }
         self.returned(update.returning.as_deref(), update.output.as_ref(), &scope)
@@ -96,15 +96,15 @@ impl Walk<'_, '_> {
         if let Some(using) = &delete.using {
             self.from(using, &mut scope, &mut from);
         }
-        scope.bounds = bounds_of(delete.selection.as_ref(), &from, &scope, self.known);
+        scope.bounds = bounds_of(delete.selection.as_ref(), &from, &scope, self.lookup);
         let scope = scope;
         let draws = self.reading.draws.len();
         self.filters(&from, delete.selection.as_ref(), &scope);
         self.for_each_row(draws);
         self.read_items(&scope, &[]);
         if let Some(table) = table {
-            let root = self.known.root(table);
-            let key = bounds::key(&scope.bounds, 0, root, self.known);
+            let root = self.lookup.root(table);
+            let key = bounds::key(&scope.bounds, 0, root, self.lookup);
             self.changed(table, Only::All, key, true);
         }
         self.returned(delete.returning.as_deref(), delete.output.as_ref(), &scope)
@@ -137,7 +137,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Takes in the table that is changed, as the first item.
+    /// Adds the changed table as the first item.
     fn take_target(
         &mut self,
         factor: &TableFactor,
@@ -145,11 +145,11 @@ impl Walk<'_, '_> {
         adds: bool,
     ) -> Option<usize> {
         let TableFactor::Table { name, alias, args: None, .. } = factor else {
-            self.doubt();
+            self.mark_unknown();
             return None;
         };
         let Some(name) = Name::of(name) else {
-            self.doubt();
+            self.mark_unknown();
             return None;
         };
         let table = self.target(&name, adds);
@@ -164,16 +164,20 @@ impl Walk<'_, '_> {
         table
     }
 
-    /// The columns of a view that is changed; none are known where the name is of no single one.
+    /// The columns of a changed view; none if the name is ambiguous.
     pub fn columns_of_view(&mut self, name: &Name) -> Columns {
         match self.relations(name).as_slice() {
-            [Named::View(view)] => self.view(*view),
+            [NamedObject::View(view)] => self.view(*view),
             _ => Columns { is_open: true, ..Columns::default() },
         }
     }
 
-    /// Reads assignments, and returns the columns with the places of their values.
-    pub fn assign(&mut self, assignments: &[Assignment], scope: &Scope<'_>) -> Vec<Set> {
+    /// Reads assignments, and returns the columns with the positions of their values.
+    pub fn assign(
+        &mut self,
+        assignments: &[Assignment],
+        scope: &Scope<'_>,
+    ) -> Vec<ColumnAssignment> {
         let mut set = Vec::new();
         for Assignment { target, value } in assignments {
             self.expr(value, scope);
@@ -182,7 +186,7 @@ impl Walk<'_, '_> {
                 AssignmentTarget::Tuple(names) => names,
             };
             let values = if names.len() == 1 { vec![value] } else { row_or_one(value) };
-            let given = self.given_by(value).filter(|_| values.len() != names.len()).cloned();
+            let source = self.given_by(value).filter(|_| values.len() != names.len()).cloned();
             for (at, name) in names.iter().enumerate() {
                 let name = Name::of(name).map(|name| name.name).unwrap_or_default();
                 let target = scope.items.first().and_then(|item| {
@@ -194,15 +198,15 @@ impl Walk<'_, '_> {
                 let value = values.get(at).copied().filter(|_| values.len() == names.len());
                 let shown = match value {
                     Some(value) => Some(self.shown(value, scope)),
-                    None => given.as_ref().and_then(|given| given.columns.get(at)).cloned(),
+                    None => source.as_ref().and_then(|source| source.columns.get(at)).cloned(),
                 };
-                let fits = |value: &&Expr| Cast::of(value).fits(self.known.family(of));
-                let place = value.filter(fits).and_then(place);
+                let fits = |value: &&Expr| Cast::of(value).fits(self.lookup.family(of));
+                let position = value.filter(fits).and_then(position);
                 let is_added = value.is_some_and(|value| is_excluded(value, &name));
                 if let Some(shown) = shown {
                     self.record_all(of, &shown, How::Written);
                 }
-                set.push(Set { column: of, value: place, is_added });
+                set.push(ColumnAssignment { column: of, value: position, is_added });
             }
         }
         set
@@ -216,7 +220,7 @@ impl Walk<'_, '_> {
         self.factor(&merge.source, &mut scope, &mut from);
         // All rows of the source are read, and looked for among those of the target.
         let on = std::iter::once((&*merge.on, 0..1));
-        scope.bounds = bounds::of(on.chain(from.bounding()), &scope, self.known);
+        scope.bounds = bounds::of(on.chain(from.bounding()), &scope, self.lookup);
         let scope = scope;
         let draws = self.reading.draws.len();
         self.expr(&merge.on, &scope);
@@ -227,8 +231,8 @@ impl Walk<'_, '_> {
             match &clause.action {
                 MergeAction::Insert(insert) => self.merge_insert(insert, table, &scope),
                 MergeAction::Update(update) => match &update.kind {
-                    MergeUpdateKind::Set(set) => sets.push(self.assign(set, &scope)),
-                    MergeUpdateKind::Wildcard => self.doubt(),
+                    MergeUpdateKind::ColumnAssignment(set) => sets.push(self.assign(set, &scope)),
+                    MergeUpdateKind::Wildcard => self.mark_unknown(),
                 },
                 MergeAction::Delete { .. } | MergeAction::DoNothing { .. } => {}
             }
@@ -237,7 +241,7 @@ impl Walk<'_, '_> {
         if let Some(table) = table {
             let is_of_others =
                 |clause: &MergeClause| clause.clause_kind == MergeClauseKind::NotMatchedBySource;
-            let key = bounds::key(&scope.bounds, 0, self.known.root(table), self.known);
+            let key = bounds::key(&scope.bounds, 0, self.lookup.root(table), self.lookup);
             let key = key.filter(|_| !merge.clauses.iter().any(is_of_others));
             self.changed(table, Only::All, key.clone(), true);
             for set in sets {
@@ -251,30 +255,30 @@ impl Walk<'_, '_> {
     }
 
     fn merge_insert(&mut self, insert: &MergeInsertExpr, table: Option<usize>, scope: &Scope<'_>) {
-        let MergeInsertKind::Values(values) = &insert.kind else { return self.doubt() };
+        let MergeInsertKind::Values(values) = &insert.kind else { return self.mark_unknown() };
         let rows = values.rows.iter().map(|row| row.content.as_slice()).collect::<Vec<_>>();
         let Some(table) = table else {
             rows.iter().flat_map(|row| *row).for_each(|one| self.expr(one, scope));
             self.reading.has_unknown_table = true;
             return;
         };
-        let all = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        let all = self.lookup.table(table).map_or(&[][..], |table| &table.columns);
         let at = |name: Name| all.iter().position(|column| column.name == name.name);
         let mut columns: Vec<usize> =
             insert.columns.iter().filter_map(Name::of).filter_map(at).collect();
         if insert.columns.is_empty() {
             columns = (0..all.len().min(rows.first().map_or(0, |row| row.len()))).collect();
         }
-        let mut written = Written { columns, rows, given: None, may_conflict: true };
-        self.written_values(table, &written, scope);
+        let mut inserted = InsertedRows { columns, rows, source: None, may_conflict: true };
+        self.written_values(table, &inserted, scope);
         // The number of rows without a match is unknown.
-        written.given = Some(Columns { is_open: true, ..Columns::default() });
-        self.draw_columns(table, &written);
-        self.added(table, &written, Only::All, None);
+        inserted.source = Some(Columns { is_open: true, ..Columns::default() });
+        self.draw_columns(table, &inserted);
+        self.added(table, &inserted, Only::All, None);
     }
 }
 
-/// Whether a value is that of the column in the row that was to be added.
+/// Whether a value is that of the column in the row that could not be added.
 fn is_excluded(value: &Expr, column: &str) -> bool {
     match value {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {

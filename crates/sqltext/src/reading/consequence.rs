@@ -3,87 +3,93 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::change::Set;
-use super::insert::{Written, unseen};
-use super::known::Known;
+use super::analyzer::StatementAnalyzer;
+use super::change::ColumnAssignment;
+use super::insert::{InsertedRows, unseen};
+use super::lookup::CatalogLookup;
 use super::names;
 use super::scope::{Columns, Scope};
 use super::session::Path;
 use super::text::{Literals, statements};
-use super::walk::Walk;
 use super::{Access, ColumnOf, Draw, Key, Object, Only, Operand, Reading, Source};
 use crate::catalog::{ForeignKey, Function, Generated};
 use crate::lexer::form::Parts;
 
-/// What views and functions do, each read once.
+/// The effects of views and functions, each read once.
 #[derive(Debug, Default)]
-pub struct Bodies {
-    views: Vec<Body>,
-    functions: Vec<Body>,
+pub struct BodyCache {
+    views: Vec<BodyState>,
+    functions: Vec<BodyState>,
 }
 
-/// What the body of a view or function was found to do.
+/// The state of reading a body of a view or function.
 #[derive(Clone, Debug, Default)]
-enum Body {
+enum BodyState {
     #[default]
     Unread,
     /// It is being read.
-    Begun,
-    Read(Arc<BodyReading>),
+    InProgress,
+    Read(Arc<BodyEffects>),
 }
 
-/// What is found in a body.
+/// The effects of a body.
 #[derive(Debug, Default)]
-pub struct BodyReading {
-    /// What it does itself.
+pub struct BodyEffects {
+    /// Its own effects.
     reading: Reading,
-    /// The columns that it gives.
+    /// The columns that it returns.
     columns: Columns,
-    /// Functions that it calls: what these do is found there, so that those that call each other
-    /// are read once each.
+    /// Functions that it calls. Their effects are stored separately, so that recursive functions
+    /// are read once.
     calls: BTreeSet<usize>,
 }
 
-impl Bodies {
-    /// No body of this catalogue was read so far.
-    pub fn new(known: &Known) -> Bodies {
-        Bodies {
-            views: vec![Body::Unread; known.catalog.views.len()],
-            functions: vec![Body::Unread; known.catalog.functions.len()],
+impl BodyCache {
+    /// An empty cache for a catalogue.
+    pub fn new(lookup: &CatalogLookup) -> BodyCache {
+        BodyCache {
+            views: vec![BodyState::Unread; lookup.catalog.views.len()],
+            functions: vec![BodyState::Unread; lookup.catalog.functions.len()],
         }
     }
 }
 
-impl Walk<'_, '_> {
+impl StatementAnalyzer<'_, '_> {
     /// Rows are added to a table.
-    pub fn added(&mut self, table: usize, written: &Written<'_>, only: Only, key: Option<Key>) {
+    pub fn added(
+        &mut self,
+        table: usize,
+        inserted: &InsertedRows<'_>,
+        only: Only,
+        key: Option<Key>,
+    ) {
         self.access(table, true, only, key.clone());
-        self.takes_written(table, written, only, key.as_ref());
-        let root = self.known.root(table);
-        for foreign in self.foreign(self.known.referring(root)) {
+        self.takes_written(table, inserted, only, key.as_ref());
+        let root = self.lookup.root(table);
+        for foreign in self.foreign(self.lookup.referring(root)) {
             let columns = self.columns(foreign.table, &foreign.columns);
-            let is_given = columns
-                .iter()
-                .any(|of| written.columns.iter().any(|&own| self.known.column(table, own) == *of));
+            let is_given = columns.iter().any(|of| {
+                inserted.columns.iter().any(|&own| self.lookup.column(table, own) == *of)
+            });
             if !is_given {
                 // A column that is left out is NULL, and refers to nothing.
                 continue;
             }
-            let rows = self.rows_written(table, written, &columns);
+            let rows = self.rows_written(table, inserted, &columns);
             self.checks(&foreign, rows);
         }
         self.fires(root);
     }
 
     /// Values of rows of a table are changed.
-    pub fn updated(&mut self, table: usize, key: Option<Key>, set: &[Set]) {
-        let root = self.known.root(table);
+    pub fn updated(&mut self, table: usize, key: Option<Key>, set: &[ColumnAssignment]) {
+        let root = self.lookup.root(table);
         let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
         let sets_key = {
-            let mut keys = self.known.unique(root).filter(|(_, one)| one.is_key);
+            let mut keys = self.lookup.unique(root).filter(|(_, one)| one.is_key);
             keys.any(|(_, one)| one.columns.iter().any(is_set))
         };
-        let referred = self.foreign(self.known.referred(root));
+        let referred = self.foreign(self.lookup.referred(root));
         let is_moved = |foreign: &ForeignKey| {
             self.columns(foreign.parent, &foreign.parent_columns).iter().any(is_set)
         };
@@ -95,30 +101,30 @@ impl Walk<'_, '_> {
     }
 
     /// Records the effects of setting columns, other than the access to the old rows.
-    pub fn sets(&mut self, table: usize, only: Only, key: Option<&Key>, set: &[Set]) {
-        let root = self.known.root(table);
+    pub fn sets(&mut self, table: usize, only: Only, key: Option<&Key>, set: &[ColumnAssignment]) {
+        let root = self.lookup.root(table);
         let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
         let is_added = |of: &ColumnOf| set.iter().any(|one| one.column == *of && one.is_added);
         if let Some(key) = key {
             self.access_moved(table, only, key, set);
             self.takes_set(root, key, set);
         }
-        for foreign in self.foreign(self.known.referring(root)) {
+        for foreign in self.foreign(self.lookup.referring(root)) {
             let columns = self.columns(foreign.table, &foreign.columns);
             if columns.iter().any(is_set) && !columns.iter().all(is_added) {
                 let row = values_set(&columns, set);
                 self.checks(&foreign, row.map(|row| vec![row]));
             }
         }
-        for foreign in self.foreign(self.known.referred(root)) {
+        for foreign in self.foreign(self.lookup.referred(root)) {
             if self.columns(foreign.parent, &foreign.parent_columns).iter().any(is_set) {
                 self.reaches_children(&foreign, key, 0);
             }
         }
     }
 
-    /// Where an UPDATE sets the key that its rows are bound to, it accesses those of after too.
-    fn access_moved(&mut self, table: usize, only: Only, key: &Key, set: &[Set]) {
+    /// An UPDATE that sets the key of its rows accesses the rows of the new key too.
+    fn access_moved(&mut self, table: usize, only: Only, key: &Key, set: &[ColumnAssignment]) {
         let of = |of: &ColumnOf| set.iter().find(|one| one.column == *of);
         // What the rows that are added would have, those that are there have.
         let is_moved = |column: &ColumnOf| of(column).is_some_and(|one| !one.is_added);
@@ -129,31 +135,31 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Rows of a table are deleted, or anything may become of them.
+    /// Rows of a table are deleted, or changed in an unknown way.
     pub fn changed(&mut self, table: usize, only: Only, key: Option<Key>, deletes: bool) {
         self.access(table, true, only, key.clone());
-        let root = self.known.root(table);
+        let root = self.lookup.root(table);
         self.frees(root, key.as_ref());
         if deletes {
-            for foreign in self.foreign(self.known.referred(root)) {
+            for foreign in self.foreign(self.lookup.referred(root)) {
                 self.reaches_children(&foreign, key.as_ref(), 0);
             }
         }
         self.fires(root);
     }
 
-    /// The parent's rows have to be there.
+    /// The parent's rows have to exist.
     fn checks(&mut self, foreign: &ForeignKey, rows: Option<Vec<Vec<Operand>>>) {
         let columns = self.columns(foreign.parent, &foreign.parent_columns);
-        let is_exact = columns.iter().all(|&of| self.known.is_exact(of));
+        let is_exact = columns.iter().all(|&of| self.lookup.is_exact(of));
         let key = rows.filter(|_| is_exact).map(|rows| Key { columns, rows });
         let only = if foreign.is_deferrable { Only::Later } else { Only::Presence };
         self.access(foreign.parent, false, only, key);
     }
 
-    /// Rows that refer to what is deleted or gets another key are looked for, and changed with it.
+    /// Rows that refer to a deleted row or a changed key are searched for, and changed with it.
     fn reaches_children(&mut self, foreign: &ForeignKey, key: Option<&Key>, depth: usize) {
-        if depth > self.known.catalog.foreign_keys.len() {
+        if depth > self.lookup.catalog.foreign_keys.len() {
             return;
         }
         let parents = self.columns(foreign.parent, &foreign.parent_columns);
@@ -164,9 +170,9 @@ impl Walk<'_, '_> {
         self.access(foreign.table, foreign.changes_children, Only::All, key.clone());
         let is_new = self.reading.accesses.len() > before;
         if foreign.changes_children && is_new {
-            let root = self.known.root(foreign.table);
+            let root = self.lookup.root(foreign.table);
             self.frees(root, key.as_ref());
-            for further in self.foreign(self.known.referred(root)) {
+            for further in self.foreign(self.lookup.referred(root)) {
                 self.reaches_children(&further, key.as_ref(), depth + 1);
             }
             self.fires(root);
@@ -174,41 +180,41 @@ impl Walk<'_, '_> {
     }
 
     fn foreign(&self, at: &[usize]) -> Vec<ForeignKey> {
-        at.iter().filter_map(|&at| self.known.catalog.foreign_keys.get(at)).cloned().collect()
+        at.iter().filter_map(|&at| self.lookup.catalog.foreign_keys.get(at)).cloned().collect()
     }
 
     fn columns(&self, table: usize, columns: &[usize]) -> Vec<ColumnOf> {
-        columns.iter().map(|&column| self.known.column(table, column)).collect()
+        columns.iter().map(|&column| self.lookup.column(table, column)).collect()
     }
 
-    /// What the triggers and the CHECK constraints of a table do.
+    /// Records the effects of the triggers and CHECK constraints of a table.
     fn fires(&mut self, root: usize) {
-        let functions = [self.known.triggers(root), self.known.checks(root)].concat();
+        let functions = [self.lookup.triggers(root), self.lookup.checks(root)].concat();
         for function in functions {
             self.follow(function);
         }
     }
 
     /// Rows are added whose values are not in the statement: to these columns by number.
-    pub fn added_unseen(&mut self, table: usize, columns: Vec<usize>) {
-        let written = unseen(columns);
-        self.draw_columns(table, &written);
-        self.added(table, &written, Only::All, None);
+    pub fn added_unknown_rows(&mut self, table: usize, columns: Vec<usize>) {
+        let inserted = unseen(columns);
+        self.draw_columns(table, &inserted);
+        self.added(table, &inserted, Only::All, None);
     }
 
-    /// A statement is known to write to a table, and no more.
-    pub fn changed_somehow(&mut self, table: usize) {
-        let root = self.known.root(table);
-        for foreign in self.foreign(self.known.referring(root)) {
+    /// A statement writes to a table in an unknown way.
+    pub fn changed_unknown_rows(&mut self, table: usize) {
+        let root = self.lookup.root(table);
+        for foreign in self.foreign(self.lookup.referring(root)) {
             self.checks(&foreign, None);
         }
         self.changed(table, Only::All, None, true);
     }
 
     /// The sequences of a table are drawn from, or set.
-    pub fn draws_somehow(&mut self, table: usize) {
-        let known = self.known;
-        let columns = known.table(table).map_or(&[][..], |table| &table.columns);
+    pub fn draws_of_table(&mut self, table: usize) {
+        let lookup = self.lookup;
+        let columns = lookup.table(table).map_or(&[][..], |table| &table.columns);
         for column in columns {
             if let Some(Generated::Sequence(sequence)) = column.generated {
                 self.sequence(sequence, true);
@@ -219,19 +225,19 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The sequences of a table begin again.
+    /// The sequences of a table restart.
     pub fn restarts(&mut self, table: usize) {
-        self.draws_somehow(table);
-        let columns = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        self.draws_of_table(table);
+        let columns = self.lookup.table(table).map_or(&[][..], |table| &table.columns);
         for column in columns {
             if let Some(Generated::Sequence(sequence)) = column.generated {
-                self.sets_on(Some(sequence));
+                self.sequence_restarted(Some(sequence));
             }
         }
     }
 
-    /// Puts down that a sequence goes on elsewhere; None for any.
-    pub fn sets_on(&mut self, sequence: Option<usize>) {
+    /// Records that a sequence is set; None for any.
+    pub fn sequence_restarted(&mut self, sequence: Option<usize>) {
         if !self.reading.sets.contains(&sequence) {
             self.reading.sets.push(sequence);
         }
@@ -239,52 +245,52 @@ impl Walk<'_, '_> {
 
     /// A view is written to: its tables are. `adds` where rows may be added.
     pub fn change_view(&mut self, view: usize, adds: bool) {
-        let (_, read) = self.apart(|walk| walk.view(view));
+        let (_, read) = self.with_separate_accesses(|analyzer| analyzer.view(view));
         for access in read {
             if let Object::Table(table) = access.object {
-                self.changed_somehow(table);
+                self.changed_unknown_rows(table);
                 if adds {
-                    self.draws_somehow(table);
+                    self.draws_of_table(table);
                 }
             }
         }
-        let triggers = self.known.catalog.views.get(view).map(|view| &view.trigger_functions);
+        let triggers = self.lookup.catalog.views.get(view).map(|view| &view.trigger_functions);
         for function in triggers.cloned().unwrap_or_default() {
             self.follow(function);
         }
     }
 
-    /// What a view reads, and its columns.
+    /// Records the accesses of a view, and returns its columns.
     pub fn view(&mut self, view: usize) -> Columns {
         let open = || Columns { is_open: true, ..Columns::default() };
-        let known = self.known;
-        let Some(definition) = known.catalog.views.get(view).map(|view| view.definition.as_str())
+        let lookup = self.lookup;
+        let Some(definition) = lookup.catalog.views.get(view).map(|view| view.definition.as_str())
         else {
             return open();
         };
-        match self.bodies.views.get(view) {
-            Some(Body::Read(found)) => {
+        match self.body_cache.views.get(view) {
+            Some(BodyState::Read(found)) => {
                 let found = Arc::clone(found);
                 self.run(&found);
                 return found.columns.clone();
             }
-            Some(Body::Unread) => {}
-            Some(Body::Begun) | None => return open(),
+            Some(BodyState::Unread) => {}
+            Some(BodyState::InProgress) | None => return open(),
         }
-        self.bodies.views[view] = Body::Begun;
+        self.body_cache.views[view] = BodyState::InProgress;
         let found = Arc::new(self.read_body(definition));
-        self.bodies.views[view] = Body::Read(Arc::clone(&found));
+        self.body_cache.views[view] = BodyState::Read(Arc::clone(&found));
         self.run(&found);
         found.columns.clone()
     }
 
-    /// Does what is found in a body.
-    pub fn run(&mut self, found: &BodyReading) {
+    /// Records the effects of a body.
+    pub fn run(&mut self, found: &BodyEffects) {
         self.take_in(&found.reading);
         found.calls.iter().for_each(|&function| self.follow(function));
     }
 
-    /// Records what a called function does, and those that it calls, as far as their bodies are
+    /// Records the effects of a called function, and of those that it calls, as far as their bodies are
     /// known.
     pub fn follow(&mut self, function: usize) {
         if !self.calls.insert(function) || self.is_body {
@@ -298,32 +304,32 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn function_body(&mut self, function: usize) -> Option<Arc<BodyReading>> {
-        if let Some(Body::Read(found)) = self.bodies.functions.get(function) {
+    fn function_body(&mut self, function: usize) -> Option<Arc<BodyEffects>> {
+        if let Some(BodyState::Read(found)) = self.body_cache.functions.get(function) {
             return Some(Arc::clone(found));
         }
-        let known = self.known;
-        let called = known.catalog.functions.get(function)?;
+        let lookup = self.lookup;
+        let called = lookup.catalog.functions.get(function)?;
         // It does the same wherever it is called.
         let depth = std::mem::take(&mut self.depth);
         let found = Arc::new(self.read_function(called));
         self.depth = depth;
-        self.bodies.functions[function] = Body::Read(Arc::clone(&found));
+        self.body_cache.functions[function] = BodyState::Read(Arc::clone(&found));
         Some(found)
     }
 
-    fn read_function(&mut self, function: &Function) -> BodyReading {
+    fn read_function(&mut self, function: &Function) -> BodyEffects {
         let has_body = !function.body.trim().is_empty();
         let only = |touches_anything: bool| {
             let reading = Reading { touches_anything, ..Reading::default() };
-            BodyReading { reading, ..BodyReading::default() }
+            BodyEffects { reading, ..BodyEffects::default() }
         };
         match function.language.as_str() {
             "sql" if has_body => self.read_body(without_atomic(&function.body)),
             // A rule of a table: what is behind DO is done in addition, or instead.
             "plpgsql" | "rule" if has_body => {
                 let body = function.body.as_bytes();
-                self.within(body, |walk, _| names::read_body(walk, body)).0
+                self.within(body, |analyzer, _| names::read_body(analyzer, body)).0
             }
             // What is compiled works on its arguments, but for what is known to run texts.
             "c" | "internal" => only(super::calls::runs_text(&function.name)),
@@ -332,11 +338,11 @@ impl Walk<'_, '_> {
     }
 
     /// Reads the statements of a body. Its values are none of the statement's.
-    fn read_body(&mut self, sql: &str) -> BodyReading {
-        let (found, mut columns) = self.within(sql.as_bytes(), |walk, form| {
+    fn read_body(&mut self, sql: &str) -> BodyEffects {
+        let (found, mut columns) = self.within(sql.as_bytes(), |analyzer, form| {
             let mut columns = Columns::default();
-            for pieces in statements(form) {
-                columns = walk.statement(&pieces, &Scope::default());
+            for tokens in statements(form) {
+                columns = analyzer.statement(&tokens, &Scope::default());
             }
             columns
         });
@@ -346,22 +352,23 @@ impl Walk<'_, '_> {
             column.values.clear();
         }
         (columns.rows, columns.each_of) = (None, None);
-        BodyReading { columns, ..found }
+        BodyEffects { columns, ..found }
     }
 
-    /// Reads another text, and returns what of it holds for the caller.
+    /// Reads another text, and returns the effects that apply to the caller.
     pub fn within<T>(
         &mut self,
         sql: &[u8],
-        read: impl FnOnce(&mut Walk<'_, '_>, &[u8]) -> T,
-    ) -> (BodyReading, T) {
+        read: impl FnOnce(&mut StatementAnalyzer<'_, '_>, &[u8]) -> T,
+    ) -> (BodyEffects, T) {
         let mut parts = Parts::default();
         parts.take_apart(sql);
         let mut literals = Literals::of(sql, &parts);
-        let mut walk = Walk::new(self.known, self.bodies, &mut literals, &Path::Default);
-        (walk.depth, walk.is_body) = (self.depth, true);
-        let reported = read(&mut walk, parts.form());
-        let Walk { mut reading, unknown, calls, .. } = walk;
+        let mut analyzer =
+            StatementAnalyzer::new(self.lookup, self.body_cache, &mut literals, &Path::Default);
+        (analyzer.depth, analyzer.is_body) = (self.depth, true);
+        let result = read(&mut analyzer, parts.form());
+        let StatementAnalyzer { mut reading, unknown, calls, .. } = analyzer;
         reading.touches_anything |= !unknown.is_empty();
         let bare = reading.accesses.into_iter().map(|access| Access {
             // Which key they have, and so whether it is another's, is not known any more.
@@ -376,11 +383,11 @@ impl Walk<'_, '_> {
         let Reading { touches_anything, volatile, sets, .. } = reading;
         let accesses = bare.collect();
         let reading = Reading { accesses, touches_anything, volatile, sets, ..Reading::default() };
-        (BodyReading { reading, columns: Columns::default(), calls }, reported)
+        (BodyEffects { reading, columns: Columns::default(), calls }, result)
     }
 
     /// An unknown number of values may be drawn from a sequence.
-    pub fn draws_unseen(&mut self, sequence: usize) {
+    pub fn draws_unknown_number(&mut self, sequence: usize) {
         let draw = Draw {
             source: Source::Sequence(sequence),
             column: None,
@@ -394,24 +401,24 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Takes in what a body does.
+    /// Adds the effects of a body.
     pub fn take_in(&mut self, reading: &Reading) {
         for &access in &reading.accesses {
-            self.put(access);
+            self.record(access);
             if let Object::Sequence(sequence) = access.object {
                 if access.writes {
-                    self.draws_unseen(sequence);
+                    self.draws_unknown_number(sequence);
                 }
             }
         }
         reading.volatile.iter().for_each(|&volatile| self.volatile(volatile));
-        reading.sets.iter().for_each(|&sequence| self.sets_on(sequence));
+        reading.sets.iter().for_each(|&sequence| self.sequence_restarted(sequence));
         self.reading.touches_anything |= reading.touches_anything;
     }
 }
 
 /// The values that all of these columns are set to; None if they are not in the statement.
-pub fn values_set(columns: &[ColumnOf], set: &[Set]) -> Option<Vec<Operand>> {
+pub fn values_set(columns: &[ColumnOf], set: &[ColumnAssignment]) -> Option<Vec<Operand>> {
     let value = |of: &ColumnOf| set.iter().find(|one| one.column == *of)?.value.map(Operand::One);
     columns.iter().map(value).collect()
 }

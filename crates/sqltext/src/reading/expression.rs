@@ -2,16 +2,16 @@
 
 use sqlparser::ast::{BinaryOperator, Expr, Query, Value, WindowSpec};
 
+use super::analyzer::StatementAnalyzer;
 use super::calls::{OF_TIME, arguments, is_draw};
 use super::cast::Cast;
-use super::known::{Name, folded};
-use super::parts::{Within, children, results, within};
+use super::lookup::{Name, folded};
+use super::parts::{ExprContents, children, results, within};
 use super::scope::{Column, Columns, ResolvedColumn, Scope};
 use super::text::{of_number, of_string};
-use super::walk::Walk;
 use super::{ColumnOf, How, Use, ValuePosition, Volatile};
 
-impl Walk<'_, '_> {
+impl StatementAnalyzer<'_, '_> {
     /// Reads an expression: values of columns in it, and its other effects.
     pub fn expr(&mut self, expr: &Expr, scope: &Scope<'_>) {
         // Operators in a row are parsed into what is as deep as they are many, on the left.
@@ -71,7 +71,7 @@ impl Walk<'_, '_> {
     fn parts(&mut self, expr: &Expr, scope: &Scope<'_>) {
         match children(expr) {
             Some(parts) => self.all(parts, scope),
-            None => self.doubt(),
+            None => self.mark_unknown(),
         }
         if let Expr::Case { operand: Some(operand), conditions, .. } = expr {
             for case in conditions {
@@ -80,8 +80,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The column that an expression shows as it is, or the values that it has or may have. What is
-    /// in it was read before.
+    /// The column that an expression shows unchanged, or the values that it has or may have. Its
+    /// parts were read before.
     pub fn shown(&self, expr: &Expr, scope: &Scope<'_>) -> Column {
         let own = plain(expr);
         match results(expr).as_slice() {
@@ -100,8 +100,8 @@ impl Walk<'_, '_> {
 
     fn shown_as_is(&self, expr: &Expr, scope: &Scope<'_>) -> Column {
         let cast = Cast::of(expr);
-        if let Some(place) = place(expr) {
-            return Column { values: vec![place], cast, ..Column::default() };
+        if let Some(position) = position(expr) {
+            return Column { values: vec![position], cast, ..Column::default() };
         }
         match plain(expr) {
             own @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => {
@@ -118,7 +118,7 @@ impl Walk<'_, '_> {
                 let unnested =
                     (name == "unnest").then(|| arguments(function)).and_then(|mut all| {
                         let first = all.next().filter(|_| all.next().is_none())?;
-                        Some((place(first)?, Cast::of_elements(first).then(cast)))
+                        Some((position(first)?, Cast::of_elements(first).then(cast)))
                     });
                 let (array, cast) = unnested.unzip();
                 let inside = match array {
@@ -144,7 +144,7 @@ impl Walk<'_, '_> {
 
     /// The values in an expression that was read.
     pub fn values_within(&self, expr: &Expr) -> Vec<ValuePosition> {
-        let Within { mut values, subqueries, .. } = within(expr);
+        let ExprContents { mut values, subqueries, .. } = within(expr);
         for column in subqueries.into_iter().filter_map(|one| self.value_of(one)) {
             values.extend(column.values.iter().chain(&column.maybe).chain(&column.inside));
         }
@@ -166,7 +166,7 @@ impl Walk<'_, '_> {
         (direct, hidden)
     }
 
-    /// Puts down the values of columns where two sides are compared that were read.
+    /// Records the values of columns in a comparison whose sides were read.
     fn compare(&mut self, left: &Expr, right: &Expr, how: How, scope: &Scope<'_>) {
         if let (Some(lefts), Some(rights)) = (row(left), row(right)) {
             for (left, right) in lefts.into_iter().zip(rights) {
@@ -180,11 +180,11 @@ impl Walk<'_, '_> {
             }
         }
         for (one, other) in [(left, right), (right, left)] {
-            self.compare_with(one, |walk| walk.shown(other, scope), how, scope);
+            self.compare_with(one, |analyzer| analyzer.shown(other, scope), how, scope);
         }
     }
 
-    /// Puts down values as those of the columns of an expression.
+    /// Records values as those of the columns of an expression.
     fn compare_with(
         &mut self,
         expr: &Expr,
@@ -193,7 +193,7 @@ impl Walk<'_, '_> {
         scope: &Scope<'_>,
     ) {
         let (direct, hidden) = self.columns_of_sides(expr, scope);
-        let is_reported = |&of: &ColumnOf| self.known.reports(of) || self.known.holds_texts(of);
+        let is_reported = |&of: &ColumnOf| self.lookup.reports(of) || self.lookup.holds_texts(of);
         if direct.iter().chain(&hidden).any(is_reported) {
             let shown = shown(self);
             direct.into_iter().for_each(|of| self.record_all(of, &shown, how));
@@ -201,7 +201,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The values of columns where an expression is looked for in rows.
+    /// Records the values of columns of an expression that is compared with rows.
     fn compare_rows(&mut self, expr: &Expr, rows: &Columns, scope: &Scope<'_>) {
         for (one, column_of_rows) in row_or_one(expr).into_iter().zip(&rows.columns) {
             self.compare_with(one, |_| column_of_rows.clone(), How::Equal, scope);
@@ -212,23 +212,23 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Puts down the values that one column has as those of a column of a table.
+    /// Records the values of one column as those of a column of a table.
     pub fn same(&mut self, table: &Column, values: &Column, how: How) {
         if let Some(of) = table.of {
             self.record_all(of, values, how);
         }
     }
 
-    /// Puts down all values of something as those of a column.
+    /// Records all values of an expression as those of a column.
     pub fn record_all(&mut self, column: ColumnOf, values: &Column, how: How) {
-        for &place in values.values.iter().chain(&values.maybe) {
-            self.record_use(Use { column, place, how });
+        for &position in values.values.iter().chain(&values.maybe) {
+            self.record_use(Use { column, position, how });
         }
-        if let Some(place) = values.array {
-            self.record_use(Use { column, place, how: array_or(how) });
+        if let Some(position) = values.array {
+            self.record_use(Use { column, position, how: array_or(how) });
         }
-        for &place in &values.inside {
-            self.record_use(Use { column, place, how: How::Inside });
+        for &position in &values.inside {
+            self.record_use(Use { column, position, how: How::Inside });
         }
     }
 
@@ -245,19 +245,19 @@ impl Walk<'_, '_> {
         if let Expr::Array(array) = right {
             return array.elem.iter().for_each(|one| self.compare(left, one, how, scope));
         }
-        let elements = |walk: &Self| match place(right) {
-            Some(place) => Column { array: Some(place), ..Column::default() },
-            None => Column { inside: walk.values_within(right), ..Column::default() },
+        let elements = |analyzer: &Self| match position(right) {
+            Some(position) => Column { array: Some(position), ..Column::default() },
+            None => Column { inside: analyzer.values_within(right), ..Column::default() },
         };
         self.compare_with(left, elements, how, scope);
     }
 
     /// Records a use, if its column is one whose values are reported, or holds texts.
     pub fn record_use(&mut self, one: Use) {
-        if self.known.reports(one.column) {
+        if self.lookup.reports(one.column) {
             self.put_use(one);
         }
-        if self.known.holds_texts(one.column) && self.reported_texts.insert(one) {
+        if self.lookup.holds_texts(one.column) && self.reported_texts.insert(one) {
             self.reading.texts.push(one);
         }
     }
@@ -268,7 +268,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Records a function that returns a different value each time.
+    /// Records a volatile function.
     pub fn volatile(&mut self, volatile: Volatile) {
         if !self.reading.volatile.contains(&volatile) {
             self.reading.volatile.push(volatile);
@@ -282,7 +282,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How an operator compares a value; None where it compares nothing.
+/// How an operator compares a value; None if it is no comparison.
 fn how_compared(op: &BinaryOperator) -> Option<How> {
     use BinaryOperator as Op;
     match op {
@@ -310,8 +310,8 @@ pub fn plain(mut expr: &Expr) -> &Expr {
     expr
 }
 
-/// The place of the value that an expression is, apart from casts.
-pub fn place(expr: &Expr) -> Option<ValuePosition> {
+/// The position of the value that an expression is, apart from casts.
+pub fn position(expr: &Expr) -> Option<ValuePosition> {
     let value = match plain(expr) {
         Expr::Value(value) => &value.value,
         Expr::TypedString(string) => &string.value.value,

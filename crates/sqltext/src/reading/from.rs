@@ -6,15 +6,15 @@ use sqlparser::ast::{
     Expr, Join, JoinConstraint, JoinOperator, LockClause, TableAlias, TableFactor, TableWithJoins,
 };
 
+use super::analyzer::StatementAnalyzer;
 use super::calls::argument;
 use super::cast::Cast;
-use super::expression::place;
-use super::known::{Name, Named, folded};
+use super::expression::position;
+use super::lookup::{Name, NamedObject, folded};
 use super::scope::{Column, Columns, Item, Scope};
-use super::walk::Walk;
 use super::{Access, Only};
 
-/// What is in FROM, and what it has to fulfil.
+/// The items of FROM, and their conditions.
 #[derive(Default)]
 pub struct From<'a> {
     /// Conditions of joins, and for which items they bind keys.
@@ -33,8 +33,8 @@ impl<'a> From<'a> {
     }
 }
 
-impl Walk<'_, '_> {
-    /// Takes in what is in FROM.
+impl StatementAnalyzer<'_, '_> {
+    /// Reads FROM.
     pub fn from<'a>(
         &mut self,
         tables: &'a [TableWithJoins],
@@ -67,14 +67,14 @@ impl Walk<'_, '_> {
             By::Left(on) | By::LeftOuter(on) => (on, right),
             By::Right(on) | By::RightOuter(on) => (on, left),
             By::FullOuter(on) => (on, 0..0),
-            _ => return self.doubt(),
+            _ => return self.mark_unknown(),
         };
         if let JoinConstraint::On(on) = constraint {
             from.conditions.push((on, bound));
         }
     }
 
-    /// Takes in a table factor.
+    /// Reads a table factor.
     pub fn factor<'a>(
         &mut self,
         factor: &'a TableFactor,
@@ -85,11 +85,12 @@ impl Walk<'_, '_> {
             TableFactor::Table { name, alias, args: None, .. } => {
                 match Name::of(name) {
                     Some(name) => self.named_item(&name, alias.as_ref(), scope),
-                    None => self.doubt(),
+                    None => self.mark_unknown(),
                 };
             }
             TableFactor::Derived { subquery, alias, .. } => {
-                let (columns, read) = self.apart(|walk| walk.query(subquery, scope));
+                let (columns, read) =
+                    self.with_separate_accesses(|analyzer| analyzer.query(subquery, scope));
                 push(scope, columns, alias.as_ref(), "");
                 is_behind(scope, read);
             }
@@ -106,14 +107,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Takes in a named item of FROM.
+    /// Reads a named item of FROM.
     fn named_item(&mut self, name: &Name, alias: Option<&TableAlias>, scope: &mut Scope<'_>) {
         if let Some(columns) = name.schema.is_none().then(|| scope.named(&name.name)).flatten() {
             let columns = columns.clone();
             return push(scope, columns, alias, &name.name);
         }
         let found = self.relations(name);
-        if let [Named::Table(table)] = found.as_slice() {
+        if let [NamedObject::Table(table)] = found.as_slice() {
             let columns = self.columns_of(*table);
             push(scope, columns, alias, &name.name);
             if let Some(item) = scope.items.last_mut() {
@@ -121,28 +122,29 @@ impl Walk<'_, '_> {
             }
             return;
         }
-        let (columns, read) = self.apart(|walk| walk.read_all(name, &found));
+        let (columns, read) =
+            self.with_separate_accesses(|analyzer| analyzer.read_all(name, &found));
         push(scope, columns, alias, &name.name);
         is_behind(scope, read);
     }
 
     /// Reads all candidates for a name that is not a single table.
-    fn read_all(&mut self, name: &Name, found: &[Named]) -> Columns {
+    fn read_all(&mut self, name: &Name, found: &[NamedObject]) -> Columns {
         let open = Columns { is_open: true, ..Columns::default() };
         self.reading.has_unknown_table |= found.len() > 1;
         for named in found {
             match named {
-                Named::Table(table) => self.access(*table, false, Only::All, None),
-                Named::View(view) => {
+                NamedObject::Table(table) => self.access(*table, false, Only::All, None),
+                NamedObject::View(view) => {
                     let columns = self.view(*view);
                     if found.len() == 1 {
                         return columns;
                     }
                 }
-                Named::Sequence(sequence) => self.sequence(*sequence, false),
-                Named::System => {}
-                Named::Own => self.reading.has_unknown_table = true,
-                Named::Unknown => {
+                NamedObject::Sequence(sequence) => self.sequence(*sequence, false),
+                NamedObject::System => {}
+                NamedObject::Temporary => self.reading.has_unknown_table = true,
+                NamedObject::Unknown => {
                     self.reading.has_unknown_table = true;
                     self.unknown.insert(name.name.clone());
                 }
@@ -161,16 +163,16 @@ impl Walk<'_, '_> {
 
     /// The columns of a table.
     pub fn columns_of(&self, table: usize) -> Columns {
-        let columns = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        let columns = self.lookup.table(table).map_or(&[][..], |table| &table.columns);
         let columns = columns.iter().enumerate().map(|(at, column)| Column {
             name: column.name.clone(),
-            of: Some(self.known.column(table, at)),
+            of: Some(self.lookup.column(table, at)),
             ..Column::default()
         });
         Columns { columns: columns.collect(), ..Columns::default() }
     }
 
-    /// Takes in rows that a function gives, or anything else that is no table.
+    /// Reads the rows of a function, or of anything else that is not a table.
     pub fn rows_of_function(&mut self, factor: &TableFactor, scope: &mut Scope<'_>) {
         let mut columns = Columns { is_open: true, ..Columns::default() };
         match factor {
@@ -178,9 +180,9 @@ impl Walk<'_, '_> {
                 let name = Name::of(name);
                 self.all(list.args.iter().filter_map(argument), scope);
                 let first = list.args.iter().find_map(argument);
-                let Some(name) = name else { return self.doubt() };
+                let Some(name) = name else { return self.mark_unknown() };
                 if self.call(&name, first) {
-                    self.hand(list.args.iter().filter_map(argument));
+                    self.record_values(list.args.iter().filter_map(argument));
                 }
                 push(scope, columns, alias.as_ref(), &name.name);
             }
@@ -188,18 +190,18 @@ impl Walk<'_, '_> {
                 self.all(args.iter().filter_map(argument), scope);
                 let name = Name::of(name).unwrap_or(Name { schema: None, name: String::new() });
                 if self.call(&name, args.iter().find_map(argument)) {
-                    self.hand(args.iter().filter_map(argument));
+                    self.record_values(args.iter().filter_map(argument));
                 }
                 push(scope, columns, alias.as_ref(), &name.name);
             }
             TableFactor::UNNEST { alias, array_exprs, .. } => {
                 self.all(array_exprs, scope);
                 let elements = |array: &Expr| {
-                    let (array, cast) = (place(array), Cast::of_elements(array));
+                    let (array, cast) = (position(array), Cast::of_elements(array));
                     Column { name: "unnest".to_owned(), array, cast, ..Column::default() }
                 };
                 columns.columns = array_exprs.iter().map(elements).collect();
-                columns.each_of = array_exprs.first().and_then(place);
+                columns.each_of = array_exprs.first().and_then(position);
                 columns.is_open = false;
                 if let ([one], Some(alias)) = (columns.columns.as_mut_slice(), alias) {
                     one.name = folded(&alias.name);
@@ -215,12 +217,12 @@ impl Walk<'_, '_> {
                 self.expr(json_expr, scope);
                 push(scope, columns, alias.as_ref(), "");
             }
-            _ => self.doubt(),
+            _ => self.mark_unknown(),
         }
     }
 }
 
-/// Gives columns the names that an alias has for them.
+/// Renames columns by an alias.
 pub fn rename(columns: &mut Columns, alias: &TableAlias) {
     for (at, named) in alias.columns.iter().enumerate() {
         match columns.columns.get_mut(at) {
@@ -230,7 +232,7 @@ pub fn rename(columns: &mut Columns, alias: &TableAlias) {
     }
 }
 
-/// Puts what gives rows into a scope.
+/// Adds an item to a scope.
 pub fn push(scope: &mut Scope<'_>, mut columns: Columns, alias: Option<&TableAlias>, name: &str) {
     if let Some(alias) = alias {
         rename(&mut columns, alias);
@@ -239,7 +241,7 @@ pub fn push(scope: &mut Scope<'_>, mut columns: Columns, alias: Option<&TableAli
     scope.items.push(Item { alias, columns, table: None, behind: Vec::new(), is_target: false });
 }
 
-/// Tells what is read for the item that was put into a scope last.
+/// Sets the accesses of the last item of a scope.
 fn is_behind(scope: &mut Scope<'_>, read: Vec<Access>) {
     if let Some(item) = scope.items.last_mut() {
         item.behind = read;

@@ -1,33 +1,33 @@
-//! INSERT: rows that are added, and what the server makes for them.
+//! INSERT: rows that are added, and the values that the server generates for them.
 
 use sqlparser::ast::{
     ConflictTarget, Expr, Insert, OnConflict, OnConflictAction, OnInsert, Query, SetExpr,
     TableObject,
 };
 
+use super::analyzer::StatementAnalyzer;
 use super::calls::is_draw;
 use super::cast::Cast;
-use super::change::Set;
-use super::expression::place;
-use super::known::{Name, folded};
+use super::change::ColumnAssignment;
+use super::expression::position;
+use super::lookup::{Name, folded};
 use super::scope::{Column, Columns, Item, Scope};
-use super::walk::Walk;
 use super::{ColumnOf, Draw, How, Key, Only, Operand, Source, ValuePosition};
 use crate::catalog::Generated;
 
 /// Rows that are written to a table.
-pub struct Written<'a> {
+pub struct InsertedRows<'a> {
     /// The columns, by number.
     pub columns: Vec<usize>,
     /// Rows of VALUES.
     pub rows: Vec<&'a [Expr]>,
-    /// What a query gives instead.
-    pub given: Option<Columns>,
-    /// Whether rows that are there may be taken instead.
+    /// The columns of a query instead.
+    pub source: Option<Columns>,
+    /// Whether existing rows may be used instead.
     pub may_conflict: bool,
 }
 
-impl Walk<'_, '_> {
+impl StatementAnalyzer<'_, '_> {
     /// Reads an INSERT and returns the columns of RETURNING.
     pub fn insert(&mut self, insert: &Insert, outer: &Scope<'_>) -> Columns {
         let is_other = insert.or.is_some()
@@ -50,13 +50,13 @@ impl Walk<'_, '_> {
         };
         let draws = self.reading.draws.len();
         let names = insert.columns.iter().filter_map(Name::of).map(|name| name.name);
-        let mut written = self.written(table, names, insert.source.as_deref(), outer);
-        written.may_conflict = conflict.is_some();
-        self.draw_columns(table, &written);
+        let mut inserted = self.inserted(table, names, insert.source.as_deref(), outer);
+        inserted.may_conflict = conflict.is_some();
+        self.draw_columns(table, &inserted);
         let scope = self.scope_of_target(table, alias.unwrap_or(name.name), outer);
-        self.insert_rows(table, &written, conflict, &scope);
+        self.insert_rows(table, &inserted, conflict, &scope);
         if conflict.is_some() {
-            let key = self.key_in_the_way(table, &written, conflict, &scope);
+            let key = self.key_in_the_way(table, &inserted, conflict, &scope);
             self.reading.row_key = key.and_then(|key| self.key(key));
         }
         let mut returned = self.projection(insert.returning.as_deref().unwrap_or(&[]), &scope);
@@ -71,22 +71,22 @@ impl Walk<'_, '_> {
     }
 
     pub fn nothing_known(&mut self) -> Columns {
-        self.doubt();
+        self.mark_unknown();
         Columns { is_open: true, ..Columns::default() }
     }
 
-    /// The rest of what an INSERT reads: where its table is unknown, and the values of columns
-    /// where it is into a view.
+    /// Reads the source of an INSERT whose table is unknown, and the values of columns
+    /// of one into a view.
     fn rest_of_insert(&mut self, insert: &Insert, columns: Columns, outer: &Scope<'_>) {
         if let Some(source) = &insert.source {
-            let given = self.query(source, outer);
+            let source = self.query(source, outer);
             let names = insert.columns.iter().filter_map(Name::of).map(|name| name.name);
             let named = |name: String| columns.columns.iter().find(|column| column.name == name);
-            let written: Vec<Option<&Column>> = match insert.columns.is_empty() {
+            let inserted: Vec<Option<&Column>> = match insert.columns.is_empty() {
                 true => columns.columns.iter().map(Some).collect(),
                 false => names.map(named).collect(),
             };
-            for (column, values) in written.into_iter().zip(&given.columns) {
+            for (column, values) in inserted.into_iter().zip(&source.columns) {
                 column.into_iter().for_each(|column| self.same(column, values, How::Written));
             }
         }
@@ -110,56 +110,60 @@ impl Walk<'_, '_> {
         Scope { items: vec![item], ..Scope::within(outer) }
     }
 
-    /// What is written, and the values of columns in it.
-    fn written<'a>(
+    /// Reads the written rows, and the values of columns in them.
+    fn inserted<'a>(
         &mut self,
         table: usize,
         names: impl Iterator<Item = String>,
         source: Option<&'a Query>,
         outer: &Scope<'_>,
-    ) -> Written<'a> {
-        let all = self.known.table(table).map_or(&[][..], |table| &table.columns);
+    ) -> InsertedRows<'a> {
+        let all = self.lookup.table(table).map_or(&[][..], |table| &table.columns);
         let at = |name: &String| all.iter().position(|column| column.name == *name);
         let names: Vec<String> = names.collect();
         let is_named = !names.is_empty();
         let mut columns: Vec<usize> = names.iter().filter_map(at).collect();
         if columns.len() < names.len() {
             // The catalogue is of another state of the table.
-            self.doubt();
+            self.mark_unknown();
         }
-        let mut written =
-            Written { columns: Vec::new(), rows: Vec::new(), given: None, may_conflict: false };
+        let mut inserted = InsertedRows {
+            columns: Vec::new(),
+            rows: Vec::new(),
+            source: None,
+            may_conflict: false,
+        };
         let Some(source) = source else {
             // DEFAULT VALUES.
-            written.rows.push(&[]);
-            return written;
+            inserted.rows.push(&[]);
+            return inserted;
         };
         let width = match (&source.with, &*source.body) {
             (None, SetExpr::Values(values)) => {
-                written.rows = values.rows.iter().map(|row| row.content.as_slice()).collect();
-                written.rows.first().map_or(0, |row| row.len())
+                inserted.rows = values.rows.iter().map(|row| row.content.as_slice()).collect();
+                inserted.rows.first().map_or(0, |row| row.len())
             }
             _ => {
-                let given = self.query(source, outer);
-                let width = if given.is_open { all.len() } else { given.columns.len() };
-                written.given = Some(given);
+                let source = self.query(source, outer);
+                let width = if source.is_open { all.len() } else { source.columns.len() };
+                inserted.source = Some(source);
                 width
             }
         };
         if !is_named {
             columns = (0..all.len().min(width)).collect();
         }
-        written.columns = columns;
-        self.written_values(table, &written, outer);
-        written
+        inserted.columns = columns;
+        self.written_values(table, &inserted, outer);
+        inserted
     }
 
-    pub fn written_values(&mut self, table: usize, written: &Written<'_>, outer: &Scope<'_>) {
-        for row in &written.rows {
-            for (&column, value) in written.columns.iter().zip(*row) {
+    pub fn written_values(&mut self, table: usize, inserted: &InsertedRows<'_>, outer: &Scope<'_>) {
+        for row in &inserted.rows {
+            for (&column, value) in inserted.columns.iter().zip(*row) {
                 let draws = self.reading.draws.len();
                 self.expr(value, outer);
-                let of = self.known.column(table, column);
+                let of = self.lookup.column(table, column);
                 let shown = self.shown(value, outer);
                 self.record_all(of, &shown, How::Written);
                 if is_draw(value) && self.reading.draws.len() == draws + 1 {
@@ -167,43 +171,43 @@ impl Walk<'_, '_> {
                 }
             }
         }
-        let Some(given) = &written.given else { return };
-        for (&column, shown) in written.columns.iter().zip(&given.columns) {
-            let of = self.known.column(table, column);
+        let Some(source) = &inserted.source else { return };
+        for (&column, shown) in inserted.columns.iter().zip(&source.columns) {
+            let of = self.lookup.column(table, column);
             self.record_all(of, shown, How::Written);
             let draw = shown.drawn.and_then(|at| self.reading.draws.get_mut(at));
             // What another INSERT drew belongs to that one; this one gets it from the server.
             if let Some(draw) = draw.filter(|draw| draw.column.is_none()) {
                 draw.column = Some(of);
-                (draw.count, draw.each_of) = (given.rows, given.each_of);
+                (draw.count, draw.each_of) = (source.rows, source.each_of);
             }
         }
     }
 
-    /// The draw at a place is for a column; the same in several rows is one of as many values.
+    /// Assigns a draw to a column; the same one in several rows has as many values.
     fn draws_for(&mut self, of: ColumnOf, at: usize) {
         let draws = &mut self.reading.draws;
         draws[at].column = Some(of);
         let source = draws[at].source;
         let mut earlier = draws[..at].iter_mut();
-        let known = earlier.find(|draw| draw.column == Some(of) && draw.source == source);
-        if let Some(known) = known {
-            known.count = known.count.map(|count| count + 1);
+        let lookup = earlier.find(|draw| draw.column == Some(of) && draw.source == source);
+        if let Some(lookup) = lookup {
+            lookup.count = lookup.count.map(|count| count + 1);
             draws.truncate(at);
         }
     }
 
-    /// The values that the server makes for columns that are given none.
-    pub fn draw_columns(&mut self, table: usize, written: &Written<'_>) {
-        let Some(columns) = self.known.table(table).map(|table| &table.columns) else { return };
+    /// Records the values that the server generates for columns without a value.
+    pub fn draw_columns(&mut self, table: usize, inserted: &InsertedRows<'_>) {
+        let Some(columns) = self.lookup.table(table).map(|table| &table.columns) else { return };
         for (at, column) in columns.iter().enumerate() {
             if column.generated.is_none() && column.default_function.is_none() {
                 continue;
             }
-            let place = written.columns.iter().position(|&of| of == at);
-            let count = match place {
-                Some(place) => written.defaults(place),
-                None => Some(written.count()),
+            let position = inserted.columns.iter().position(|&of| of == at);
+            let count = match position {
+                Some(position) => inserted.defaults(position),
+                None => Some(inserted.count()),
             };
             let Some((count, each_of)) = count else { continue };
             if let Some(function) = column.default_function {
@@ -218,55 +222,59 @@ impl Walk<'_, '_> {
                 Generated::Random => Source::Random,
                 Generated::Time => Source::Time,
             };
-            let column = Some(self.known.column(table, at));
-            let may_conflict = written.may_conflict;
+            let column = Some(self.lookup.column(table, at));
+            let may_conflict = inserted.may_conflict;
             let draw = Draw { source, column, count, each_of, may_conflict, returned: None };
             self.reading.draws.push(draw);
         }
     }
 
-    /// Puts down which rows an INSERT adds.
+    /// Records the rows that an INSERT adds.
     fn insert_rows(
         &mut self,
         table: usize,
-        written: &Written<'_>,
+        inserted: &InsertedRows<'_>,
         conflict: Option<&OnConflict>,
         scope: &Scope<'_>,
     ) {
         let Some(conflict) = conflict else {
-            let key = self.key_written(table, written, None);
-            let only = self.only_written(table, written);
-            return self.added(table, written, only, key);
+            let key = self.key_written(table, inserted, None);
+            let only = self.only_written(table, inserted);
+            return self.added(table, inserted, only, key);
         };
         let set = self.conflict_parts(conflict, scope);
         let target = conflict_columns(conflict, scope);
         let key = match target {
-            Some(target) => self.key_written(table, written, Some(&target)),
+            Some(target) => self.key_written(table, inserted, Some(&target)),
             None => None,
         };
-        self.added(table, written, Only::All, key.clone());
+        self.added(table, inserted, Only::All, key.clone());
         self.sets(table, Only::All, key.as_ref(), &set);
     }
 
-    /// The unique key whose values rows have that are written, or that are there and in their way.
+    /// The unique key of the written rows, or of the existing ones that conflict with them.
     fn key_in_the_way(
         &self,
         table: usize,
-        written: &Written<'_>,
+        inserted: &InsertedRows<'_>,
         conflict: Option<&OnConflict>,
         scope: &Scope<'_>,
     ) -> Option<Key> {
         let target = conflict.and_then(|conflict| conflict_columns(conflict, scope));
         let has_other = conflict.is_some_and(|one| one.conflict_target.is_some());
         match target {
-            Some(target) => self.key_written(table, written, Some(&target)),
+            Some(target) => self.key_written(table, inserted, Some(&target)),
             None if has_other => None,
-            None => self.key_written(table, written, None),
+            None => self.key_written(table, inserted, None),
         }
     }
 
-    /// Reads what becomes of rows that are there, and returns the columns that are set.
-    pub fn conflict_parts(&mut self, conflict: &OnConflict, scope: &Scope<'_>) -> Vec<Set> {
+    /// Reads DO UPDATE, and returns the columns that are set.
+    pub fn conflict_parts(
+        &mut self,
+        conflict: &OnConflict,
+        scope: &Scope<'_>,
+    ) -> Vec<ColumnAssignment> {
         let OnConflictAction::DoUpdate(update) = &conflict.action else { return Vec::new() };
         let mut excluded = scope.clone();
         if let Some(mut item) = scope.items.first().cloned() {
@@ -280,58 +288,59 @@ impl Walk<'_, '_> {
         set
     }
 
-    /// The key of which rows of VALUES have all values; `target` where it has to be that one.
+    /// The key whose values are all in the rows of VALUES; `target` if it has to be that one.
     pub fn key_written(
         &self,
         table: usize,
-        written: &Written<'_>,
+        inserted: &InsertedRows<'_>,
         target: Option<&[ColumnOf]>,
     ) -> Option<Key> {
-        let root = self.known.root(table);
+        let root = self.lookup.root(table);
         let is_target = |key: &Vec<ColumnOf>| {
             target.is_none_or(|target| {
                 key.len() == target.len() && key.iter().all(|of| target.contains(of))
             })
         };
-        self.known.keys(root).filter(is_target).find_map(|columns| {
-            let is_exact = columns.iter().all(|&of| self.known.is_exact(of));
-            let rows = is_exact.then(|| self.rows_written(table, written, &columns)).flatten()?;
+        self.lookup.keys(root).filter(is_target).find_map(|columns| {
+            let is_exact = columns.iter().all(|&of| self.lookup.is_exact(of));
+            let rows = is_exact.then(|| self.rows_written(table, inserted, &columns)).flatten()?;
             Some(Key { columns, rows })
         })
     }
 
-    /// The values of columns in rows that are written.
+    /// The values of columns in the written rows.
     pub fn rows_written(
         &self,
         table: usize,
-        written: &Written<'_>,
+        inserted: &InsertedRows<'_>,
         columns: &[ColumnOf],
     ) -> Option<Vec<Vec<Operand>>> {
         let at = |of: &ColumnOf| {
-            written.columns.iter().position(|&own| self.known.column(table, own) == *of)
+            inserted.columns.iter().position(|&own| self.lookup.column(table, own) == *of)
         };
-        let places = columns.iter().map(at).collect::<Option<Vec<usize>>>()?;
-        match &written.given {
+        let positions = columns.iter().map(at).collect::<Option<Vec<usize>>>()?;
+        match &inserted.source {
             None => {
                 let value = |row: &[Expr], (&at, &of): (&usize, &ColumnOf)| {
                     let value = row.get(at)?;
-                    let is_reported = Cast::of(value).fits(self.known.family(of));
-                    place(value).filter(|_| is_reported).map(Operand::One)
+                    let is_reported = Cast::of(value).fits(self.lookup.family(of));
+                    position(value).filter(|_| is_reported).map(Operand::One)
                 };
-                let row =
-                    |row: &&[Expr]| places.iter().zip(columns).map(|one| value(row, one)).collect();
-                written.rows.iter().map(row).collect()
+                let row = |row: &&[Expr]| {
+                    positions.iter().zip(columns).map(|one| value(row, one)).collect()
+                };
+                inserted.rows.iter().map(row).collect()
             }
-            Some(given) => {
-                let count = usize::try_from(given.rows?).ok()?;
+            Some(source) => {
+                let count = usize::try_from(source.rows?).ok()?;
                 let value = |(&at, &of): (&usize, &ColumnOf), row: usize| {
-                    let given = given.columns.get(at)?;
-                    let is_reported = given.cast.fits(self.known.family(of));
-                    (is_reported && given.values.len() == count)
-                        .then(|| Operand::One(given.values[row]))
+                    let source = source.columns.get(at)?;
+                    let is_reported = source.cast.fits(self.lookup.family(of));
+                    (is_reported && source.values.len() == count)
+                        .then(|| Operand::One(source.values[row]))
                 };
                 let row =
-                    |row: usize| places.iter().zip(columns).map(|one| value(one, row)).collect();
+                    |row: usize| positions.iter().zip(columns).map(|one| value(one, row)).collect();
                 (0..count).map(row).collect()
             }
         }
@@ -345,24 +354,24 @@ fn conflict_columns(conflict: &OnConflict, scope: &Scope<'_>) -> Option<Vec<Colu
     found.collect()
 }
 
-/// Rows of which only the columns are known.
-pub fn unseen<'a>(columns: Vec<usize>) -> Written<'a> {
-    let given = Some(Columns { is_open: true, ..Columns::default() });
-    Written { columns, rows: Vec::new(), given, may_conflict: false }
+/// Rows whose values are unknown.
+pub fn unseen<'a>(columns: Vec<usize>) -> InsertedRows<'a> {
+    let source = Some(Columns { is_open: true, ..Columns::default() });
+    InsertedRows { columns, rows: Vec::new(), source, may_conflict: false }
 }
 
-impl Written<'_> {
-    /// How many rows: the number, or the array of which each element is one.
+impl InsertedRows<'_> {
+    /// The number of rows, or the array with one element for each.
     pub fn count(&self) -> (Option<u32>, Option<ValuePosition>) {
-        match &self.given {
-            Some(given) => (given.rows, given.each_of),
+        match &self.source {
+            Some(source) => (source.rows, source.each_of),
             None => (u32::try_from(self.rows.len()).ok(), None),
         }
     }
 
-    /// How many rows have DEFAULT in the column at a place; None where none has.
-    fn defaults(&self, place: usize) -> Option<(Option<u32>, Option<ValuePosition>)> {
-        let rows = self.rows.iter().filter(|row| row.get(place).is_some_and(is_default));
+    /// The number of rows with DEFAULT in a column; None if there are none.
+    fn defaults(&self, position: usize) -> Option<(Option<u32>, Option<ValuePosition>)> {
+        let rows = self.rows.iter().filter(|row| row.get(position).is_some_and(is_default));
         let count = rows.count();
         (count > 0).then(|| (u32::try_from(count).ok(), None))
     }

@@ -1,10 +1,10 @@
-//! A text that is not understood, by the names in it: each may be a table that it reads.
+//! Texts that are not understood, by the names in them: each may be a table that is read.
 
 use std::collections::BTreeSet;
 
 use super::Only;
-use super::known::Named;
-use super::walk::Walk;
+use super::analyzer::StatementAnalyzer;
+use super::lookup::NamedObject;
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
 use crate::table_access::{names, written};
@@ -12,25 +12,25 @@ use crate::table_access::{names, written};
 pub use crate::lexer::name::name as folded;
 use crate::lexer::name::unquoted;
 
-/// Words in PL/pgSQL after which a text is run that is made at the time.
+/// Words in PL/pgSQL before a dynamic statement.
 const RUNS_TEXT: [&str; 2] = ["execute", "copy"];
 
-/// Words behind which a table is named.
+/// Words before the name of a table.
 const BEFORE_TABLE: [&str; 5] = ["from", "join", "into", "update", "table"];
 
-/// Reads the body of a function that is no SQL as a whole, but has SQL in it.
-pub fn read_body(walk: &mut Walk<'_, '_>, body: &[u8]) {
+/// Reads the body of a function in another language that contains SQL.
+pub fn read_body(analyzer: &mut StatementAnalyzer<'_, '_>, body: &[u8]) {
     let tokens = significant(body);
     if tokens.iter().any(|token| token.is_one_of(&RUNS_TEXT)) {
-        walk.doubt();
+        analyzer.mark_unknown();
     }
-    read(walk, &tokens);
-    draws(walk, &tokens);
+    read(analyzer, &tokens);
+    draws(analyzer, &tokens);
 }
 
 /// Reads a statement.
-pub fn read(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
-    let known = walk.known;
+pub fn read(analyzer: &mut StatementAnalyzer<'_, '_>, tokens: &[Token<'_>]) {
+    let lookup = analyzer.lookup;
     let written = written(tokens);
     // TRUNCATE with RESTART IDENTITY sets sequences.
     let adds = tokens.iter().any(|token| token.is_one_of(&["into", "copy", "restart"]));
@@ -39,32 +39,32 @@ pub fn read(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
     for name in names(tokens).into_iter().collect::<BTreeSet<_>>() {
         let is_written = written.contains(&name);
         let name = String::from_utf8_lossy(&name);
-        for named in known.everywhere(&name) {
+        for named in lookup.everywhere(&name) {
             match named {
-                Named::Table(table) if is_written => {
-                    walk.changed_somehow(*table);
+                NamedObject::Table(table) if is_written => {
+                    analyzer.changed_unknown_rows(*table);
                     if adds {
-                        walk.draws_somehow(*table);
+                        analyzer.draws_of_table(*table);
                     }
                     if restarts {
-                        walk.restarts(*table);
+                        analyzer.restarts(*table);
                     }
                 }
-                Named::Table(table) => walk.access(*table, false, Only::All, None),
-                Named::View(view) if is_written => walk.change_view(*view, adds),
-                Named::View(view) => {
-                    walk.view(*view);
+                NamedObject::Table(table) => analyzer.access(*table, false, Only::All, None),
+                NamedObject::View(view) if is_written => analyzer.change_view(*view, adds),
+                NamedObject::View(view) => {
+                    analyzer.view(*view);
                 }
-                Named::Sequence(sequence) => walk.sequence(*sequence, is_written),
-                Named::System | Named::Own | Named::Unknown => {}
+                NamedObject::Sequence(sequence) => analyzer.sequence(*sequence, is_written),
+                NamedObject::System | NamedObject::Temporary | NamedObject::Unknown => {}
             }
         }
     }
-    calls(walk, tokens);
+    calls(analyzer, tokens);
 }
 
 /// Tables that are named but unknown, in a statement that is not understood.
-pub fn read_unknown(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
+pub fn read_unknown(analyzer: &mut StatementAnalyzer<'_, '_>, tokens: &[Token<'_>]) {
     let named = tokens.windows(3).filter_map(|three| {
         let is_named = three[1].is_word("as") && three[2].is_sign("(");
         folded(&three[0]).filter(|_| is_named)
@@ -75,45 +75,49 @@ pub fn read_unknown(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
     for two in tokens.windows(2).filter(|two| two[0].is_one_of(&BEFORE_TABLE)) {
         let Some(name) = folded(&two[1]).filter(|name| !named.contains(name)) else { continue };
         let name = String::from_utf8_lossy(&name).into_owned();
-        let is_schema = walk.known.is_schema(&name) || name.starts_with("pg_");
-        if !is_schema && walk.known.everywhere(&name).next().is_none() {
-            walk.unknown.insert(name);
+        let is_schema = analyzer.lookup.is_schema(&name) || name.starts_with("pg_");
+        if !is_schema && analyzer.lookup.everywhere(&name).next().is_none() {
+            analyzer.unknown.insert(name);
         }
     }
 }
 
-/// Functions: names with a parenthesis behind them.
-fn calls(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
+/// Functions: names before a parenthesis.
+fn calls(analyzer: &mut StatementAnalyzer<'_, '_>, tokens: &[Token<'_>]) {
     let called = tokens.windows(2).filter(|two| two[1].is_sign("("));
     for name in called.filter_map(|two| folded(&two[0])) {
         let name =
-            super::known::Name { schema: None, name: String::from_utf8_lossy(&name).into_owned() };
+            super::lookup::Name { schema: None, name: String::from_utf8_lossy(&name).into_owned() };
         if !matches!(name.name.as_str(), "nextval" | "setval") {
-            walk.call(&name, None);
+            analyzer.call(&name, None);
         }
     }
 }
 
 /// Sequences that are drawn from, in a text that has its literals.
-fn draws(walk: &mut Walk<'_, '_>, tokens: &[Token<'_>]) {
+fn draws(analyzer: &mut StatementAnalyzer<'_, '_>, tokens: &[Token<'_>]) {
     for three in tokens.windows(3) {
         if !three[0].is_one_of(&["nextval", "setval"]) || !three[1].is_sign("(") {
             continue;
         }
         let is_text = three[2].kind == Kind::Text;
         let text = is_text.then(|| unquoted(three[2].text));
-        let sequence = text.and_then(|text| walk.known.sequence(&text, walk.path));
-        draws_from(walk, &three[0], sequence);
+        let sequence = text.and_then(|text| analyzer.lookup.sequence(&text, analyzer.path));
+        draws_from(analyzer, &three[0], sequence);
     }
 }
 
 /// A call of `nextval` or `setval` for a sequence, if that is known.
-pub fn draws_from(walk: &mut Walk<'_, '_>, call: &Token<'_>, sequence: Option<usize>) {
+pub fn draws_from(
+    analyzer: &mut StatementAnalyzer<'_, '_>,
+    call: &Token<'_>,
+    sequence: Option<usize>,
+) {
     match sequence {
-        Some(sequence) => walk.sequence(sequence, true),
-        None => walk.doubt(),
+        Some(sequence) => analyzer.sequence(sequence, true),
+        None => analyzer.mark_unknown(),
     }
     if call.is_word("setval") {
-        walk.sets_on(sequence);
+        analyzer.sequence_restarted(sequence);
     }
 }

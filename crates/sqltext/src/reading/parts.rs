@@ -4,14 +4,14 @@ use sqlparser::ast::{AccessExpr, Expr, Function, Subscript};
 
 use super::ValuePosition;
 use super::calls::arguments;
-use super::expression::{place, plain};
-use super::known::Name;
+use super::expression::{plain, position};
+use super::lookup::Name;
 
-/// Functions that give one of their arguments as it is.
+/// Functions that return one of their arguments unchanged.
 const CHOOSING: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
 
-/// The expressions that one is made of; None for one that has no rule. Subqueries and calls have
-/// none of these.
+/// The operands of an expression; None for one without a rule. Subqueries and calls have
+/// none.
 pub fn children(expr: &Expr) -> Option<Vec<&Expr>> {
     use Expr as E;
     let found = match expr {
@@ -32,7 +32,7 @@ pub fn children(expr: &Expr) -> Option<Vec<&Expr>> {
         | E::Extract { expr: one, .. }
         | E::Ceil { expr: one, .. }
         | E::Floor { expr: one, .. }
-        | E::Named { expr: one, .. }
+        | E::NamedObject { expr: one, .. }
         | E::Prefixed { value: one, .. }
         | E::IsJson { expr: one, .. }
         | E::IsNormalized { expr: one, .. }
@@ -92,7 +92,7 @@ fn subscripts(access: &AccessExpr) -> Vec<&Expr> {
     }
 }
 
-/// The expressions of which one is the value of this one: the results of a CASE, the arguments of
+/// The expressions that may be the value of this one: the results of a CASE, the arguments of
 /// `coalesce`; otherwise itself.
 pub fn results(expr: &Expr) -> Vec<&Expr> {
     let (mut found, mut open) = (Vec::new(), vec![expr]);
@@ -119,18 +119,18 @@ fn is_choosing(function: &Function) -> bool {
 
 /// The contents of an expression, without those of its subqueries.
 #[derive(Default)]
-pub struct Within<'e> {
+pub struct ExprContents<'e> {
     /// Values.
     pub values: Vec<ValuePosition>,
-    /// What names columns.
+    /// Names of columns.
     pub names: Vec<&'e Expr>,
     /// Subqueries.
     pub subqueries: Vec<&'e Expr>,
 }
 
 /// Collects the contents of an expression.
-pub fn within(expr: &Expr) -> Within<'_> {
-    let (mut found, mut open) = (Within::default(), vec![expr]);
+pub fn within(expr: &Expr) -> ExprContents<'_> {
+    let (mut found, mut open) = (ExprContents::default(), vec![expr]);
     while let Some(one) = open.pop() {
         match plain(one) {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => found.names.push(one),
@@ -146,8 +146,8 @@ pub fn within(expr: &Expr) -> Within<'_> {
                 let all: Vec<&Expr> = arguments(function).collect();
                 open.extend(all.into_iter().rev());
             }
-            other => match place(other) {
-                Some(place) => found.values.push(place),
+            other => match position(other) {
+                Some(position) => found.values.push(position),
                 None => open.extend(children(other).unwrap_or_default().into_iter().rev()),
             },
         }

@@ -1,87 +1,88 @@
-//! From a text to its reading, once for all texts of a form.
+//! Reads a text, once for all texts of a form.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::consequence::Bodies;
-use super::known::Known;
+use super::analyzer::StatementAnalyzer;
+use super::consequence::BodyCache;
+use super::lookup::CatalogLookup;
 use super::scope::Scope;
 use super::session::{NamesChange, Path, SessionNames};
-use super::text::{Literals, Sort, statements};
-use super::walk::Walk;
+use super::text::{LiteralKind, Literals, statements};
 use super::{Reading, ValuePosition};
 use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
 use crate::lexer::token::{Kind, Tokens};
 
-/// Limit for the bytes of forms. Beyond it all readings are forgotten, and made again on demand.
+/// Limit for the bytes of forms. Beyond it all readings are dropped, and made again on demand.
 const BYTES_MAX: usize = 32 << 20;
 
-/// Readings of one form that are kept, where they differ by what its literals name.
+/// Limit of cached readings of one form, which differ by the names in its literals.
 const VARIANTS_MAX: usize = 64;
 
-/// Reads statements with the help of a catalogue, and keeps what it read.
+/// Reads statements with the help of a catalogue, and caches the results.
 #[derive(Debug)]
 pub struct Reader {
-    known: Known,
-    bodies: Bodies,
-    forms: HashMap<Box<[u8]>, Form>,
+    lookup: CatalogLookup,
+    body_cache: BodyCache,
+    forms: HashMap<Box<[u8]>, FormEntry>,
     bytes: usize,
     key: Vec<u8>,
 }
 
 /// The readings of a form.
 #[derive(Debug, Default)]
-struct Form {
+struct FormEntry {
     /// The literals that matter: names of sequences, bodies of DO.
-    looked: Vec<u32>,
-    variants: Vec<Variant>,
+    examined_literals: Vec<u32>,
+    variants: Vec<LiteralVariant>,
 }
 
-/// What was read of texts in which these literals matter, and are these.
+/// The reading of texts with these literals.
 #[derive(Debug)]
-struct Variant {
+struct LiteralVariant {
     texts: Vec<Box<[u8]>>,
-    kept: Arc<Kept>,
+    cached: Arc<CachedReading>,
 }
 
-/// What was read of a text, and what it depends on.
+/// The reading of a text, and what it depends on.
 #[derive(Debug)]
-struct Kept {
-    /// What it does in a session without temporary tables, prepared statements or settings.
+struct CachedReading {
+    /// Its effects in a session without temporary tables, prepared statements or settings.
     reading: Arc<Reading>,
     /// Tables that the catalogue does not have.
     unknown: BTreeSet<String>,
-    /// What it does where these are temporary.
-    of_temporary: Arc<Reading>,
-    /// What it does to what the session has.
+    /// Its effects if these are temporary.
+    if_temporary: Arc<Reading>,
+    /// Its changes of the session's names.
     effects: Vec<NamesChange>,
 }
 
 impl Reader {
     /// A reader of statements to a database with this catalogue.
     pub fn new(catalog: &Catalog) -> Reader {
-        let known = Known::new(catalog.clone());
-        let bodies = Bodies::new(&known);
-        Reader { known, bodies, forms: HashMap::new(), bytes: 0, key: Vec::new() }
+        let lookup = CatalogLookup::new(catalog.clone());
+        let body_cache = BodyCache::new(&lookup);
+        Reader { lookup, body_cache, forms: HashMap::new(), bytes: 0, key: Vec::new() }
     }
 
-    /// What a text does that was taken apart into these parts, whatever its session has.
+    /// The effects of a text in any session; `parts` are those of the text.
     pub fn read(&mut self, sql: &[u8], parts: &Parts) -> Arc<Reading> {
-        Arc::clone(&self.kept(sql, parts, &Path::Default).reading)
+        Arc::clone(&self.cached(sql, parts, &Path::Default).reading)
     }
 
-    /// What a text does in a session, which takes in what becomes of what it has.
+    /// The effects of a text in a session, whose names it changes.
     pub fn read_in(
         &mut self,
         session: &mut SessionNames,
         sql: &[u8],
         parts: &Parts,
     ) -> Arc<Reading> {
-        let kept = self.kept(sql, parts, session.path());
-        let is_temporary = session.are_temporary(kept.unknown.iter());
-        let mut reading = Arc::clone(if is_temporary { &kept.of_temporary } else { &kept.reading });
-        for effect in &kept.effects {
+        let cached = self.cached(sql, parts, session.path());
+        let is_temporary = session.are_temporary(cached.unknown.iter());
+        let mut reading =
+            Arc::clone(if is_temporary { &cached.if_temporary } else { &cached.reading });
+        for effect in &cached.effects {
             if let Some(executed) = session.apply(effect) {
                 reading = Arc::new(executed);
             }
@@ -95,29 +96,29 @@ impl Reader {
         reading
     }
 
-    fn kept(&mut self, sql: &[u8], parts: &Parts, path: &Path) -> Arc<Kept> {
+    fn cached(&mut self, sql: &[u8], parts: &Parts, path: &Path) -> Arc<CachedReading> {
         self.set_key(sql, parts, path);
-        if let Some(kept) = self.forms.get(self.key.as_slice()) {
-            if let Some(kept) = kept.variant(sql, parts) {
-                return kept;
+        if let Some(cached) = self.forms.get(self.key.as_slice()) {
+            if let Some(cached) = cached.variant(sql, parts) {
+                return cached;
             }
         }
-        let (kept, looked) = self.read_anew(sql, parts, path);
-        let kept = Arc::new(kept);
-        self.keep(sql, parts, looked, &kept);
-        kept
+        let (cached, examined_literals) = self.analyze(sql, parts, path);
+        let cached = Arc::new(cached);
+        self.keep(sql, parts, examined_literals, &cached);
+        cached
     }
 
-    /// The form, the sorts of its literals, and where its names are looked for.
+    /// The cache key: the form, the kinds of its literals, and the search path.
     fn set_key(&mut self, sql: &[u8], parts: &Parts, path: &Path) {
         self.key.clear();
         self.key.extend_from_slice(parts.form());
         let literal = |range: std::ops::Range<usize>| sql.get(range).unwrap_or_default();
-        self.key.extend(parts.literals().map(|range| Sort::of(literal(range)) as u8));
+        self.key.extend(parts.literals().map(|range| LiteralKind::of(literal(range)) as u8));
         match path {
             Path::Default => {}
             Path::Unknown => self.key.push(b'?'),
-            Path::Set(schemas) => {
+            Path::ColumnAssignment(schemas) => {
                 for schema in schemas.iter() {
                     self.key.push(b'.');
                     self.key.extend_from_slice(schema.as_bytes());
@@ -126,15 +127,16 @@ impl Reader {
         }
     }
 
-    fn read_anew(&mut self, sql: &[u8], parts: &Parts, path: &Path) -> (Kept, Vec<u32>) {
+    fn analyze(&mut self, sql: &[u8], parts: &Parts, path: &Path) -> (CachedReading, Vec<u32>) {
         let mut literals = Literals::of(sql, parts);
-        let mut walk = Walk::new(&self.known, &mut self.bodies, &mut literals, path);
+        let mut analyzer =
+            StatementAnalyzer::new(&self.lookup, &mut self.body_cache, &mut literals, path);
         let statements = statements(parts.form());
-        for pieces in &statements {
-            let columns = walk.statement(pieces, &Scope::default());
-            walk.finish(&columns);
+        for tokens in &statements {
+            let columns = analyzer.statement(tokens, &Scope::default());
+            analyzer.finish(&columns);
         }
-        let Walk { mut reading, unknown, mut effects, .. } = walk;
+        let StatementAnalyzer { mut reading, unknown, mut effects, .. } = analyzer;
         if statements.len() != 1 {
             // It is unknown which result belongs to which statement, and what one of them runs.
             reading.takes_returning = false;
@@ -144,46 +146,52 @@ impl Reader {
             reading.parents.clear();
             effects.retain(|effect| !matches!(effect, NamesChange::Executes(..)));
         }
-        let of_temporary = Arc::new(reading);
+        let if_temporary = Arc::new(reading);
         let reading = match unknown.is_empty() {
-            true => Arc::clone(&of_temporary),
-            false => Arc::new(Reading { touches_anything: true, ..(*of_temporary).clone() }),
+            true => Arc::clone(&if_temporary),
+            false => Arc::new(Reading { touches_anything: true, ..(*if_temporary).clone() }),
         };
-        let kept = Kept { reading, unknown, of_temporary, effects };
-        (kept, literals.seen().collect())
+        let cached = CachedReading { reading, unknown, if_temporary, effects };
+        (cached, literals.seen().collect())
     }
 
-    fn keep(&mut self, sql: &[u8], parts: &Parts, looked: Vec<u32>, kept: &Arc<Kept>) {
+    fn keep(
+        &mut self,
+        sql: &[u8],
+        parts: &Parts,
+        examined_literals: Vec<u32>,
+        cached: &Arc<CachedReading>,
+    ) {
         if self.bytes > BYTES_MAX {
             self.forms.clear();
             self.bytes = 0;
         }
-        self.bytes += self.key.len() + kept.held_bytes();
+        self.bytes += self.key.len() + cached.held_bytes();
         let form = self.forms.entry(self.key.as_slice().into()).or_default();
-        if form.looked != looked || form.variants.len() >= VARIANTS_MAX {
+        if form.examined_literals != examined_literals || form.variants.len() >= VARIANTS_MAX {
             form.variants.clear();
         }
-        form.looked = looked;
+        form.examined_literals = examined_literals;
         let texts = form.texts(sql, parts).map(Into::into).collect();
-        form.variants.push(Variant { texts, kept: Arc::clone(kept) });
+        form.variants.push(LiteralVariant { texts, cached: Arc::clone(cached) });
     }
 }
 
-impl Kept {
-    /// Memory that it takes; what is prepared is kept by sessions as well.
+impl CachedReading {
+    /// Memory used; prepared readings are shared with sessions.
     fn held_bytes(&self) -> usize {
-        let is_shared = Arc::ptr_eq(&self.reading, &self.of_temporary);
-        let other = if is_shared { 0 } else { self.of_temporary.held_bytes() };
+        let is_shared = Arc::ptr_eq(&self.reading, &self.if_temporary);
+        let other = if is_shared { 0 } else { self.if_temporary.held_bytes() };
         let of_effect = |effect: &NamesChange| match effect {
             NamesChange::Prepares(name, reading) => name.len() + reading.held_bytes(),
-            NamesChange::Executes(name, places, others) => {
+            NamesChange::Executes(name, positions, others) => {
                 name.len()
-                    + places.len() * size_of::<Option<ValuePosition>>()
+                    + positions.len() * size_of::<Option<ValuePosition>>()
                     + size_of_val(&**others)
             }
             _ => 0,
         };
-        size_of::<Kept>()
+        size_of::<CachedReading>()
             + self.reading.held_bytes()
             + other
             + self.unknown.iter().map(|name| name.len() + size_of::<String>()).sum::<usize>()
@@ -192,24 +200,24 @@ impl Kept {
     }
 }
 
-impl Form {
+impl FormEntry {
     /// The literals that matter, as they are in a text.
     fn texts<'t>(&'t self, sql: &'t [u8], parts: &'t Parts) -> impl Iterator<Item = &'t [u8]> {
-        self.looked.iter().map(move |&literal| {
+        self.examined_literals.iter().map(move |&literal| {
             let range = parts.literals().nth(literal as usize);
             range.and_then(|range| sql.get(range)).unwrap_or_default()
         })
     }
 
-    fn variant(&self, sql: &[u8], parts: &Parts) -> Option<Arc<Kept>> {
-        let is_of = |variant: &&Variant| {
+    fn variant(&self, sql: &[u8], parts: &Parts) -> Option<Arc<CachedReading>> {
+        let is_of = |variant: &&LiteralVariant| {
             self.texts(sql, parts).eq(variant.texts.iter().map(|text| &**text))
         };
-        self.variants.iter().find(is_of).map(|variant| Arc::clone(&variant.kept))
+        self.variants.iter().find(is_of).map(|variant| Arc::clone(&variant.cached))
     }
 }
 
-/// Where ` RETURNING ...` can be put into an INSERT that has none: behind its last token that is
+/// The offset at which ` RETURNING ...` can be added to an INSERT: behind its last token that is
 /// neither a semicolon nor a comment.
 pub fn returning_at(sql: &[u8]) -> usize {
     let (mut tokens, mut end) = (Tokens::of(sql), 0);

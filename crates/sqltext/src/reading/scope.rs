@@ -1,79 +1,79 @@
-//! What names mean within a statement.
+//! Name resolution within a statement.
 
-use super::bounds::Bound;
+use super::bounds::KeyBound;
 use super::cast::Cast;
 use super::{Access, ColumnOf, ValuePosition};
 
-/// A column of something that rows come from.
+/// A column of a source of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// The column of a table that it shows as it is.
+    /// The column of a table that it shows unchanged.
     pub of: Option<ColumnOf>,
-    /// All values that it has, where these are in the statement: VALUES.
+    /// All its values, if they are in the statement: VALUES.
     pub values: Vec<ValuePosition>,
-    /// What they were cast to.
+    /// Their casts.
     pub cast: Cast,
     /// Values that it may have, among others: results of a CASE, arguments of `coalesce`.
     pub maybe: Vec<ValuePosition>,
-    /// Values that its own are made of in another way.
+    /// Values that are parts of its own.
     pub inside: Vec<ValuePosition>,
     /// The array of which each element is a row: `unnest`.
     pub array: Option<ValuePosition>,
-    /// The draw that its values come from: a place in [`super::Reading::draws`].
+    /// The draw that its values come from: an index in [`super::Reading::draws`].
     pub drawn: Option<usize>,
-    /// It returns what the session drew last, of a sequence or of any.
+    /// It returns the last value that the session drew, from a sequence or from any.
     pub last_value: Option<Option<usize>>,
 }
 
-/// Columns of a query, or of anything else that gives rows.
+/// Columns of a source of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
-    /// Those that are known.
+    /// The known columns.
     pub columns: Vec<Column>,
     /// There may be others.
     pub is_open: bool,
-    /// How many rows of VALUES, where it is these.
+    /// The number of rows of VALUES.
     pub rows: Option<u32>,
     /// It is one row for each element of an array.
     pub each_of: Option<ValuePosition>,
-    /// Rows are those that fulfil a condition on some column, and none is left out.
+    /// Rows are all those that satisfy a condition.
     pub are_picked: bool,
 }
 
-/// Something in FROM.
+/// An item of FROM.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// The name that columns have before them.
+    /// The qualifier of its columns.
     pub alias: String,
     /// Its columns.
     pub columns: Columns,
-    /// The table, where it is one: what is accessed, and whose keys may be bound.
+    /// The table, if it is one.
     pub table: Option<usize>,
-    /// What is read for it, where it is no table but a view or a query.
+    /// The accesses of a view or a query.
     pub behind: Vec<Access>,
-    /// It is changed or locked by the statement itself, which accounts for it.
+    /// The statement itself changes or locks it, and records that.
     pub is_target: bool,
 }
 
-/// What names mean at some place of a statement.
+/// The names that are visible in a part of a statement.
 #[derive(Clone, Debug, Default)]
 pub struct Scope<'o> {
-    /// What is in FROM.
+    /// The items of FROM.
     pub items: Vec<Item>,
-    /// What the rows of the items have to fulfil, as far as it binds columns.
-    pub bounds: Vec<Bound>,
-    /// What WITH names.
+    /// The conditions that bind columns of the items.
+    pub bounds: Vec<KeyBound>,
+    /// The queries of WITH.
     pub named: Vec<(String, Columns)>,
-    /// What is around it.
+    /// The enclosing scope.
     pub outer: Option<&'o Scope<'o>>,
 }
 
 /// A column that was found by its name.
 #[derive(Clone, Debug)]
 pub struct ResolvedColumn {
-    /// The item in FROM of this scope; None where it is of one around.
+    /// The item of FROM in this scope; None if it is of an enclosing one.
     pub item: Option<usize>,
     /// The column.
     pub column: Column,
@@ -85,14 +85,14 @@ impl<'o> Scope<'o> {
         Scope { outer: Some(outer), ..Scope::default() }
     }
 
-    /// What WITH names so.
+    /// The query of WITH with this name.
     pub fn named(&self, name: &str) -> Option<&Columns> {
-        let own = self.named.iter().rev().find(|(known, _)| known == name);
+        let own = self.named.iter().rev().find(|(lookup, _)| lookup == name);
         own.map(|(_, columns)| columns).or_else(|| self.outer?.named(name))
     }
 
-    /// The values that a column of an item of a scope around is bound to.
-    pub fn bound_around(&self, table: Option<&str>, name: &str) -> Option<&Bound> {
+    /// The values that a column of an enclosing scope is bound to.
+    pub fn bound_around(&self, table: Option<&str>, name: &str) -> Option<&KeyBound> {
         let outer = self.outer?;
         let ResolvedColumn { item, column } = outer.column(table, name)?;
         match (item, column.of) {

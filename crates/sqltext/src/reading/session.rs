@@ -1,4 +1,4 @@
-//! What names mean in a session: the search path, temporary tables and prepared statements; and the
+//! Name resolution in a session: the search path, temporary tables and prepared statements; and the
 //! statements that change it.
 
 use std::collections::{HashMap, HashSet};
@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement};
 
+use super::analyzer::StatementAnalyzer;
 use super::command::{name_at, text_of};
-use super::expression::place;
-use super::known::{Name, Named};
+use super::expression::position;
+use super::lookup::{Name, NamedObject};
 use super::scope::Scope;
-use super::text::{Piece, parse, significant};
-use super::walk::Walk;
+use super::text::{FormToken, parse, significant};
 use super::{Access, Draw, Key, Only, Operand, Reading, Use, ValuePosition};
 use crate::lexer::name::unquoted;
 use crate::lexer::phrase::passed;
 use crate::statements::{Control, control_of, deallocated_of};
 
-/// Limit for the names of each kind; statements with further ones may touch anything.
+/// Limit for the names of each kind; statements with further ones may access anything.
 const NAMES_MAX: usize = 1024;
 
 /// The search path.
@@ -27,7 +27,7 @@ pub enum Path {
     #[default]
     Default,
     /// These schemas.
-    Set(Arc<[String]>),
+    ColumnAssignment(Arc<[String]>),
     /// Set to an unknown value.
     Unknown,
 }
@@ -39,9 +39,9 @@ pub enum NamesChange {
     Makes(String, bool),
     /// DROP of a temporary table.
     Drops(String),
-    /// PREPARE, of a statement that does this.
+    /// PREPARE, of a statement with these effects.
     Prepares(String, Arc<Reading>),
-    /// EXECUTE, with the places of its values; None for any other, which are made of those that
+    /// EXECUTE, with the positions of its values; None for a computed one, whose parts
     /// follow.
     Executes(String, Vec<Option<ValuePosition>>, Vec<ValuePosition>),
     /// DEALLOCATE; None for all.
@@ -58,11 +58,11 @@ pub enum NamesChange {
     RollsBack,
 }
 
-/// What names mean in a captured session, according to its statements so far.
+/// The names in a captured session, according to its statements so far.
 ///
-/// It answers what a statement touches, for the order and the ids of a playback. It assumes that
+/// It determines what a statement accesses, for the order and the ids of a playback. It assumes that
 /// every statement succeeded: a temporary table counts as one even after a ROLLBACK, because a
-/// statement that names it then fails and touches nothing. `SessionObjects` of crate playback looks
+/// statement that names it then fails and accesses nothing. `SessionObjects` of crate playback looks
 /// similar and answers the opposite question: which objects a *played* session certainly has, so
 /// that a DROP cannot hit another table. There, only what is proved counts, by the text alone, and
 /// a ROLLBACK removes it. The two err in opposite directions on purpose, so they are two.
@@ -112,8 +112,8 @@ impl SessionNames {
                     self.prepared.insert(name.clone(), Arc::clone(reading));
                 }
             }
-            NamesChange::Executes(name, places, others) => {
-                let mut found = executed(self.prepared.get(name)?, places);
+            NamesChange::Executes(name, positions, others) => {
+                let mut found = executed(self.prepared.get(name)?, positions);
                 found.handed.extend(others);
                 return Some(found);
             }
@@ -146,14 +146,14 @@ impl SessionNames {
     }
 }
 
-/// What a prepared statement does when it is executed with the values in these places.
-fn executed(prepared: &Reading, places: &[Option<ValuePosition>]) -> Reading {
-    let moved = |place: &ValuePosition| match place {
-        ValuePosition::Parameter(at) => places.get(*at as usize).copied().flatten(),
+/// The effects of a prepared statement that is executed with values at these positions.
+fn executed(prepared: &Reading, positions: &[Option<ValuePosition>]) -> Reading {
+    let moved = |position: &ValuePosition| match position {
+        ValuePosition::Parameter(at) => positions.get(*at as usize).copied().flatten(),
         // It is in the text that was prepared.
         ValuePosition::Literal(_) => None,
     };
-    let operand = |one: &Operand| moved(&one.place()).map(|place| one.at(place));
+    let operand = |one: &Operand| moved(&one.position()).map(|position| one.at(position));
     let row = |row: &Vec<Operand>| row.iter().map(operand).collect::<Option<Vec<Operand>>>();
     let keys: Vec<Option<Key>> = prepared
         .keys
@@ -165,8 +165,8 @@ fn executed(prepared: &Reading, places: &[Option<ValuePosition>]) -> Reading {
         .collect();
     let mut reading = Reading::default();
     for access in &prepared.accesses {
-        let known = access.key.and_then(|key| keys.get(usize::from(key))?.clone());
-        let key = known.and_then(|key| {
+        let lookup = access.key.and_then(|key| keys.get(usize::from(key))?.clone());
+        let key = lookup.and_then(|key| {
             reading.keys.push(key);
             u16::try_from(reading.keys.len() - 1).ok()
         });
@@ -174,7 +174,7 @@ fn executed(prepared: &Reading, places: &[Option<ValuePosition>]) -> Reading {
         let only = if is_lost { Only::All } else { access.only };
         reading.accesses.push(Access { key, only, ..*access });
     }
-    let moved_use = |one: &Use| Some(Use { place: moved(&one.place)?, ..*one });
+    let moved_use = |one: &Use| Some(Use { position: moved(&one.position)?, ..*one });
     reading.uses = prepared.uses.iter().filter_map(moved_use).collect();
     reading.texts = prepared.texts.iter().filter_map(moved_use).collect();
     let parents = prepared.parents.iter();
@@ -192,144 +192,158 @@ fn executed(prepared: &Reading, places: &[Option<ValuePosition>]) -> Reading {
     reading
 }
 
-impl Walk<'_, '_> {
-    /// CREATE: what is temporary is the session's own.
-    pub fn created(&mut self, pieces: &[Piece<'_>], reported: &[Piece<'_>], scope: &Scope<'_>) {
-        let is = |at: usize, words: &[&str]| {
-            reported.get(at).is_some_and(|piece| piece.token.is_one_of(words))
-        };
-        let mut at = passed(reported, 1, &["or", "replace", "global", "local"]);
+impl StatementAnalyzer<'_, '_> {
+    /// CREATE; temporary objects belong to the session.
+    pub fn created(
+        &mut self,
+        tokens: &[FormToken<'_>],
+        words: &[FormToken<'_>],
+        scope: &Scope<'_>,
+    ) {
+        let is =
+            |at: usize, words: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(words));
+        let mut at = passed(words, 1, &["or", "replace", "global", "local"]);
         if is(at, &["unique", "index"]) {
-            return self.indexed(reported);
+            return self.indexed(words);
         }
         if !is(at, &["temp", "temporary"]) {
-            return self.doubt();
+            return self.mark_unknown();
         }
-        at = passed(reported, at + 1, &["recursive"]);
+        at = passed(words, at + 1, &["recursive"]);
         if !is(at, &["table", "view", "sequence"]) {
-            return self.doubt();
+            return self.mark_unknown();
         }
-        let at = passed(reported, at + 1, &["if", "not", "exists"]);
-        let Some((name, _)) = name_at(reported, at) else { return self.doubt() };
+        let at = passed(words, at + 1, &["if", "not", "exists"]);
+        let Some((name, _)) = name_at(words, at) else { return self.mark_unknown() };
         self.makes(&name);
-        if let Some(query) = pieces.iter().position(|piece| piece.token.is_word("as")) {
-            self.statement(without_data(&pieces[query + 1..]), scope);
+        if let Some(query) = tokens.iter().position(|token| token.is_word("as")) {
+            self.statement(without_data(&tokens[query + 1..]), scope);
         }
     }
 
-    /// A temporary table of a name is made.
+    /// Notes a new temporary table.
     pub fn makes(&mut self, name: &Name) {
-        let hides = self.known.everywhere(&name.name).next().is_some();
+        let hides = self.lookup.everywhere(&name.name).next().is_some();
         self.effects.push(NamesChange::Makes(name.name.clone(), hides));
     }
 
-    /// An index of a temporary table is the session's own.
-    fn indexed(&mut self, reported: &[Piece<'_>]) {
-        let on = reported.iter().position(|piece| piece.token.is_word("on"));
-        let table = on.and_then(|on| name_at(reported, passed(reported, on + 1, &["only"])));
+    /// An index of a temporary table belongs to the session.
+    fn indexed(&mut self, words: &[FormToken<'_>]) {
+        let on = words.iter().position(|token| token.is_word("on"));
+        let table = on.and_then(|on| name_at(words, passed(words, on + 1, &["only"])));
         match table {
-            Some((name, _)) => self.is_own(&name),
-            None => self.doubt(),
+            Some((name, _)) => self.note_temporary(&name),
+            None => self.mark_unknown(),
         }
     }
 
-    /// Nothing is touched if a name is that of a temporary table.
-    fn is_own(&mut self, name: &Name) {
+    /// Accesses nothing if a name is that of a temporary table.
+    fn note_temporary(&mut self, name: &Name) {
         match self.relations(name).as_slice() {
-            [Named::Own] => {}
-            [Named::Unknown] => {
+            [NamedObject::Temporary] => {}
+            [NamedObject::Unknown] => {
                 self.unknown.insert(name.name.clone());
             }
-            _ => self.doubt(),
+            _ => self.mark_unknown(),
         }
     }
 
     /// ALTER of a temporary table does not affect other sessions.
-    pub fn altered(&mut self, reported: &[Piece<'_>]) {
-        let is_renamed = reported.iter().any(|piece| piece.token.is_one_of(&["rename", "schema"]));
-        let kind = reported.get(1).filter(|kind| kind.token.is_word("table") && !is_renamed);
-        match kind.and_then(|_| name_at(reported, passed(reported, 2, &["if", "exists", "only"]))) {
-            Some((name, _)) => self.is_own(&name),
-            None => self.doubt(),
+    pub fn altered(&mut self, words: &[FormToken<'_>]) {
+        let is_renamed = words.iter().any(|token| token.is_one_of(&["rename", "schema"]));
+        let kind = words.get(1).filter(|kind| kind.token.is_word("table") && !is_renamed);
+        match kind.and_then(|_| name_at(words, passed(words, 2, &["if", "exists", "only"]))) {
+            Some((name, _)) => self.note_temporary(&name),
+            None => self.mark_unknown(),
         }
-        if reported.iter().any(|piece| piece.token.is_word("restart")) {
-            let name = name_at(reported, passed(reported, 2, &["if", "exists", "only"]));
+        if words.iter().any(|token| token.is_word("restart")) {
+            let name = name_at(words, passed(words, 2, &["if", "exists", "only"]));
             self.begins_again(name.map(|(name, _)| name).as_ref());
         }
     }
 
-    /// The sequence of a name begins again, or those of a table; any where that is not known.
+    /// Restarts the sequence of a name, or those of a table; any if it is unknown.
     fn begins_again(&mut self, name: Option<&Name>) {
         match name.map(|name| self.relations(name)).as_deref() {
-            Some([Named::Table(table)]) => self.restarts(*table),
-            Some([Named::Sequence(sequence)]) => self.sets_on(Some(*sequence)),
-            Some([Named::View(_) | Named::Own | Named::System]) => {}
-            _ => self.sets_on(None),
+            Some([NamedObject::Table(table)]) => self.restarts(*table),
+            Some([NamedObject::Sequence(sequence)]) => self.sequence_restarted(Some(*sequence)),
+            Some([NamedObject::View(_) | NamedObject::Temporary | NamedObject::System]) => {}
+            _ => self.sequence_restarted(None),
         }
     }
 
     /// DROP of temporary tables does not affect other sessions.
-    pub fn dropped(&mut self, reported: &[Piece<'_>]) {
+    pub fn dropped(&mut self, words: &[FormToken<'_>]) {
         let kinds = ["table", "view", "sequence"];
-        if !reported.get(1).is_some_and(|kind| kind.token.is_one_of(&kinds)) {
-            return self.doubt();
+        if !words.get(1).is_some_and(|kind| kind.token.is_one_of(&kinds)) {
+            return self.mark_unknown();
         }
-        let mut at = passed(reported, 2, &["if", "exists"]);
-        while let Some((name, behind)) = name_at(reported, at) {
-            self.is_own(&name);
-            if let [Named::Table(_) | Named::Sequence(_)] = self.relations(&name).as_slice() {
+        let mut at = passed(words, 2, &["if", "exists"]);
+        while let Some((name, behind)) = name_at(words, at) {
+            self.note_temporary(&name);
+            if let [NamedObject::Table(_) | NamedObject::Sequence(_)] =
+                self.relations(&name).as_slice()
+            {
                 self.begins_again(Some(&name));
             }
             self.effects.push(NamesChange::Drops(name.name));
-            if !reported.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
+            if !words.get(behind).is_some_and(|token| token.is_sign(",")) {
                 return;
             }
             at = behind + 1;
         }
-        self.doubt();
+        self.mark_unknown();
     }
 
     /// PREPARE: its effects come with EXECUTE; the values in its text are there already.
-    pub fn prepared(&mut self, pieces: &[Piece<'_>], reported: &[Piece<'_>]) {
-        let name = reported.get(1).and_then(|piece| text_of(&piece.token));
-        let query = pieces.iter().position(|piece| piece.token.is_word("as"));
-        let (Some(name), Some(query)) = (name, query) else { return self.doubt() };
-        let mut walk = Walk::new(self.known, self.bodies, self.literals, self.path);
-        walk.depth = self.depth;
-        let columns = walk.statement(&pieces[query + 1..], &Scope::default());
-        walk.finish(&columns);
-        let Walk { mut reading, unknown, .. } = walk;
+    pub fn prepared(&mut self, tokens: &[FormToken<'_>], words: &[FormToken<'_>]) {
+        let name = words.get(1).and_then(|token| text_of(&token.token));
+        let query = tokens.iter().position(|token| token.is_word("as"));
+        let (Some(name), Some(query)) = (name, query) else { return self.mark_unknown() };
+        let mut analyzer =
+            StatementAnalyzer::new(self.lookup, self.body_cache, self.literals, self.path);
+        analyzer.depth = self.depth;
+        let columns = analyzer.statement(&tokens[query + 1..], &Scope::default());
+        analyzer.finish(&columns);
+        let StatementAnalyzer { mut reading, unknown, .. } = analyzer;
         reading.touches_anything |= !unknown.is_empty();
         self.reading.has_unknown_table |= reading.has_unknown_table;
         self.reading.is_by_names |= reading.is_by_names;
-        let own = reading.uses.iter().filter(|one| matches!(one.place, ValuePosition::Literal(_)));
+        let own =
+            reading.uses.iter().filter(|one| matches!(one.position, ValuePosition::Literal(_)));
         self.reading.uses.extend(own);
-        let own = reading.texts.iter().filter(|one| matches!(one.place, ValuePosition::Literal(_)));
+        let own =
+            reading.texts.iter().filter(|one| matches!(one.position, ValuePosition::Literal(_)));
         self.reading.texts.extend(own);
         self.effects.push(NamesChange::Prepares(name, Arc::new(reading)));
     }
 
-    /// EXECUTE: which statement that is, the session knows.
-    pub fn executed(&mut self, pieces: &[Piece<'_>], reported: &[Piece<'_>], scope: &Scope<'_>) {
-        self.doubt();
-        let name = reported.get(1).and_then(|piece| text_of(&piece.token));
+    /// EXECUTE; the session knows the statement.
+    pub fn executed(
+        &mut self,
+        tokens: &[FormToken<'_>],
+        words: &[FormToken<'_>],
+        scope: &Scope<'_>,
+    ) {
+        self.mark_unknown();
+        let name = words.get(1).and_then(|token| text_of(&token.token));
         let Some(name) = name else { return };
-        let (mut places, mut others) = (Vec::new(), Vec::new());
-        if reported.get(2).is_some_and(|piece| piece.token.is_sign("(")) {
-            let row = pieces.iter().position(|piece| piece.token.is_sign("("));
-            let row = row.map_or(&[][..], |row| &pieces[row..]);
+        let (mut positions, mut others) = (Vec::new(), Vec::new());
+        if words.get(2).is_some_and(|token| token.is_sign("(")) {
+            let row = tokens.iter().position(|token| token.is_sign("("));
+            let row = row.map_or(&[][..], |row| &tokens[row..]);
             let Some(values) = self.values_of(row) else { return };
-            places = values.iter().map(place).collect();
+            positions = values.iter().map(position).collect();
             values.iter().for_each(|value| self.expr(value, scope));
-            self.hand(values.iter());
-            let made = values.iter().filter(|value| place(value).is_none());
+            self.record_values(values.iter());
+            let made = values.iter().filter(|value| position(value).is_none());
             others = made.flat_map(|value| self.values_within(value)).collect();
         }
-        self.effects.push(NamesChange::Executes(name, places, others));
+        self.effects.push(NamesChange::Executes(name, positions, others));
     }
 
     /// The expressions between parentheses.
-    fn values_of(&mut self, row: &[Piece<'_>]) -> Option<Vec<Expr>> {
+    fn values_of(&mut self, row: &[FormToken<'_>]) -> Option<Vec<Expr>> {
         let Statement::Query(query) = parse("SELECT ROW", row, self.literals)? else {
             return None;
         };
@@ -340,74 +354,72 @@ impl Walk<'_, '_> {
     }
 
     /// DEALLOCATE, DISCARD.
-    pub fn forgotten(&mut self, reported: &[Piece<'_>]) {
-        if reported[0].token.is_word("discard") {
-            let is_all = reported[1..].iter().any(|piece| piece.token.is_word("all"));
+    pub fn forgotten(&mut self, words: &[FormToken<'_>]) {
+        if words[0].token.is_word("discard") {
+            let is_all = words[1..].iter().any(|token| token.is_word("all"));
             self.effects.extend(is_all.then_some(NamesChange::Forgets));
             return;
         }
-        let name = deallocated_of(reported.iter().map(|piece| piece.token));
+        let name = deallocated_of(words.iter().map(|token| token.token));
         let name = name.map(|name| String::from_utf8_lossy(&name).into_owned());
         self.effects.push(NamesChange::Deallocates(name));
     }
 
     /// SET and RESET.
-    pub fn set(&mut self, reported: &[Piece<'_>]) {
-        let is_reset = reported[0].token.is_word("reset");
-        let is_local = reported.get(1).is_some_and(|piece| piece.token.is_word("local"));
-        let at = passed(reported, 1, &["local", "session"]);
-        let is_named =
-            |words: &[&str]| reported.get(at).is_some_and(|piece| piece.token.is_one_of(words));
+    pub fn set(&mut self, words: &[FormToken<'_>]) {
+        let is_reset = words[0].token.is_word("reset");
+        let is_local = words.get(1).is_some_and(|token| token.is_word("local"));
+        let at = passed(words, 1, &["local", "session"]);
+        let is_named = |words: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(words));
         if is_reset && is_named(&["search_path", "all"]) {
             return self.effects.push(NamesChange::SetsPath(Path::Default, false));
         }
         if !is_named(&["search_path", "schema"]) {
             return;
         }
-        let values: Vec<Piece<'_>> =
-            reported[at + 1..].iter().filter(|piece| !piece.token.is_sign(",")).copied().collect();
-        let skipped =
-            values.iter().take_while(|piece| piece.token.text == b"=" || piece.token.is_word("to"));
+        let values: Vec<FormToken<'_>> =
+            words[at + 1..].iter().filter(|token| !token.is_sign(",")).copied().collect();
+        let skipped = values.iter().take_while(|token| token.text == b"=" || token.is_word("to"));
         let values = &values[skipped.count()..];
         let is_default = matches!(values, [one] if one.token.is_word("default"));
-        let schema = |piece: &Piece<'_>| match piece.literal {
+        let schema = |token: &FormToken<'_>| match token.literal {
             Some(literal) => {
                 let text = unquoted(self.literals.look(literal));
                 Some(String::from_utf8_lossy(&text).into_owned())
             }
-            None => text_of(&piece.token),
+            None => text_of(&token.token),
         };
         let path = values.iter().map(schema).collect::<Option<Vec<String>>>();
         let path = match path {
             _ if is_default => Path::Default,
-            Some(path) => Path::Set(path.into()),
+            Some(path) => Path::ColumnAssignment(path.into()),
             None => Path::Unknown,
         };
         self.effects.push(NamesChange::SetsPath(path, is_local));
     }
 
     /// BEGIN, COMMIT, ROLLBACK and their like.
-    pub fn bounded(&mut self, reported: &[Piece<'_>]) {
-        match control_of(reported.iter().map(|piece| piece.token)) {
+    pub fn bounded(&mut self, words: &[FormToken<'_>]) {
+        match control_of(words.iter().map(|token| token.token)) {
             Control::Begin => self.effects.push(NamesChange::Begins),
             Control::End { is_undone, is_chained } => {
                 let ends = if is_undone { NamesChange::RollsBack } else { NamesChange::Commits };
                 self.effects.push(ends);
                 self.effects.extend(is_chained.then_some(NamesChange::Begins));
             }
-            Control::EndPrepared => self.doubt(),
+            Control::EndPrepared => self.mark_unknown(),
             Control::RollBackTo | Control::None => {}
         }
     }
 }
 
 /// Without the `WITH [NO] DATA` of CREATE TABLE AS.
-fn without_data<'p, 'a>(pieces: &'p [Piece<'a>]) -> &'p [Piece<'a>] {
-    let reported = significant(pieces);
-    let is_last = reported.last().is_some_and(|piece| piece.token.is_word("data"));
-    let with = pieces.iter().rposition(|piece| piece.token.is_word("with"));
+fn without_data<'p, 'a>(tokens: &'p [FormToken<'a>]) -> &'p [FormToken<'a>] {
+    let words = significant(tokens);
+    let is_last = words.last().is_some_and(|token| token.is_word("data"));
+    let with = tokens.iter().rposition(|token| token.is_word("with"));
     match with.filter(|_| is_last) {
-        Some(with) => &pieces[..with],
-        None => pieces,
+        Some(with) => &tokens[..with],
+        None => tokens,
     }
 }

@@ -2,7 +2,7 @@
 
 mod corpora;
 mod fuzz;
-mod reported;
+mod rendered;
 mod sessions;
 
 use super::*;
@@ -24,9 +24,9 @@ fn parts(sql: &str) -> Parts {
 fn cases(file: &str) -> Vec<(String, String)> {
     let blocks = file.split("\n\n").map(|block| {
         let is_reported = |line: &&str| line.starts_with("    ");
-        let (reported, sql): (Vec<&str>, Vec<&str>) = block.lines().partition(is_reported);
-        let reported = reported.iter().map(|line| format!("{}\n", line.trim_end())).collect();
-        (sql.join("\n").trim().to_owned(), reported)
+        let (rendered, sql): (Vec<&str>, Vec<&str>) = block.lines().partition(is_reported);
+        let rendered = rendered.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+        (sql.join("\n").trim().to_owned(), rendered)
     });
     blocks.filter(|(sql, _)| !sql.is_empty()).collect()
 }
@@ -38,9 +38,9 @@ fn statements_are_read_as_a_person_reads_them() {
     let mut reader = Reader::new(&catalog());
     let mut others = String::new();
     for (sql, expected) in cases {
-        let reported = reported::reported(&sql, &reader.read(sql.as_bytes(), &parts(&sql)));
-        if reported != expected {
-            others += &format!("{sql}\n{reported}\n");
+        let rendered = rendered::rendered(&sql, &reader.read(sql.as_bytes(), &parts(&sql)));
+        if rendered != expected {
+            others += &format!("{sql}\n{rendered}\n");
         }
     }
     assert!(others.is_empty(), "read otherwise:\n\n{others}");

@@ -4,6 +4,7 @@
 //! shows where in the form a value is.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::thread;
 
 use sqlparser::ast::Statement;
@@ -29,20 +30,28 @@ const STACK_BYTES: usize = 32 << 20;
 
 /// A token of a form, and the literal that it replaces.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
+pub struct FormToken<'a> {
     /// The token; a gap where a literal is.
     pub token: Token<'a>,
-    /// The literal's place.
+    /// The literal's index.
     pub literal: Option<u32>,
 }
 
-impl<'a> AsRef<Token<'a>> for Piece<'a> {
+impl<'a> Deref for FormToken<'a> {
+    type Target = Token<'a>;
+
+    fn deref(&self) -> &Token<'a> {
+        &self.token
+    }
+}
+
+impl<'a> AsRef<Token<'a>> for FormToken<'a> {
     fn as_ref(&self) -> &Token<'a> {
         &self.token
     }
 }
 
-/// The literals of a text, and which of them were looked at.
+/// The literals of a text, and which of them were examined.
 pub struct Literals<'a> {
     texts: Vec<&'a [u8]>,
     seen: BTreeSet<u32>,
@@ -51,7 +60,7 @@ pub struct Literals<'a> {
 /// The kind of a literal; texts of one form may differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Sort {
+pub enum LiteralKind {
     /// A number, perhaps with a sign.
     Number = b'0',
     /// A string of any kind.
@@ -62,17 +71,17 @@ pub enum Sort {
     Comment = b'c',
 }
 
-impl Sort {
+impl LiteralKind {
     /// The sort of a literal by its first byte.
-    pub fn of(literal: &[u8]) -> Sort {
+    pub fn of(literal: &[u8]) -> LiteralKind {
         match literal {
-            [b'0'..=b'9' | b'.', ..] => Sort::Number,
-            [b'-', b'-', ..] | [b'/', ..] => Sort::Comment,
-            [b'-', ..] => Sort::Number,
+            [b'0'..=b'9' | b'.', ..] => LiteralKind::Number,
+            [b'-', b'-', ..] | [b'/', ..] => LiteralKind::Comment,
+            [b'-', ..] => LiteralKind::Number,
             [b'n' | b'N' | b't' | b'T' | b'f' | b'F', second, ..] if *second != b'\'' => {
-                Sort::Constant
+                LiteralKind::Constant
             }
-            _ => Sort::Text,
+            _ => LiteralKind::Text,
         }
     }
 }
@@ -84,24 +93,24 @@ impl<'a> Literals<'a> {
         Literals { texts, seen: BTreeSet::new() }
     }
 
-    /// What a literal is made of. The reading is then of texts with the same one only.
+    /// The text of a literal. The reading then applies to texts with the same one only.
     pub fn look(&mut self, literal: u32) -> &'a [u8] {
         self.seen.insert(literal);
         self.texts.get(literal as usize).copied().unwrap_or_default()
     }
 
-    /// The literals that were looked at.
+    /// The literals that were examined.
     pub fn seen(&self) -> impl Iterator<Item = u32> {
         self.seen.iter().copied()
     }
 
-    fn sort(&self, literal: u32) -> Sort {
-        Sort::of(self.texts.get(literal as usize).copied().unwrap_or_default())
+    fn kind(&self, literal: u32) -> LiteralKind {
+        LiteralKind::of(self.texts.get(literal as usize).copied().unwrap_or_default())
     }
 }
 
 /// The statements of a form, without comments and hints; empty ones are left out.
-pub fn statements(form: &[u8]) -> Vec<Vec<Piece<'_>>> {
+pub fn statements(form: &[u8]) -> Vec<Vec<FormToken<'_>>> {
     let (mut statements, mut statement) = (Vec::new(), Vec::new());
     let (mut literals, mut nesting) = (0u32, Nesting::default());
     for token in Tokens::of(form) {
@@ -114,29 +123,29 @@ pub fn statements(form: &[u8]) -> Vec<Vec<Piece<'_>>> {
         }
         statement.push(match token.kind {
             Kind::CommentGap | Kind::Hint | Kind::Comment => {
-                Piece { token: Token { kind: Kind::Space, text: b" " }, literal: None }
+                FormToken { token: Token { kind: Kind::Space, text: b" " }, literal: None }
             }
-            _ => Piece { token, literal },
+            _ => FormToken { token, literal },
         });
     }
     statements.push(statement);
-    statements.retain(|pieces| pieces.iter().any(|piece| piece.token.kind != Kind::Space));
+    statements.retain(|tokens| tokens.iter().any(|token| token.kind != Kind::Space));
     statements
 }
 
 /// The pieces that mean something.
-pub fn significant<'a>(pieces: &[Piece<'a>]) -> Vec<Piece<'a>> {
-    pieces.iter().filter(|piece| piece.token.kind != Kind::Space).copied().collect()
+pub fn significant<'a>(tokens: &[FormToken<'a>]) -> Vec<FormToken<'a>> {
+    tokens.iter().filter(|token| token.kind != Kind::Space).copied().collect()
 }
 
 /// The statement of these pieces, behind what is put before them; None where the parser does not
 /// know it, or it would be too deep for that.
-pub fn parse(before: &str, pieces: &[Piece<'_>], literals: &Literals<'_>) -> Option<Statement> {
-    let chain = longest_chain(pieces);
+pub fn parse(before: &str, tokens: &[FormToken<'_>], literals: &Literals<'_>) -> Option<Statement> {
+    let chain = longest_chain(tokens);
     if chain > CHAIN_MAX {
         return None;
     }
-    let text = before.to_owned() + &parsable(pieces, literals);
+    let text = before.to_owned() + &parsable(tokens, literals);
     let parse = || {
         let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text).ok()?;
         let [statement] = <[Statement; 1]>::try_from(parsed).ok()?;
@@ -152,24 +161,24 @@ pub fn parse(before: &str, pieces: &[Piece<'_>], literals: &Literals<'_>) -> Opt
 }
 
 /// The text that the parser takes.
-fn parsable(pieces: &[Piece<'_>], literals: &Literals<'_>) -> String {
-    let mut text = String::with_capacity(pieces.len() * 8);
-    let reported = significant(pieces);
+fn parsable(tokens: &[FormToken<'_>], literals: &Literals<'_>) -> String {
+    let mut text = String::with_capacity(tokens.len() * 8);
+    let tokens_reported = significant(tokens);
     let mut at = 0;
-    for piece in pieces {
-        let is_space = piece.token.kind == Kind::Space;
+    for token in tokens {
+        let is_space = token.kind == Kind::Space;
         at += usize::from(!is_space);
-        if !is_space && is_unknown(&reported, at - 1) {
+        if !is_space && is_unknown(&tokens_reported, at - 1) {
             text.push(' ');
             continue;
         }
-        match piece.literal {
+        match token.literal {
             Some(literal) => {
                 text.push(' ');
-                text.push_str(&stand_in(literal, literals.sort(literal)));
+                text.push_str(&stand_in(literal, literals.kind(literal)));
                 text.push(' ');
             }
-            None => text.push_str(&String::from_utf8_lossy(piece.token.text)),
+            None => text.push_str(&String::from_utf8_lossy(token.text)),
         }
     }
     text
@@ -178,23 +187,23 @@ fn parsable(pieces: &[Piece<'_>], literals: &Literals<'_>) -> String {
 /// Whether a token is syntax that the parser does not know and that can be left out: OVERRIDING
 /// SYSTEM VALUE, the ONLY of tables, the NO KEY and KEY of row locks, UESCAPE and its character,
 /// SYMMETRIC. WHERE CURRENT OF is of one row, but of which is unknown.
-fn is_unknown(reported: &[Piece<'_>], at: usize) -> bool {
-    let is = |place: Option<usize>, words: &[&str]| {
-        let piece = place.and_then(|place| reported.get(place));
-        piece.is_some_and(|piece| piece.token.is_one_of(words))
+fn is_unknown(tokens_reported: &[FormToken<'_>], at: usize) -> bool {
+    let is = |position: Option<usize>, words: &[&str]| {
+        let token = position.and_then(|position| tokens_reported.get(position));
+        token.is_some_and(|token| token.is_one_of(words))
     };
     let (before, next) = (at.checked_sub(1), Some(at + 1));
-    let Some(piece) = reported.get(at).filter(|piece| piece.literal.is_none()) else {
+    let Some(token) = tokens_reported.get(at).filter(|token| token.literal.is_none()) else {
         return false;
     };
-    let word = piece.token;
+    let word = token.token;
     if word.kind == Kind::Text {
         return is(before, &["uescape"]);
     }
     let sides = ["system", "user"];
     let of_cursor = [("where", 0), ("current", 1), ("of", 2)];
-    let is_of_cursor = of_cursor.iter().any(|&(own, place)| {
-        let first = at.checked_sub(place);
+    let is_of_cursor = of_cursor.iter().any(|&(own, position)| {
+        let first = at.checked_sub(position);
         word.is_word(own)
             && is(first, &["where"])
             && is(first.map(|first| first + 1), &["current"])
@@ -206,8 +215,8 @@ fn is_unknown(reported: &[Piece<'_>], at: usize) -> bool {
     // What is touched of a table alone is touched of it with its children.
     let is_only = word.is_word("only")
         && (is(before, &["update", "from", "join", "using"])
-            || before.is_some_and(|before| reported[before].token.is_sign(",")))
-        && reported
+            || before.is_some_and(|before| tokens_reported[before].token.is_sign(",")))
+        && tokens_reported
             .get(at + 1)
             .is_some_and(|next| matches!(next.token.kind, Kind::Word | Kind::QuotedName));
     is_of_cursor
@@ -222,9 +231,9 @@ fn is_unknown(reported: &[Piece<'_>], at: usize) -> bool {
         || word.is_word("key") && is(before, &["for", "no"]) && is(next, &["update", "share"])
 }
 
-fn stand_in(literal: u32, sort: Sort) -> String {
-    match sort {
-        Sort::Number => (FIRST_NUMBER + u64::from(literal)).to_string(),
+fn stand_in(literal: u32, kind: LiteralKind) -> String {
+    match kind {
+        LiteralKind::Number => (FIRST_NUMBER + u64::from(literal)).to_string(),
         _ => format!("'~{literal}~'"),
     }
 }
@@ -241,10 +250,10 @@ pub fn of_string(string: &str) -> Option<u32> {
 
 /// How many operators there are at most between two commas or brackets, those of the brackets
 /// around counted.
-fn longest_chain(pieces: &[Piece<'_>]) -> u32 {
+fn longest_chain(tokens: &[FormToken<'_>]) -> u32 {
     let (mut open, mut here, mut sum, mut longest) = (Vec::new(), 0u32, 0u32, 0u32);
-    for piece in pieces {
-        let token = piece.token;
+    for token in tokens {
+        let token = token.token;
         match token.kind {
             Kind::Sign if matches!(token.text, b"(" | b"[") => {
                 open.push(here + 1);

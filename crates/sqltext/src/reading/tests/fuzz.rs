@@ -12,7 +12,7 @@ use crate::reading::{Reader, Reading, ValuePosition};
 /// Every place is one of the text's, and every key is one of the reading's.
 fn check(sql: &[u8], parts: &Parts, reading: &Reading) {
     let tokens = significant(sql);
-    let exists = |place: &ValuePosition| match place {
+    let exists = |position: &ValuePosition| match position {
         ValuePosition::Literal(at) => (*at as usize) < parts.literals().len(),
         ValuePosition::Parameter(at) => {
             let named = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
@@ -22,9 +22,9 @@ fn check(sql: &[u8], parts: &Parts, reading: &Reading) {
     };
     for key in &reading.keys {
         assert!(key.rows.iter().all(|row| row.len() == key.columns.len()));
-        assert!(key.rows.iter().flatten().all(|one| exists(&one.place())));
+        assert!(key.rows.iter().flatten().all(|one| exists(&one.position())));
     }
-    assert!(reading.uses.iter().all(|one| exists(&one.place)));
+    assert!(reading.uses.iter().all(|one| exists(&one.position)));
     assert!(reading.handed.iter().all(exists));
     assert!(reading.draws.iter().all(|draw| draw.each_of.as_ref().is_none_or(exists)));
     let keys = reading.accesses.iter().filter_map(|access| access.key);

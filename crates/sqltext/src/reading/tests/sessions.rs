@@ -1,6 +1,6 @@
 //! What a session has decides what its statements mean.
 
-use super::reported::reported;
+use super::rendered::rendered;
 use super::{catalog, parts};
 use crate::catalog::{Catalog, Table};
 use crate::reading::{Object, Reader, SessionNames};
@@ -12,7 +12,7 @@ fn last(statements: &[&str]) -> String {
     let mut last = String::new();
     for sql in statements {
         let reading = reader.read_in(&mut names, sql.as_bytes(), &parts(sql));
-        last = reported(sql, &reading);
+        last = rendered(sql, &reading);
     }
     last.replace("    ", "").replace('\n', "; ")
 }

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::{catalog, parts};
-use crate::reading::known::Known;
+use crate::reading::lookup::CatalogLookup;
 use crate::reading::{
     Access, ColumnOf, Draw, How, Object, Only, Operand, Reading, Source, ValuePosition,
 };
 
 /// A reading in lines, each value as written in the text.
-pub fn reported(sql: &str, reading: &Reading) -> String {
+pub fn rendered(sql: &str, reading: &Reading) -> String {
     let of = Of { sql };
     let mut lines: Vec<String> =
         reading.accesses.iter().map(|access| of.access(reading, access)).collect();
@@ -26,14 +26,16 @@ pub fn reported(sql: &str, reading: &Reading) -> String {
             How::Bound => "<",
             How::Inside => "in",
         };
-        format!("use {} {how} {}", of.column(one.column), of.place(one.place))
+        format!("use {} {how} {}", of.column(one.column), of.position(one.position))
     });
     lines.extend(uses);
     let parents = reading.parents.iter();
     lines.extend(
-        parents.map(|&(of_, place)| format!("parent {} = {}", of.column(of_), of.place(place))),
+        parents.map(|&(of_, position)| {
+            format!("parent {} = {}", of.column(of_), of.position(position))
+        }),
     );
-    lines.extend(reading.handed.iter().map(|&place| format!("hand {}", of.place(place))));
+    lines.extend(reading.handed.iter().map(|&position| format!("hand {}", of.position(position))));
     lines.extend(
         reading
             .sets
@@ -102,7 +104,9 @@ impl Of<'_> {
         }
         match (draw.count, draw.each_of) {
             (Some(count), _) => write!(text, " x {count}").unwrap(),
-            (None, Some(place)) => write!(text, " x each of {}", self.place(place)).unwrap(),
+            (None, Some(position)) => {
+                write!(text, " x each of {}", self.position(position)).unwrap()
+            }
             (None, None) => text += " x ?",
         }
         if draw.may_conflict {
@@ -120,12 +124,12 @@ impl Of<'_> {
     }
 
     fn operand(&self, one: Operand) -> String {
-        let place = self.place(one.place());
-        if matches!(one, Operand::AnyOf(_)) { format!("any of {place}") } else { place }
+        let position = self.position(one.position());
+        if matches!(one, Operand::AnyOf(_)) { format!("any of {position}") } else { position }
     }
 
-    fn place(&self, place: ValuePosition) -> String {
-        match place {
+    fn position(&self, position: ValuePosition) -> String {
+        match position {
             ValuePosition::Literal(at) => {
                 let range = parts(self.sql).literals().nth(at as usize).unwrap();
                 self.sql[range].to_owned()
@@ -150,13 +154,13 @@ fn sequence_name(sequence: usize) -> String {
 
 /// What keeps rows apart, by the columns that it depends on.
 fn unique_name(number: usize) -> String {
-    let known = Known::new(catalog());
-    let mut all = (0..catalog().tables.len()).flat_map(|table| known.unique(table));
+    let lookup = CatalogLookup::new(catalog());
+    let mut all = (0..catalog().tables.len()).flat_map(|table| lookup.unique(table));
     let (_, one) = all.find(|(at, _)| *at == number).unwrap();
     let columns: Vec<&str> = one
         .columns
         .iter()
-        .map(|of| known.table(of.table).unwrap().columns[of.column].name.as_str())
+        .map(|of| lookup.table(of.table).unwrap().columns[of.column].name.as_str())
         .collect();
     format!("{}({})", table_name(one.columns[0].table), columns.join(" "))
 }

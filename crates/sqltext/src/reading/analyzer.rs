@@ -1,4 +1,4 @@
-//! Queries, from the tables that they read to the columns that they give.
+//! Queries, from the tables that they read to their columns.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,13 +8,13 @@ use sqlparser::ast::{
     Values, With,
 };
 
-use super::bounds::{self, Bound};
+use super::bounds::{self, KeyBound};
 use super::calls::{OF_TIME, is_draw};
 use super::cast::Cast;
-use super::consequence::Bodies;
-use super::expression::{place, plain};
+use super::consequence::BodyCache;
+use super::expression::{plain, position};
 use super::from::{From, rename};
-use super::known::{Known, Name, Named, folded};
+use super::lookup::{CatalogLookup, Name, NamedObject, folded};
 use super::scope::{Column, Columns, Scope};
 use super::session::{NamesChange, Path};
 use super::text::Literals;
@@ -23,29 +23,29 @@ use super::{
     ValuePosition,
 };
 
-/// A statement that is being read.
-pub struct Walk<'w, 'l> {
+/// Analyzes a statement.
+pub struct StatementAnalyzer<'w, 'l> {
     /// The catalogue.
-    pub known: &'w Known,
-    /// What views and functions do.
-    pub bodies: &'w mut Bodies,
+    pub lookup: &'w CatalogLookup,
+    /// The effects of views and functions.
+    pub body_cache: &'w mut BodyCache,
     /// The literals of the text.
     pub literals: &'w mut Literals<'l>,
-    /// What was found.
+    /// The effects found so far.
     pub reading: Reading,
     /// The uses among it.
-    pub reported: HashSet<Use>,
+    pub tokens_reported: HashSet<Use>,
     /// The values of texts among it.
     pub reported_texts: HashSet<Use>,
-    /// Statements that are within others: how many are being read.
+    /// The depth of nested statements.
     pub depth: u32,
-    /// What the subqueries give that were read, by their addresses.
+    /// The columns of the subqueries that were read, by their addresses.
     pub subqueries: HashMap<usize, Columns>,
     /// Names of tables that the catalogue does not have.
     pub unknown: BTreeSet<String>,
-    /// What becomes of what the session has.
+    /// The changes of the session's names.
     pub effects: Vec<NamesChange>,
-    /// Where names without a schema are looked for.
+    /// The search path.
     pub path: &'w Path,
     /// It is a body: calls in it are reported, and read by the caller.
     pub is_body: bool,
@@ -53,23 +53,23 @@ pub struct Walk<'w, 'l> {
     pub calls: BTreeSet<usize>,
 }
 
-impl<'w, 'l> Walk<'w, 'l> {
+impl<'w, 'l> StatementAnalyzer<'w, 'l> {
     /// Begins to read a text with these literals.
     pub fn new(
-        known: &'w Known,
-        bodies: &'w mut Bodies,
+        lookup: &'w CatalogLookup,
+        body_cache: &'w mut BodyCache,
         literals: &'w mut Literals<'l>,
         path: &'w Path,
-    ) -> Walk<'w, 'l> {
-        let (reading, reported, reported_texts) = Default::default();
+    ) -> StatementAnalyzer<'w, 'l> {
+        let (reading, tokens_reported, reported_texts) = Default::default();
         let (subqueries, unknown, effects, calls) = Default::default();
         let (depth, is_body) = (0, false);
-        Walk {
-            known,
-            bodies,
+        StatementAnalyzer {
+            lookup,
+            body_cache,
             literals,
             reading,
-            reported,
+            tokens_reported,
             reported_texts,
             depth,
             subqueries,
@@ -81,13 +81,13 @@ impl<'w, 'l> Walk<'w, 'l> {
         }
     }
 
-    /// What a table name refers to.
-    pub fn relations(&self, name: &Name) -> Vec<Named> {
-        self.known.relations(name, self.path)
+    /// The objects that a table name may refer to.
+    pub fn relations(&self, name: &Name) -> Vec<NamedObject> {
+        self.lookup.relations(name, self.path)
     }
 }
 
-impl Walk<'_, '_> {
+impl StatementAnalyzer<'_, '_> {
     /// Reads a query and returns its columns.
     pub fn query(&mut self, query: &Query, outer: &Scope<'_>) -> Columns {
         let mut scope = Scope::within(outer);
@@ -108,12 +108,12 @@ impl Walk<'_, '_> {
             || query.format_clause.is_some()
             || !query.pipe_operators.is_empty();
         if is_other {
-            self.doubt();
+            self.mark_unknown();
         }
         columns
     }
 
-    /// Ends a statement that returns rows with these columns: finds which of them hold drawn
+    /// Ends a statement that returns rows with these columns: finds those that return drawn
     /// values, and which draws are otherwise unknown.
     pub fn finish(&mut self, columns: &Columns) {
         for (at, column) in columns.columns.iter().enumerate() {
@@ -136,12 +136,12 @@ impl Walk<'_, '_> {
             let source = Source::Sequence(sequence);
             let is_reported = self.reading.draws.iter().any(|draw| draw.source == source);
             if access.writes && !is_reported {
-                self.draws_unseen(sequence);
+                self.draws_unknown_number(sequence);
             }
         }
     }
 
-    /// What a column of the result shows of a row of a table that the statement picks.
+    /// The selected row of a table that a column of the result shows.
     fn shown_row(&self, columns: &Columns, at: usize, of: ColumnOf) -> Option<ReturnedKey> {
         let reading = &self.reading;
         let mut draws = reading.draws.iter().filter(|draw| draw.column == Some(of));
@@ -166,15 +166,15 @@ impl Walk<'_, '_> {
     fn is_of_one_row(&self, table: usize, key: &Key) -> bool {
         let [row] = key.rows.as_slice() else { return false };
         row.iter().all(|operand| matches!(operand, Operand::One(_)))
-            && self.known.unique_keys(table).any(|unique| unique == key.columns)
+            && self.lookup.unique_keys(table).any(|unique| unique == key.columns)
     }
 
-    /// Something unknown may be anything.
-    pub fn doubt(&mut self) {
+    /// Marks the effects as unknown: the statement may access anything.
+    pub fn mark_unknown(&mut self) {
         self.reading.touches_anything = true;
     }
 
-    /// Reads what WITH names.
+    /// Reads the queries of WITH.
     pub fn with(&mut self, with: &With, scope: &mut Scope<'_>) {
         for Cte { alias, query, .. } in &with.cte_tables {
             let name = folded(&alias.name);
@@ -215,7 +215,7 @@ impl Walk<'_, '_> {
             SetExpr::Select(select) => self.select(select, scope, order, locks),
             SetExpr::Query(query) => {
                 if !locks.is_empty() {
-                    self.doubt();
+                    self.mark_unknown();
                 }
                 self.query(query, scope)
             }
@@ -247,7 +247,7 @@ impl Walk<'_, '_> {
             Statement::Delete(delete) => self.delete(delete, scope),
             Statement::Merge(merge) => self.merge(merge, scope),
             _ => {
-                self.doubt();
+                self.mark_unknown();
                 Columns { is_open: true, ..Columns::default() }
             }
         }
@@ -266,11 +266,11 @@ impl Walk<'_, '_> {
         let mut columns = vec![Column::default(); width];
         for (at, column) in columns.iter_mut().enumerate() {
             column.name = format!("column{}", at + 1);
-            let places = values.rows.iter().map(|row| place(row.content.get(at)?));
+            let positions = values.rows.iter().map(|row| position(row.content.get(at)?));
             let casts = values.rows.iter().filter_map(|row| row.content.get(at)).map(Cast::of);
             column.cast = casts.reduce(Cast::or).unwrap_or_default();
-            if let Some(places) = places.collect::<Option<Vec<_>>>() {
-                column.values = places;
+            if let Some(positions) = positions.collect::<Option<Vec<_>>>() {
+                column.values = positions;
                 continue;
             }
             for value in values.rows.iter().filter_map(|row| row.content.get(at)) {
@@ -293,7 +293,7 @@ impl Walk<'_, '_> {
         let mut scope = Scope::within(outer);
         let mut from = From::default();
         self.from(&select.from, &mut scope, &mut from);
-        scope.bounds = bounds_of(select.selection.as_ref(), &from, &scope, self.known);
+        scope.bounds = bounds_of(select.selection.as_ref(), &from, &scope, self.lookup);
         let scope = scope;
         let draws = self.reading.draws.len();
         self.order(order, &scope);
@@ -315,7 +315,7 @@ impl Walk<'_, '_> {
         columns
     }
 
-    /// The rows are no longer those that gave these columns, or in another order: which of several
+    /// The rows are other ones, or in another order: which of several
     /// draws belongs to which row is unknown.
     fn lose_order(&self, columns: &mut Columns) {
         for column in &mut columns.columns {
@@ -346,56 +346,56 @@ impl Walk<'_, '_> {
             let name = into.targets.first().filter(|_| into.temporary).and_then(name_of);
             match name {
                 Some(name) => self.makes(&name),
-                None => self.doubt(),
+                None => self.mark_unknown(),
             }
         }
         let is_other = select.prewhere.is_some()
             || !select.connect_by.is_empty()
             || !select.lateral_views.is_empty();
         if is_other {
-            self.doubt();
+            self.mark_unknown();
         }
     }
 
     /// The columns of a SELECT or of RETURNING.
     pub fn projection(&mut self, items: &[SelectItem], scope: &Scope<'_>) -> Columns {
-        let mut given = Columns::default();
+        let mut columns = Columns::default();
         for item in items {
             match item {
                 SelectItem::UnnamedExpr(expr) => {
-                    given.columns.push(self.given(expr, None, scope));
+                    columns.columns.push(self.output_column(expr, None, scope));
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    given.columns.push(self.given(expr, Some(alias), scope));
+                    columns.columns.push(self.output_column(expr, Some(alias), scope));
                 }
                 SelectItem::Wildcard(_) => {
                     for item in &scope.items {
-                        take_all(&mut given, &item.columns);
+                        take_all(&mut columns, &item.columns);
                     }
-                    given.is_open |= scope.items.is_empty();
+                    columns.is_open |= scope.items.is_empty();
                 }
                 SelectItem::QualifiedWildcard(kind, _) => match kind {
                     SelectItemQualifiedWildcardKind::ObjectName(name) => {
                         let name = Name::of(name).map(|name| name.name).unwrap_or_default();
                         let item = scope.items.iter().find(|item| item.alias == name);
                         match item {
-                            Some(item) => take_all(&mut given, &item.columns),
-                            None => given.is_open = true,
+                            Some(item) => take_all(&mut columns, &item.columns),
+                            None => columns.is_open = true,
                         }
                     }
                     SelectItemQualifiedWildcardKind::Expr(expr) => {
                         self.expr(expr, scope);
-                        given.is_open = true;
+                        columns.is_open = true;
                     }
                 },
-                SelectItem::ExprWithAliases { .. } => self.doubt(),
+                SelectItem::ExprWithAliases { .. } => self.mark_unknown(),
             }
         }
-        given
+        columns
     }
 
-    /// A column that an expression gives.
-    fn given(&mut self, expr: &Expr, alias: Option<&Ident>, scope: &Scope<'_>) -> Column {
+    /// The column of an expression.
+    fn output_column(&mut self, expr: &Expr, alias: Option<&Ident>, scope: &Scope<'_>) -> Column {
         let draws = self.reading.draws.len();
         self.expr(expr, scope);
         let mut column = self.shown(expr, scope);
@@ -420,59 +420,62 @@ impl Walk<'_, '_> {
                 // Of a view or a query, the rows that it is made of are locked.
                 let read = item.behind.iter().filter(|_| is_locked);
                 for access in read.filter(|access| matches!(access.object, Object::Table(_))) {
-                    self.put(Access { writes: true, only: Only::All, ..*access });
+                    self.record(Access { writes: true, only: Only::All, ..*access });
                 }
                 continue;
             };
-            let key = bounds::key(&scope.bounds, at, self.known.root(table), self.known);
+            let key = bounds::key(&scope.bounds, at, self.lookup.root(table), self.lookup);
             // FOR UPDATE keeps out the check of a foreign key too.
             self.access(table, is_locked, Only::All, key);
         }
     }
 
-    /// Puts down that rows of a table are touched, and what its policies for that do.
+    /// Records an access to rows of a table, and the effects of its policies.
     pub fn access(&mut self, table: usize, writes: bool, only: Only, key: Option<Key>) {
         let key = key.and_then(|key| self.key(key));
-        let root = self.known.root(table);
-        self.put(Access { object: Object::Table(root), writes, only, key });
+        let root = self.lookup.root(table);
+        self.record(Access { object: Object::Table(root), writes, only, key });
         if !matches!(only, Only::Presence | Only::Later) {
-            for function in self.known.policies(root).to_vec() {
+            for function in self.lookup.policies(root).to_vec() {
                 self.follow(function);
             }
         }
     }
 
-    /// Puts down what is done to what keeps rows apart.
+    /// Records an access to a uniqueness.
     pub fn unique(&mut self, number: usize, writes: bool, key: Option<Key>) {
         let key = key.and_then(|key| self.key(key));
-        self.put(Access { object: Object::Unique(number), writes, only: Only::All, key });
+        self.record(Access { object: Object::Unique(number), writes, only: Only::All, key });
     }
 
-    /// Reads something, and returns separately what it touches.
-    pub fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> (T, Vec<Access>) {
+    /// Reads something, and returns its accesses separately.
+    pub fn with_separate_accesses<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> (T, Vec<Access>) {
         let before = std::mem::take(&mut self.reading.accesses);
         let found = read(self);
         let own = std::mem::replace(&mut self.reading.accesses, before);
-        own.iter().for_each(|&access| self.put(access));
+        own.iter().for_each(|&access| self.record(access));
         (found, own)
     }
 
-    /// Puts down that a sequence is read or drawn from.
+    /// Records that a sequence is read or drawn from.
     pub fn sequence(&mut self, sequence: usize, writes: bool) {
         let object = Object::Sequence(sequence);
-        self.put(Access { object, writes, only: Only::All, key: None });
+        self.record(Access { object, writes, only: Only::All, key: None });
     }
 
-    /// Puts down an access, once.
-    pub fn put(&mut self, access: Access) {
+    /// Records an access, once.
+    pub fn record(&mut self, access: Access) {
         if !self.reading.accesses.contains(&access) {
             self.reading.accesses.push(access);
         }
     }
 
     pub fn key(&mut self, key: Key) -> Option<u16> {
-        let known = self.reading.keys.iter().position(|known| *known == key);
-        let at = known.unwrap_or_else(|| {
+        let lookup = self.reading.keys.iter().position(|lookup| *lookup == key);
+        let at = lookup.unwrap_or_else(|| {
             self.reading.keys.push(key);
             self.reading.keys.len() - 1
         });
@@ -494,23 +497,23 @@ pub fn bounds_of(
     selection: Option<&Expr>,
     from: &From<'_>,
     scope: &Scope<'_>,
-    known: &Known,
-) -> Vec<Bound> {
+    lookup: &CatalogLookup,
+) -> Vec<KeyBound> {
     let everything = 0..scope.items.len();
     let selection = selection.map(|selection| (selection, everything));
     let conditions = selection.into_iter().chain(from.bounding());
-    bounds::of(conditions, scope, known)
+    bounds::of(conditions, scope, lookup)
 }
 
 /// How many rows a SELECT returns, if the statement says so.
 fn count_of(
     select: &Select,
     scope: &Scope<'_>,
-    given: &Columns,
+    columns: &Columns,
 ) -> (Option<u32>, Option<ValuePosition>) {
     match scope.items.as_slice() {
         _ if is_reduced(select) => (None, None),
-        [] => match given.columns.iter().find_map(|column| column.array) {
+        [] => match columns.columns.iter().find_map(|column| column.array) {
             Some(array) => (None, Some(array)),
             None => (Some(1), None),
         },
@@ -556,13 +559,13 @@ fn has_aggregate(item: &SelectItem) -> bool {
             !is_draw(expr) && name != "unnest" && !OF_TIME.contains(&name.as_str())
         }
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => false,
-        other => place(other).is_none(),
+        other => position(other).is_none(),
     }
 }
 
-fn take_all(given: &mut Columns, from: &Columns) {
-    given.columns.extend(from.columns.iter().cloned());
-    given.is_open |= from.is_open;
+fn take_all(columns: &mut Columns, from: &Columns) {
+    columns.columns.extend(from.columns.iter().cloned());
+    columns.is_open |= from.is_open;
 }
 
 fn union(mut left: Columns, right: Columns) -> Columns {

@@ -9,8 +9,8 @@ use super::cast::Family;
 use super::session::Path;
 use crate::catalog::{Catalog, Generated, Table};
 
-/// What the names of types begin with whose values are one number, time or the like; those of any
-/// other type may hold other values.
+/// Prefixes of the names of scalar types; values of any
+/// other type may contain other values.
 const SCALARS: [&str; 18] = [
     "smallint", "integer", "bigint", "numeric", "real", "double", "boolean", "date", "time",
     "interval", "uuid", "bytea", "money", "bit", "inet", "cidr", "macaddr", "oid",
@@ -20,53 +20,53 @@ fn is_scalar(type_name: &str) -> bool {
     !type_name.ends_with("[]") && SCALARS.iter().any(|scalar| type_name.starts_with(scalar))
 }
 
-/// What a table name refers to.
+/// The object that a table name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedObject {
     /// A table.
     Table(usize),
     /// A view.
     View(usize),
     /// A sequence, which can be read as a table.
     Sequence(usize),
-    /// Something of the system's.
+    /// A system object.
     System,
-    /// Something temporary.
-    Own,
-    /// Nothing that the catalogue has.
+    /// A temporary object.
+    Temporary,
+    /// Not in the catalogue.
     Unknown,
 }
 
-/// A name with the schema before it.
+/// A name with its schema.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
-    /// The schema; None where the search path says it.
+    /// The schema; None if the search path determines it.
     pub schema: Option<String>,
     /// The name itself.
     pub name: String,
 }
 
-/// What no two rows of a table may have the same of.
+/// A uniqueness of the rows of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
     /// Columns that it depends on.
     pub columns: Vec<ColumnOf>,
-    /// Columns of which rows that are in each other's way have the same values.
+    /// Columns in which conflicting rows have the same values.
     pub equal: Vec<ColumnOf>,
-    /// It is a key: rows are in each other's way if they have the same values, none of them NULL.
+    /// It is a key: rows conflict if they have the same values, none of them NULL.
     pub is_key: bool,
 }
 
-/// The catalogue, and what was found out about it.
+/// The catalogue with its indexes.
 #[derive(Debug)]
-pub struct Known {
+pub struct CatalogLookup {
     /// The catalogue.
     pub catalog: Catalog,
-    relations: HashMap<String, Vec<(String, Named)>>,
+    relations: HashMap<String, Vec<(String, NamedObject)>>,
     functions: HashMap<String, Vec<usize>>,
     /// Columns whose values are reported as uses.
     reported: HashSet<ColumnOf>,
-    /// Columns whose values are texts, or are made of several parts.
+    /// Columns whose values are texts or composite.
     texts: HashSet<ColumnOf>,
     /// Foreign keys by the table that refers, partitions counting as their parent.
     referring: HashMap<usize, Vec<usize>>,
@@ -77,15 +77,15 @@ pub struct Known {
     /// By table, its CHECK constraints and its row security policies.
     checks: HashMap<usize, Vec<usize>>,
     policies: HashMap<usize, Vec<usize>>,
-    /// What keeps rows apart, and by table (a root) which of it is that one's.
+    /// All uniquenesses, and the numbers of those of each table (a root).
     unique: Vec<Unique>,
     unique_of: HashMap<usize, Vec<usize>>,
 }
 
-impl Known {
+impl CatalogLookup {
     /// Prepares a catalogue for look-ups.
-    pub fn new(catalog: Catalog) -> Known {
-        let mut known = Known {
+    pub fn new(catalog: Catalog) -> CatalogLookup {
+        let mut lookup = CatalogLookup {
             relations: HashMap::new(),
             functions: HashMap::new(),
             reported: HashSet::new(),
@@ -99,21 +99,22 @@ impl Known {
             unique_of: HashMap::new(),
             catalog,
         };
-        known.name_all();
-        known.relate();
-        known.keep_apart();
-        known.select_reported();
-        known
+        lookup.index_names();
+        lookup.index_foreign_keys();
+        lookup.index_unique();
+        lookup.select_id_columns();
+        lookup
     }
 
-    fn name_all(&mut self) {
+    fn index_names(&mut self) {
         let catalog = &self.catalog;
         let tables = catalog.tables.iter().enumerate();
-        let tables = tables.map(|(at, table)| (&table.name, &table.schema, Named::Table(at)));
+        let tables = tables.map(|(at, table)| (&table.name, &table.schema, NamedObject::Table(at)));
         let views = catalog.views.iter().enumerate();
-        let views = views.map(|(at, view)| (&view.name, &view.schema, Named::View(at)));
+        let views = views.map(|(at, view)| (&view.name, &view.schema, NamedObject::View(at)));
         let sequences = catalog.sequences.iter().enumerate();
-        let sequences = sequences.map(|(at, one)| (&one.name, &one.schema, Named::Sequence(at)));
+        let sequences =
+            sequences.map(|(at, one)| (&one.name, &one.schema, NamedObject::Sequence(at)));
         for (name, schema, named) in tables.chain(views).chain(sequences) {
             self.relations.entry(name.clone()).or_default().push((schema.clone(), named));
         }
@@ -122,7 +123,7 @@ impl Known {
         }
     }
 
-    fn relate(&mut self) {
+    fn index_foreign_keys(&mut self) {
         for (at, key) in self.catalog.foreign_keys.iter().enumerate() {
             self.referring.entry(self.root(key.table)).or_default().push(at);
             self.referred.entry(self.root(key.parent)).or_default().push(at);
@@ -141,8 +142,8 @@ impl Known {
         }
     }
 
-    /// What keeps rows apart; of a partition as if it were of all that it is a part of.
-    fn keep_apart(&mut self) {
+    /// Collects the uniquenesses; that of a partition counts for its whole root table.
+    fn index_unique(&mut self) {
         for (at, table) in self.catalog.tables.iter().enumerate() {
             let of = |numbers: &[usize]| {
                 let mut columns: Vec<ColumnOf> =
@@ -160,7 +161,7 @@ impl Known {
             let all: Vec<Unique> = keys.chain(others).collect();
             let own = self.unique_of.entry(self.root(at)).or_default();
             for one in all {
-                if !own.iter().any(|&known| self.unique[known] == one) {
+                if !own.iter().any(|&lookup| self.unique[lookup] == one) {
                     own.push(self.unique.len());
                     self.unique.push(one);
                 }
@@ -170,7 +171,7 @@ impl Known {
 
     /// Selects the columns whose values are reported: generated columns, those of keys, and all
     /// that refer to them.
-    fn select_reported(&mut self) {
+    fn select_id_columns(&mut self) {
         for (at, table) in self.catalog.tables.iter().enumerate() {
             for column in 0..table.columns.len() {
                 let generated = table.columns[column].generated;
@@ -193,7 +194,7 @@ impl Known {
         }
     }
 
-    /// The table that a partition or a child is a part of; a table itself where it is invalid.
+    /// The root of a partition or child; the table itself if its parent is invalid.
     pub fn root(&self, table: usize) -> usize {
         let tables = &self.catalog.tables;
         let mut root = table;
@@ -205,7 +206,7 @@ impl Known {
         root
     }
 
-    /// The column as that of the root of its table, where that has it.
+    /// The column in the root of its table, if that has it.
     pub fn column(&self, table: usize, column: usize) -> ColumnOf {
         let root = self.root(table);
         if root != table {
@@ -221,7 +222,7 @@ impl Known {
         ColumnOf { table, column }
     }
 
-    /// A table by its place.
+    /// A table by its index.
     pub fn table(&self, table: usize) -> Option<&Table> {
         self.catalog.tables.get(table)
     }
@@ -261,7 +262,7 @@ impl Known {
         self.policies.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// What keeps the rows of a table (a root) apart, each with its number.
+    /// The uniquenesses of a table (a root), each with its number.
     pub fn unique(&self, table: usize) -> impl Iterator<Item = (usize, &Unique)> {
         let own = self.unique_of.get(&table).map_or(&[][..], Vec::as_slice);
         own.iter().filter_map(|&number| Some((number, self.unique.get(number)?)))
@@ -284,23 +285,23 @@ impl Known {
         self.unique_keys(table).chain(foreign)
     }
 
-    /// What values of a column are, where two are the same only if they are written alike, as
+    /// The type family of a column whose equal values are always written alike, as
     /// numbers or letter by letter.
     pub fn family(&self, of: ColumnOf) -> Option<Family> {
         let column = self.table(of.table)?.columns.get(of.column)?;
         Family::of(&column.type_name).filter(|_| !column.is_nondeterministic)
     }
 
-    /// Whether two values of a column are the same only if they are written alike.
+    /// Whether equal values of a column are always written alike.
     pub fn is_exact(&self, column: ColumnOf) -> bool {
         self.family(column).is_some()
     }
 
-    /// What a table name refers to: by its schema, by the search path, or wherever it exists.
+    /// The object that a table name refers to: by its schema, by the search path, or wherever it exists.
     /// Several if that is ambiguous.
-    pub fn relations(&self, name: &Name, path: &Path) -> Vec<Named> {
+    pub fn relations(&self, name: &Name, path: &Path) -> Vec<NamedObject> {
         let all = self.relations.get(&name.name).map_or(&[][..], Vec::as_slice);
-        let found: Vec<Named> = match &name.schema {
+        let found: Vec<NamedObject> = match &name.schema {
             Some(schema) => {
                 let of_schema = all.iter().filter(|(of, _)| of == schema);
                 of_schema.map(|(_, named)| named.clone()).collect()
@@ -308,7 +309,7 @@ impl Known {
             None => {
                 let path = match path {
                     Path::Default => self.catalog.search_path.as_slice(),
-                    Path::Set(schemas) => schemas,
+                    Path::ColumnAssignment(schemas) => schemas,
                     Path::Unknown => &[],
                 };
                 let of = |schema| all.iter().find(|(of, _)| of == schema);
@@ -323,13 +324,13 @@ impl Known {
         }
         let of_system = |schema: &str| schema == "information_schema" || schema.starts_with("pg_");
         if name.schema.as_deref() == Some("pg_temp") {
-            return vec![Named::Own];
+            return vec![NamedObject::Temporary];
         }
         let is_system = match &name.schema {
             Some(schema) => of_system(schema),
             None => of_system(&name.name),
         };
-        vec![if is_system { Named::System } else { Named::Unknown }]
+        vec![if is_system { NamedObject::System } else { NamedObject::Unknown }]
     }
 
     /// Whether there is a schema of a name.
@@ -339,11 +340,11 @@ impl Known {
     }
 
     /// All relations of a name, in any schema.
-    pub fn everywhere(&self, name: &str) -> impl Iterator<Item = &Named> {
+    pub fn everywhere(&self, name: &str) -> impl Iterator<Item = &NamedObject> {
         self.relations.get(name).into_iter().flatten().map(|(_, named)| named)
     }
 
-    /// Functions of a name; those of the system are none.
+    /// Functions of a name, without those of the system.
     pub fn functions(&self, name: &Name) -> Vec<usize> {
         let all = self.functions.get(&name.name).map_or(&[][..], Vec::as_slice);
         let is_of = |at: &usize| match &name.schema {
@@ -360,8 +361,8 @@ impl Known {
         functions.any(|&at| self.catalog.functions.get(at).is_some_and(|f| f.language == "rule"))
     }
 
-    /// Whether a function has a body that may do anything; one that is compiled works on what it is
-    /// given.
+    /// Whether a function has a body that may do anything; a compiled one uses only its
+    /// arguments.
     pub fn is_interpreted(&self, function: usize) -> bool {
         let function = self.catalog.functions.get(function);
         function.is_some_and(|one| !matches!(one.language.as_str(), "c" | "internal"))
@@ -370,7 +371,7 @@ impl Known {
     /// The table that a text in quotes names.
     pub fn table_of(&self, text: &[u8], path: &Path) -> Option<usize> {
         match self.named_by(text, path)?.as_slice() {
-            [Named::Table(at)] => Some(*at),
+            [NamedObject::Table(at)] => Some(*at),
             _ => None,
         }
     }
@@ -378,12 +379,12 @@ impl Known {
     /// The sequence that a text in quotes names, as `nextval` takes it.
     pub fn sequence(&self, text: &[u8], path: &Path) -> Option<usize> {
         match self.named_by(text, path)?.as_slice() {
-            [Named::Sequence(at)] => Some(*at),
+            [NamedObject::Sequence(at)] => Some(*at),
             _ => None,
         }
     }
 
-    fn named_by(&self, text: &[u8], path: &Path) -> Option<Vec<Named>> {
+    fn named_by(&self, text: &[u8], path: &Path) -> Option<Vec<NamedObject>> {
         let tokens = crate::lexer::significant(text);
         let names: Vec<String> = tokens
             .iter()
@@ -401,7 +402,7 @@ impl Name {
         Some(Name { schema: parts.pop(), name })
     }
 
-    /// A name as the parser has it.
+    /// A name of the parser.
     pub fn of(name: &ObjectName) -> Option<Name> {
         let part = |part: &ObjectNamePart| match part {
             ObjectNamePart::Identifier(ident) => Some(folded(ident)),

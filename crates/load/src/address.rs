@@ -20,12 +20,12 @@ pub use self::permutation::Permutation;
 use crate::rng::stream;
 use crate::spec::{AccessSpec, CellSpec, SpecError};
 
-/// What the workers of a cell share about the addresses of its accesses.
+/// The address state that the workers of a cell share.
 #[derive(Debug)]
 pub struct AddressPlan {
     seed: u64,
     workers: u32,
-    /// The grid within which each worker keeps to its own; `None` where all share all.
+    /// The grid whose blocks are divided among the workers; `None` if all workers share them.
     owned_grid: Option<Grid>,
     accesses: Vec<PlannedAccess>,
 }
@@ -81,7 +81,7 @@ impl AddressPlan {
     }
 }
 
-/// What planning an access needs to know of the cell.
+/// The properties of the cell that planning an access needs.
 struct Planner<'a> {
     spec: &'a CellSpec,
     grid: Option<Grid>,
@@ -109,7 +109,7 @@ impl Planner<'_> {
 
     /// The order of the grains by rank, which belongs to the target and the seed alone. Where each
     /// worker keeps to its own grains it orders as many as every one of them has: the hottest
-    /// grain of each is then at the same place among its own.
+    /// grain of each is then at the same index among its own.
     fn scatter(&self, grid: Grid) -> Permutation {
         let sharers = self.owned_grid.map_or(1, |_| u64::from(self.spec.threads));
         let seed = self.spec.hot_seed.unwrap_or(self.spec.seed);

@@ -1,17 +1,17 @@
-//! Page-aligned I/O buffers, mapped and touched before the clock starts.
+//! Page-aligned I/O buffers, mapped and populated before the clock starts.
 
 use std::io;
 use std::ptr::NonNull;
 
 use seatrial_gauge::Operation;
 
-/// The buffers of one worker: one a slot, or one for what is written and one for what is read.
+/// The buffers of one worker: one for each slot, or one for writes and one for reads.
 #[derive(Debug)]
 pub struct Buffers {
     base: NonNull<u8>,
     slot_bytes: usize,
     slots: usize,
-    /// Distance from a slot's buffer for what is written to that for what is read; 0 for one both.
+    /// Distance from a slot's write buffer to its read buffer; 0 if they are the same.
     apart: usize,
 }
 
@@ -28,7 +28,7 @@ impl Buffers {
         let slot_bytes = slot_bytes.max(1).next_multiple_of(4096);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing else.
+        // SAFETY: an anonymous mapping at an address of the kernel's choice affects nothing else.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), slots * slot_bytes, access, flags, -1, 0) };
         if base == libc::MAP_FAILED {
@@ -59,7 +59,7 @@ impl Buffers {
         }
     }
 
-    /// A buffer by its number; those of what is written are numbered as the slots are.
+    /// A buffer by its number; write buffers are numbered as the slots are.
     #[inline]
     pub fn slot(&mut self, slot: usize) -> &mut [u8] {
         assert!(slot < self.slots);

@@ -1,4 +1,4 @@
-//! Limits that control groups put on our requests and our processor time.
+//! Limits that control groups set on the load's requests and processor time.
 //!
 //! Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst (`io.max`, `cpu.stat`),
 //! cgroup-v1/blkio-controller.rst (`blkio.throttle.*`) and scheduler/sched-bwc.rst (`cpu.stat`).
@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 32;
 /// Limit for the number of devices below a device.
 const DEVICES_MAX: usize = 64;
 
-/// What a limit counts.
+/// The unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitUnit {
     /// Bytes per second.
@@ -23,7 +23,7 @@ pub enum LimitUnit {
     Requests,
 }
 
-/// Which requests a limit holds.
+/// The requests that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Those that read.
@@ -37,9 +37,9 @@ pub enum Direction {
 pub struct IoLimit {
     /// Where it is set, and how.
     pub limit: GroupLimit,
-    /// What it counts.
+    /// Its unit.
     pub unit: LimitUnit,
-    /// What it holds.
+    /// The requests that it limits.
     pub direction: Direction,
     /// How much passes in a second; at least 1.
     pub per_s: u64,
@@ -60,7 +60,7 @@ pub struct Hierarchies {
     mounted: Vec<(PathBuf, Vec<String>)>,
 }
 
-/// What a control group has kept its threads from running, in total.
+/// The total time for which a control group's quota stopped its threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaReading {
     /// The group's folder.
@@ -123,7 +123,7 @@ impl Hierarchies {
         groups.iter().flat_map(|group| io_limits_of(group, devices)).collect()
     }
 
-    /// What the groups of this process have kept from running, its own group first; only those with
+    /// The stopped time of the groups of this process, its own group first; only those with
     /// a quota.
     pub fn quota_readings(&self) -> Vec<QuotaReading> {
         let groups = self.groups("cpu").into_iter();
@@ -131,7 +131,7 @@ impl Hierarchies {
     }
 }
 
-/// How a group's quota is set: the file and what it says; `None` where there is no quota now.
+/// The setting of a group's quota: the file and its content; `None` without a quota.
 pub fn quota_limit(group: &Path) -> Option<GroupLimit> {
     let text = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
     let max = text("cpu.max");
@@ -232,7 +232,7 @@ fn quota_reading(group: PathBuf) -> Option<QuotaReading> {
 mod tests {
     use super::*;
 
-    /// A directory in place of a cgroup, removed at the end.
+    /// A directory instead of a cgroup, removed at the end.
     struct Group(PathBuf);
 
     impl Group {

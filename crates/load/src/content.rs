@@ -1,4 +1,4 @@
-//! What is written, and how what is read is checked against it.
+//! The data of writes, and its verification in reads.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ impl LedgerStore {
         Ok(LedgerStore { spec: spec.clone(), ledger: ledger.map(Arc::new) })
     }
 
-    /// Whether what is read is checked; the null target keeps nothing that could be.
+    /// Whether reads are verified; the null target stores no data.
     pub fn is_checked(&self) -> bool {
         let keeps = self.spec.target.kind == TargetKind::File;
         keeps && self.spec.verify && self.ledger.is_some()
@@ -112,13 +112,13 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Whether anything is known of what was read; else there is nothing to check it against.
+/// Whether the expected content of the read is known.
 fn is_known(ledger: &Ledger, offset_bytes: u64, length_bytes: u64) -> bool {
     let mut sectors = (offset_bytes..offset_bytes + length_bytes).step_by(SECTOR_BYTES as usize);
     sectors.any(|at_bytes| !ledger.expected(at_bytes).is_unknown())
 }
 
-/// A ledger of the whole target where its block is given, else of what this cell touches.
+/// A ledger of the whole target if its block size is given, else of the cell's range.
 fn new_ledger(spec: &CellSpec) -> Result<Ledger, LedgerError> {
     match spec.ledger_block_bytes {
         Some(block_bytes) => Ledger::new(spec.seed, 0, spec.target.size_bytes, block_bytes),
@@ -145,7 +145,7 @@ impl WorkerData {
         self.filler.fill(buffer);
     }
 
-    /// Whether a request may go: with a ledger, not while another on its blocks is in flight.
+    /// Whether a request may start: with a ledger, not while another on its blocks is in flight.
     #[inline]
     pub fn admit(&self, offset_bytes: u64, length_bytes: u64) -> bool {
         self.ledger.as_ref().is_none_or(|ledger| ledger.claim(offset_bytes, length_bytes))
@@ -178,7 +178,7 @@ impl WorkerData {
         self.ledger.is_some()
     }
 
-    /// A request has ended well: what was read is checked, what was written is what to expect.
+    /// A request has ended well: a read is verified, a write becomes the expected content.
     pub fn settle(&self, request: &Request, buffer: &[u8], record: &mut Record) {
         let Some(ledger) = &self.ledger else { return };
         let (offset_bytes, length_bytes) = (request.offset_bytes, buffer.len() as u64);

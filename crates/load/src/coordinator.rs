@@ -1,4 +1,4 @@
-//! What every coordinator of workers does: waits for them, watches them, closes their sample.
+//! Shared by all coordinators of workers: waiting for them, watching them, closing their sample.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +26,9 @@ pub fn ended_early() -> io::Error {
 /// A started worker, as the coordinator sees it.
 #[derive(Debug)]
 pub struct WorkerHandle {
-    /// What it has outstanding.
+    /// Its outstanding requests.
     pub in_flight: Arc<InFlight>,
-    /// What it has recorded.
+    /// Its record.
     pub record: Arc<Mutex<Record>>,
     /// Its thread's number.
     pub thread: i32,
@@ -76,7 +76,7 @@ pub fn await_endings(
 #[derive(Debug)]
 pub struct WatchdogThread {
     ended: Arc<AtomicBool>,
-    /// What it publishes for the live view.
+    /// Its status for the live view.
     pub status: Arc<WatchdogStatus>,
     thread: Option<JoinHandle<WatchdogObservations>>,
 }
@@ -93,7 +93,7 @@ impl WatchdogThread {
         WatchdogThread { ended, status, thread }
     }
 
-    /// Ends the watch: what it saw.
+    /// Ends the watchdog; returns its observations.
     pub fn end(self) -> WatchdogObservations {
         self.ended.store(true, Ordering::Release);
         self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
@@ -129,7 +129,7 @@ pub fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<SliceRow>) {
     whole.into_rows()
 }
 
-/// What a sample used of the processor, and the watchdog's readings.
+/// Processor time of a sample, and the watchdog's readings.
 pub fn counters(
     processor_before_ns: (u64, u64),
     observations: &WatchdogObservations,

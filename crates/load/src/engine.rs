@@ -1,4 +1,4 @@
-//! What carries requests to a target: one trait, so that the worker's loop is the same over the
+//! The engine that carries requests to a target: one trait, so that the worker's loop is the same for the
 //! kernel's asynchronous interface, over plain system calls and over a simulated device.
 
 use std::io;
@@ -10,7 +10,7 @@ use seatrial_gauge::{InFlight, Operation};
 pub struct Request {
     /// The slot, and with it the buffer, that it occupies.
     pub slot: usize,
-    /// What it does.
+    /// Its operation.
     pub operation: Operation,
     /// Where on the target; 0 for a sync.
     pub offset_bytes: u64,
@@ -38,7 +38,7 @@ pub trait Engine {
     /// Takes a request; it leaves now or, at the latest, with the next [`Engine::reap`].
     fn submit(&mut self, request: Request, in_flight: &InFlight);
 
-    /// Waits until `wanted` requests have ended, or until `until_ns`, and hands out all that have.
+    /// Waits until `wanted` requests have ended, or until `until_ns`, and returns all that have.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ pub trait Engine {
     /// Waits while nothing is outstanding.
     fn sleep_until(&mut self, until_ns: u64);
 
-    /// The buffer of a slot for what is written; also for what is read where both are one.
+    /// The write buffer of a slot; also for reads if both are the same.
     fn buffer(&mut self, slot: usize) -> &mut [u8];
 }
 

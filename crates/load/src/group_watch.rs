@@ -1,4 +1,4 @@
-//! What control groups did to the load while a sample lasted: read by the watchdog, judged when it
+//! Effects of control groups on the load during a sample: read by the watchdog, evaluated when it
 //! has ended.
 
 use std::fs;
@@ -16,7 +16,7 @@ const KEPT_MAX: usize = 200_000;
 /// long after a stall belongs to it.
 const COUNTED_LATE_NS: u64 = 5_000_000;
 
-/// What a request is at most where the device does not say.
+/// Largest request of a device that does not report it.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Limits as they were found at a moment.
@@ -80,7 +80,7 @@ impl GroupWatch {
         watch
     }
 
-    /// Reads what the groups and the device have counted.
+    /// Reads the counters of the groups and the device.
     pub fn read(&mut self, at_ns: u64) {
         self.read_quotas(at_ns);
         self.read_device(at_ns);

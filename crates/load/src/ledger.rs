@@ -3,7 +3,7 @@
 //! It takes 4 bytes for each block, 1 MiB for a GiB of 4 KiB blocks, and at most 1 GiB in all
 //! ([`BLOCKS_MAX`]). It can be saved and read again, so that a check may come after a power cut;
 //! such a check is meant for writes that were durable when they completed (`dsync` or `commit`):
-//! what only the target's cache had taken may rightly be lost.
+//! data that was only in the target's cache may rightly be lost.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -68,7 +68,7 @@ pub enum LedgerError {
     },
 }
 
-/// What a block, or a part of it, should hold.
+/// The expected content of a block, or of a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedContent {
     /// The last write that ended well; 0 when there was none.
@@ -210,7 +210,7 @@ impl Ledger {
         }
     }
 
-    /// Gives the claimed blocks back, once the request has ended and was checked.
+    /// Releases the claimed blocks, once the request has ended and was checked.
     pub fn release(&self, offset_bytes: u64, length_bytes: u64) {
         clear(self.words_of(offset_bytes, length_bytes), CLAIMED);
     }
@@ -232,7 +232,7 @@ impl Ledger {
         }
     }
 
-    /// Returns what the sector at `offset_bytes` should hold; unknown outside the ledger.
+    /// Returns the expected content of the sector at `offset_bytes`; unknown outside the ledger.
     #[inline]
     #[must_use]
     pub fn expected(&self, offset_bytes: u64) -> ExpectedContent {
@@ -249,7 +249,7 @@ impl Ledger {
         following(self.expected(offset_bytes).generation)
     }
 
-    /// The blocks that the bytes touch; none for those outside the ledger.
+    /// The blocks that the bytes overlap; none outside the ledger.
     #[inline]
     fn words_of(&self, offset_bytes: u64, length_bytes: u64) -> &[AtomicU32] {
         let Some(inside_bytes) = offset_bytes.checked_sub(self.start_bytes) else { return &[] };
@@ -277,7 +277,7 @@ impl Ledger {
         bytes
     }
 
-    /// Reads what [`Ledger::to_bytes`] returned.
+    /// Reads the output of [`Ledger::to_bytes`].
     ///
     /// # Errors
     ///

@@ -101,7 +101,7 @@ fn fits(one: &ListEntry, spec: &CellSpec) -> bool {
     length_bytes > 0 && is_within && alike.any(|access| access.size_bytes_max() >= length_bytes)
 }
 
-/// The place in a list.
+/// A position in a list.
 #[derive(Clone, Debug)]
 pub struct ListCursor {
     list: Arc<[ListEntry]>,

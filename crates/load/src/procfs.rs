@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use seatrial_gauge::Clock;
 
-/// What a thread of ours is doing.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadState {
     /// Running, or waiting for a processor.

@@ -1,4 +1,4 @@
-//! Plain system calls, one request at a time: what most databases do, and what always works.
+//! Plain system calls, one request at a time, as in most databases. They always work.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -58,7 +58,7 @@ impl<'t> PsyncEngine<'t> {
 }
 
 impl PsyncEngine<'_> {
-    /// What was written may have gone to the target, or by a copy to the other file.
+    /// Data may have been written to the target, or by a copy to the other file.
     fn sync_all(&self) -> i32 {
         let mut results = self.target.written_fds().map(|fd| sync(fd, self.sync_kind));
         results.find(|&result| result < 0).unwrap_or(0)
@@ -76,7 +76,7 @@ impl Engine for PsyncEngine<'_> {
         in_flight.begin(request.slot, request.operation, self.clock.now_ns());
         let mut result = self.perform(&request);
         if self.target.is_null() {
-            // The call was made for its cost; what it says of /dev/null does not matter.
+            // The call was made for its cost; its result for /dev/null does not matter.
             result = request.length_bytes as i32;
         }
         self.ended = Some(Completion { slot: request.slot, at_ns: self.clock.now_ns(), result });

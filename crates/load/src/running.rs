@@ -48,7 +48,7 @@ impl<R> Running<R> {
         self.job.wait(timeout)
     }
 
-    /// Asks the workers to end; what was measured is kept.
+    /// Requests the workers to end; completed measurements are kept.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -14,7 +14,7 @@ use crate::worker::{CORRUPTIONS_KEPT, ERRORS_KEPT, ErrorSample, Record};
 /// Stalls kept; the rest is counted.
 const STALLS_KEPT: usize = 1_000;
 
-/// The engine that carried a sample, and why that one.
+/// The engine of a sample, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineReport {
     /// `io_uring`, `psync`, `simulated` or `null`.
@@ -72,7 +72,7 @@ pub struct Sample {
     pub verification: Option<Verification>,
 }
 
-/// What checking data against the ledger found.
+/// The result of verifying data against the ledger.
 #[derive(Debug, Default)]
 pub struct Verification {
     /// Blocks checked.

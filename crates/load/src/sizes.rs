@@ -1,4 +1,4 @@
-//! What the next request is: choices by weight of access and of block size.
+//! The choice of the next request, by weight of access and of block size.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::listed::{ListCursor, ListEntry};
 use crate::rng::{stream, threshold};
 use crate::spec::{AccessSpec, CellSpec};
 
-/// A choice between things of different weight, by their number.
+/// A weighted choice of a number.
 #[derive(Clone, Debug)]
 pub struct WeightedChoice {
     /// For all but the last: the draws of 64 bits below which it, or one before it, is chosen.
@@ -77,16 +77,16 @@ fn narrowed(size_bytes: u64) -> u32 {
 /// One request to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// Where it starts on the target.
+    /// Its offset on the target.
     pub offset_bytes: u64,
     /// How long it is.
     pub length_bytes: u32,
 }
 
-/// What one worker requests: a mix of the cell's accesses, endless but for a one-pass fill, or
-/// what is listed.
+/// The requests of one worker: a mix of the cell's accesses, endless except for a one-pass fill, or
+/// a list.
 #[derive(Debug)]
 pub struct AccessMix {
     listed: Option<ListCursor>,
@@ -131,7 +131,7 @@ impl AccessMix {
         Self { listed: Some(ListCursor::new(list)), ..self }
     }
 
-    /// Whether the next request may go while so many others are in flight.
+    /// Whether the next request may start while so many others are in flight.
     #[inline]
     #[must_use]
     pub fn may_start(&self, others: usize) -> bool {

@@ -11,21 +11,21 @@ use std::path::PathBuf;
 use seatrial_gauge::Operation;
 use serde::{Deserialize, Deserializer};
 
-/// One cell: what is done to which target, how, and for how long.
+/// One cell: target, requests, schedule and limits.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellSpec {
-    /// What all randomness of the cell derives from.
+    /// Seed of all random numbers of the cell.
     pub seed: u64,
     /// Which blocks are hot derives from this one, so that all cells of a target can agree on it;
     /// by default the seed.
     #[serde(default)]
     pub hot_seed: Option<u64>,
-    /// What is under trial.
+    /// The target.
     pub target: TargetSpec,
-    /// The part of the target that requests may touch.
+    /// The part of the target that requests may access.
     pub range: RangeSpec,
-    /// What is requested, by weight; at least one.
+    /// The accesses, by weight; at least one.
     pub accesses: Vec<AccessSpec>,
     /// Concurrent workers, 1 to 4096.
     #[serde(default = "one")]
@@ -42,7 +42,7 @@ pub struct CellSpec {
     /// Loads next to each other, each with workers of its own; empty where all workers do the same.
     #[serde(default)]
     pub streams: Vec<StreamSpec>,
-    /// Where the requests are listed, if they are not drawn; `accesses` are then what the list may
+    /// The list of requests, if they are not drawn; `accesses` are then those that the list may
     /// contain, and the cell ends with it.
     #[serde(default)]
     pub list: Option<ListSpec>,
@@ -52,17 +52,17 @@ pub struct CellSpec {
     /// Which sync that is.
     #[serde(default)]
     pub sync_kind: SyncKind,
-    /// What is written.
+    /// The data of writes.
     #[serde(default)]
     pub data: DataSpec,
-    /// Whether what is read is checked against what was written.
+    /// Whether reads are verified against the writes.
     #[serde(default)]
     pub verify: bool,
-    /// Where the ledger of verifiable data is kept from one cell to the next.
+    /// Path of the ledger of verifiable data, which is kept from one cell to the next.
     #[serde(default)]
     pub ledger_path: Option<PathBuf>,
-    /// Block of a new ledger, so that cells with other sizes can go on with it; by default what
-    /// this cell's own sizes allow, over its own range.
+    /// Block of a new ledger, so that cells with other sizes can continue it; by default the largest
+    /// one of this cell's sizes, over its range.
     #[serde(default)]
     pub ledger_block_bytes: Option<u64>,
     /// When the cell ends.
@@ -82,13 +82,13 @@ pub struct CellSpec {
     pub start_at_ns: Option<u64>,
 }
 
-/// What is under trial.
+/// The target.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
-    /// What sort of target it is.
+    /// The kind of the target.
     pub kind: TargetKind,
-    /// Where it is; needed for a file.
+    /// Its path; needed for a file.
     #[serde(default)]
     pub path: Option<PathBuf>,
     /// Its size; requests never go past it. 0 on the null target means without end.
@@ -112,7 +112,7 @@ pub struct TargetSpec {
     /// The model of a simulated device, which the simulated engine reads.
     #[serde(default)]
     pub model: Option<serde_json::Value>,
-    /// Under which name the condition of a simulated device that is `lasting` is kept from one
+    /// The key under which the condition of a `lasting` simulated device is kept from one
     /// sample of this process to the next.
     #[serde(default)]
     pub state_key: Option<String>,
@@ -121,7 +121,7 @@ pub struct TargetSpec {
     pub idle_s: f64,
 }
 
-/// What sort of target it is.
+/// The kind of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
@@ -133,17 +133,17 @@ pub enum TargetKind {
     Simulated,
 }
 
-/// The part of the target that requests may touch.
+/// The part of the target that requests may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RangeSpec {
-    /// Where it begins.
+    /// Its first byte.
     pub start_bytes: u64,
     /// How long it is.
     pub length_bytes: u64,
 }
 
-/// One kind of request: how often, what, how large, and where.
+/// One kind of request: weight, operation, sizes and addresses.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessSpec {
@@ -153,12 +153,12 @@ pub struct AccessSpec {
     /// The number of the stream that it belongs to; 0 without streams.
     #[serde(default)]
     pub stream: usize,
-    /// What is done: anything but `sync`.
+    /// The operation: anything but `sync`.
     #[serde(deserialize_with = "operation")]
     pub operation: Operation,
     /// The distribution of block sizes; at least one.
     pub sizes: Vec<SizeSpec>,
-    /// What every offset is a multiple of.
+    /// Alignment of the offsets.
     pub align_bytes: u64,
     /// Where requests go.
     pub address: AddressSpec,
@@ -268,7 +268,7 @@ pub struct ListSpec {
 pub struct BurstSpec {
     /// Its frequency, relative to the others.
     pub share: f64,
-    /// What it consists of, in order.
+    /// Its parts, in order.
     pub groups: Vec<GroupSpec>,
 }
 
@@ -351,14 +351,14 @@ impl Default for ArrivalSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncKind {
-    /// Data, and what is needed to find it again.
+    /// Data, and the metadata that is needed to read it.
     #[default]
     Fdatasync,
     /// Data and all of the file's attributes.
     Fsync,
 }
 
-/// What is written.
+/// The data of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DataSpec {
@@ -383,7 +383,7 @@ impl Default for DataSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitSpec {
-    /// After so long.
+    /// After this time.
     pub duration_s: f64,
     /// After this many bytes were transferred.
     #[serde(default)]
@@ -404,7 +404,7 @@ pub enum SpecError {
     Refused {
         /// Path of the key, such as `accesses[1].sizes[0].bytes`.
         key: String,
-        /// What was seen there, what would be right, and what to do.
+        /// The value, the valid values, and the remedy.
         problem: String,
     },
 }
@@ -445,7 +445,7 @@ impl CellSpec {
     }
 }
 
-/// Reads what an access may do; `sync` is not among it, as it has no size and no address.
+/// Reads the operation of an access; not `sync`, which has no size and no address.
 fn operation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operation, D::Error> {
     const NAMES: &[&str] = &["read", "write", "commit", "copy"];
     let name = String::deserialize(deserializer)?;

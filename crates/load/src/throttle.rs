@@ -12,7 +12,7 @@ use crate::cgroup::{Direction, IoLimit, LimitUnit};
 /// How long before a stall the load is looked at.
 const BEFORE_NS: u64 = 2_000_000_000;
 
-/// What a device has completed, in total, at a moment.
+/// A reading of the requests that a device has completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceReading {
     /// When it was read.

@@ -152,7 +152,7 @@ fn thread_failed(source: io::Error) -> TrialError {
     TrialError::Engine { engine: "threads", source }
 }
 
-/// What every worker thread is given.
+/// The setup of every worker thread.
 struct WorkerSetup {
     spec: CellSpec,
     clock: Clock,
@@ -168,7 +168,7 @@ struct WorkerSetup {
     depth: usize,
 }
 
-/// What a worker learns when all are ready.
+/// What a worker receives when all are ready.
 struct StartSignal {
     in_flight: Arc<InFlight>,
     record: Arc<Mutex<Record>>,

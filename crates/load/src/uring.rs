@@ -68,7 +68,7 @@ pub fn unavailable_reason() -> Option<String> {
     })
 }
 
-/// The target's place among the registered files.
+/// The target's index among the registered files.
 const TARGET: Fixed = Fixed(0);
 
 /// The io_uring engine of one worker, over a ring that the worker's own thread opened.

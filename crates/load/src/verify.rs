@@ -1,4 +1,4 @@
-//! Verifiable data: blocks of which every sector says where it belongs and which write it is of.
+//! Verifiable data: every sector contains its address and the number of its write.
 //!
 //! [`stamp`] marks a block to be written, [`check`] judges one that was read. Thus a disk, a
 //! controller or a file system that loses, mixes up, misplaces or damages data is caught, and the
@@ -13,7 +13,7 @@ pub use self::sector::SECTOR_BYTES;
 use self::sector::{Header, Sector, is_sealed, sectors};
 use crate::ledger::{ExpectedContent, Ledger};
 
-/// Fills `block`, which is about to be written at `offset_bytes`, with what the next write of it
+/// Fills `block`, which is about to be written at `offset_bytes`, with the content that its next write
 /// is to leave there. Its length is a multiple of [`SECTOR_BYTES`].
 pub fn stamp(block: &mut [u8], offset_bytes: u64, ledger: &Ledger) {
     debug_assert_eq!(block.len() as u64 % SECTOR_BYTES, 0);

@@ -1,8 +1,8 @@
-//! Looks at the workers from outside while they work, because a worker that hangs cannot.
+//! Watches the workers from outside, because a worker that hangs cannot report it.
 //!
 //! The watchdog wakes every 5 ms. It measures how late it woke itself, and as soon as requests have
 //! been outstanding or due for 20 ms without a completion it looks closer: at the device's requests
-//! in flight and at what each thread waits for. From these looks the cause of every stall is
+//! in flight and at the wait channel of each thread. From these checks the cause of every stall is
 //! decided when the sample has ended ([`seatrial_gauge::stall::Evidence`]).
 
 use std::collections::HashMap;
@@ -17,16 +17,16 @@ use crate::procfs::{self, ThreadState};
 
 const TICK_NS: u64 = 5_000_000;
 
-/// Quiet for so long, the watchdog looks closer.
+/// Quiet time after which the watchdog makes close checks.
 const SUSPICION_NS: u64 = 20_000_000;
 
 /// Ticks between readings of the slowly changing: steal, kernel workers, control groups.
 const SLOW_TICKS: u64 = 20;
 
-/// Looks and late wakes kept; a sample that fills them is one long stall anyway.
+/// Limit of checks and missed wake-ups kept; a sample that fills them is one long stall anyway.
 const KEPT_MAX: usize = 200_000;
 
-/// What one close look saw.
+/// The result of one close check.
 #[derive(Clone, Copy, Debug, Default)]
 struct WatchdogCheck {
     at_ns: u64,
@@ -43,14 +43,14 @@ impl WatchdogCheck {
     }
 }
 
-/// A time in which the watchdog should have run and did not.
+/// A period in which the watchdog should have run and did not.
 #[derive(Clone, Copy, Debug)]
 struct MissedWakeup {
     due_ns: u64,
     woke_ns: u64,
 }
 
-/// Time our threads waited for a processor in a quiet time.
+/// Time that threads waited for a processor in a quiet period.
 #[derive(Clone, Copy, Debug)]
 struct OffCpuTime {
     from_ns: u64,
@@ -58,14 +58,14 @@ struct OffCpuTime {
     run_delay_ns: u64,
 }
 
-/// Steal as read at a moment, in total.
+/// A reading of the total steal time.
 #[derive(Clone, Copy, Debug)]
 struct StealReading {
     at_ns: u64,
     steal_ns: u64,
 }
 
-/// All that the watchdog saw during a sample.
+/// All observations of the watchdog during a sample.
 #[derive(Debug, Default)]
 pub struct WatchdogObservations {
     checks: Vec<WatchdogCheck>,
@@ -81,26 +81,26 @@ pub struct WatchdogObservations {
     pub lateness_ns_total: u64,
 }
 
-/// What the watchdog watches.
+/// The workers, threads and devices that the watchdog watches.
 #[derive(Debug)]
 pub struct WatchdogTargets {
     /// Flight and thread of each worker.
     pub workers: Vec<(Arc<InFlight>, i32)>,
     /// Block device below the target, `major:minor`.
     pub device: Option<String>,
-    /// Whether io_uring may have handed requests to kernel threads.
+    /// Whether io_uring may have passed requests to kernel threads.
     pub uses_ring: bool,
     /// The sample's start.
     pub start_ns: u64,
     /// Ends the watch.
     pub ended: Arc<AtomicBool>,
-    /// A quiet time is a stall when it lasts longer than this.
+    /// A quiet period is a stall when it lasts longer than this.
     pub stall_threshold_ns: u64,
-    /// What is published for the live view.
+    /// The status for the live view.
     pub status: Arc<WatchdogStatus>,
 }
 
-/// What the watchdog publishes while the sample lasts.
+/// The live status of a sample.
 #[derive(Debug, Default)]
 pub struct WatchdogStatus {
     /// Age of the oldest outstanding request.
@@ -137,7 +137,7 @@ pub fn run_watchdog(clock: Clock, targets: &WatchdogTargets) -> WatchdogObservat
     run_watchdog.observations
 }
 
-/// A quiet time that is being watched closely, with each thread's run delay at its beginning.
+/// A quiet period under close watch, with each thread's run delay at its beginning.
 struct SuspectedStall {
     from_ns: u64,
     is_stall: bool,
@@ -170,7 +170,7 @@ impl Watchdog<'_> {
         }
         if tick % SLOW_TICKS == 0 || woke_late || now_ns >= self.read_groups_at_ns {
             self.observations.groups.read(now_ns);
-            // What a quota stopped on another processor is counted only when that goes on.
+            // Time stopped by a quota on another processor is counted only when that resumes.
             self.read_groups_at_ns = if woke_late { now_ns + TICK_NS } else { u64::MAX };
         }
         let views = self.targets.workers.iter().map(|(in_flight, _)| in_flight.view());
@@ -246,7 +246,7 @@ impl Watchdog<'_> {
         }
     }
 
-    /// By thread; of a worker's thread that has ended, what it left behind.
+    /// By thread; for a worker's thread that has ended, the value that it published.
     fn run_delays(&self) -> HashMap<i32, u64> {
         let own = self.targets.workers.iter().filter_map(|(in_flight, thread)| {
             let left_ns = in_flight.run_delay_ns();
@@ -283,7 +283,7 @@ impl Watchdog<'_> {
 }
 
 impl WatchdogObservations {
-    /// What was seen during a stall.
+    /// The evidence of a stall.
     pub fn evidence(&self, stall: &Stall) -> Evidence {
         let first = self.checks.partition_point(|check| check.at_ns < stall.start_ns);
         let end = self.checks.partition_point(|check| check.at_ns <= stall.end_ns);
@@ -347,7 +347,7 @@ impl WatchdogObservations {
 
 /// Whether requests were with the kernel when the watchdog last looked before it was late and when
 /// it first looked after. As none ended in between, they were there all the while: that the
-/// watchdog could not look is then no sign that a worker could not run.
+/// watchdog could not run does then not show that a worker could not run.
 fn is_bridged(checks: &[WatchdogCheck], late: &MissedWakeup) -> bool {
     let before = checks.partition_point(|check| check.at_ns <= late.due_ns).checked_sub(1);
     let after = checks.partition_point(|check| check.at_ns < late.woke_ns);

@@ -26,7 +26,7 @@ pub const CORRUPTIONS_KEPT: usize = 32;
 /// Draws before a worker takes it that all blocks it may use are in flight already.
 const DRAWS_MAX: u32 = 1_000;
 
-/// A worker that meets this many errors in a row gives up: the target is gone.
+/// A worker with this many errors in a row gives up: the target is gone.
 const FAILURES_IN_A_ROW_MAX: u32 = 1_000;
 
 /// Batches are halved while filling one takes longer than this, so that a slow device is reaped
@@ -39,7 +39,7 @@ const NAP_NS: u64 = 50_000_000;
 /// One failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorSample {
-    /// Number of its kind: of the operation, or of what its recorder counts.
+    /// Index of its kind: of the operation, or of the recorder's kinds.
     pub kind: usize,
     /// Where.
     pub offset_bytes: u64,
@@ -51,7 +51,7 @@ pub struct ErrorSample {
     pub at_ns: u64,
 }
 
-/// What a worker has recorded; shared, so that a sample can be closed while its worker hangs.
+/// The record of a worker; shared, so that a sample can be closed while its worker hangs.
 #[derive(Debug)]
 pub struct Record {
     /// Latencies, timeline, quiet times, accounting.
@@ -60,7 +60,7 @@ pub struct Record {
     pub errors: Vec<ErrorSample>,
     /// All failed requests.
     pub errors_count: u64,
-    /// Blocks checked against what was written to them.
+    /// Verified blocks.
     pub checked_blocks: u64,
     /// Blocks that were wrong.
     pub corrupt_blocks: u64,
@@ -96,14 +96,14 @@ pub struct SampleControl {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What one worker does.
+/// The plan of one worker.
 #[derive(Debug)]
 pub struct WorkerPlan {
     /// Which requests.
     pub mix: AccessMix,
     /// When.
     pub arrivals: Arrivals,
-    /// What is written, and how what is read is checked.
+    /// The data of writes, and its verification.
     pub content: WorkerData,
     /// A sync after this many writes; 0 for none.
     pub sync_every: u64,

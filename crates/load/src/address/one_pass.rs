@@ -88,7 +88,7 @@ struct OnePassPlan {
     writes: u64,
     region_writes: u64,
     regions: Vec<Region>,
-    /// Maps the number of a block to its place.
+    /// Maps the number of a block to its position.
     scatter: Permutation,
 }
 

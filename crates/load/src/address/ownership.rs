@@ -5,7 +5,7 @@ use super::Grid;
 /// The grains of one worker: every `workers`-th of the grid.
 ///
 /// A read that races a write of the same block may rightly see either; it could not be checked.
-/// So with verifiable data no block is ever touched by two workers, and requests of one worker
+/// So with verifiable data no block is ever accessed by two workers, and requests of one worker
 /// exclude each other by the claims of the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Ownership {

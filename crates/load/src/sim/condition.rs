@@ -1,6 +1,6 @@
-//! The condition of a simulated device: what one sample can leave to the next.
+//! The condition of a simulated device, which may persist from one sample to the next.
 //!
-//! All of it is in amounts, none in times, so that it can be put away with the end of one virtual
+//! It consists of amounts, not of times, so that it can be stored at the end of one virtual
 //! clock and taken up with the start of another. Time between samples is virtual, too: it passes
 //! only where the specification says so (`target.idle_s`), never by the wall clock.
 
@@ -12,15 +12,15 @@ use super::ftl::{FlashWork, Ftl};
 use super::model::DeviceModel;
 use crate::engine::Request;
 
-/// Devices whose condition is kept at the same time; beyond, the one kept longest ago is dropped.
+/// Limit of stored devices; beyond it, the oldest one is dropped.
 const KEPT_MAX: usize = 16;
 
-/// What a device keeps from one request, and may keep from one sample, to the next.
+/// The state of a device between requests, and perhaps between samples.
 #[derive(Debug)]
 pub struct Condition {
     /// Bytes in the write cache.
     pub cached_bytes: f64,
-    /// Credit left; below 0 by what is waited for.
+    /// Credit left; below 0 while a request waits for it.
     pub tokens: f64,
     /// The flash, where the model has one.
     pub ftl: Option<Ftl>,
@@ -46,13 +46,13 @@ impl Condition {
         self.refill_tokens(model, idle_s);
     }
 
-    /// Empties the cache by what so long a time does.
+    /// Drains the cache for a time.
     pub fn drain_cache(&mut self, model: &DeviceModel, since_s: f64) {
         let drain_bytes_per_s = model.write_cache.map_or(0.0, |cache| cache.drain_bytes_per_s);
         self.cached_bytes = (self.cached_bytes - since_s * drain_bytes_per_s).max(0.0);
     }
 
-    /// Gives back the credit that so long a time does.
+    /// Refills the credit for a time.
     pub fn refill_tokens(&mut self, model: &DeviceModel, since_s: f64) {
         let Some(burst) = model.burst else { return };
         let refilled = self.tokens + since_s * burst.refill_per_s;
@@ -75,7 +75,7 @@ impl Condition {
     }
 }
 
-/// A device put away between two samples.
+/// A device that is stored between two samples.
 struct StoredDevice {
     state_key: String,
     model: DeviceModel,
@@ -85,8 +85,8 @@ struct StoredDevice {
 
 static STORED_DEVICES: Mutex<Vec<StoredDevice>> = Mutex::new(Vec::new());
 
-/// Takes the condition that the last sample under `state_key` left; `None` where there is none, or
-/// where it is of another device: of another model or size.
+/// Takes the condition that the last sample stored under `state_key`; `None` if there is none, or
+/// if model or size of the device differ.
 pub fn take(state_key: &str, model: &DeviceModel, size_bytes: u64) -> Option<Condition> {
     let mut devices = lock(&STORED_DEVICES);
     let index = devices.iter().position(|each| each.state_key == state_key)?;
@@ -105,7 +105,7 @@ pub fn keep(state_key: &str, model: DeviceModel, size_bytes: u64, condition: Con
     devices.push(StoredDevice { state_key: state_key.into(), model, size_bytes, condition });
 }
 
-/// Drops what is kept under `state_key`: the next sample finds a fresh device.
+/// Drops the device stored under `state_key`: the next sample has a fresh one.
 pub fn forget(state_key: &str) {
     lock(&STORED_DEVICES).retain(|each| each.state_key != state_key);
 }

@@ -196,7 +196,7 @@ impl Device {
     }
 }
 
-/// What the flash takes for a request's own pages and its share of the collection.
+/// Time of the flash for a request's own pages and its share of the collection.
 fn work_us(ftl: &FtlModel, work: FlashWork) -> f64 {
     let read_pages = work.read_pages as f64 + work.copied_pages;
     let programmed_pages = work.programmed_pages as f64 + work.copied_pages;

@@ -1,7 +1,7 @@
 //! A flash translation layer: why a drive slows down as it is written at random.
 //!
 //! Flash is programmed page by page, each page once, and erased block by block. So a page that is
-//! written again goes to another place, and the old one becomes garbage. When free blocks run
+//! written again goes to another physical page, and the old one becomes garbage. When free blocks run
 //! out, a block is emptied: the pages that are still valid are copied (the victim is the block with
 //! the fewest of them: greedy), and then it is erased. The model is that of the analysis by
 //! Desnoyers ("Analytic modeling of SSD write performance", SYSTOR 2012): one map of pages, one
@@ -27,8 +27,8 @@ const DATA_BLOCKS_MIN: u64 = 8;
 /// Most pages of the map: 64 GiB in pages of 4 KiB, and some 150 MB of memory.
 const PAGES_MAX: u64 = 1 << 24;
 
-/// What the flash does for one request. Collection is done at once and paid for bit by bit: each
-/// page that goes into an opened block bears its share of what it took to free that block.
+/// The work of the flash for one request. A collection is done at once, and its cost is spread: each
+/// page written to the new block carries its share of the cost of freeing that block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlashWork {
     /// Pages read for the request itself.
@@ -41,7 +41,7 @@ pub struct FlashWork {
     pub erased_blocks: f64,
 }
 
-/// What has been written since the flash was new.
+/// Pages written since the flash was new.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashCounters {
     /// Pages that the host wrote.
@@ -53,7 +53,7 @@ pub struct FlashCounters {
 }
 
 impl FlashCounters {
-    /// What was written since `earlier`.
+    /// Pages written since `earlier`.
     pub fn since(self, earlier: FlashCounters) -> FlashCounters {
         FlashCounters {
             host_pages: self.host_pages - earlier.host_pages,
@@ -73,7 +73,7 @@ impl FlashCounters {
 pub struct Ftl {
     page_bytes: u64,
     pages_per_block: u32,
-    /// The physical place of each logical page.
+    /// The physical page of each logical page.
     physical_page: Vec<u32>,
     /// Which logical page each physical one holds; [`NONE`] where it is garbage or erased.
     holds: Vec<u32>,
@@ -83,7 +83,7 @@ pub struct Ftl {
     free: VecDeque<u32>,
     open: u32,
     open_filled: u32,
-    /// What each page that now goes into the open block bears of the last collection.
+    /// The share of the last collection that each page in the open block carries.
     owed: FlashWork,
     written: FlashCounters,
 }
@@ -131,12 +131,12 @@ impl Ftl {
         })
     }
 
-    /// What has been written so far.
+    /// Pages written so far.
     pub fn written(&self) -> FlashCounters {
         self.written
     }
 
-    /// Reads; what was never written is not looked for in the flash.
+    /// Reads; pages that were never written need no access to the flash.
     pub fn read(&self, offset_bytes: u64, length_bytes: u32) -> FlashWork {
         let pages = self.pages(offset_bytes, length_bytes);
         let read_pages = pages.filter(|&page| self.physical_page[page] != NONE).count() as u64;
@@ -160,7 +160,7 @@ impl Ftl {
         work
     }
 
-    /// The logical pages that a request touches.
+    /// The logical pages of a request.
     fn pages(&self, offset_bytes: u64, length_bytes: u32) -> std::ops::Range<usize> {
         let end_bytes = offset_bytes + u64::from(length_bytes);
         let end = (end_bytes.div_ceil(self.page_bytes) as usize).min(self.physical_page.len());
@@ -205,7 +205,7 @@ impl Ftl {
         }
     }
 
-    /// Copies what is valid in the emptiest block into the open one, which is empty, and erases it.
+    /// Copies the valid pages of the emptiest block into the open one, which is empty, and erases it.
     fn collect(&mut self) {
         let Some(victim) = self.closed.take_lowest() else { return };
         let copied = self.valid[victim as usize];

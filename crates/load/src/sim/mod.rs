@@ -174,7 +174,7 @@ fn settings(spec: &CellSpec) -> RecorderSettings {
     }
 }
 
-/// The name under which the device's condition lasts; `None` where each sample has a fresh one.
+/// The key under which the device's condition is stored; `None` if each sample has a fresh device.
 fn lasting_key<'a>(spec: &'a CellSpec, model: &DeviceModel) -> Option<&'a str> {
     spec.target.state_key.as_deref().filter(|_| model.lasting)
 }
@@ -196,7 +196,7 @@ fn written(condition: &Condition) -> FlashCounters {
     condition.ftl.as_ref().map_or(FlashCounters::default(), |ftl| ftl.written())
 }
 
-/// What the sample wrote to the flash; nothing where there is none.
+/// Pages that the sample wrote to the flash; nothing without one.
 fn flash_counters(written: FlashCounters) -> Vec<(&'static str, f64)> {
     let Some(amplification) = written.amplification() else { return Vec::new() };
     vec![

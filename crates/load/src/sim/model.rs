@@ -8,20 +8,20 @@ use crate::bounds::{
     MODEL_AMOUNT_MAX,
 };
 
-/// What a simulated device is like. All times are virtual.
+/// The model of a simulated device. All times are virtual.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceModel {
     /// Requests that it serves at the same time.
     #[serde(default = "one")]
     pub channels: u32,
-    /// What a read takes.
+    /// Service time of a read.
     #[serde(default)]
     pub read: ServiceTime,
-    /// What a write takes.
+    /// Service time of a write.
     #[serde(default)]
     pub write: ServiceTime,
-    /// What a sync takes.
+    /// Service time of a sync.
     #[serde(default = "sync_us")]
     pub sync_us: f64,
     /// Scatter of each service time: it is multiplied by 1 plus an exponential of this mean.
@@ -81,9 +81,9 @@ impl Default for ServiceTime {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteCache {
-    /// What it holds.
+    /// Its capacity.
     pub size_bytes: u64,
-    /// What a write into it takes.
+    /// Service time of a write into it.
     pub hit_us: f64,
     /// How fast it empties.
     pub drain_bytes_per_s: f64,
@@ -113,13 +113,13 @@ pub struct FtlModel {
     /// Pages that are erased together.
     #[serde(default = "pages_per_block")]
     pub pages_per_block: u32,
-    /// What reading a page takes, on top of the read's own time.
+    /// Time to read a page, in addition to the read's own time.
     #[serde(default = "page_read_us")]
     pub read_us: f64,
-    /// What programming a page takes, on top of the write's own time.
+    /// Time to program a page, in addition to the write's own time.
     #[serde(default = "page_program_us")]
     pub program_us: f64,
-    /// What erasing a block takes.
+    /// Time to erase a block.
     #[serde(default = "block_erase_us")]
     pub erase_us: f64,
 }
@@ -269,7 +269,7 @@ impl FtlModel {
     }
 }
 
-/// Whether it is what a time, a factor or a rate can be.
+/// Whether it is a valid time, factor or rate.
 fn is_amount(amount: &f64) -> bool {
     (0.0..=MODEL_AMOUNT_MAX).contains(amount)
 }

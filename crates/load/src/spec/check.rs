@@ -1,4 +1,4 @@
-//! What a cell's specification must fulfil, each with the sentence for when it does not.
+//! The checks of a cell's specification, each with its error message.
 
 use seatrial_gauge::Operation;
 use seatrial_gauge::clock::monotonic_ns;
@@ -382,7 +382,7 @@ fn check_list(spec: &CellSpec) -> Checked {
     })
 }
 
-/// `Ok` when `holds`, else the refusal of `key` with what `problem` says.
+/// `Ok` when `holds`, else the refusal of `key` with the message of `problem`.
 fn ensure(holds: bool, key: impl Into<String>, problem: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(SpecError::Refused { key: key.into(), problem: problem() }) }
 }

@@ -1,6 +1,6 @@
 //! The kinds of corruption, each with its sentence.
 
-/// What is wrong with a block that was read.
+/// The corruption of a block that was read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Corruption {
     /// The right sector, but not in all of its bits.
@@ -81,7 +81,7 @@ pub enum Corruption {
     },
 }
 
-/// What a sector looks like that is not ours.
+/// The content of a sector that the load did not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignContent {
     /// As if it had never been written, or been discarded.

@@ -8,7 +8,7 @@ use crate::ledger::{ExpectedContent, Ledger};
 /// in two: 2048 of 4096, and by chance never (16 standard deviations) so few as this.
 const WRONG_BITS_MAX: u32 = 1536;
 
-/// What one sector turned out to be.
+/// The state of one sector.
 enum SectorState {
     /// As it should be, or not known.
     Right(Option<Header>),
@@ -16,7 +16,7 @@ enum SectorState {
     Older(Header),
     /// From a later write than any known.
     Newer(Header),
-    /// From another place.
+    /// From another address.
     Elsewhere(Header),
     /// Damaged.
     Flipped { first_bit: usize, bits: u32 },

@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 const BODY: std::ops::Range<usize> = 44..CHECKSUM;
 const CHECKSUM: usize = LENGTH_BYTES - 4;
 
-/// What a sector says of itself.
+/// The header of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) seed: u64,

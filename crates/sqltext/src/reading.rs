@@ -67,7 +67,7 @@ pub enum Object {
 
 /// A column of a table, both by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ColumnOf {
+pub struct ColumnId {
     /// The table's index in the catalogue.
     pub table: usize,
     /// The column's index in the table.
@@ -92,8 +92,8 @@ pub struct Access {
     /// Whether it changes or locks rows of it, or draws from it; else it reads only.
     pub writes: bool,
     /// The aspect of the rows that it depends on.
-    pub only: Only,
-    /// The key that its rows are bound to: an index in [`Reading::keys`]; None for any rows.
+    pub aspect: RowAspect,
+    /// The key that its rows are bound to: an index in [`StatementEffects::keys`]; None for any rows.
     pub key: Option<u16>,
 }
 
@@ -102,7 +102,7 @@ pub struct Access {
 /// `Presence` and `Values` do not conflict, nor do two of `New`, unless both are bound to the same
 /// key and the same values of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Only {
+pub enum RowAspect {
     /// Everything, including which rows exist, and their keys.
     #[default]
     All,
@@ -145,25 +145,25 @@ impl Operand {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The columns: a unique key of the table, or a foreign key.
-    pub columns: Vec<ColumnOf>,
+    pub columns: Vec<ColumnId>,
     /// Their values, in the same order; several rows of values for `IN` and a list of VALUES.
     pub rows: Vec<Vec<Operand>>,
 }
 
 /// A value of a column that is written in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Use {
+pub struct ValueUse {
     /// The column.
-    pub column: ColumnOf,
+    pub column: ColumnId,
     /// Its position.
     pub position: ValuePosition,
     /// How it is used.
-    pub how: How,
+    pub kind: UseKind,
 }
 
 /// How a statement uses a value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum How {
+pub enum UseKind {
     /// `column = value`, or one of a list of `IN`.
     Equal,
     /// `column = ANY (value)`, or `unnest(value)` for the column: the value is an array.
@@ -179,11 +179,11 @@ pub enum How {
 
 /// Values that the server generates for a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draw {
+pub struct ValueDraw {
     /// Their source.
-    pub source: Source,
+    pub source: ValueSource,
     /// Their column; None for a `nextval` whose value goes to the client only.
-    pub column: Option<ColumnOf>,
+    pub column: Option<ColumnId>,
     /// How many: the rows of VALUES, 1 for a `nextval`; None where only the server knows: INSERT
     /// ... SELECT, what functions and triggers draw, `setval`.
     pub count: Option<u32>,
@@ -197,7 +197,7 @@ pub struct Draw {
 
 /// The source of generated values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum ValueSource {
     /// A sequence of the catalogue.
     Sequence(usize),
     /// Random values, such as UUIDs.
@@ -231,32 +231,32 @@ pub struct LastValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReturnedKey {
     /// The column.
-    pub column: ColumnOf,
+    pub column: ColumnId,
     /// The column of the result.
     pub returned: u32,
-    /// The unique key of the row, an index in [`Reading::keys`]; None if other conditions
+    /// The unique key of the row, an index in [`StatementEffects::keys`]; None if other conditions
     /// select it.
     pub key: Option<u16>,
 }
 
 /// The effects of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct StatementEffects {
     /// Accessed objects, including those of views and functions; each once for each key.
     pub accesses: Vec<Access>,
     /// It was not understood, or has unknown effects: it may access anything.
-    pub touches_anything: bool,
+    pub accesses_anything: bool,
     /// Keys whose values it states.
     pub keys: Vec<Key>,
     /// Values of columns in it.
-    pub uses: Vec<Use>,
+    pub uses: Vec<ValueUse>,
     /// Values of text columns in it that may contain ids.
-    pub texts: Vec<Use>,
+    pub texts: Vec<ValueUse>,
     /// Values of columns that other tables' rows have when it succeeds: those that foreign keys of
     /// the rows that it adds refer to, checked as they are added.
-    pub parents: Vec<(ColumnOf, ValuePosition)>,
+    pub parents: Vec<(ColumnId, ValuePosition)>,
     /// Values that the server generates for it.
-    pub draws: Vec<Draw>,
+    pub draws: Vec<ValueDraw>,
     /// Columns of its result that return the last value that the session drew.
     pub last_values: Vec<LastValue>,
     /// Columns of its result that show selected rows.
@@ -265,7 +265,7 @@ pub struct Reading {
     pub row_key: Option<u16>,
     /// Values that are passed to functions of the database or to prepared statements, which may do
     /// anything with them.
-    pub handed: Vec<ValuePosition>,
+    pub passed_values: Vec<ValuePosition>,
     /// Sequences that it sets, so that they may repeat values: `setval`,
     /// RESTART; None for any of them.
     pub sets: Vec<Option<usize>>,
@@ -279,26 +279,26 @@ pub struct Reading {
     pub has_unknown_table: bool,
 }
 
-impl Reading {
+impl StatementEffects {
     /// Memory used.
     pub fn held_bytes(&self) -> usize {
         let of_key = |key: &Key| {
             let rows = key.rows.iter().map(|row| row.capacity() * size_of::<ValuePosition>());
-            key.columns.capacity() * size_of::<ColumnOf>()
+            key.columns.capacity() * size_of::<ColumnId>()
                 + key.rows.capacity() * size_of::<Vec<ValuePosition>>()
                 + rows.sum::<usize>()
         };
-        size_of::<Reading>()
+        size_of::<StatementEffects>()
             + self.accesses.capacity() * size_of::<Access>()
             + self.keys.capacity() * size_of::<Key>()
             + self.keys.iter().map(of_key).sum::<usize>()
-            + self.uses.capacity() * size_of::<Use>()
-            + self.texts.capacity() * size_of::<Use>()
-            + self.parents.capacity() * size_of::<(ColumnOf, ValuePosition)>()
-            + self.draws.capacity() * size_of::<Draw>()
+            + self.uses.capacity() * size_of::<ValueUse>()
+            + self.texts.capacity() * size_of::<ValueUse>()
+            + self.parents.capacity() * size_of::<(ColumnId, ValuePosition)>()
+            + self.draws.capacity() * size_of::<ValueDraw>()
             + self.last_values.capacity() * size_of::<LastValue>()
             + self.shows.capacity() * size_of::<ReturnedKey>()
-            + self.handed.capacity() * size_of::<ValuePosition>()
+            + self.passed_values.capacity() * size_of::<ValuePosition>()
             + self.sets.capacity() * size_of::<Option<usize>>()
             + self.volatile.capacity()
     }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::catalog::{Catalog, Generated};
-use seatrial_sqltext::reading::{ColumnOf, Source};
+use seatrial_sqltext::reading::{ColumnId, ValueSource};
 
 use super::values::Kind;
 
@@ -14,11 +14,11 @@ use super::values::Kind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     /// What makes them: a sequence, or chance.
-    pub source: Source,
+    pub source: ValueSource,
     /// How they are written.
     pub kind: Kind,
     /// The column that they are made for.
-    pub column: ColumnOf,
+    pub column: ColumnId,
     /// Its name, as `schema.table.column`.
     pub name: String,
     /// The sequence's name, or `random`.
@@ -32,8 +32,8 @@ pub struct Class {
 pub struct Classes {
     /// They, by number.
     pub all: Vec<Class>,
-    of_column: HashMap<ColumnOf, u32>,
-    of_time: HashSet<ColumnOf>,
+    of_column: HashMap<ColumnId, u32>,
+    of_time: HashSet<ColumnId>,
 }
 
 impl Classes {
@@ -42,15 +42,15 @@ impl Classes {
         let mut classes = Classes::default();
         for (table, reported) in catalog.tables.iter().enumerate() {
             for (column, about) in reported.columns.iter().enumerate() {
-                let at = root(catalog, ColumnOf { table, column });
+                let at = root(catalog, ColumnId { table, column });
                 let source = match about.generated {
-                    Some(Generated::Sequence(sequence)) => Some(Source::Sequence(sequence)),
-                    Some(Generated::Random) => Some(Source::Random),
+                    Some(Generated::Sequence(sequence)) => Some(ValueSource::Sequence(sequence)),
+                    Some(Generated::Random) => Some(ValueSource::Random),
                     Some(Generated::Time) => {
                         classes.of_time.insert(at);
                         None
                     }
-                    None => named_sequence(catalog, at).map(Source::Sequence),
+                    None => named_sequence(catalog, at).map(ValueSource::Sequence),
                 };
                 // A column that refers to another table's ids is of that one's class, unless it
                 // makes its own values as well; then it is unknown which of them a value is.
@@ -64,25 +64,25 @@ impl Classes {
     }
 
     /// The class of a column; None if its values are not generated.
-    pub fn of_column(&self, column: ColumnOf) -> Option<u32> {
+    pub fn of_column(&self, column: ColumnId) -> Option<u32> {
         self.of_column.get(&column).copied()
     }
 
     /// Whether a column is filled with the time.
-    pub fn is_of_time(&self, column: ColumnOf) -> bool {
+    pub fn is_of_time(&self, column: ColumnId) -> bool {
         self.of_time.contains(&column)
     }
 
     /// Classes whose ids a sequence makes.
     pub fn of_sequence(&self, sequence: usize) -> impl Iterator<Item = u32> {
-        let is_it = move |class: &Class| class.source == Source::Sequence(sequence);
+        let is_it = move |class: &Class| class.source == ValueSource::Sequence(sequence);
         (0u32..).zip(&self.all).filter(move |(_, class)| is_it(class)).map(|(place, _)| place)
     }
 
-    fn add(&mut self, catalog: &Catalog, at: ColumnOf, source: Source) {
+    fn add(&mut self, catalog: &Catalog, at: ColumnId, source: ValueSource) {
         let type_name = &catalog.tables[at.table].columns[at.column].type_name;
         let (kind, source_name) = match source {
-            Source::Sequence(place) => {
+            ValueSource::Sequence(place) => {
                 let sequence = &catalog.sequences[place];
                 (Kind::Number, format!("{}.{}", sequence.schema, sequence.name))
             }
@@ -106,8 +106,8 @@ impl Classes {
             let before = self.of_column.len();
             for key in &catalog.foreign_keys {
                 for (&column, &parent) in key.columns.iter().zip(&key.parent_columns) {
-                    let parent = root(catalog, ColumnOf { table: key.parent, column: parent });
-                    let at = root(catalog, ColumnOf { table: key.table, column });
+                    let parent = root(catalog, ColumnId { table: key.parent, column: parent });
+                    let at = root(catalog, ColumnId { table: key.table, column });
                     let Some(class) = self.of_column(parent) else { continue };
                     if self.of_column(at).is_none() {
                         self.of_column.insert(at, class);
@@ -125,7 +125,7 @@ impl Classes {
 /// The sequence that a client draws a column's values from, where only its name shows that:
 /// object-relational mappers call `nextval` and write the value. The column is a key by itself, and
 /// refers to nothing.
-fn named_sequence(catalog: &Catalog, at: ColumnOf) -> Option<usize> {
+fn named_sequence(catalog: &Catalog, at: ColumnId) -> Option<usize> {
     let table = &catalog.tables[at.table];
     let column = &table.columns[at.column];
     let is_number = matches!(&*column.type_name, "smallint" | "integer" | "bigint");
@@ -154,7 +154,7 @@ fn named_sequence(catalog: &Catalog, at: ColumnOf) -> Option<usize> {
 
 /// The column of the table that a partition or a child is a part of, as
 /// [`seatrial_sqltext::reading`] reports columns; a column itself where its table is no part.
-fn root(catalog: &Catalog, at: ColumnOf) -> ColumnOf {
+fn root(catalog: &Catalog, at: ColumnId) -> ColumnId {
     let mut table = at.table;
     // A catalogue that goes round in circles is no catalogue; it is left after a turn.
     for _ in 0..catalog.tables.len() {
@@ -163,11 +163,11 @@ fn root(catalog: &Catalog, at: ColumnOf) -> ColumnOf {
     }
     let name = &catalog.tables[at.table].columns[at.column].name;
     let column = catalog.tables[table].columns.iter().position(|column| column.name == *name);
-    column.map_or(at, |column| ColumnOf { table, column })
+    column.map_or(at, |column| ColumnId { table, column })
 }
 
 /// A column's name, with its table's and schema's.
-pub fn full_name(catalog: &Catalog, at: ColumnOf) -> String {
+pub fn full_name(catalog: &Catalog, at: ColumnId) -> String {
     let table = &catalog.tables[at.table];
     format!("{}.{}.{}", table.schema, table.name, table.columns[at.column].name)
 }
@@ -205,9 +205,9 @@ mod tests {
         let orders = &classes.all[0];
         assert_eq!(orders.referring, ["public.lines.order_id", "public.returns.line_order"]);
         assert_eq!((orders.kind, &*orders.source_name), (Kind::Number, "public.orders_id_seq"));
-        assert_eq!(classes.of_column(ColumnOf { table: 2, column: 0 }), Some(0));
-        assert_eq!(classes.of_column(ColumnOf { table: 0, column: 1 }), None);
-        assert_eq!(classes.of_column(ColumnOf { table: 2, column: 2 }), None);
+        assert_eq!(classes.of_column(ColumnId { table: 2, column: 0 }), Some(0));
+        assert_eq!(classes.of_column(ColumnId { table: 0, column: 1 }), None);
+        assert_eq!(classes.of_column(ColumnId { table: 2, column: 2 }), None);
         assert_eq!(classes.of_sequence(1).collect::<Vec<_>>(), [2]);
     }
 }

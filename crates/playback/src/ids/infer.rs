@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::catalog::{Catalog, Sequence};
-use seatrial_sqltext::reading::Source;
+use seatrial_sqltext::reading::ValueSource;
 
 use super::anchor::{Anchor, Fit, rank};
 use super::in_order::{InOrder, Own, OwnSlots};
@@ -120,8 +120,8 @@ impl Inferred {
     pub fn of(scan: &mut Scan, catalog: &Catalog) -> Inferred {
         scan.finish();
         let nothing = |used: &Used| match scan.classes.all[used.class as usize].source {
-            Source::Sequence(_) => IdSource::Unresolved(Reason::NotDrawn, 0),
-            Source::Random | Source::Time => IdSource::Unresolved(Reason::Random, 0),
+            ValueSource::Sequence(_) => IdSource::Unresolved(Reason::NotDrawn, 0),
+            ValueSource::Random | ValueSource::Time => IdSource::Unresolved(Reason::Random, 0),
         };
         let mut inferred =
             Inferred { found: scan.used.iter().map(nothing).collect(), ..Inferred::default() };
@@ -136,8 +136,8 @@ impl Inferred {
             let row = row.filter(|_| is_open(scan, *found, exact));
             let Some(slot) = row.or(exact) else { continue };
             let sequence = match scan.classes.all[used.class as usize].source {
-                Source::Sequence(sequence) => Some(sequence),
-                Source::Random | Source::Time => None,
+                ValueSource::Sequence(sequence) => Some(sequence),
+                ValueSource::Random | ValueSource::Time => None,
             };
             // Where a sequence began again, what was not captured may be the same id.
             let may_be_again = sequence.is_some_and(|sequence| {
@@ -186,7 +186,7 @@ impl<'a> OfSequence<'a> {
         let (mut ids, mut strangers) = (Vec::new(), Vec::new());
         for (place, used) in (0..).zip(&scan.used) {
             let source = scan.classes.all[used.class as usize].source;
-            if source != Source::Sequence(sequence as usize) {
+            if source != ValueSource::Sequence(sequence as usize) {
                 continue;
             }
             match rank(used.id, reported.next_value.unwrap_or(0), reported.increment) {
@@ -245,7 +245,7 @@ impl<'a> OfSequence<'a> {
         }
         let is_foreign = |drawing: &Drawing| {
             let class = self.scan.classes.all.get(drawing.class as usize);
-            let own = Source::Sequence(self.sequence as usize);
+            let own = ValueSource::Sequence(self.sequence as usize);
             class.is_some_and(|class| class.source == own) && drawing.sequence != self.sequence
         };
         if self.scan.drawings.iter().any(is_foreign) {
@@ -286,7 +286,7 @@ impl<'a> OfSequence<'a> {
         exact
             .filter_map(|(&(class, id), &slot)| {
                 let source = self.scan.classes.all[class as usize].source;
-                let is_own = source == Source::Sequence(self.sequence as usize)
+                let is_own = source == ValueSource::Sequence(self.sequence as usize)
                     && !conflicting.contains(&slot);
                 is_own.then(|| rank(id, from, self.reported.increment).map(|rank| (slot, rank)))?
             })

@@ -3,7 +3,7 @@
 //! A rolled back transaction changes nothing of it; a statement that failed may have drawn or not,
 //! and what is not understood may have drawn from anywhere, so then nothing is known.
 
-use seatrial_sqltext::reading::{Draw, LastValue, Source};
+use seatrial_sqltext::reading::{ValueDraw, LastValue, ValueSource};
 
 /// What a session drew last of each sequence.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +16,8 @@ pub struct LastDrawn {
 
 impl LastDrawn {
     /// The session drew, by the drawing at this place if its last value is known.
-    pub fn drew(&mut self, draw: &Draw, place: Option<u32>) {
-        let Source::Sequence(sequence) = draw.source else { return };
+    pub fn drew(&mut self, draw: &ValueDraw, place: Option<u32>) {
+        let ValueSource::Sequence(sequence) = draw.source else { return };
         self.sequence = Some(sequence);
         match self.of.iter_mut().find(|(known, _)| *known == sequence) {
             Some((_, last)) => *last = place,
@@ -41,9 +41,9 @@ impl LastDrawn {
 mod tests {
     use super::*;
 
-    fn from(sequence: usize) -> Draw {
-        Draw {
-            source: Source::Sequence(sequence),
+    fn from(sequence: usize) -> ValueDraw {
+        ValueDraw {
+            source: ValueSource::Sequence(sequence),
             column: None,
             count: Some(1),
             each_of: None,
@@ -66,7 +66,7 @@ mod tests {
         last.drew(&from(7), None);
         assert_eq!((last.drawing(&any), last.drawing(&first)), (None, None));
         last.drew(&from(3), Some(12));
-        last.drew(&Draw { source: Source::Random, ..from(0) }, Some(13));
+        last.drew(&ValueDraw { source: ValueSource::Random, ..from(0) }, Some(13));
         assert_eq!(last.drawing(&any), Some(12));
         last.forget();
         assert_eq!(last.drawing(&any), None);

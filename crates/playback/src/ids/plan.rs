@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::form::Parts;
-use seatrial_sqltext::reading::{ColumnOf, Reader, Reading, SessionNames, Source, ValuePosition};
+use seatrial_sqltext::reading::{ColumnId, Reader, StatementEffects, SessionNames, ValueSource, ValuePosition};
 use seatrial_sqltext::statements::{Control, control};
 use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 
@@ -39,7 +39,7 @@ pub struct Drawn {
     /// Its class; [`super::scan::NONE`] where any of a sequence's may be meant.
     pub class: u32,
     /// The column that they were for; None where they went to the client alone.
-    pub column: Option<ColumnOf>,
+    pub column: Option<ColumnId>,
     /// Where among the columns of the result they come back.
     pub returned: Option<u32>,
 }
@@ -255,11 +255,11 @@ impl Pass {
     fn new(catalog: &Catalog, sessions: usize) -> Pass {
         let classes = Classes::of(catalog);
         let begin = |class: &Class| match class.source {
-            Source::Sequence(sequence) => {
+            ValueSource::Sequence(sequence) => {
                 let reported = catalog.sequences.get(sequence)?;
                 Some((reported.next_value?, reported.increment))
             }
-            Source::Random | Source::Time => None,
+            ValueSource::Random | ValueSource::Time => None,
         };
         let rows = Rows::with_begins(classes.all.iter().map(begin).collect());
         Pass {
@@ -299,7 +299,7 @@ impl Pass {
         scan.take(&seen, |place| spelled(place, statement.sql, parts, statement.parameters));
     }
 
-    fn note_text(&mut self, reading: &Reading, fingerprint: u64, text: &[u8]) {
+    fn note_text(&mut self, reading: &StatementEffects, fingerprint: u64, text: &[u8]) {
         if reading.is_by_names {
             self.not_understood.insert(fingerprint);
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use seatrial_sqltext::catalog::Catalog;
-use seatrial_sqltext::reading::Source;
+use seatrial_sqltext::reading::ValueSource;
 
 use super::anchor::rank;
 use super::scan::{Count, Scan};
@@ -35,7 +35,7 @@ impl Reach {
     pub fn of(scan: &Scan, catalog: &Catalog, first: impl Fn(usize) -> Option<i64>) -> Vec<Reach> {
         let classes = (0..).zip(&scan.classes.all);
         let of_class = classes.map(|(number, class)| match (class.source, class.kind) {
-            (Source::Sequence(sequence), _) => of_sequence(scan, catalog, sequence, &first),
+            (ValueSource::Sequence(sequence), _) => of_sequence(scan, catalog, sequence, &first),
             (_, Kind::Text) => {
                 let own = scan.exact.keys().filter(|(class, _)| *class == number);
                 Reach::Captured(own.map(|&(_, id)| id).collect())

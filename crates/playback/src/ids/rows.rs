@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 
-use seatrial_sqltext::reading::{ColumnOf, Operand, ReturnedKey, ValuePosition};
+use seatrial_sqltext::reading::{ColumnId, Operand, ReturnedKey, ValuePosition};
 use seatrial_trace::captured::{digest, digest_once};
 use twox_hash::XxHash64;
 
@@ -261,8 +261,8 @@ impl Rows {
 
 /// A unique key with its values, hashed; None unless all are known.
 fn key_of<'a>(
-    column: ColumnOf,
-    columns: &[ColumnOf],
+    column: ColumnId,
+    columns: &[ColumnId],
     row: &[Operand],
     spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
 ) -> Option<u64> {
@@ -271,7 +271,7 @@ fn key_of<'a>(
     hasher.write_usize(column.column);
     for (of, operand) in columns.iter().zip(row) {
         hasher.write_usize(of.column);
-        let plain = spelled(operand.place()).and_then(Spelled::plain)?;
+        let plain = spelled(operand.position()).and_then(Spelled::plain)?;
         hasher.write_usize(plain.len());
         hasher.write(plain);
     }
@@ -281,18 +281,18 @@ fn key_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seatrial_sqltext::reading::Reading;
+    use seatrial_sqltext::reading::StatementEffects;
     use seatrial_trace::captured::Returned;
 
     const SHOWN: ReturnedKey =
-        ReturnedKey { column: ColumnOf { table: 0, column: 0 }, returned: 0, key: None };
+        ReturnedKey { column: ColumnId { table: 0, column: 0 }, returned: 0, key: None };
 
     /// What is followed of rows of an id, a value, and a time.
     fn rows(values: &[[&str; 3]], count: u64) -> (Rows, usize) {
         let reported = |value: &&str| Some(value.as_bytes().to_vec());
         let rows: Vec<_> = values.iter().map(|row| row.iter().map(reported).collect()).collect();
         let returned = Returned { columns: vec![Vec::new(); 3], rows };
-        let reading = Reading::default();
+        let reading = StatementEffects::default();
         let seen = ScannedStatement {
             number: 5,
             session: 0,

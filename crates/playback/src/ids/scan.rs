@@ -19,7 +19,7 @@
 use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::reading::{
-    ColumnOf, Draw, How, Reading, ReturnedKey, Source, Use, ValuePosition,
+    ColumnId, ValueDraw, UseKind, StatementEffects, ReturnedKey, ValueSource, ValueUse, ValuePosition,
 };
 use seatrial_trace::captured::Returned;
 
@@ -99,7 +99,7 @@ pub struct Drawing {
     /// several.
     pub class: u32,
     /// The column, if it is known.
-    pub column: Option<ColumnOf>,
+    pub column: Option<ColumnId>,
     /// Where among the columns of the result the values come back.
     pub returned: Option<u32>,
     /// Whether its client was given the values, so that a capture on the wire has them.
@@ -211,7 +211,7 @@ pub struct ScannedStatement<'a> {
     /// Hash of its fingerprint.
     pub fingerprint: u64,
     /// What it does.
-    pub reading: &'a Reading,
+    pub reading: &'a StatementEffects,
     /// What it gave back, if that was captured.
     pub returned: Option<&'a Returned>,
     /// How many rows it had, as far as that is known of a text of one statement.
@@ -373,7 +373,7 @@ impl Scan {
             if seen.error.is_none() {
                 self.take_parents(seen, &spelled);
             }
-            if seen.reading.touches_anything {
+            if seen.reading.accesses_anything {
                 self.obscure.push((after, seen.sent_us()));
                 self.sessions[seen.session as usize].last_drawn.forget();
             }
@@ -401,12 +401,12 @@ impl Scan {
     fn take_use<'a>(
         &mut self,
         seen: &ScannedStatement<'_>,
-        reported: &Use,
+        reported: &ValueUse,
         deadline: u64,
         spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     ) {
         let Some(class) = self.classes.of_column(reported.column) else { return };
-        if matches!(reported.how, How::Bound | How::Inside) {
+        if matches!(reported.kind, UseKind::Bound | UseKind::Inside) {
             return;
         }
         let Some(plain) = spelled(reported.place).and_then(Spelled::plain) else { return };
@@ -414,7 +414,7 @@ impl Scan {
         let latest = self.latest(seen.session, class);
         let at = UseAt { number: seen.number, deadline, session: seen.session, text, latest };
         let kind = self.classes.all[class as usize].kind;
-        if reported.how == How::Array {
+        if reported.kind == UseKind::Array {
             for range in elements(plain).unwrap_or_default() {
                 if let Some(id) = Id::read(kind, &plain[range]) {
                     self.use_of(class, id, at);
@@ -597,15 +597,15 @@ impl Scan {
     fn take_draw<'a>(
         &mut self,
         seen: &ScannedStatement<'_>,
-        draw: &Draw,
+        draw: &ValueDraw,
         after: u64,
         spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
     ) {
         let class = self.class_of(draw);
         let sequence = match draw.source {
-            Source::Sequence(sequence) => sequence as u32,
-            Source::Random => NONE,
-            Source::Time => return,
+            ValueSource::Sequence(sequence) => sequence as u32,
+            ValueSource::Random => NONE,
+            ValueSource::Time => return,
         };
         self.sessions[seen.session as usize].last_drawn.drew(draw, None);
         let Some(class) = class else { return };
@@ -667,15 +667,15 @@ impl Scan {
 
     /// The class of what is drawn; [`NONE`] where it may be any of a sequence's, None where no
     /// class is of it.
-    fn class_of(&self, draw: &Draw) -> Option<u32> {
+    fn class_of(&self, draw: &ValueDraw) -> Option<u32> {
         match (draw.column, draw.source) {
             (Some(column), _) => self.classes.of_column(column),
-            (None, Source::Sequence(sequence)) => {
+            (None, ValueSource::Sequence(sequence)) => {
                 let mut all = self.classes.of_sequence(sequence);
                 let first = all.next();
                 if all.next().is_some() { Some(NONE) } else { first }
             }
-            (None, Source::Random | Source::Time) => None,
+            (None, ValueSource::Random | ValueSource::Time) => None,
         }
     }
 

@@ -20,7 +20,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use seatrial_sqltext::reading::{How, Reading, ValuePosition};
+use seatrial_sqltext::reading::{UseKind, StatementEffects, ValuePosition};
 use twox_hash::XxHash64;
 
 use super::classes::{Class, Classes};
@@ -78,7 +78,7 @@ pub struct Text<'a> {
 /// Returns the texts of a statement that may mention ids: all but values that are ids of a column
 /// or are passed to functions of the database, and whole numbers where no column holds texts.
 pub fn texts_of<'a>(
-    reading: &Reading,
+    reading: &StatementEffects,
     classes: &Classes,
     fingerprint: u64,
     (literals, parameters): (usize, usize),
@@ -94,7 +94,7 @@ pub fn texts_of<'a>(
         ValuePosition::Parameter(parameter) => literals + parameter as usize,
     };
     let of_classes = reading.uses.iter().filter(|one| classes.of_column(one.column).is_some());
-    for place in of_classes.map(|one| one.place).chain(reading.handed.iter().copied()) {
+    for place in of_classes.map(|one| one.place).chain(reading.passed_values.iter().copied()) {
         if let Some(seen) = is_seen.get_mut(index(place)) {
             *seen = true;
         }
@@ -102,11 +102,11 @@ pub fn texts_of<'a>(
     for one in &reading.texts {
         let Some(seen) = is_seen.get_mut(index(one.place)).filter(|seen| !**seen) else { continue };
         *seen = true;
-        let at = match one.how {
-            How::Written | How::Equal | How::Array => {
+        let at = match one.kind {
+            UseKind::Written | UseKind::Equal | UseKind::Array => {
                 hash(0, [one.column.table as u64, one.column.column as u64])
             }
-            How::Bound | How::Inside => at_place(fingerprint, one.place),
+            UseKind::Bound | UseKind::Inside => at_place(fingerprint, one.place),
         };
         if let Some(bytes) = text_at(one.place, &spelled) {
             take(Text { place: one.place, at, bytes });

@@ -5,7 +5,7 @@ mod simulator;
 use std::collections::BTreeMap;
 
 use seatrial_sqltext::catalog::{Catalog, Column, Generated, Sequence, Table};
-use seatrial_sqltext::reading::{Draw, Reading, Source};
+use seatrial_sqltext::reading::{ValueDraw, StatementEffects, ValueSource};
 use seatrial_trace::captured::Returned;
 
 use super::classes::Classes;
@@ -298,15 +298,15 @@ fn a_target_that_stands_elsewhere_is_reported() {
 #[test]
 fn what_is_cut_of_returning_was_drawn_all_the_same() {
     let catalog = catalog(None, 1);
-    let draw = Draw {
-        source: Source::Sequence(0),
+    let draw = ValueDraw {
+        source: ValueSource::Sequence(0),
         column: Some(simulator::COLUMN),
         count: None,
         each_of: None,
         may_conflict: false,
         returned: Some(0),
     };
-    let reading = Reading { draws: vec![draw], ..Reading::default() };
+    let reading = StatementEffects { draws: vec![draw], ..StatementEffects::default() };
     let drawn = |kept: u64, rows: Option<u64>| {
         let rows_kept = (1..=kept).map(|id| vec![Some(id.to_string().into_bytes())]);
         let returned = Returned { columns: vec![b"id".to_vec()], rows: rows_kept.collect() };

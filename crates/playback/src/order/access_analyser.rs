@@ -14,7 +14,7 @@ use std::sync::Arc;
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::form::Parts;
 use seatrial_sqltext::reading::{
-    self, Access, ColumnOf, Key, Only, Operand, Reader, Reading, SessionNames, ValuePosition,
+    self, Access, ColumnId, Key, RowAspect, Operand, Reader, StatementEffects, SessionNames, ValuePosition,
 };
 use twox_hash::XxHash64;
 
@@ -33,7 +33,7 @@ const ROWS_MAX: usize = 256;
 #[derive(Debug, Default)]
 struct Plan {
     accesses: Vec<Planned>,
-    touches_anything: bool,
+    accesses_anything: bool,
 }
 
 /// What a form does to an object.
@@ -66,7 +66,7 @@ pub struct AccessAnalyser {
     reader: Reader,
     parts: Parts,
     /// By the reading's address, which is kept with it.
-    plans: HashMap<usize, (Arc<Reading>, Plan)>,
+    plans: HashMap<usize, (Arc<StatementEffects>, Plan)>,
     columns: HashMap<(usize, Vec<usize>), Columns>,
     sessions: Vec<Session>,
 }
@@ -104,7 +104,7 @@ impl AccessAnalyser {
             self.plans.insert(address, (reading, plan));
         }
         let Some((_, plan)) = self.plans.get(&address) else { return };
-        if plan.touches_anything {
+        if plan.accesses_anything {
             access_set.anything = Some(AccessMode::Write);
         }
         for Planned { object_access, key, is_at_end } in &plan.accesses {
@@ -150,7 +150,7 @@ impl AccessAnalyser {
     fn rows(&self, item: &Item, row: &[Operand], kinds: &[Kind]) -> Option<Vec<XxHash64>> {
         let mut rows = vec![XxHash64::with_seed(0)];
         for (&operand, &kind) in row.iter().zip(kinds) {
-            let value = self.value(item, operand.place(), kind)?;
+            let value = self.value(item, operand.position(), kind)?;
             match operand {
                 Operand::One(_) => {
                     let id = Id::read(kind, value)?;
@@ -170,12 +170,12 @@ impl AccessAnalyser {
         spelled.plain().filter(|_| !is_made)
     }
 
-    fn plan(&mut self, reading: &Reading) -> Plan {
+    fn plan(&mut self, reading: &StatementEffects) -> Plan {
         let planned = |access: &Access| {
             let (object, mode) = (object(access.object), AccessMode::of(access));
             let key = access.key.and_then(|key| reading.keys.get(usize::from(key)));
             let is_freed = matches!(access.object, reading::Object::Unique(_)) && !access.writes;
-            let is_at_end = is_freed || access.only == Only::Later;
+            let is_at_end = is_freed || access.aspect == RowAspect::Later;
             let known = key.and_then(|key| self.known_key(key));
             let (object_access, key) = match known {
                 Some((columns, is_unique, keyed)) => {
@@ -186,7 +186,7 @@ impl AccessAnalyser {
             Planned { object_access, key, is_at_end }
         };
         let accesses = reading.accesses.iter().map(planned).collect();
-        Plan { accesses, touches_anything: reading.touches_anything }
+        Plan { accesses, accesses_anything: reading.accesses_anything }
     }
 
     /// A key's columns by number, whether it is unique, and the places of its values; None where
@@ -212,7 +212,7 @@ impl AccessAnalyser {
     }
 
     /// How the values of a column are compared.
-    fn kind(&self, of: ColumnOf) -> Option<Kind> {
+    fn kind(&self, of: ColumnId) -> Option<Kind> {
         let column = self.catalog.tables.get(of.table)?.columns.get(of.column)?;
         if column.is_nondeterministic || column.type_name.ends_with("[]") {
             return None;

@@ -3,7 +3,7 @@
 //! Two accesses to the same table do not conflict where both name rows by the same columns of a key
 //! and the values differ. Otherwise their modes decide ([`AccessMode::conflicts`]).
 
-use seatrial_sqltext::reading::{Access, Only};
+use seatrial_sqltext::reading::{Access, RowAspect};
 
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,12 +33,12 @@ impl AccessMode {
 
     /// What an access does.
     pub fn of(access: &Access) -> AccessMode {
-        match (access.writes, access.only) {
-            (false, Only::Presence | Only::Later) => AccessMode::Presence,
+        match (access.writes, access.aspect) {
+            (false, RowAspect::Presence | RowAspect::Later) => AccessMode::Presence,
             (false, _) => AccessMode::Read,
-            (true, Only::New) => AccessMode::Add,
-            (true, Only::Values) => AccessMode::Values,
-            (true, Only::All | Only::Presence | Only::Later) => AccessMode::Write,
+            (true, RowAspect::New) => AccessMode::Add,
+            (true, RowAspect::Values) => AccessMode::Values,
+            (true, RowAspect::All | RowAspect::Presence | RowAspect::Later) => AccessMode::Write,
         }
     }
 

@@ -10,7 +10,7 @@ use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::lexer::form::Parts;
 use seatrial_sqltext::reading::{
-    ColumnOf, How, Reader, Reading, SessionNames, Use, ValuePosition, Volatile,
+    ColumnId, UseKind, Reader, StatementEffects, SessionNames, ValueUse, ValuePosition, Volatile,
 };
 
 use super::reported::{Example, Levels, Volatiles};
@@ -109,7 +109,7 @@ pub struct UseNow {
 /// A value of a column, as written in a statement.
 #[derive(Clone, Debug)]
 struct Value<'a> {
-    reported: Use,
+    reported: ValueUse,
     class: Option<u32>,
     parameter: Option<u32>,
     range: Range<usize>,
@@ -235,7 +235,7 @@ impl Binder {
         *lock(&self.shared) = self.counted;
     }
 
-    fn count_volatile(&mut self, reading: &Reading) {
+    fn count_volatile(&mut self, reading: &StatementEffects) {
         for volatile in &reading.volatile {
             match volatile {
                 Volatile::Time => self.counted.volatile.time += 1,
@@ -246,7 +246,7 @@ impl Binder {
     }
 
     /// Looks at each value of a column in a statement.
-    fn look_at<'a>(&self, item: &'a Item, reported: &Use, values: &mut Vec<Value<'a>>) {
+    fn look_at<'a>(&self, item: &'a Item, reported: &ValueUse, values: &mut Vec<Value<'a>>) {
         let class = self.plan.classes.of_column(reported.column);
         // NULL as a parameter is none.
         let place = spelled(reported.place, &item.sql, &self.parts, &item.parameters);
@@ -262,7 +262,7 @@ impl Binder {
             class,
             parameter,
             range,
-            is_literal: parameter.is_none() && reported.how != How::Array,
+            is_literal: parameter.is_none() && reported.kind != UseKind::Array,
             text,
             outcome,
         };
@@ -271,8 +271,8 @@ impl Binder {
             return values.push(value(place.text, whole, Outcome::Kept));
         };
         let unknown = |reason| Outcome::Unknown(reason, 0);
-        match (reported.how, place.plain()) {
-            (How::Inside, plain) => {
+        match (reported.kind, place.plain()) {
+            (UseKind::Inside, plain) => {
                 let text = plain.unwrap_or(place.text);
                 if self.may_hold(class, text) {
                     values.push(value(text, whole, unknown(EXPRESSION)));
@@ -283,8 +283,8 @@ impl Binder {
                     values.push(value(place.text, whole, unknown(SPELLING)));
                 }
             }
-            (How::Bound, Some(plain)) => values.push(value(plain, whole, unknown(RANGE))),
-            (How::Array, Some(plain)) => {
+            (UseKind::Bound, Some(plain)) => values.push(value(plain, whole, unknown(RANGE))),
+            (UseKind::Array, Some(plain)) => {
                 let Some(found) = elements(plain) else {
                     return values.push(value(plain, whole, unknown(SPELLING)));
                 };
@@ -297,7 +297,7 @@ impl Binder {
                     }
                 }
             }
-            (How::Equal | How::Written, Some(plain)) => {
+            (UseKind::Equal | UseKind::Written, Some(plain)) => {
                 if let Some(outcome) = self.outcome(item.number, class, plain) {
                     values.push(value(plain, whole, outcome));
                 }
@@ -337,7 +337,7 @@ impl Binder {
     /// Decides what becomes of one place in a statement, which may be the value of several columns:
     /// it is written anew if it is the same id for all of them. It counts once for each class.
     fn bind_place(&mut self, item: &Item, values: &[Value<'_>], bound: &mut Bound) {
-        let is_value = |value: &&Value<'_>| !matches!(value.reported.how, How::Bound | How::Inside);
+        let is_value = |value: &&Value<'_>| !matches!(value.reported.kind, UseKind::Bound | UseKind::Inside);
         let (own, others): (Vec<&Value<'_>>, Vec<&Value<'_>>) = values.iter().partition(is_value);
         let slots = own.iter().filter_map(|value| match value.outcome {
             Outcome::Slot(slot, level) => Some((*value, slot, level)),
@@ -387,20 +387,20 @@ impl Binder {
     }
 
     /// Counts values that may be ids and go where ids are not followed.
-    fn count_elsewhere(&mut self, item: &Item, reading: &Reading, texts: Vec<ValuePosition>) {
+    fn count_elsewhere(&mut self, item: &Item, reading: &StatementEffects, texts: Vec<ValuePosition>) {
         let reason = match item.class {
             _ if reading.has_unknown_table => Some(UNKNOWN_TABLE),
             _ if reading.is_by_names => Some(NOT_UNDERSTOOD),
             Class::Ddl | Class::Utility | Class::Transaction | Class::Maintenance => None,
-            _ => reading.touches_anything.then_some(NOT_UNDERSTOOD),
+            _ => reading.accesses_anything.then_some(NOT_UNDERSTOOD),
         };
-        if reason.is_none() && reading.handed.is_empty() {
+        if reason.is_none() && reading.passed_values.is_empty() {
             return;
         }
-        let is_of_class = |one: &&Use| self.plan.classes.of_column(one.column).is_some();
+        let is_of_class = |one: &&ValueUse| self.plan.classes.of_column(one.column).is_some();
         let mut seen: HashSet<ValuePosition> =
             reading.uses.iter().filter(is_of_class).map(|one| one.place).chain(texts).collect();
-        let handed = reading.handed.iter().map(|&place| (place, FUNCTION));
+        let handed = reading.passed_values.iter().map(|&place| (place, FUNCTION));
         let literals = (0..self.parts.literals().len() as u32).map(ValuePosition::Literal);
         let all = literals.chain((0..item.parameters.len() as u32).map(ValuePosition::Parameter));
         let others = reason.into_iter().flat_map(|reason| all.clone().map(move |at| (at, reason)));
@@ -470,9 +470,9 @@ impl Binder {
     }
 
     /// What the statement draws that others use; it gets a RETURNING where it needs one.
-    fn bind_draws(&mut self, item: &mut Item, reading: &Reading, bound: &mut Bound) {
+    fn bind_draws(&mut self, item: &mut Item, reading: &StatementEffects, bound: &mut Bound) {
         let drawn = self.plan.at(item.number);
-        let mut added: Vec<ColumnOf> = Vec::new();
+        let mut added: Vec<ColumnId> = Vec::new();
         if reading.takes_returning && self.plan.returning.contains(&item.fingerprint) {
             let columns = reading.draws.iter().filter_map(|draw| draw.column);
             added.extend(columns.filter(|&column| self.plan.classes.of_column(column).is_some()));
@@ -484,7 +484,7 @@ impl Binder {
             bound.draws.push(Draws { first_slot, slots, column, class });
         }
         if !added.is_empty() {
-            let name = |&ColumnOf { table, column }: &ColumnOf| {
+            let name = |&ColumnId { table, column }: &ColumnId| {
                 self.catalog.tables[table].columns[column].name.as_str()
             };
             let names: Vec<&str> = added.iter().map(name).collect();

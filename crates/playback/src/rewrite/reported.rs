@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use seatrial_sqltext::catalog::Catalog;
-use seatrial_sqltext::reading::Source;
+use seatrial_sqltext::reading::ValueSource;
 use serde::Serialize;
 
 use super::bound::Counted;
@@ -247,8 +247,8 @@ fn class(
 ) -> ClassReport {
     let about = &plan.classes.all[place];
     let sequence = match about.source {
-        Source::Sequence(sequence) => Some(sequence),
-        Source::Random | Source::Time => None,
+        ValueSource::Sequence(sequence) => Some(sequence),
+        ValueSource::Random | ValueSource::Time => None,
     };
     let is_its =
         |sequence: usize| plan.positions.iter().find(|one| one.sequence as usize == sequence);

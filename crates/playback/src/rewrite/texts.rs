@@ -1,6 +1,6 @@
 //! Ids within texts: rewritten where the evidence for it holds, reported where not.
 
-use seatrial_sqltext::reading::{Reading, ValuePosition};
+use seatrial_sqltext::reading::{StatementEffects, ValuePosition};
 
 use super::bound::{Binder, Bound, Outcome, UseNow};
 use crate::ids::infer::Level;
@@ -18,7 +18,7 @@ impl Binder {
     pub(super) fn bind_texts(
         &mut self,
         item: &Item,
-        reading: &Reading,
+        reading: &StatementEffects,
         bound: &mut Bound,
     ) -> Vec<ValuePosition> {
         if self.plan.draws.iter().all(|&draws| draws == 0) {

@@ -19,7 +19,7 @@ use super::scope::{Column, Columns, Scope};
 use super::session::{NamesChange, Path};
 use super::text::Literals;
 use super::{
-    Access, ColumnOf, Key, LastValue, Object, Only, Operand, Reading, ReturnedKey, Source, Use,
+    Access, ColumnId, Key, LastValue, Object, RowAspect, Operand, StatementEffects, ReturnedKey, ValueSource, ValueUse,
     ValuePosition,
 };
 
@@ -32,11 +32,11 @@ pub struct StatementAnalyzer<'w, 'l> {
     /// The literals of the text.
     pub literals: &'w mut Literals<'l>,
     /// The effects found so far.
-    pub reading: Reading,
+    pub reading: StatementEffects,
     /// The uses among it.
-    pub tokens_reported: HashSet<Use>,
+    pub tokens_reported: HashSet<ValueUse>,
     /// The values of texts among it.
-    pub reported_texts: HashSet<Use>,
+    pub reported_texts: HashSet<ValueUse>,
     /// The depth of nested statements.
     pub depth: u32,
     /// The columns of the subqueries that were read, by their addresses.
@@ -133,7 +133,7 @@ impl StatementAnalyzer<'_, '_> {
         self.reading.shows.extend(shown);
         for access in self.reading.accesses.clone() {
             let Object::Sequence(sequence) = access.object else { continue };
-            let source = Source::Sequence(sequence);
+            let source = ValueSource::Sequence(sequence);
             let is_reported = self.reading.draws.iter().any(|draw| draw.source == source);
             if access.writes && !is_reported {
                 self.draws_unknown_number(sequence);
@@ -142,7 +142,7 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     /// The selected row of a table that a column of the result shows.
-    fn shown_row(&self, columns: &Columns, at: usize, of: ColumnOf) -> Option<ReturnedKey> {
+    fn shown_row(&self, columns: &Columns, at: usize, of: ColumnId) -> Option<ReturnedKey> {
         let reading = &self.reading;
         let mut draws = reading.draws.iter().filter(|draw| draw.column == Some(of));
         if draws.any(|draw| !draw.may_conflict) {
@@ -150,7 +150,7 @@ impl StatementAnalyzer<'_, '_> {
         }
         let is_of_rows = |access: &&Access| {
             access.object == Object::Table(of.table)
-                && !matches!(access.only, Only::Presence | Only::Later)
+                && !matches!(access.aspect, RowAspect::Presence | RowAspect::Later)
         };
         let mut bound = reading.accesses.iter().filter(is_of_rows).map(|access| access.key);
         let first = bound.next()?;
@@ -171,7 +171,7 @@ impl StatementAnalyzer<'_, '_> {
 
     /// Marks the effects as unknown: the statement may access anything.
     pub fn mark_unknown(&mut self) {
-        self.reading.touches_anything = true;
+        self.reading.accesses_anything = true;
     }
 
     /// Reads the queries of WITH.
@@ -420,22 +420,22 @@ impl StatementAnalyzer<'_, '_> {
                 // Of a view or a query, the rows that it is made of are locked.
                 let read = item.behind.iter().filter(|_| is_locked);
                 for access in read.filter(|access| matches!(access.object, Object::Table(_))) {
-                    self.record(Access { writes: true, only: Only::All, ..*access });
+                    self.record(Access { writes: true, aspect: RowAspect::All, ..*access });
                 }
                 continue;
             };
             let key = bounds::key(&scope.bounds, at, self.lookup.root(table), self.lookup);
             // FOR UPDATE keeps out the check of a foreign key too.
-            self.access(table, is_locked, Only::All, key);
+            self.access(table, is_locked, RowAspect::All, key);
         }
     }
 
     /// Records an access to rows of a table, and the effects of its policies.
-    pub fn access(&mut self, table: usize, writes: bool, only: Only, key: Option<Key>) {
+    pub fn access(&mut self, table: usize, writes: bool, aspect: RowAspect, key: Option<Key>) {
         let key = key.and_then(|key| self.key(key));
         let root = self.lookup.root(table);
-        self.record(Access { object: Object::Table(root), writes, only, key });
-        if !matches!(only, Only::Presence | Only::Later) {
+        self.record(Access { object: Object::Table(root), writes, aspect, key });
+        if !matches!(aspect, RowAspect::Presence | RowAspect::Later) {
             for function in self.lookup.policies(root).to_vec() {
                 self.follow(function);
             }
@@ -445,7 +445,7 @@ impl StatementAnalyzer<'_, '_> {
     /// Records an access to a uniqueness.
     pub fn unique(&mut self, number: usize, writes: bool, key: Option<Key>) {
         let key = key.and_then(|key| self.key(key));
-        self.record(Access { object: Object::Unique(number), writes, only: Only::All, key });
+        self.record(Access { object: Object::Unique(number), writes, aspect: RowAspect::All, key });
     }
 
     /// Reads something, and returns its accesses separately.
@@ -463,7 +463,7 @@ impl StatementAnalyzer<'_, '_> {
     /// Records that a sequence is read or drawn from.
     pub fn sequence(&mut self, sequence: usize, writes: bool) {
         let object = Object::Sequence(sequence);
-        self.record(Access { object, writes, only: Only::All, key: None });
+        self.record(Access { object, writes, aspect: RowAspect::All, key: None });
     }
 
     /// Records an access, once.

@@ -8,13 +8,13 @@ use super::cast::Cast;
 use super::expression::{column, plain, position, row, row_or_one};
 use super::lookup::{CatalogLookup, folded};
 use super::scope::Scope;
-use super::{ColumnOf, Key, Operand};
+use super::{ColumnId, Key, Operand};
 
 /// Limit for the rows of values of a statement; with more, any rows may be accessed.
 pub const ROWS_MAX: usize = 10_000;
 
 /// A column of an item in FROM.
-type ItemColumn = (usize, ColumnOf);
+type ItemColumn = (usize, ColumnId);
 
 /// Columns that have one of these rows of values; other rows of the item do not matter.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct KeyBound {
 
 impl KeyBound {
     /// Whether it binds this column, and no other.
-    pub fn is_of(&self, item: usize, column: ColumnOf) -> bool {
+    pub fn is_of(&self, item: usize, column: ColumnId) -> bool {
         self.columns == [(item, column)]
     }
 }
@@ -279,7 +279,7 @@ pub fn key(bounds: &[KeyBound], item: usize, table: usize, lookup: &CatalogLooku
 }
 
 /// The rows of values that columns of an item are bound to.
-fn rows_of(bounds: &[KeyBound], item: usize, columns: &[ColumnOf]) -> Option<Vec<Vec<Operand>>> {
+fn rows_of(bounds: &[KeyBound], item: usize, columns: &[ColumnId]) -> Option<Vec<Vec<Operand>>> {
     let mut all: Option<KeyBound> = None;
     for &column in columns {
         let of = (item, column);

@@ -10,7 +10,7 @@ use super::expression::{plain, position};
 use super::lookup::Name;
 use super::scope::Scope;
 use super::session::{NamesChange, Path};
-use super::{Access, Draw, Object, Only, Source, ValuePosition, Volatile};
+use super::{Access, ValueDraw, Object, RowAspect, ValueSource, ValuePosition, Volatile};
 use crate::catalog::Generated;
 use crate::lexer::name::unquoted;
 
@@ -109,8 +109,8 @@ impl StatementAnalyzer<'_, '_> {
     pub fn record_values<'e>(&mut self, arguments: impl Iterator<Item = &'e Expr>) {
         for argument in arguments {
             for position in self.values_within(argument) {
-                if !self.reading.handed.contains(&position) {
-                    self.reading.handed.push(position);
+                if !self.reading.passed_values.contains(&position) {
+                    self.reading.passed_values.push(position);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl StatementAnalyzer<'_, '_> {
             "nextval" => match self.sequence_of(first) {
                 Some(sequence) => {
                     self.sequence(sequence, true);
-                    self.draw(Source::Sequence(sequence));
+                    self.draw(ValueSource::Sequence(sequence));
                 }
                 None => self.mark_unknown(),
             },
@@ -149,22 +149,22 @@ impl StatementAnalyzer<'_, '_> {
             _ if OF_TIME.contains(&called) => self.volatile(Volatile::Time),
             _ if OF_KEYS.contains(&called) => {
                 self.volatile(Volatile::Random);
-                self.draw(Source::Random);
+                self.draw(ValueSource::Random);
             }
             _ if OF_CHANCE.contains(&called) => self.volatile(Volatile::Random),
             "set_config" => self.sets_config(first),
             _ if runs_text(called) => self.mark_unknown(),
             _ if OF_LOCKS.iter().any(|begin| called.starts_with(begin)) => {
                 let object = Object::Advisory;
-                self.record(Access { object, writes: true, only: Only::All, key: None });
+                self.record(Access { object, writes: true, aspect: RowAspect::All, key: None });
             }
             _ => {}
         }
     }
 
     /// Records a generated value: one, unless the enclosing expression repeats it.
-    fn draw(&mut self, source: Source) {
-        self.reading.draws.push(Draw {
+    fn draw(&mut self, source: ValueSource) {
+        self.reading.draws.push(ValueDraw {
             source,
             column: None,
             count: Some(1),

@@ -14,13 +14,13 @@ use super::from::{From, push};
 use super::insert::InsertedRows;
 use super::lookup::{Name, NamedObject, folded};
 use super::scope::{Columns, Scope};
-use super::{ColumnOf, How, Only, ValuePosition};
+use super::{ColumnId, UseKind, RowAspect, ValuePosition};
 
 /// A column that is assigned.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnAssignment {
     /// The column.
-    pub column: ColumnOf,
+    pub column: ColumnId,
     /// The position of its value, if that is in the statement.
     pub value: Option<ValuePosition>,
     /// It is the value of the row that could not be added: `excluded`.
@@ -38,7 +38,7 @@ impl StatementAnalyzer<'_, '_> {
         self.reading.has_unknown_table |= !matches!(found.as_slice(), [NamedObject::View(_)]);
         for named in found {
             match named {
-                NamedObject::Table(table) => self.changed(table, Only::All, None, true),
+                NamedObject::Table(table) => self.changed(table, RowAspect::All, None, true),
                 NamedObject::View(view) => self.change_view(view, adds),
                 NamedObject::Sequence(sequence) => self.sequence(sequence, true),
                 NamedObject::System => self.mark_unknown(),
@@ -105,7 +105,7 @@ impl StatementAnalyzer<'_, '_> {
         if let Some(table) = table {
             let root = self.lookup.root(table);
             let key = bounds::key(&scope.bounds, 0, root, self.lookup);
-            self.changed(table, Only::All, key, true);
+            self.changed(table, RowAspect::All, key, true);
         }
         self.returned(delete.returning.as_deref(), delete.output.as_ref(), &scope)
     }
@@ -204,7 +204,7 @@ impl StatementAnalyzer<'_, '_> {
                 let position = value.filter(fits).and_then(position);
                 let is_added = value.is_some_and(|value| is_excluded(value, &name));
                 if let Some(shown) = shown {
-                    self.record_all(of, &shown, How::Written);
+                    self.record_all(of, &shown, UseKind::Written);
                 }
                 set.push(ColumnAssignment { column: of, value: position, is_added });
             }
@@ -243,9 +243,9 @@ impl StatementAnalyzer<'_, '_> {
                 |clause: &MergeClause| clause.clause_kind == MergeClauseKind::NotMatchedBySource;
             let key = bounds::key(&scope.bounds, 0, self.lookup.root(table), self.lookup);
             let key = key.filter(|_| !merge.clauses.iter().any(is_of_others));
-            self.changed(table, Only::All, key.clone(), true);
+            self.changed(table, RowAspect::All, key.clone(), true);
             for set in sets {
-                self.sets(table, Only::All, key.as_ref(), &set);
+                self.sets(table, RowAspect::All, key.as_ref(), &set);
             }
         }
         match &merge.output {
@@ -274,7 +274,7 @@ impl StatementAnalyzer<'_, '_> {
         // The number of rows without a match is unknown.
         inserted.source = Some(Columns { is_open: true, ..Columns::default() });
         self.draw_columns(table, &inserted);
-        self.added(table, &inserted, Only::All, None);
+        self.added(table, &inserted, RowAspect::All, None);
     }
 }
 

@@ -8,7 +8,7 @@ use super::names;
 use super::scope::{Columns, Scope};
 use super::session::NamesChange;
 use super::text::{FormToken, parse, significant};
-use super::{Draw, Object, Only, Operand, Reading};
+use super::{ValueDraw, Object, RowAspect, Operand, StatementEffects};
 use crate::lexer::name::unquoted;
 use crate::lexer::phrase::{closing, passed, qualified};
 use crate::lexer::token::Token;
@@ -149,8 +149,8 @@ impl StatementAnalyzer<'_, '_> {
         if !adds || !self.lookup.triggers(self.lookup.root(table)).is_empty() {
             return;
         }
-        let Reading { accesses, keys, parents, .. } = &mut self.reading;
-        let checked = accesses.iter().filter(|access| access.only == Only::Presence);
+        let StatementEffects { accesses, keys, parents, .. } = &mut self.reading;
+        let checked = accesses.iter().filter(|access| access.aspect == RowAspect::Presence);
         for key in checked.filter_map(|access| keys.get(usize::from(access.key?))) {
             // Of a key of several columns nothing is checked where one of them is NULL.
             let [column] = key.columns[..] else { continue };
@@ -175,7 +175,7 @@ impl StatementAnalyzer<'_, '_> {
         let Some(table) = self.table_of(insert) else { return };
         let root = self.lookup.root(table);
         let note_temporary =
-            |draw: &Draw| draw.column.is_some_and(|of| of.table == root || of.table == table);
+            |draw: &ValueDraw| draw.column.is_some_and(|of| of.table == root || of.table == table);
         // A rule that does something else instead has to be made for RETURNING.
         self.reading.takes_returning = insert.returning.is_none()
             && !self.lookup.has_rule(root)
@@ -259,7 +259,7 @@ impl StatementAnalyzer<'_, '_> {
         while let Some((name, behind)) = name_at(words, passed(words, at, &["only"])) {
             for named in self.relations(&name) {
                 match named {
-                    NamedObject::Table(table) => self.access(table, !is_shared, Only::All, None),
+                    NamedObject::Table(table) => self.access(table, !is_shared, RowAspect::All, None),
                     NamedObject::View(view) => self.change_view(view, false),
                     NamedObject::Sequence(_) | NamedObject::System | NamedObject::Temporary => {}
                     NamedObject::Unknown => {
@@ -283,7 +283,7 @@ impl StatementAnalyzer<'_, '_> {
             // With CASCADE, those that refer are emptied; without, nothing may refer.
             if let Some(table) = self.target(&name, false) {
                 let before = self.reading.accesses.len();
-                self.changed(table, Only::All, None, true);
+                self.changed(table, RowAspect::All, None, true);
                 if restarts {
                     self.restarts(table);
                 }

@@ -11,7 +11,7 @@ use super::names;
 use super::scope::{Columns, Scope};
 use super::session::Path;
 use super::text::{Literals, statements};
-use super::{Access, ColumnOf, Draw, Key, Object, Only, Operand, Reading, Source};
+use super::{Access, ColumnId, ValueDraw, Key, Object, RowAspect, Operand, StatementEffects, ValueSource};
 use crate::catalog::{ForeignKey, Function, Generated};
 use crate::lexer::form::Parts;
 
@@ -36,7 +36,7 @@ enum BodyState {
 #[derive(Debug, Default)]
 pub struct BodyEffects {
     /// Its own effects.
-    reading: Reading,
+    reading: StatementEffects,
     /// The columns that it returns.
     columns: Columns,
     /// Functions that it calls. Their effects are stored separately, so that recursive functions
@@ -60,11 +60,11 @@ impl StatementAnalyzer<'_, '_> {
         &mut self,
         table: usize,
         inserted: &InsertedRows<'_>,
-        only: Only,
+        aspect: RowAspect,
         key: Option<Key>,
     ) {
-        self.access(table, true, only, key.clone());
-        self.takes_written(table, inserted, only, key.as_ref());
+        self.access(table, true, aspect, key.clone());
+        self.takes_written(table, inserted, aspect, key.as_ref());
         let root = self.lookup.root(table);
         for foreign in self.foreign(self.lookup.referring(root)) {
             let columns = self.columns(foreign.table, &foreign.columns);
@@ -84,7 +84,7 @@ impl StatementAnalyzer<'_, '_> {
     /// Values of rows of a table are changed.
     pub fn updated(&mut self, table: usize, key: Option<Key>, set: &[ColumnAssignment]) {
         let root = self.lookup.root(table);
-        let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
+        let is_set = |of: &ColumnId| set.iter().any(|one| one.column == *of);
         let sets_key = {
             let mut keys = self.lookup.unique(root).filter(|(_, one)| one.is_key);
             keys.any(|(_, one)| one.columns.iter().any(is_set))
@@ -94,19 +94,19 @@ impl StatementAnalyzer<'_, '_> {
             self.columns(foreign.parent, &foreign.parent_columns).iter().any(is_set)
         };
         let is_moved = referred.iter().any(is_moved);
-        let only = if sets_key || is_moved { Only::All } else { Only::Values };
-        self.access(table, true, only, key.clone());
-        self.sets(table, only, key.as_ref(), set);
+        let aspect = if sets_key || is_moved { RowAspect::All } else { RowAspect::Values };
+        self.access(table, true, aspect, key.clone());
+        self.sets(table, aspect, key.as_ref(), set);
         self.fires(root);
     }
 
     /// Records the effects of setting columns, other than the access to the old rows.
-    pub fn sets(&mut self, table: usize, only: Only, key: Option<&Key>, set: &[ColumnAssignment]) {
+    pub fn sets(&mut self, table: usize, aspect: RowAspect, key: Option<&Key>, set: &[ColumnAssignment]) {
         let root = self.lookup.root(table);
-        let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
-        let is_added = |of: &ColumnOf| set.iter().any(|one| one.column == *of && one.is_added);
+        let is_set = |of: &ColumnId| set.iter().any(|one| one.column == *of);
+        let is_added = |of: &ColumnId| set.iter().any(|one| one.column == *of && one.is_added);
         if let Some(key) = key {
-            self.access_moved(table, only, key, set);
+            self.access_moved(table, aspect, key, set);
             self.takes_set(root, key, set);
         }
         for foreign in self.foreign(self.lookup.referring(root)) {
@@ -124,20 +124,20 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     /// An UPDATE that sets the key of its rows accesses the rows of the new key too.
-    fn access_moved(&mut self, table: usize, only: Only, key: &Key, set: &[ColumnAssignment]) {
-        let of = |of: &ColumnOf| set.iter().find(|one| one.column == *of);
+    fn access_moved(&mut self, table: usize, aspect: RowAspect, key: &Key, set: &[ColumnAssignment]) {
+        let of = |of: &ColumnId| set.iter().find(|one| one.column == *of);
         // What the rows that are added would have, those that are there have.
-        let is_moved = |column: &ColumnOf| of(column).is_some_and(|one| !one.is_added);
+        let is_moved = |column: &ColumnId| of(column).is_some_and(|one| !one.is_added);
         if key.columns.iter().any(is_moved) {
             let after = values_set(&key.columns, set);
             let after = after.map(|row| Key { columns: key.columns.clone(), rows: vec![row] });
-            self.access(table, true, only, after);
+            self.access(table, true, aspect, after);
         }
     }
 
     /// Rows of a table are deleted, or changed in an unknown way.
-    pub fn changed(&mut self, table: usize, only: Only, key: Option<Key>, deletes: bool) {
-        self.access(table, true, only, key.clone());
+    pub fn changed(&mut self, table: usize, aspect: RowAspect, key: Option<Key>, deletes: bool) {
+        self.access(table, true, aspect, key.clone());
         let root = self.lookup.root(table);
         self.frees(root, key.as_ref());
         if deletes {
@@ -153,8 +153,8 @@ impl StatementAnalyzer<'_, '_> {
         let columns = self.columns(foreign.parent, &foreign.parent_columns);
         let is_exact = columns.iter().all(|&of| self.lookup.is_exact(of));
         let key = rows.filter(|_| is_exact).map(|rows| Key { columns, rows });
-        let only = if foreign.is_deferrable { Only::Later } else { Only::Presence };
-        self.access(foreign.parent, false, only, key);
+        let aspect = if foreign.is_deferrable { RowAspect::Later } else { RowAspect::Presence };
+        self.access(foreign.parent, false, aspect, key);
     }
 
     /// Rows that refer to a deleted row or a changed key are searched for, and changed with it.
@@ -167,7 +167,7 @@ impl StatementAnalyzer<'_, '_> {
         let key = key.filter(|key| key.columns == parents);
         let key = key.map(|key| Key { columns, rows: key.rows.clone() });
         let before = self.reading.accesses.len();
-        self.access(foreign.table, foreign.changes_children, Only::All, key.clone());
+        self.access(foreign.table, foreign.changes_children, RowAspect::All, key.clone());
         let is_new = self.reading.accesses.len() > before;
         if foreign.changes_children && is_new {
             let root = self.lookup.root(foreign.table);
@@ -183,7 +183,7 @@ impl StatementAnalyzer<'_, '_> {
         at.iter().filter_map(|&at| self.lookup.catalog.foreign_keys.get(at)).cloned().collect()
     }
 
-    fn columns(&self, table: usize, columns: &[usize]) -> Vec<ColumnOf> {
+    fn columns(&self, table: usize, columns: &[usize]) -> Vec<ColumnId> {
         columns.iter().map(|&column| self.lookup.column(table, column)).collect()
     }
 
@@ -199,7 +199,7 @@ impl StatementAnalyzer<'_, '_> {
     pub fn added_unknown_rows(&mut self, table: usize, columns: Vec<usize>) {
         let inserted = unseen(columns);
         self.draw_columns(table, &inserted);
-        self.added(table, &inserted, Only::All, None);
+        self.added(table, &inserted, RowAspect::All, None);
     }
 
     /// A statement writes to a table in an unknown way.
@@ -208,7 +208,7 @@ impl StatementAnalyzer<'_, '_> {
         for foreign in self.foreign(self.lookup.referring(root)) {
             self.checks(&foreign, None);
         }
-        self.changed(table, Only::All, None, true);
+        self.changed(table, RowAspect::All, None, true);
     }
 
     /// The sequences of a table are drawn from, or set.
@@ -320,8 +320,8 @@ impl StatementAnalyzer<'_, '_> {
 
     fn read_function(&mut self, function: &Function) -> BodyEffects {
         let has_body = !function.body.trim().is_empty();
-        let only = |touches_anything: bool| {
-            let reading = Reading { touches_anything, ..Reading::default() };
+        let aspect = |accesses_anything: bool| {
+            let reading = StatementEffects { accesses_anything, ..StatementEffects::default() };
             BodyEffects { reading, ..BodyEffects::default() }
         };
         match function.language.as_str() {
@@ -332,8 +332,8 @@ impl StatementAnalyzer<'_, '_> {
                 self.within(body, |analyzer, _| names::read_body(analyzer, body)).0
             }
             // What is compiled works on its arguments, but for what is known to run texts.
-            "c" | "internal" => only(super::calls::runs_text(&function.name)),
-            _ => only(true),
+            "c" | "internal" => aspect(super::calls::runs_text(&function.name)),
+            _ => aspect(true),
         }
     }
 
@@ -369,27 +369,27 @@ impl StatementAnalyzer<'_, '_> {
         (analyzer.depth, analyzer.is_body) = (self.depth, true);
         let result = read(&mut analyzer, parts.form());
         let StatementAnalyzer { mut reading, unknown, calls, .. } = analyzer;
-        reading.touches_anything |= !unknown.is_empty();
+        reading.accesses_anything |= !unknown.is_empty();
         let bare = reading.accesses.into_iter().map(|access| Access {
             // Which key they have, and so whether it is another's, is not known any more.
-            only: if access.key.is_some() && access.only == Only::New {
-                Only::All
+            aspect: if access.key.is_some() && access.aspect == RowAspect::New {
+                RowAspect::All
             } else {
-                access.only
+                access.aspect
             },
             key: None,
             ..access
         });
-        let Reading { touches_anything, volatile, sets, .. } = reading;
+        let StatementEffects { accesses_anything, volatile, sets, .. } = reading;
         let accesses = bare.collect();
-        let reading = Reading { accesses, touches_anything, volatile, sets, ..Reading::default() };
+        let reading = StatementEffects { accesses, accesses_anything, volatile, sets, ..StatementEffects::default() };
         (BodyEffects { reading, columns: Columns::default(), calls }, result)
     }
 
     /// An unknown number of values may be drawn from a sequence.
     pub fn draws_unknown_number(&mut self, sequence: usize) {
-        let draw = Draw {
-            source: Source::Sequence(sequence),
+        let draw = ValueDraw {
+            source: ValueSource::Sequence(sequence),
             column: None,
             count: None,
             each_of: None,
@@ -402,7 +402,7 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     /// Adds the effects of a body.
-    pub fn take_in(&mut self, reading: &Reading) {
+    pub fn take_in(&mut self, reading: &StatementEffects) {
         for &access in &reading.accesses {
             self.record(access);
             if let Object::Sequence(sequence) = access.object {
@@ -413,13 +413,13 @@ impl StatementAnalyzer<'_, '_> {
         }
         reading.volatile.iter().for_each(|&volatile| self.volatile(volatile));
         reading.sets.iter().for_each(|&sequence| self.sequence_restarted(sequence));
-        self.reading.touches_anything |= reading.touches_anything;
+        self.reading.accesses_anything |= reading.accesses_anything;
     }
 }
 
 /// The values that all of these columns are set to; None if they are not in the statement.
-pub fn values_set(columns: &[ColumnOf], set: &[ColumnAssignment]) -> Option<Vec<Operand>> {
-    let value = |of: &ColumnOf| set.iter().find(|one| one.column == *of)?.value.map(Operand::One);
+pub fn values_set(columns: &[ColumnId], set: &[ColumnAssignment]) -> Option<Vec<Operand>> {
+    let value = |of: &ColumnId| set.iter().find(|one| one.column == *of)?.value.map(Operand::One);
     columns.iter().map(value).collect()
 }
 

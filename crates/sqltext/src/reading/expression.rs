@@ -9,7 +9,7 @@ use super::lookup::{Name, folded};
 use super::parts::{ExprContents, children, results, within};
 use super::scope::{Column, Columns, ResolvedColumn, Scope};
 use super::text::{of_number, of_string};
-use super::{ColumnOf, How, Use, ValuePosition, Volatile};
+use super::{ColumnId, UseKind, ValueUse, ValuePosition, Volatile};
 
 impl StatementAnalyzer<'_, '_> {
     /// Reads an expression: values of columns in it, and its other effects.
@@ -17,9 +17,9 @@ impl StatementAnalyzer<'_, '_> {
         // Operators in a row are parsed into what is as deep as they are many, on the left.
         let mut expr = expr;
         while let Expr::BinaryOp { left, op, right } = expr {
-            if let Some(how) = how_compared(op) {
+            if let Some(kind) = how_compared(op) {
                 self.all([&**right, left], scope);
-                return self.compare(left, right, how, scope);
+                return self.compare(left, right, kind, scope);
             }
             self.expr(right, scope);
             expr = left;
@@ -33,7 +33,7 @@ impl StatementAnalyzer<'_, '_> {
             }
             Expr::InList { expr, list, .. } => {
                 self.all([&**expr].into_iter().chain(list), scope);
-                list.iter().for_each(|one| self.compare(expr, one, How::Equal, scope));
+                list.iter().for_each(|one| self.compare(expr, one, UseKind::Equal, scope));
             }
             Expr::InSubquery { expr, subquery, .. } => {
                 self.expr(expr, scope);
@@ -42,8 +42,8 @@ impl StatementAnalyzer<'_, '_> {
             }
             Expr::Between { expr, low, high, .. } => {
                 self.all([&**expr, low, high], scope);
-                self.compare(expr, low, How::Bound, scope);
-                self.compare(expr, high, How::Bound, scope);
+                self.compare(expr, low, UseKind::Bound, scope);
+                self.compare(expr, high, UseKind::Bound, scope);
             }
             Expr::AnyOp { left, compare_op, right, .. }
             | Expr::AllOp { left, compare_op, right } => {
@@ -51,7 +51,7 @@ impl StatementAnalyzer<'_, '_> {
             }
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.all([&**left, right], scope);
-                self.compare(left, right, How::Equal, scope);
+                self.compare(left, right, UseKind::Equal, scope);
             }
             Expr::Function(function) => self.function(function, scope),
             Expr::Subquery(query) | Expr::Exists { subquery: query, .. } => {
@@ -75,7 +75,7 @@ impl StatementAnalyzer<'_, '_> {
         }
         if let Expr::Case { operand: Some(operand), conditions, .. } = expr {
             for case in conditions {
-                self.compare(operand, &case.condition, How::Equal, scope);
+                self.compare(operand, &case.condition, UseKind::Equal, scope);
             }
         }
     }
@@ -153,7 +153,7 @@ impl StatementAnalyzer<'_, '_> {
 
     /// The columns that may be the value of an expression, and those that are part of it in another
     /// way.
-    fn columns_of_sides(&self, expr: &Expr, scope: &Scope<'_>) -> (Vec<ColumnOf>, Vec<ColumnOf>) {
+    fn columns_of_sides(&self, expr: &Expr, scope: &Scope<'_>) -> (Vec<ColumnId>, Vec<ColumnId>) {
         let (mut direct, mut hidden) = (Vec::new(), Vec::new());
         let of = |expr: &Expr| column(expr, scope)?.column.of;
         for one in results(expr) {
@@ -167,10 +167,10 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     /// Records the values of columns in a comparison whose sides were read.
-    fn compare(&mut self, left: &Expr, right: &Expr, how: How, scope: &Scope<'_>) {
+    fn compare(&mut self, left: &Expr, right: &Expr, kind: UseKind, scope: &Scope<'_>) {
         if let (Some(lefts), Some(rights)) = (row(left), row(right)) {
             for (left, right) in lefts.into_iter().zip(rights) {
-                self.compare(left, right, how, scope);
+                self.compare(left, right, kind, scope);
             }
             return;
         }
@@ -180,7 +180,7 @@ impl StatementAnalyzer<'_, '_> {
             }
         }
         for (one, other) in [(left, right), (right, left)] {
-            self.compare_with(one, |analyzer| analyzer.shown(other, scope), how, scope);
+            self.compare_with(one, |analyzer| analyzer.shown(other, scope), kind, scope);
         }
     }
 
@@ -189,46 +189,46 @@ impl StatementAnalyzer<'_, '_> {
         &mut self,
         expr: &Expr,
         shown: impl FnOnce(&Self) -> Column,
-        how: How,
+        kind: UseKind,
         scope: &Scope<'_>,
     ) {
         let (direct, hidden) = self.columns_of_sides(expr, scope);
-        let is_reported = |&of: &ColumnOf| self.lookup.reports(of) || self.lookup.holds_texts(of);
+        let is_reported = |&of: &ColumnId| self.lookup.reports(of) || self.lookup.holds_texts(of);
         if direct.iter().chain(&hidden).any(is_reported) {
             let shown = shown(self);
-            direct.into_iter().for_each(|of| self.record_all(of, &shown, how));
-            hidden.into_iter().for_each(|of| self.record_all(of, &shown, How::Inside));
+            direct.into_iter().for_each(|of| self.record_all(of, &shown, kind));
+            hidden.into_iter().for_each(|of| self.record_all(of, &shown, UseKind::Inside));
         }
     }
 
     /// Records the values of columns of an expression that is compared with rows.
     fn compare_rows(&mut self, expr: &Expr, rows: &Columns, scope: &Scope<'_>) {
         for (one, column_of_rows) in row_or_one(expr).into_iter().zip(&rows.columns) {
-            self.compare_with(one, |_| column_of_rows.clone(), How::Equal, scope);
+            self.compare_with(one, |_| column_of_rows.clone(), UseKind::Equal, scope);
             if column_of_rows.of.is_some() {
                 let shown = self.shown(one, scope);
-                self.same(column_of_rows, &shown, How::Equal);
+                self.same(column_of_rows, &shown, UseKind::Equal);
             }
         }
     }
 
     /// Records the values of one column as those of a column of a table.
-    pub fn same(&mut self, table: &Column, values: &Column, how: How) {
+    pub fn same(&mut self, table: &Column, values: &Column, kind: UseKind) {
         if let Some(of) = table.of {
-            self.record_all(of, values, how);
+            self.record_all(of, values, kind);
         }
     }
 
     /// Records all values of an expression as those of a column.
-    pub fn record_all(&mut self, column: ColumnOf, values: &Column, how: How) {
+    pub fn record_all(&mut self, column: ColumnId, values: &Column, kind: UseKind) {
         for &position in values.values.iter().chain(&values.maybe) {
-            self.record_use(Use { column, position, how });
+            self.record_use(ValueUse { column, position, kind });
         }
         if let Some(position) = values.array {
-            self.record_use(Use { column, position, how: array_or(how) });
+            self.record_use(ValueUse { column, position, kind: array_or(kind) });
         }
         for &position in &values.inside {
-            self.record_use(Use { column, position, how: How::Inside });
+            self.record_use(ValueUse { column, position, kind: UseKind::Inside });
         }
     }
 
@@ -241,19 +241,19 @@ impl StatementAnalyzer<'_, '_> {
             return self.compare_rows(left, &columns, scope);
         }
         self.expr(right, scope);
-        let how = how_compared(op).unwrap_or(How::Bound);
+        let kind = how_compared(op).unwrap_or(UseKind::Bound);
         if let Expr::Array(array) = right {
-            return array.elem.iter().for_each(|one| self.compare(left, one, how, scope));
+            return array.elem.iter().for_each(|one| self.compare(left, one, kind, scope));
         }
         let elements = |analyzer: &Self| match position(right) {
             Some(position) => Column { array: Some(position), ..Column::default() },
             None => Column { inside: analyzer.values_within(right), ..Column::default() },
         };
-        self.compare_with(left, elements, how, scope);
+        self.compare_with(left, elements, kind, scope);
     }
 
     /// Records a use, if its column is one whose values are reported, or holds texts.
-    pub fn record_use(&mut self, one: Use) {
+    pub fn record_use(&mut self, one: ValueUse) {
         if self.lookup.reports(one.column) {
             self.put_use(one);
         }
@@ -262,7 +262,7 @@ impl StatementAnalyzer<'_, '_> {
         }
     }
 
-    fn put_use(&mut self, one: Use) {
+    fn put_use(&mut self, one: ValueUse) {
         if self.reported.insert(one) {
             self.reading.uses.push(one);
         }
@@ -283,23 +283,23 @@ impl StatementAnalyzer<'_, '_> {
 }
 
 /// How an operator compares a value; None if it is no comparison.
-fn how_compared(op: &BinaryOperator) -> Option<How> {
+fn how_compared(op: &BinaryOperator) -> Option<UseKind> {
     use BinaryOperator as Op;
     match op {
-        Op::Eq | Op::NotEq => Some(How::Equal),
-        Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => Some(How::Bound),
+        Op::Eq | Op::NotEq => Some(UseKind::Equal),
+        Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => Some(UseKind::Bound),
         // OPERATOR(pg_catalog.=)
         Op::PGCustomBinaryOperator(name) => match name.last()?.as_str() {
-            "=" | "<>" => Some(How::Equal),
-            "<" | "<=" | ">" | ">=" => Some(How::Bound),
+            "=" | "<>" => Some(UseKind::Equal),
+            "<" | "<=" | ">" | ">=" => Some(UseKind::Bound),
             _ => None,
         },
         _ => None,
     }
 }
 
-fn array_or(how: How) -> How {
-    if matches!(how, How::Bound | How::Inside) { how } else { How::Array }
+fn array_or(kind: UseKind) -> UseKind {
+    if matches!(kind, UseKind::Bound | UseKind::Inside) { kind } else { UseKind::Array }
 }
 
 /// An expression without parentheses and casts around it.

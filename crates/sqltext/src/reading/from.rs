@@ -12,7 +12,7 @@ use super::cast::Cast;
 use super::expression::position;
 use super::lookup::{Name, NamedObject, folded};
 use super::scope::{Column, Columns, Item, Scope};
-use super::{Access, Only};
+use super::{Access, RowAspect};
 
 /// The items of FROM, and their conditions.
 #[derive(Default)]
@@ -134,7 +134,7 @@ impl StatementAnalyzer<'_, '_> {
         self.reading.has_unknown_table |= found.len() > 1;
         for named in found {
             match named {
-                NamedObject::Table(table) => self.access(*table, false, Only::All, None),
+                NamedObject::Table(table) => self.access(*table, false, RowAspect::All, None),
                 NamedObject::View(view) => {
                     let columns = self.view(*view);
                     if found.len() == 1 {

@@ -12,7 +12,7 @@ use super::change::ColumnAssignment;
 use super::expression::position;
 use super::lookup::{Name, folded};
 use super::scope::{Column, Columns, Item, Scope};
-use super::{ColumnOf, Draw, How, Key, Only, Operand, Source, ValuePosition};
+use super::{ColumnId, ValueDraw, UseKind, Key, RowAspect, Operand, ValueSource, ValuePosition};
 use crate::catalog::Generated;
 
 /// Rows that are written to a table.
@@ -87,7 +87,7 @@ impl StatementAnalyzer<'_, '_> {
                 false => names.map(named).collect(),
             };
             for (column, values) in inserted.into_iter().zip(&source.columns) {
-                column.into_iter().for_each(|column| self.same(column, values, How::Written));
+                column.into_iter().for_each(|column| self.same(column, values, UseKind::Written));
             }
         }
         let item = Item {
@@ -165,7 +165,7 @@ impl StatementAnalyzer<'_, '_> {
                 self.expr(value, outer);
                 let of = self.lookup.column(table, column);
                 let shown = self.shown(value, outer);
-                self.record_all(of, &shown, How::Written);
+                self.record_all(of, &shown, UseKind::Written);
                 if is_draw(value) && self.reading.draws.len() == draws + 1 {
                     self.draws_for(of, draws);
                 }
@@ -174,7 +174,7 @@ impl StatementAnalyzer<'_, '_> {
         let Some(source) = &inserted.source else { return };
         for (&column, shown) in inserted.columns.iter().zip(&source.columns) {
             let of = self.lookup.column(table, column);
-            self.record_all(of, shown, How::Written);
+            self.record_all(of, shown, UseKind::Written);
             let draw = shown.drawn.and_then(|at| self.reading.draws.get_mut(at));
             // What another INSERT drew belongs to that one; this one gets it from the server.
             if let Some(draw) = draw.filter(|draw| draw.column.is_none()) {
@@ -185,7 +185,7 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     /// Assigns a draw to a column; the same one in several rows has as many values.
-    fn draws_for(&mut self, of: ColumnOf, at: usize) {
+    fn draws_for(&mut self, of: ColumnId, at: usize) {
         let draws = &mut self.reading.draws;
         draws[at].column = Some(of);
         let source = draws[at].source;
@@ -217,14 +217,14 @@ impl StatementAnalyzer<'_, '_> {
             let source = match generated {
                 Generated::Sequence(sequence) => {
                     self.sequence(sequence, true);
-                    Source::Sequence(sequence)
+                    ValueSource::Sequence(sequence)
                 }
-                Generated::Random => Source::Random,
-                Generated::Time => Source::Time,
+                Generated::Random => ValueSource::Random,
+                Generated::Time => ValueSource::Time,
             };
             let column = Some(self.lookup.column(table, at));
             let may_conflict = inserted.may_conflict;
-            let draw = Draw { source, column, count, each_of, may_conflict, returned: None };
+            let draw = ValueDraw { source, column, count, each_of, may_conflict, returned: None };
             self.reading.draws.push(draw);
         }
     }
@@ -239,8 +239,8 @@ impl StatementAnalyzer<'_, '_> {
     ) {
         let Some(conflict) = conflict else {
             let key = self.key_written(table, inserted, None);
-            let only = self.only_written(table, inserted);
-            return self.added(table, inserted, only, key);
+            let aspect = self.only_written(table, inserted);
+            return self.added(table, inserted, aspect, key);
         };
         let set = self.conflict_parts(conflict, scope);
         let target = conflict_columns(conflict, scope);
@@ -248,8 +248,8 @@ impl StatementAnalyzer<'_, '_> {
             Some(target) => self.key_written(table, inserted, Some(&target)),
             None => None,
         };
-        self.added(table, inserted, Only::All, key.clone());
-        self.sets(table, Only::All, key.as_ref(), &set);
+        self.added(table, inserted, RowAspect::All, key.clone());
+        self.sets(table, RowAspect::All, key.as_ref(), &set);
     }
 
     /// The unique key of the written rows, or of the existing ones that conflict with them.
@@ -293,10 +293,10 @@ impl StatementAnalyzer<'_, '_> {
         &self,
         table: usize,
         inserted: &InsertedRows<'_>,
-        target: Option<&[ColumnOf]>,
+        target: Option<&[ColumnId]>,
     ) -> Option<Key> {
         let root = self.lookup.root(table);
-        let is_target = |key: &Vec<ColumnOf>| {
+        let is_target = |key: &Vec<ColumnId>| {
             target.is_none_or(|target| {
                 key.len() == target.len() && key.iter().all(|of| target.contains(of))
             })
@@ -313,15 +313,15 @@ impl StatementAnalyzer<'_, '_> {
         &self,
         table: usize,
         inserted: &InsertedRows<'_>,
-        columns: &[ColumnOf],
+        columns: &[ColumnId],
     ) -> Option<Vec<Vec<Operand>>> {
-        let at = |of: &ColumnOf| {
+        let at = |of: &ColumnId| {
             inserted.columns.iter().position(|&own| self.lookup.column(table, own) == *of)
         };
         let positions = columns.iter().map(at).collect::<Option<Vec<usize>>>()?;
         match &inserted.source {
             None => {
-                let value = |row: &[Expr], (&at, &of): (&usize, &ColumnOf)| {
+                let value = |row: &[Expr], (&at, &of): (&usize, &ColumnId)| {
                     let value = row.get(at)?;
                     let is_reported = Cast::of(value).fits(self.lookup.family(of));
                     position(value).filter(|_| is_reported).map(Operand::One)
@@ -333,7 +333,7 @@ impl StatementAnalyzer<'_, '_> {
             }
             Some(source) => {
                 let count = usize::try_from(source.rows?).ok()?;
-                let value = |(&at, &of): (&usize, &ColumnOf), row: usize| {
+                let value = |(&at, &of): (&usize, &ColumnId), row: usize| {
                     let source = source.columns.get(at)?;
                     let is_reported = source.cast.fits(self.lookup.family(of));
                     (is_reported && source.values.len() == count)
@@ -348,7 +348,7 @@ impl StatementAnalyzer<'_, '_> {
 }
 
 /// The columns that ON CONFLICT names.
-fn conflict_columns(conflict: &OnConflict, scope: &Scope<'_>) -> Option<Vec<ColumnOf>> {
+fn conflict_columns(conflict: &OnConflict, scope: &Scope<'_>) -> Option<Vec<ColumnId>> {
     let Some(ConflictTarget::Columns(names)) = &conflict.conflict_target else { return None };
     let found = names.iter().map(|name| scope.column(None, &folded(name))?.column.of);
     found.collect()

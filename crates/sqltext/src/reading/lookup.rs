@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
-use super::ColumnOf;
+use super::ColumnId;
 use super::cast::Family;
 use super::session::Path;
 use crate::catalog::{Catalog, Generated, Table};
@@ -50,9 +50,9 @@ pub struct Name {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
     /// Columns that it depends on.
-    pub columns: Vec<ColumnOf>,
+    pub columns: Vec<ColumnId>,
     /// Columns in which conflicting rows have the same values.
-    pub equal: Vec<ColumnOf>,
+    pub equal: Vec<ColumnId>,
     /// It is a key: rows conflict if they have the same values, none of them NULL.
     pub is_key: bool,
 }
@@ -65,9 +65,9 @@ pub struct CatalogLookup {
     relations: HashMap<String, Vec<(String, NamedObject)>>,
     functions: HashMap<String, Vec<usize>>,
     /// Columns whose values are reported as uses.
-    reported: HashSet<ColumnOf>,
+    reported: HashSet<ColumnId>,
     /// Columns whose values are texts or composite.
-    texts: HashSet<ColumnOf>,
+    texts: HashSet<ColumnId>,
     /// Foreign keys by the table that refers, partitions counting as their parent.
     referring: HashMap<usize, Vec<usize>>,
     /// Foreign keys by the table that is referred to.
@@ -146,7 +146,7 @@ impl CatalogLookup {
     fn index_unique(&mut self) {
         for (at, table) in self.catalog.tables.iter().enumerate() {
             let of = |numbers: &[usize]| {
-                let mut columns: Vec<ColumnOf> =
+                let mut columns: Vec<ColumnId> =
                     numbers.iter().map(|&column| self.column(at, column)).collect();
                 columns.sort_unstable();
                 columns
@@ -207,7 +207,7 @@ impl CatalogLookup {
     }
 
     /// The column in the root of its table, if that has it.
-    pub fn column(&self, table: usize, column: usize) -> ColumnOf {
+    pub fn column(&self, table: usize, column: usize) -> ColumnId {
         let root = self.root(table);
         if root != table {
             let name = self.table(table).and_then(|table| table.columns.get(column));
@@ -216,10 +216,10 @@ impl CatalogLookup {
                 columns.iter().position(|column| column.name == own.name)
             });
             if let Some(column) = in_root {
-                return ColumnOf { table: root, column };
+                return ColumnId { table: root, column };
             }
         }
-        ColumnOf { table, column }
+        ColumnId { table, column }
     }
 
     /// A table by its index.
@@ -228,12 +228,12 @@ impl CatalogLookup {
     }
 
     /// Whether values of a column are reported as uses.
-    pub fn reports(&self, column: ColumnOf) -> bool {
+    pub fn reports(&self, column: ColumnId) -> bool {
         self.reported.contains(&column)
     }
 
     /// Whether values of a column are texts that may contain others.
-    pub fn holds_texts(&self, column: ColumnOf) -> bool {
+    pub fn holds_texts(&self, column: ColumnId) -> bool {
         self.texts.contains(&column)
     }
 
@@ -269,13 +269,13 @@ impl CatalogLookup {
     }
 
     /// The unique keys of a table (a root): columns of it.
-    pub fn unique_keys(&self, table: usize) -> impl Iterator<Item = Vec<ColumnOf>> {
+    pub fn unique_keys(&self, table: usize) -> impl Iterator<Item = Vec<ColumnId>> {
         let unique = self.table(table).map_or(&[][..], |table| &table.unique_keys);
         unique.iter().map(move |key| key.iter().map(|&at| self.column(table, at)).collect())
     }
 
     /// The keys of a table (a root), unique ones first: columns of it.
-    pub fn keys(&self, table: usize) -> impl Iterator<Item = Vec<ColumnOf>> {
+    pub fn keys(&self, table: usize) -> impl Iterator<Item = Vec<ColumnId>> {
         let foreign = self.referring(table).iter();
         let foreign = foreign.filter_map(|&at| self.catalog.foreign_keys.get(at));
         let foreign = foreign.map(|key| (key.table, &key.columns));
@@ -287,13 +287,13 @@ impl CatalogLookup {
 
     /// The type family of a column whose equal values are always written alike, as
     /// numbers or letter by letter.
-    pub fn family(&self, of: ColumnOf) -> Option<Family> {
+    pub fn family(&self, of: ColumnId) -> Option<Family> {
         let column = self.table(of.table)?.columns.get(of.column)?;
         Family::of(&column.type_name).filter(|_| !column.is_nondeterministic)
     }
 
     /// Whether equal values of a column are always written alike.
-    pub fn is_exact(&self, column: ColumnOf) -> bool {
+    pub fn is_exact(&self, column: ColumnId) -> bool {
         self.family(column).is_some()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Only;
+use super::RowAspect;
 use super::analyzer::StatementAnalyzer;
 use super::lookup::NamedObject;
 use crate::lexer::significant;
@@ -50,7 +50,7 @@ pub fn read(analyzer: &mut StatementAnalyzer<'_, '_>, tokens: &[Token<'_>]) {
                         analyzer.restarts(*table);
                     }
                 }
-                NamedObject::Table(table) => analyzer.access(*table, false, Only::All, None),
+                NamedObject::Table(table) => analyzer.access(*table, false, RowAspect::All, None),
                 NamedObject::View(view) if is_written => analyzer.change_view(*view, adds),
                 NamedObject::View(view) => {
                     analyzer.view(*view);

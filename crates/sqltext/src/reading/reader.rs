@@ -9,7 +9,7 @@ use super::lookup::CatalogLookup;
 use super::scope::Scope;
 use super::session::{NamesChange, Path, SessionNames};
 use super::text::{LiteralKind, Literals, statements};
-use super::{Reading, ValuePosition};
+use super::{StatementEffects, ValuePosition};
 use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
 use crate::lexer::token::{Kind, Tokens};
@@ -49,11 +49,11 @@ struct LiteralVariant {
 #[derive(Debug)]
 struct CachedReading {
     /// Its effects in a session without temporary tables, prepared statements or settings.
-    reading: Arc<Reading>,
+    reading: Arc<StatementEffects>,
     /// Tables that the catalogue does not have.
     unknown: BTreeSet<String>,
     /// Its effects if these are temporary.
-    if_temporary: Arc<Reading>,
+    if_temporary: Arc<StatementEffects>,
     /// Its changes of the session's names.
     effects: Vec<NamesChange>,
 }
@@ -67,7 +67,7 @@ impl Reader {
     }
 
     /// The effects of a text in any session; `parts` are those of the text.
-    pub fn read(&mut self, sql: &[u8], parts: &Parts) -> Arc<Reading> {
+    pub fn read(&mut self, sql: &[u8], parts: &Parts) -> Arc<StatementEffects> {
         Arc::clone(&self.cached(sql, parts, &Path::Default).reading)
     }
 
@@ -77,7 +77,7 @@ impl Reader {
         session: &mut SessionNames,
         sql: &[u8],
         parts: &Parts,
-    ) -> Arc<Reading> {
+    ) -> Arc<StatementEffects> {
         let cached = self.cached(sql, parts, session.path());
         let is_temporary = session.are_temporary(cached.unknown.iter());
         let mut reading =
@@ -87,10 +87,10 @@ impl Reader {
                 reading = Arc::new(executed);
             }
         }
-        if session.hides() && !reading.touches_anything {
+        if session.hides() && !reading.accesses_anything {
             // A name that is known may be the temporary table's, and a place the other's.
-            let (touches_anything, has_unknown_table) = (true, true);
-            let hidden = Reading { touches_anything, has_unknown_table, ..Reading::default() };
+            let (accesses_anything, has_unknown_table) = (true, true);
+            let hidden = StatementEffects { accesses_anything, has_unknown_table, ..StatementEffects::default() };
             return Arc::new(hidden);
         }
         reading
@@ -149,7 +149,7 @@ impl Reader {
         let if_temporary = Arc::new(reading);
         let reading = match unknown.is_empty() {
             true => Arc::clone(&if_temporary),
-            false => Arc::new(Reading { touches_anything: true, ..(*if_temporary).clone() }),
+            false => Arc::new(StatementEffects { accesses_anything: true, ..(*if_temporary).clone() }),
         };
         let cached = CachedReading { reading, unknown, if_temporary, effects };
         (cached, literals.seen().collect())

@@ -2,7 +2,7 @@
 
 use super::bounds::KeyBound;
 use super::cast::Cast;
-use super::{Access, ColumnOf, ValuePosition};
+use super::{Access, ColumnId, ValuePosition};
 
 /// A column of a source of rows.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,7 @@ pub struct Column {
     /// Its name.
     pub name: String,
     /// The column of a table that it shows unchanged.
-    pub of: Option<ColumnOf>,
+    pub of: Option<ColumnId>,
     /// All its values, if they are in the statement: VALUES.
     pub values: Vec<ValuePosition>,
     /// Their casts.
@@ -21,7 +21,7 @@ pub struct Column {
     pub inside: Vec<ValuePosition>,
     /// The array of which each element is a row: `unnest`.
     pub array: Option<ValuePosition>,
-    /// The draw that its values come from: an index in [`super::Reading::draws`].
+    /// The draw that its values come from: an index in [`super::StatementEffects::draws`].
     pub drawn: Option<usize>,
     /// It returns the last value that the session drew, from a sequence or from any.
     pub last_value: Option<Option<usize>>,

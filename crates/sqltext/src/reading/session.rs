@@ -12,7 +12,7 @@ use super::expression::position;
 use super::lookup::{Name, NamedObject};
 use super::scope::Scope;
 use super::text::{FormToken, parse, significant};
-use super::{Access, Draw, Key, Only, Operand, Reading, Use, ValuePosition};
+use super::{Access, ValueDraw, Key, RowAspect, Operand, StatementEffects, ValueUse, ValuePosition};
 use crate::lexer::name::unquoted;
 use crate::lexer::phrase::passed;
 use crate::statements::{Control, control_of, deallocated_of};
@@ -40,7 +40,7 @@ pub enum NamesChange {
     /// DROP of a temporary table.
     Drops(String),
     /// PREPARE, of a statement with these effects.
-    Prepares(String, Arc<Reading>),
+    Prepares(String, Arc<StatementEffects>),
     /// EXECUTE, with the positions of its values; None for a computed one, whose parts
     /// follow.
     Executes(String, Vec<Option<ValuePosition>>, Vec<ValuePosition>),
@@ -74,7 +74,7 @@ pub struct SessionNames {
     temporary: HashSet<String>,
     /// Temporary tables that hide others.
     hiding: HashSet<String>,
-    prepared: HashMap<String, Arc<Reading>>,
+    prepared: HashMap<String, Arc<StatementEffects>>,
 }
 
 impl SessionNames {
@@ -94,7 +94,7 @@ impl SessionNames {
     }
 
     /// Applies a change; returns the reading of the prepared statement that it executes, if any.
-    pub fn apply(&mut self, effect: &NamesChange) -> Option<Reading> {
+    pub fn apply(&mut self, effect: &NamesChange) -> Option<StatementEffects> {
         match effect {
             NamesChange::Makes(name, hides) => {
                 if *hides {
@@ -114,7 +114,7 @@ impl SessionNames {
             }
             NamesChange::Executes(name, positions, others) => {
                 let mut found = executed(self.prepared.get(name)?, positions);
-                found.handed.extend(others);
+                found.passed_values.extend(others);
                 return Some(found);
             }
             NamesChange::Deallocates(Some(name)) => {
@@ -147,7 +147,7 @@ impl SessionNames {
 }
 
 /// The effects of a prepared statement that is executed with values at these positions.
-fn executed(prepared: &Reading, positions: &[Option<ValuePosition>]) -> Reading {
+fn executed(prepared: &StatementEffects, positions: &[Option<ValuePosition>]) -> StatementEffects {
     let moved = |position: &ValuePosition| match position {
         ValuePosition::Parameter(at) => positions.get(*at as usize).copied().flatten(),
         // It is in the text that was prepared.
@@ -163,29 +163,29 @@ fn executed(prepared: &Reading, positions: &[Option<ValuePosition>]) -> Reading 
             Some(Key { columns: key.columns.clone(), rows })
         })
         .collect();
-    let mut reading = Reading::default();
+    let mut reading = StatementEffects::default();
     for access in &prepared.accesses {
         let lookup = access.key.and_then(|key| keys.get(usize::from(key))?.clone());
         let key = lookup.and_then(|key| {
             reading.keys.push(key);
             u16::try_from(reading.keys.len() - 1).ok()
         });
-        let is_lost = access.key.is_some() && key.is_none() && access.only == Only::New;
-        let only = if is_lost { Only::All } else { access.only };
-        reading.accesses.push(Access { key, only, ..*access });
+        let is_lost = access.key.is_some() && key.is_none() && access.aspect == RowAspect::New;
+        let aspect = if is_lost { RowAspect::All } else { access.aspect };
+        reading.accesses.push(Access { key, aspect, ..*access });
     }
-    let moved_use = |one: &Use| Some(Use { position: moved(&one.position)?, ..*one });
+    let moved_use = |one: &ValueUse| Some(ValueUse { position: moved(&one.position)?, ..*one });
     reading.uses = prepared.uses.iter().filter_map(moved_use).collect();
     reading.texts = prepared.texts.iter().filter_map(moved_use).collect();
     let parents = prepared.parents.iter();
     reading.parents = parents.filter_map(|&(of, at)| Some((of, moved(&at)?))).collect();
     let draws = prepared.draws.iter().cloned();
     reading.draws =
-        draws.map(|draw| Draw { each_of: draw.each_of.as_ref().and_then(moved), ..draw }).collect();
+        draws.map(|draw| ValueDraw { each_of: draw.each_of.as_ref().and_then(moved), ..draw }).collect();
     reading.last_values.clone_from(&prepared.last_values);
-    reading.handed = prepared.handed.iter().filter_map(moved).collect();
+    reading.passed_values = prepared.passed_values.iter().filter_map(moved).collect();
     reading.volatile.clone_from(&prepared.volatile);
-    reading.touches_anything = prepared.touches_anything;
+    reading.accesses_anything = prepared.accesses_anything;
     reading.is_by_names = prepared.is_by_names;
     reading.has_unknown_table = prepared.has_unknown_table;
     reading.sets.clone_from(&prepared.sets);
@@ -306,7 +306,7 @@ impl StatementAnalyzer<'_, '_> {
         let columns = analyzer.statement(&tokens[query + 1..], &Scope::default());
         analyzer.finish(&columns);
         let StatementAnalyzer { mut reading, unknown, .. } = analyzer;
-        reading.touches_anything |= !unknown.is_empty();
+        reading.accesses_anything |= !unknown.is_empty();
         self.reading.has_unknown_table |= reading.has_unknown_table;
         self.reading.is_by_names |= reading.is_by_names;
         let own =

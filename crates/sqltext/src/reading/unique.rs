@@ -15,16 +15,16 @@ use super::change::ColumnAssignment;
 use super::consequence::values_set;
 use super::insert::{InsertedRows, is_default};
 use super::lookup::Unique;
-use super::{ColumnOf, Key, Only};
+use super::{ColumnId, Key, RowAspect};
 use crate::catalog::Generated;
 
 impl StatementAnalyzer<'_, '_> {
     /// Rows are new if the values of all their keys are known, so that none can be an existing
     /// one unnoticed.
-    pub fn only_written(&self, table: usize, inserted: &InsertedRows<'_>) -> Only {
+    pub fn only_written(&self, table: usize, inserted: &InsertedRows<'_>) -> RowAspect {
         let mut keys = self.given_unique(table, inserted).into_iter().filter(|(_, one)| one.is_key);
         let are_reported = keys.all(|(_, one)| self.key_taken(table, inserted, &one).is_some());
-        if are_reported { Only::New } else { Only::All }
+        if are_reported { RowAspect::New } else { RowAspect::All }
     }
 
     /// Records the unique values of added rows that are bound to a key.
@@ -32,16 +32,16 @@ impl StatementAnalyzer<'_, '_> {
         &mut self,
         table: usize,
         inserted: &InsertedRows<'_>,
-        only: Only,
+        aspect: RowAspect,
         key: Option<&Key>,
     ) {
-        if key.is_none() && only != Only::New {
+        if key.is_none() && aspect != RowAspect::New {
             return;
         }
         let is_single = self.lookup.unique(self.lookup.root(table)).count() == 1;
         for (number, one) in self.given_unique(table, inserted) {
-            let is_said = key.is_some_and(|key| match only {
-                Only::New => {
+            let is_said = key.is_some_and(|key| match aspect {
+                RowAspect::New => {
                     is_single && is_part(key, &one) && key.columns.len() == one.equal.len()
                 }
                 _ => is_part(key, &one),
@@ -55,8 +55,8 @@ impl StatementAnalyzer<'_, '_> {
 
     /// Records the unique values of updated rows that are bound to a key.
     pub fn takes_set(&mut self, root: usize, key: &Key, set: &[ColumnAssignment]) {
-        let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
-        let is_added = |of: &ColumnOf| set.iter().any(|one| one.column == *of && one.is_added);
+        let is_set = |of: &ColumnId| set.iter().any(|one| one.column == *of);
+        let is_added = |of: &ColumnId| set.iter().any(|one| one.column == *of && one.is_added);
         for (number, one) in self.all_unique(root) {
             if !one.columns.iter().any(is_set) || is_part(key, &one) {
                 continue;
@@ -102,7 +102,7 @@ impl StatementAnalyzer<'_, '_> {
         &self,
         table: usize,
         inserted: &InsertedRows<'_>,
-        of: ColumnOf,
+        of: ColumnId,
         null_too: bool,
     ) -> bool {
         let columns = self.lookup.table(table).map_or(&[][..], |table| &table.columns);

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use seatrial_sqltext::reading::{ColumnOf, Draw, How, Reading, Source, Use, ValuePosition};
+use seatrial_sqltext::reading::{ColumnId, ValueDraw, UseKind, StatementEffects, ValueSource, ValueUse, ValuePosition};
 
 use super::super::scan::ScannedStatement;
 
@@ -404,15 +404,15 @@ impl Simulator {
 }
 
 /// The column of the ids.
-pub const COLUMN: ColumnOf = ColumnOf { table: 0, column: 0 };
+pub const COLUMN: ColumnId = ColumnId { table: 0, column: 0 };
 
 impl Logged {
     /// What a parser would say of it.
-    pub fn reading(&self) -> Reading {
-        let mut reading = Reading::default();
+    pub fn reading(&self) -> StatementEffects {
+        let mut reading = StatementEffects::default();
         if self.rows > 0 {
-            reading.draws.push(Draw {
-                source: Source::Sequence(0),
+            reading.draws.push(ValueDraw {
+                source: ValueSource::Sequence(0),
                 column: Some(COLUMN),
                 count: Some(self.rows),
                 each_of: None,
@@ -421,17 +421,17 @@ impl Logged {
             });
         }
         if self.used.is_some() {
-            reading.uses.push(Use {
+            reading.uses.push(ValueUse {
                 column: COLUMN,
                 place: ValuePosition::Literal(0),
-                how: How::Equal,
+                kind: UseKind::Equal,
             });
         }
         reading
     }
 
     /// As the pass sees it.
-    pub fn seen<'a>(&self, number: u64, reading: &'a Reading) -> ScannedStatement<'a> {
+    pub fn seen<'a>(&self, number: u64, reading: &'a StatementEffects) -> ScannedStatement<'a> {
         ScannedStatement {
             number,
             session: self.session,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::parts;
 use crate::catalog::Catalog;
-use crate::reading::{Object, Only, Reader, Reading, SessionNames};
+use crate::reading::{Object, RowAspect, Reader, StatementEffects, SessionNames};
 
 #[derive(Deserialize)]
 struct Corpus {
@@ -28,12 +28,12 @@ struct Locked {
 }
 
 /// The tables that a statement names: those that it writes, or else.
-fn tables(catalog: &Catalog, reading: &Reading, written: bool) -> BTreeSet<String> {
+fn tables(catalog: &Catalog, reading: &StatementEffects, written: bool) -> BTreeSet<String> {
     let named = |object| match object {
         Object::Table(table) => Some(catalog.tables[table].name.clone()),
         Object::Sequence(_) | Object::Unique(_) | Object::Advisory => None,
     };
-    let all = reading.accesses.iter().filter(|access| access.only != Only::Presence);
+    let all = reading.accesses.iter().filter(|access| access.aspect != RowAspect::Presence);
     all.filter(|access| access.writes == written)
         .filter_map(|access| named(access.object))
         .collect()
@@ -45,7 +45,7 @@ fn agree(file: &str) {
     let mut names = SessionNames::default();
     for Locked { sql, reads, writes } in statements {
         let reading = reader.read_in(&mut names, sql.as_bytes(), &parts(&sql));
-        assert!(!reading.is_by_names && !reading.touches_anything, "{sql}");
+        assert!(!reading.is_by_names && !reading.accesses_anything, "{sql}");
         let Some(reads) = reads else { continue };
         let written = tables(&catalog, &reading, true);
         let read: BTreeSet<String> =

@@ -7,10 +7,10 @@ use crate::lexer::form::Parts;
 use crate::lexer::significant;
 use crate::lexer::sql_like::sql_like;
 use crate::lexer::token::Kind;
-use crate::reading::{Reader, Reading, ValuePosition};
+use crate::reading::{Reader, StatementEffects, ValuePosition};
 
 /// Every place is one of the text's, and every key is one of the reading's.
-fn check(sql: &[u8], parts: &Parts, reading: &Reading) {
+fn check(sql: &[u8], parts: &Parts, reading: &StatementEffects) {
     let tokens = significant(sql);
     let exists = |position: &ValuePosition| match position {
         ValuePosition::Literal(at) => (*at as usize) < parts.literals().len(),
@@ -25,7 +25,7 @@ fn check(sql: &[u8], parts: &Parts, reading: &Reading) {
         assert!(key.rows.iter().flatten().all(|one| exists(&one.position())));
     }
     assert!(reading.uses.iter().all(|one| exists(&one.position)));
-    assert!(reading.handed.iter().all(exists));
+    assert!(reading.passed_values.iter().all(exists));
     assert!(reading.draws.iter().all(|draw| draw.each_of.as_ref().is_none_or(exists)));
     let keys = reading.accesses.iter().filter_map(|access| access.key);
     assert!(keys.into_iter().all(|key| usize::from(key) < reading.keys.len()));

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use super::{catalog, parts};
 use crate::reading::lookup::CatalogLookup;
 use crate::reading::{
-    Access, ColumnOf, Draw, How, Object, Only, Operand, Reading, Source, ValuePosition,
+    Access, ColumnId, ValueDraw, UseKind, Object, RowAspect, Operand, StatementEffects, ValueSource, ValuePosition,
 };
 
 /// A reading in lines, each value as written in the text.
-pub fn rendered(sql: &str, reading: &Reading) -> String {
+pub fn rendered(sql: &str, reading: &StatementEffects) -> String {
     let of = Of { sql };
     let mut lines: Vec<String> =
         reading.accesses.iter().map(|access| of.access(reading, access)).collect();
@@ -19,14 +19,14 @@ pub fn rendered(sql: &str, reading: &Reading) -> String {
         format!("ask {of} returned {}", ask.returned)
     }));
     let uses = reading.uses.iter().map(|one| {
-        let how = match one.how {
-            How::Equal => "=",
-            How::Array => "= any",
-            How::Written => ":=",
-            How::Bound => "<",
-            How::Inside => "in",
+        let kind = match one.kind {
+            UseKind::Equal => "=",
+            UseKind::Array => "= any",
+            UseKind::Written => ":=",
+            UseKind::Bound => "<",
+            UseKind::Inside => "in",
         };
-        format!("use {} {how} {}", of.column(one.column), of.position(one.position))
+        format!("use {} {kind} {}", of.column(one.column), of.position(one.position))
     });
     lines.extend(uses);
     let parents = reading.parents.iter();
@@ -35,7 +35,7 @@ pub fn rendered(sql: &str, reading: &Reading) -> String {
             format!("parent {} = {}", of.column(of_), of.position(position))
         }),
     );
-    lines.extend(reading.handed.iter().map(|&position| format!("hand {}", of.position(position))));
+    lines.extend(reading.passed_values.iter().map(|&position| format!("hand {}", of.position(position))));
     lines.extend(
         reading
             .sets
@@ -44,7 +44,7 @@ pub fn rendered(sql: &str, reading: &Reading) -> String {
     );
     lines.extend(reading.volatile.iter().map(|one| format!("volatile {one:?}")));
     for (is_so, word) in [
-        (reading.touches_anything, "anything"),
+        (reading.accesses_anything, "anything"),
         (reading.takes_returning, "takes returning"),
         (reading.is_by_names, "by names"),
         (reading.has_unknown_table, "unknown table"),
@@ -62,15 +62,15 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    fn access(&self, reading: &Reading, access: &Access) -> String {
-        let does = match (access.writes, access.only) {
+    fn access(&self, reading: &StatementEffects, access: &Access) -> String {
+        let does = match (access.writes, access.aspect) {
             _ if matches!(access.object, Object::Unique(_)) && access.writes => "take",
             _ if matches!(access.object, Object::Unique(_)) => "free",
-            (false, Only::Later) => "check later",
-            (false, Only::All) => "read",
+            (false, RowAspect::Later) => "check later",
+            (false, RowAspect::All) => "read",
             (false, _) => "check",
-            (true, Only::All) => "write",
-            (true, Only::Values) => "change",
+            (true, RowAspect::All) => "write",
+            (true, RowAspect::Values) => "change",
             (true, _) => "add",
         };
         let object = match access.object {
@@ -92,11 +92,11 @@ impl Of<'_> {
         format!("{does} {object}{}", key.unwrap_or_default())
     }
 
-    fn draw(&self, draw: &Draw) -> String {
+    fn draw(&self, draw: &ValueDraw) -> String {
         let source = match draw.source {
-            Source::Sequence(sequence) => sequence_name(sequence),
-            Source::Random => "random".to_owned(),
-            Source::Time => "time".to_owned(),
+            ValueSource::Sequence(sequence) => sequence_name(sequence),
+            ValueSource::Random => "random".to_owned(),
+            ValueSource::Time => "time".to_owned(),
         };
         let mut text = format!("draw {source}");
         if let Some(column) = draw.column {
@@ -118,7 +118,7 @@ impl Of<'_> {
         text
     }
 
-    fn column(&self, of: ColumnOf) -> String {
+    fn column(&self, of: ColumnId) -> String {
         let column = &catalog().tables[of.table].columns[of.column];
         format!("{}.{}", table_name(of.table), column.name)
     }

@@ -30,13 +30,13 @@ pub mod totals;
 
 use std::path::PathBuf;
 
-use seatrial_gauge::{AccountingError, Outcome, SliceRow, UserError};
+use seatrial_gauge::{AccountingError, KindTotals, Outcome, SliceRow, UserError};
 
 use file::LogFile;
 use merge::Merge;
 use spec::LogSpec;
 use stalls::{StallFinder, Stalls};
-use totals::{ExactTotals, Failure, KindTotals, SampleTotals};
+use totals::{ExactTotals, Failure, SampleTotals};
 
 /// Why logs cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,6 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use seatrial_gauge::Histogram;
 use seatrial_model::Kind;
 use seatrial_model::accesses::Accesses;
 use seatrial_model::curve::{self, Curve};
@@ -156,7 +155,7 @@ impl PyCacheAccesses {
             let why = "a feed copies from memory whose policy knows what leaves next";
             return Err(PyValueError::new_err(why));
         }
-        Ok(py.detach(|| {
+        let slices = py.detach(|| {
             let memory = (setting.memory_blocks > 0).then(|| {
                 setting.policy.cache(setting.memory_blocks, accesses, setting.block_bytes)
             });
@@ -168,10 +167,9 @@ impl PyCacheAccesses {
                 let last = accesses.block_addresses.iter().max().map_or(0, |last| last + 1);
                 found.on_storage(&accesses.block_addresses, setting.storage_blocks.max(last))
             });
-            let slices =
-                simulate(accesses, memory, device, setting.stations.clone(), &setting.load);
-            slices.into_iter().map(PyCacheSlice).collect()
-        }))
+            simulate(accesses, memory, device, setting.stations.clone(), &setting.load)
+        });
+        slices.into_iter().map(|slice| cache_slice(py, slice)).collect()
     }
 }
 
@@ -276,58 +274,37 @@ fn station((servers, service_ns, is_striped): (usize, Vec<u64>, bool)) -> Statio
 }
 
 /// What happened in a slice of time.
-#[pyclass(frozen, name = "CacheSlice")]
-pub struct PyCacheSlice(Slice);
-
-#[pymethods]
-impl PyCacheSlice {
+#[pyclass(frozen, get_all, name = "CacheSlice")]
+pub struct PyCacheSlice {
     /// Reads that memory served.
-    #[getter]
-    fn memory_hits(&self) -> u64 {
-        self.0.memory_hits
-    }
-
+    memory_hits: u64,
     /// Reads that the cache device served.
-    #[getter]
-    fn device_hits(&self) -> u64 {
-        self.0.device_hits
-    }
-
+    device_hits: u64,
     /// Reads that the disk served.
-    #[getter]
-    fn disk_reads(&self) -> u64 {
-        self.0.disk_reads
-    }
-
+    disk_reads: u64,
     /// Writes.
-    #[getter]
-    fn writes(&self) -> u64 {
-        self.0.writes
-    }
-
+    writes: u64,
     /// Blocks on the cache device at its end.
-    #[getter]
-    fn device_blocks(&self) -> u64 {
-        self.0.device_blocks
-    }
-
+    device_blocks: u64,
     /// Blocks written to the cache device until its end.
-    #[getter]
-    fn device_written_blocks(&self) -> u64 {
-        self.0.device_written_blocks
-    }
-
+    device_written_blocks: u64,
     /// Blocks that memory has no room for at its end, for the headers of the device's blocks.
-    #[getter]
-    fn header_blocks(&self) -> u64 {
-        self.0.header_blocks
-    }
-
+    header_blocks: u64,
     /// Response times of its reads.
-    #[getter]
-    fn latency(&self) -> PyHistogram {
-        Histogram::clone(&self.0.latency).into()
-    }
+    latency: Py<PyHistogram>,
+}
+
+fn cache_slice(py: Python<'_>, slice: Slice) -> PyResult<PyCacheSlice> {
+    Ok(PyCacheSlice {
+        memory_hits: slice.memory_hits,
+        device_hits: slice.device_hits,
+        disk_reads: slice.disk_reads,
+        writes: slice.writes,
+        device_blocks: slice.device_blocks,
+        device_written_blocks: slice.device_written_blocks,
+        header_blocks: slice.header_blocks,
+        latency: Py::new(py, PyHistogram::from(slice.latency))?,
+    })
 }
 
 /// Linux's page cache of a capacity in pages of 4 KiB, with its readahead.

@@ -8,7 +8,7 @@ use seatrial_load::sample::Sample;
 
 use crate::errors::Outcome;
 use crate::running::{PyRunning, SampleResult, into_error};
-use crate::sample::{sample_dict, seconds};
+use crate::sample::{dict, sample_dict, seconds};
 
 /// Start one workload of files from its specification (docs/engine.md).
 ///
@@ -29,23 +29,22 @@ impl SampleResult for Result<(Sample, FilesPart), FilesError> {
 }
 
 fn files_dict<'py>(py: Python<'py>, part: &FilesPart) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("made_files", part.made.files)?;
-    dict.set_item("made_folders", part.made.folders)?;
-    dict.set_item("made_bytes", part.made.bytes)?;
-    dict.set_item("made_s", seconds(part.made_ns))?;
-    dict.set_item("ended", part.ended.name())?;
-    dict.set_item("cuts", part.cuts)?;
-    dict.set_item("events", part.events)?;
-    let loops = PyDict::new(py);
+    let (loops, waits) = (PyDict::new(py), PyDict::new(py));
     for (name, count) in &part.loops {
         loops.set_item(name, count)?;
     }
-    dict.set_item("loops", loops)?;
-    let waits = PyDict::new(py);
     for waited in &part.waited {
         waits.set_item(&waited.name, (waited.count, waited.ns))?;
     }
-    dict.set_item("waits", waits)?;
-    Ok(dict)
+    Ok(dict!(py,
+        "made_files": part.made.files,
+        "made_folders": part.made.folders,
+        "made_bytes": part.made.bytes,
+        "made_s": seconds(part.made_ns),
+        "ended": part.ended.name(),
+        "cuts": part.cuts,
+        "events": part.events,
+        "loops": loops,
+        "waits": waits,
+    ))
 }

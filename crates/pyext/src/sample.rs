@@ -7,37 +7,48 @@ use seatrial_gauge::{Cause, Evidence, Operation, SliceRow, Stall};
 use seatrial_load::sample::{Sample, Verification};
 use seatrial_load::worker::ErrorSample;
 
+/// A dictionary with these items.
+macro_rules! dict {
+    ($py:expr, $($key:literal: $value:expr),* $(,)?) => {{
+        let dict = pyo3::types::PyDict::new($py);
+        $(dict.set_item($key, $value)?;)*
+        dict
+    }};
+}
+pub(crate) use dict;
+
 /// The sample's parts.
 pub fn sample_dict(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>> {
     let start_ns = sample.start_ns;
     let names: Vec<&str> = sample.names.iter().map(String::as_str).collect();
-    let parts = PyDict::new(py);
-    parts.set_item("engine", sample.engine.name)?;
-    parts.set_item("engine_reason", sample.engine.reason)?;
-    parts.set_item("started_unix_s", sample.started_unix_s)?;
-    parts.set_item("duration_s", seconds(sample.duration_ns))?;
-    parts.set_item("status", if sample.interrupted { "interrupted" } else { "complete" })?;
-    parts.set_item("outcome", outcome_dict(py, &sample.outcome)?)?;
-    parts.set_item("operations", operations_dict(py, &names, &sample.kinds)?)?;
-    parts.set_item("timeline", timeline_dict(py, sample.slice_ns, sample.slices, &names)?)?;
+    let operations = operations_dict(py, names.iter().copied().zip(&sample.kinds))?;
     let stalls: PyResult<Vec<_>> =
         sample.stalls.iter().map(|(stall, seen)| stall_dict(py, stall, seen, start_ns)).collect();
-    parts.set_item("stalls", stalls?)?;
-    parts.set_item("stalls_dropped", sample.stalls_dropped)?;
-    parts.set_item("oldest_in_flight_ns", sample.oldest_in_flight_ns)?;
-    parts.set_item("errors_count", sample.errors_count)?;
     let errors: PyResult<Vec<_>> =
         sample.errors.iter().map(|error| error_dict(py, error, &names, start_ns)).collect();
-    parts.set_item("errors", errors?)?;
     let counters = PyDict::new(py);
     for (name, value) in sample.counters {
         counters.set_item(name, value)?;
     }
-    parts.set_item("counters", counters)?;
     let verification =
         sample.verification.map(|found| verification_dict(py, &found)).transpose()?;
-    parts.set_item("verification", verification)?;
-    Ok(parts)
+    Ok(dict!(py,
+        "engine": sample.engine.name,
+        "engine_reason": sample.engine.reason,
+        "started_unix_s": sample.started_unix_s,
+        "duration_s": seconds(sample.duration_ns),
+        "status": if sample.interrupted { "interrupted" } else { "complete" },
+        "outcome": outcome_dict(py, &sample.outcome)?,
+        "operations": operations,
+        "timeline": timeline_dict(py, sample.slice_ns, sample.slices, &names)?,
+        "stalls": stalls?,
+        "stalls_dropped": sample.stalls_dropped,
+        "oldest_in_flight_ns": sample.oldest_in_flight_ns,
+        "errors_count": sample.errors_count,
+        "errors": errors?,
+        "counters": counters,
+        "verification": verification,
+    ))
 }
 
 /// ns as seconds.
@@ -50,39 +61,54 @@ pub fn outcome_dict<'py>(
     py: Python<'py>,
     outcome: &seatrial_gauge::Outcome,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let terms = PyDict::new(py);
-    terms.set_item("offered", outcome.offered)?;
-    terms.set_item("completed", outcome.completed)?;
-    terms.set_item("failed", outcome.failed)?;
-    terms.set_item("late_skipped", outcome.late_skipped)?;
-    terms.set_item("in_flight_at_end", outcome.in_flight_at_end)?;
-    Ok(terms)
+    Ok(dict!(py,
+        "offered": outcome.offered,
+        "completed": outcome.completed,
+        "failed": outcome.failed,
+        "late_skipped": outcome.late_skipped,
+        "in_flight_at_end": outcome.in_flight_at_end,
+    ))
 }
 
-fn operations_dict<'py>(
+/// The totals of kinds by name, without those that did nothing.
+pub fn operations_dict<'py, 'k>(
     py: Python<'py>,
-    names: &[&str],
-    kinds: &[KindTotals],
+    kinds: impl Iterator<Item = (&'k str, &'k KindTotals)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let operations = PyDict::new(py);
-    for (name, totals) in names.iter().zip(kinds) {
-        if totals.completed + totals.failed == 0 {
-            continue;
-        }
-        let part = PyDict::new(py);
-        part.set_item("completed", totals.completed)?;
-        part.set_item("failed", totals.failed)?;
-        part.set_item("transferred_bytes", totals.transferred_bytes)?;
-        part.set_item("response", PyBytes::new(py, &totals.response.encode()))?;
+    for (name, totals) in kinds.filter(|(_, totals)| totals.completed + totals.failed > 0) {
         let service =
             (totals.service.entries() > 0).then(|| PyBytes::new(py, &totals.service.encode()));
-        part.set_item("service", service)?;
+        let part = dict!(py,
+            "completed": totals.completed,
+            "failed": totals.failed,
+            "transferred_bytes": totals.transferred_bytes,
+            "response": PyBytes::new(py, &totals.response.encode()),
+            "service": service,
+        );
         operations.set_item(name, part)?;
     }
     Ok(operations)
 }
 
-/// A timeline whose rows bear the names of their kinds.
+/// A stall whose cause is unknown, as of a log or a server.
+pub fn unexplained_stall<'py>(
+    py: Python<'py>,
+    (start_ns, length_ns): (u64, u64),
+    operations: Bound<'py, PyDict>,
+    depth: u32,
+) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(py,
+        "start_s": seconds(start_ns),
+        "length_s": seconds(length_ns),
+        "cause": Cause::Unknown.name(),
+        "operations": operations,
+        "depth": depth,
+        "evidence": PyDict::new(py),
+    ))
+}
+
+/// A timeline whose rows have the names of their kinds.
 pub fn timeline_dict<'py>(
     py: Python<'py>,
     slice_ns: u64,
@@ -95,10 +121,10 @@ pub fn timeline_dict<'py>(
         let name = names[row.kind];
         slices.append((row.index, name, row.completed, row.transferred_bytes, response))?;
     }
-    let timeline = PyDict::new(py);
-    timeline.set_item("slice_ns", slice_ns)?;
-    timeline.set_item("slices", slices)?;
-    Ok(timeline)
+    Ok(dict!(py,
+        "slice_ns": slice_ns,
+        "slices": slices,
+    ))
 }
 
 fn stall_dict<'py>(
@@ -107,16 +133,17 @@ fn stall_dict<'py>(
     seen: &Evidence,
     start_ns: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let evidence = PyDict::new(py);
-    evidence.set_item("looks", seen.checks)?;
-    evidence.set_item("looks_device_busy", seen.checks_device_busy)?;
-    evidence.set_item("looks_block_wait", seen.checks_block_wait)?;
-    evidence.set_item("looks_filesystem_wait", seen.checks_filesystem_wait)?;
-    evidence.set_item("looks_ring_wait", seen.checks_ring_wait)?;
-    evidence.set_item("watchdog_late_ns", seen.watchdog_late_ns)?;
-    evidence.set_item("run_delay_ns", seen.run_delay_ns)?;
-    evidence.set_item("steal_ns", seen.steal_ns)?;
-    evidence.set_item("cpu_quota_ns", seen.quota_ns)?;
+    let evidence = dict!(py,
+        "looks": seen.checks,
+        "looks_device_busy": seen.checks_device_busy,
+        "looks_block_wait": seen.checks_block_wait,
+        "looks_filesystem_wait": seen.checks_filesystem_wait,
+        "looks_ring_wait": seen.checks_ring_wait,
+        "watchdog_late_ns": seen.watchdog_late_ns,
+        "run_delay_ns": seen.run_delay_ns,
+        "steal_ns": seen.steal_ns,
+        "cpu_quota_ns": seen.quota_ns,
+    );
     let limit = match seen.cause() {
         Cause::Throttle => seen.throttle.as_ref(),
         Cause::Quota => seen.quota.as_ref(),
@@ -133,14 +160,14 @@ fn stall_dict<'py>(
             operations.set_item(operation.name(), requests)?;
         }
     }
-    let part = PyDict::new(py);
-    part.set_item("start_s", seconds(stall.start_ns.saturating_sub(start_ns)))?;
-    part.set_item("length_s", seconds(stall.length_ns()))?;
-    part.set_item("cause", seen.cause().name())?;
-    part.set_item("operations", operations)?;
-    part.set_item("depth", stall.depth())?;
-    part.set_item("evidence", evidence)?;
-    Ok(part)
+    Ok(dict!(py,
+        "start_s": seconds(stall.start_ns.saturating_sub(start_ns)),
+        "length_s": seconds(stall.length_ns()),
+        "cause": seen.cause().name(),
+        "operations": operations,
+        "depth": stall.depth(),
+        "evidence": evidence,
+    ))
 }
 
 fn error_dict<'py>(
@@ -149,28 +176,28 @@ fn error_dict<'py>(
     names: &[&str],
     start_ns: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let part = PyDict::new(py);
-    part.set_item("operation", names[error.kind])?;
-    part.set_item("offset_bytes", error.offset_bytes)?;
-    part.set_item("length_bytes", error.length_bytes)?;
-    part.set_item("errno", error.errno)?;
-    part.set_item("name", error.name())?;
-    part.set_item("at_s", seconds(error.at_ns.saturating_sub(start_ns)))?;
-    Ok(part)
+    Ok(dict!(py,
+        "operation": names[error.kind],
+        "offset_bytes": error.offset_bytes,
+        "length_bytes": error.length_bytes,
+        "errno": error.errno,
+        "name": error.name(),
+        "at_s": seconds(error.at_ns.saturating_sub(start_ns)),
+    ))
 }
 
 fn verification_dict<'py>(py: Python<'py>, found: &Verification) -> PyResult<Bound<'py, PyDict>> {
     let corruptions = PyList::empty(py);
     for (offset_bytes, corruption) in &found.corruptions {
-        let part = PyDict::new(py);
-        part.set_item("kind", corruption.kind())?;
-        part.set_item("offset_bytes", offset_bytes)?;
-        part.set_item("detail", corruption.to_string())?;
-        corruptions.append(part)?;
+        corruptions.append(dict!(py,
+            "kind": corruption.kind(),
+            "offset_bytes": offset_bytes,
+            "detail": corruption.to_string(),
+        ))?;
     }
-    let part = PyDict::new(py);
-    part.set_item("checked_blocks", found.checked_blocks)?;
-    part.set_item("corrupt_blocks", found.corrupt_blocks)?;
-    part.set_item("corruptions", corruptions)?;
-    Ok(part)
+    Ok(dict!(py,
+        "checked_blocks": found.checked_blocks,
+        "corrupt_blocks": found.corrupt_blocks,
+        "corruptions": corruptions,
+    ))
 }

@@ -5,12 +5,11 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use seatrial_gauge::Cause;
 use seatrial_playback::drive::{self, Playback};
-use seatrial_playback::played::{Counts, End, Kind, Played, Quiet};
+use seatrial_playback::played::{Counts, End, Kind, Played};
 
 use crate::errors::{Failure, Outcome, as_json};
-use crate::sample::{outcome_dict, seconds, timeline_dict};
+use crate::sample::{dict, outcome_dict, seconds, timeline_dict, unexplained_stall};
 
 /// A trace that is being played in a background thread.
 #[pyclass(frozen, name = "SqlPlayback")]
@@ -125,68 +124,63 @@ impl PlaybackResult {
 }
 
 fn counts_dict<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDict>> {
-    let (reported, queries) = (PyDict::new(py), PyDict::new(py));
-    for (fingerprint, of_query) in &counts.queries {
-        let times = PyDict::new(py);
-        times.set_item("service", PyBytes::new(py, &of_query.service))?;
-        times.set_item("response", PyBytes::new(py, &of_query.response))?;
-        times.set_item("captured", PyBytes::new(py, &of_query.captured))?;
+    let queries = PyDict::new(py);
+    for (fingerprint, times) in &counts.queries {
+        let times = dict!(py,
+            "service": PyBytes::new(py, &times.service),
+            "response": PyBytes::new(py, &times.response),
+            "captured": PyBytes::new(py, &times.captured),
+        );
         queries.set_item(fingerprint, times)?;
     }
-    reported.set_item("queries", queries)?;
-    reported.set_item("lag", PyBytes::new(py, &counts.lag.encode()))?;
-    reported.set_item("driver_lag", PyBytes::new(py, &counts.driver_lag.encode()))?;
-    Ok(reported)
+    Ok(dict!(py,
+        "queries": queries,
+        "lag": PyBytes::new(py, &counts.lag.encode()),
+        "driver_lag": PyBytes::new(py, &counts.driver_lag.encode()),
+    ))
 }
 
 fn parts_dict<'py>(py: Python<'py>, played: Played, status: &str) -> PyResult<Bound<'py, PyDict>> {
     let names: Vec<&str> = played.kinds.iter().map(|kind| kind.class.name()).collect();
-    let parts = PyDict::new(py);
-    parts.set_item("engine", "playback")?;
-    parts.set_item("engine_reason", "statements of a trace, sent by Seatrial's own event loop")?;
-    parts.set_item("started_unix_s", seconds(played.start_unix_ns))?;
-    parts.set_item("duration_s", seconds(played.duration_ns))?;
-    parts.set_item("status", status)?;
-    parts.set_item("outcome", outcome_dict(py, &played.outcome)?)?;
-    parts.set_item("operations", operations_dict(py, &played.kinds)?)?;
-    parts.set_item("timeline", timeline_dict(py, played.slice_ns, played.slices, &names)?)?;
-    let stalls = played.stalls.iter().map(|quiet| stall_dict(py, quiet));
-    parts.set_item("stalls", stalls.collect::<PyResult<Vec<_>>>()?)?;
-    parts.set_item("stalls_dropped", played.stalls_dropped)?;
-    parts.set_item("oldest_in_flight_ns", 0)?;
-    parts.set_item("errors_count", played.outcome.failed)?;
-    // Which they were is in the record, by query and code.
-    parts.set_item("errors", PyList::empty(py))?;
+    let stalls = played.stalls.iter().map(|quiet| {
+        let times = (quiet.start_ns, quiet.length_ns);
+        unexplained_stall(py, times, PyDict::new(py), quiet.depth)
+    });
     let counters = PyDict::new(py);
     if played.start_lateness_ns > 0 {
         counters.set_item("start_lateness_ns", played.start_lateness_ns as f64)?;
     }
-    parts.set_item("counters", counters)?;
-    parts.set_item("verification", None::<u64>)?;
-    Ok(parts)
+    Ok(dict!(py,
+        "engine": "playback",
+        "engine_reason": "statements of a trace, sent by Seatrial's own event loop",
+        "started_unix_s": seconds(played.start_unix_ns),
+        "duration_s": seconds(played.duration_ns),
+        "status": status,
+        "outcome": outcome_dict(py, &played.outcome)?,
+        "operations": operations_dict(py, &played.kinds)?,
+        "timeline": timeline_dict(py, played.slice_ns, played.slices, &names)?,
+        "stalls": stalls.collect::<PyResult<Vec<_>>>()?,
+        "stalls_dropped": played.stalls_dropped,
+        "oldest_in_flight_ns": 0,
+        "errors_count": played.outcome.failed,
+        // The record has them by query and code.
+        "errors": PyList::empty(py),
+        "counters": counters,
+        "verification": None::<u64>,
+    ))
 }
 
 fn operations_dict<'py>(py: Python<'py>, kinds: &[Kind]) -> PyResult<Bound<'py, PyDict>> {
     let operations = PyDict::new(py);
     for kind in kinds {
-        let part = PyDict::new(py);
-        part.set_item("completed", kind.completed)?;
-        part.set_item("failed", kind.failed)?;
-        part.set_item("transferred_bytes", 0)?;
-        part.set_item("response", PyBytes::new(py, &kind.response.encode()))?;
-        part.set_item("service", PyBytes::new(py, &kind.service.encode()))?;
+        let part = dict!(py,
+            "completed": kind.completed,
+            "failed": kind.failed,
+            "transferred_bytes": 0,
+            "response": PyBytes::new(py, &kind.response.encode()),
+            "service": PyBytes::new(py, &kind.service.encode()),
+        );
         operations.set_item(kind.class.name(), part)?;
     }
     Ok(operations)
-}
-
-fn stall_dict<'py>(py: Python<'py>, quiet: &Quiet) -> PyResult<Bound<'py, PyDict>> {
-    let part = PyDict::new(py);
-    part.set_item("start_s", seconds(quiet.start_ns))?;
-    part.set_item("length_s", seconds(quiet.length_ns))?;
-    part.set_item("cause", Cause::Unknown.name())?;
-    part.set_item("operations", PyDict::new(py))?;
-    part.set_item("depth", quiet.depth)?;
-    part.set_item("evidence", PyDict::new(py))?;
-    Ok(part)
 }

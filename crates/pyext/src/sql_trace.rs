@@ -17,6 +17,7 @@ use seatrial_trace::{Columns, TraceError, TraceReader};
 use serde::Serialize;
 
 use crate::errors::{Failure, Outcome, as_json};
+use crate::sample::dict;
 
 /// Return what a trace holds as JSON, with the ``top`` queries by their total time.
 ///
@@ -39,16 +40,16 @@ pub fn trace_statements(
 ) -> PyResult<Bound<'_, PyList>> {
     let reader = TraceReader::open(&trace).map_err(Failure::from)?;
     let mut statements = reader.statements(Columns::All);
-    let reported = PyList::empty(py);
-    let mut place = 0;
-    while reported.len() < count {
+    let dicts = PyList::empty(py);
+    let mut index = 0;
+    while dicts.len() < count {
         let Some(traced) = statements.next_statement().map_err(Failure::from)? else { break };
-        if place >= first {
-            reported.append(statement_dict(py, &traced.statement)?)?;
+        if index >= first {
+            dicts.append(statement_dict(py, &traced.statement)?)?;
         }
-        place += 1;
+        index += 1;
     }
-    Ok(reported)
+    Ok(dicts)
 }
 
 /// A text that a client sent: str where it is UTF-8, else bytes.
@@ -67,26 +68,25 @@ fn statement_dict<'py>(py: Python<'py>, statement: &Statement<'_>) -> PyResult<B
             None => parameters.append(py.None())?,
         }
     }
-    let reported = PyDict::new(py);
-    reported.set_item("session", statement.session.0)?;
-    reported.set_item("start_us", statement.start_us)?;
-    reported.set_item("duration_us", statement.duration_us)?;
-    reported.set_item("protocol", protocol_name(statement.protocol))?;
-    reported.set_item("prepared", text(py, statement.prepared)?)?;
-    reported.set_item("sql", text(py, statement.sql)?)?;
-    reported.set_item("parameters", parameters)?;
-    reported.set_item("transaction", statement.transaction)?;
-    reported.set_item("rows", statement.rows)?;
-    let tag = statement.tag.map(|tag| String::from_utf8_lossy(tag).into_owned());
-    reported.set_item("tag", tag)?;
-    reported.set_item("returned", statement.returned.map(|all| returned(py, all)).transpose()?)?;
-    let error = statement.error.map(|code| String::from_utf8_lossy(&code).into_owned());
-    reported.set_item("error", error)?;
-    reported.set_item("skip", statement.skip.map(skip_name))?;
-    Ok(reported)
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(dict!(py,
+        "session": statement.session.0,
+        "start_us": statement.start_us,
+        "duration_us": statement.duration_us,
+        "protocol": protocol_name(statement.protocol),
+        "prepared": text(py, statement.prepared)?,
+        "sql": text(py, statement.sql)?,
+        "parameters": parameters,
+        "transaction": statement.transaction,
+        "rows": statement.rows,
+        "tag": statement.tag.map(lossy),
+        "returned": statement.returned.map(|all| returned(py, all)).transpose()?,
+        "error": statement.error.map(|code| lossy(&code)),
+        "skip": statement.skip.map(skip_name),
+    ))
 }
 
-/// What a statement gave back: ``columns`` and ``rows``.
+/// The rows that a statement returned: ``columns`` and ``rows``.
 fn returned<'py>(py: Python<'py>, all: &Returned) -> PyResult<Bound<'py, PyDict>> {
     let rows = all.rows.iter().map(|row| {
         let values =
@@ -94,10 +94,10 @@ fn returned<'py>(py: Python<'py>, all: &Returned) -> PyResult<Bound<'py, PyDict>
         PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
     });
     let columns = all.columns.iter().map(|name| text(py, name));
-    let reported = PyDict::new(py);
-    reported.set_item("columns", columns.collect::<PyResult<Vec<_>>>()?)?;
-    reported.set_item("rows", rows.collect::<PyResult<Vec<_>>>()?)?;
-    Ok(reported)
+    Ok(dict!(py,
+        "columns": columns.collect::<PyResult<Vec<_>>>()?,
+        "rows": rows.collect::<PyResult<Vec<_>>>()?,
+    ))
 }
 
 /// Return fingerprint, text without values, class and number of statements of a text of SQL.

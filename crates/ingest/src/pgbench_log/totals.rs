@@ -1,6 +1,8 @@
 //! Totals, histograms and timeline of a sample, line by line.
 
-use seatrial_gauge::{Accounting, AccountingError, Histogram, Outcome, SliceRow, Timeline};
+use seatrial_gauge::{
+    Accounting, AccountingError, Histogram, KindTotals, Outcome, SliceRow, Timeline,
+};
 
 use super::line::{Ending, FailureKind, Line};
 use super::spec::LogSpec;
@@ -83,19 +85,6 @@ pub struct Failure {
     pub reason: FailureKind,
     /// When it was given up, from the sample's start.
     pub at_ns: u64,
-}
-
-/// Totals of one kind.
-#[derive(Clone, Debug, Default)]
-pub struct KindTotals {
-    /// Completed transactions.
-    pub completed: u64,
-    /// Transactions that were given up.
-    pub failed: u64,
-    /// Times from the intended start.
-    pub response: Histogram,
-    /// Times from the actual start; empty without a schedule, where they are the same.
-    pub service: Histogram,
 }
 
 #[derive(Debug, Default)]

@@ -33,7 +33,7 @@ pub enum FileError {
     Io {
         /// What was to be done.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Its parts do not fit each other.

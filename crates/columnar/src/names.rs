@@ -36,8 +36,8 @@ pub(crate) fn remove_end(path: &Path) {
 
 /// Makes a file, or opens the existing one; only its owner may read it.
 pub(crate) fn make(part: &Path) -> std::io::Result<File> {
-    let mut wanted = OpenOptions::new();
-    let file = wanted.write(true).create(true).truncate(false).mode(OWNERS).open(part)?;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(OWNERS).open(part)?;
     file.set_permissions(Permissions::from_mode(OWNERS))?;
     Ok(file)
 }

@@ -16,8 +16,8 @@ pub(crate) fn write_end(
     is_synced: bool,
 ) -> io::Result<()> {
     let new = with(path, ".part.end.new");
-    let mut wanted = OpenOptions::new();
-    let mut file = wanted.write(true).create(true).truncate(true).mode(OWNERS).open(&new)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(OWNERS).open(&new)?;
     let written = file
         .write_all(&written_bytes.to_le_bytes())
         .and_then(|()| file.write_all(end))

@@ -113,20 +113,20 @@ impl NumberSpec {
 
 impl RandomSpec {
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> f64 {
-        let mut drawn = self.law.draw(rng);
+        let mut value = self.law.draw(rng);
         if self.round > 0.0 {
-            drawn = (drawn / self.round).round() * self.round;
+            value = (value / self.round).round() * self.round;
         }
         let max = self.max.unwrap_or(f64::MAX);
-        let drawn = drawn.max(self.min.unwrap_or(0.0)).min(max).max(0.0);
-        if drawn.is_finite() { drawn } else { 0.0 }
+        let value = value.max(self.min.unwrap_or(0.0)).min(max).max(0.0);
+        if value.is_finite() { value } else { 0.0 }
     }
 }
 
 impl DistributionSpec {
     /// The source of the forms: Filebench's custom variables (cvar-*) and randvar.
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> f64 {
-        let drawn = match *self {
+        let value = match *self {
             DistributionSpec::Uniform { lower, upper } if lower < upper => {
                 Uniform::new(lower, upper).ok().map(|law| law.sample(rng))
             }
@@ -152,7 +152,7 @@ impl DistributionSpec {
             }
             DistributionSpec::Table { ref rows } => Some(from_table(rows, rng)),
         };
-        drawn.unwrap_or(0.0)
+        value.unwrap_or(0.0)
     }
 
     fn largest(&self) -> f64 {
@@ -258,8 +258,8 @@ mod tests {
         let amount = NumberSpec::Random(Box::new(random));
         let mut rng = stream(2, "test", 0);
         for _ in 0..10_000 {
-            let drawn = amount.draw_whole(&mut rng);
-            assert!((1024..=9216).contains(&drawn) && drawn % 1024 == 0, "{drawn}");
+            let value = amount.draw_whole(&mut rng);
+            assert!((1024..=9216).contains(&value) && value % 1024 == 0, "{value}");
         }
     }
 

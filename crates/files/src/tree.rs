@@ -93,8 +93,8 @@ impl FolderWidths {
     fn groups(&mut self, entries: u64) -> Vec<u64> {
         let (mut left, mut groups) = (entries, Vec::new());
         while left > 0 || groups.is_empty() {
-            let drawn = self.law.map_or(self.mean, |law| law.sample(&mut self.rng));
-            let count = (drawn.round() as u64).max(1).min(left);
+            let value = self.law.map_or(self.mean, |law| law.sample(&mut self.rng));
+            let count = (value.round() as u64).max(1).min(left);
             groups.push(count);
             left -= count;
         }

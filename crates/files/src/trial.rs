@@ -55,7 +55,7 @@ pub enum FilesError {
         "{needed_bytes} bytes of buffers (threads x largest transfer) would not fit into the \
          {available_bytes} bytes of memory that are available"
     )]
-    AlignedBuffer {
+    Memory {
         /// What the threads take.
         needed_bytes: u64,
         /// What there is.
@@ -64,7 +64,7 @@ pub enum FilesError {
     /// It was stopped before it began.
     #[error("the workload was stopped while its files were made")]
     Stopped,
-    /// A defect of ours.
+    /// A defect of Seatrial.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
 }
@@ -97,7 +97,7 @@ impl FilesError {
                 "A limit of this session (threads, memory)",
                 "Use fewer threads: --set nthreads=10, for example",
             ),
-            FilesError::AlignedBuffer { .. } => UserError::usage(
+            FilesError::Memory { .. } => UserError::usage(
                 seen,
                 "Every thread has a buffer for what it reads",
                 "Use fewer threads, or smaller transfers: --set iosize=64k, for example",
@@ -296,7 +296,7 @@ fn require_memory(spec: &FilesSpec) -> Result<(), FilesError> {
     let needed_bytes = of_threads.fold(DATA_BYTES as u64, u64::saturating_add);
     match procfs::memory_available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes / 2 => {
-            Err(FilesError::AlignedBuffer { needed_bytes, available_bytes })
+            Err(FilesError::Memory { needed_bytes, available_bytes })
         }
         _ => Ok(()),
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use seatrial_gauge::{InFlight, Operation, lock};
-use seatrial_load::worker::{ERRORS_KEPT, ErrorSample, Record};
+use seatrial_load::worker::{ERRORS_MAX, ErrorSample, Record};
 
 use crate::aio::Aio;
 use crate::fileset::{FileSet, NoEntry};
@@ -412,7 +412,7 @@ pub(crate) fn note_failure(
 ) {
     record.recorder.fail_as(kind, slot, at_ns);
     record.errors_count += 1;
-    if record.errors.len() < ERRORS_KEPT {
+    if record.errors.len() < ERRORS_MAX {
         let errno = error.raw_os_error().unwrap_or(libc::EIO);
         record.errors.push(ErrorSample { kind, offset_bytes: 0, length_bytes: 0, errno, at_ns });
     }

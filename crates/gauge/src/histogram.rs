@@ -23,12 +23,12 @@ pub enum HistogramError {
     #[error("the histogram has encoding {0}, this version reads {ENCODING_VERSION}")]
     Version(u64),
     /// The buckets do not add up to the stated number of entries.
-    #[error("the histogram states {stated} entries and holds {held}")]
+    #[error("the histogram states {stated} entries and holds {counted}")]
     Inconsistent {
         /// Entries by its head.
         stated: u64,
         /// Entries in its buckets.
-        held: u64,
+        counted: u64,
     },
     /// Values and counts that do not belong together.
     #[error("{values} values and {counts} counts: each value needs one count")]
@@ -242,7 +242,7 @@ impl Histogram {
         let sum_ns = u128::from(next()?) | (u128::from(next()?) << 64);
         let (min_ns, max_ns) = (next()?, next()?);
         let mut histogram = Histogram { counts: Vec::new(), entries, sum_ns, min_ns, max_ns };
-        let (mut bucket, mut held) = (0u64, 0u64);
+        let (mut bucket, mut counted) = (0u64, 0u64);
         while !bytes.is_empty() {
             let mut next = || varint::take(&mut bytes).ok_or(HistogramError::Damaged);
             bucket = bucket.checked_add(next()?).ok_or(HistogramError::Damaged)?;
@@ -250,11 +250,11 @@ impl Histogram {
             if bucket > bucket_of(u64::MAX) as u64 {
                 return Err(HistogramError::Damaged);
             }
-            held = held.checked_add(count).ok_or(HistogramError::Damaged)?;
+            counted = counted.checked_add(count).ok_or(HistogramError::Damaged)?;
             histogram.add_bucket(bucket as usize, count);
         }
-        if held != entries {
-            return Err(HistogramError::Inconsistent { stated: entries, held });
+        if counted != entries {
+            return Err(HistogramError::Inconsistent { stated: entries, counted });
         }
         Ok(histogram)
     }
@@ -384,7 +384,7 @@ mod tests {
     fn a_false_head_is_found() {
         let mut bytes = histogram_of(&[5, 5]).encode();
         bytes[1] = 3;
-        let expected = HistogramError::Inconsistent { stated: 3, held: 2 };
+        let expected = HistogramError::Inconsistent { stated: 3, counted: 2 };
         assert_eq!(Histogram::decode(&bytes), Err(expected));
         assert_eq!(Histogram::decode(&[9]), Err(HistogramError::Version(9)));
     }

@@ -64,7 +64,7 @@ pub enum IntakeError {
     /// It was stopped on request.
     #[error("reading was stopped; nothing was written")]
     Stopped,
-    /// A defect of ours: what was read and what was written do not agree.
+    /// A defect of Seatrial: what was read and what was written do not agree.
     #[error("{0}; this is a defect of Seatrial, please report it")]
     Defect(String),
 }

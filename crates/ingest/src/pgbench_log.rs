@@ -49,7 +49,7 @@ pub enum LogError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A line is none of pgbench's, or not one of the run that was described.

@@ -12,7 +12,7 @@ use crate::engine::Request;
 use crate::ledger::{Ledger, LedgerError};
 use crate::spec::{CellSpec, TargetKind};
 use crate::verify::{self, SECTOR_BYTES};
-use crate::worker::{CORRUPTIONS_KEPT, Record};
+use crate::worker::{CORRUPTIONS_MAX, Record};
 
 /// Why the ledger of verifiable data cannot be kept.
 #[derive(Debug, thiserror::Error)]
@@ -190,7 +190,7 @@ impl WorkerData {
                 record.checked_blocks += 1;
                 if let Err(corruption) = verify::check(buffer, offset_bytes, ledger) {
                     record.corrupt_blocks += 1;
-                    if record.corruptions.len() < CORRUPTIONS_KEPT {
+                    if record.corruptions.len() < CORRUPTIONS_MAX {
                         record.corruptions.push((offset_bytes, corruption));
                     }
                 }

@@ -38,14 +38,14 @@ pub trait Engine {
     /// Takes a request; it leaves now or, at the latest, with the next [`Engine::reap`].
     fn submit(&mut self, request: Request, in_flight: &InFlight);
 
-    /// Waits until `wanted` requests have ended, or until `until_ns`, and returns all that have.
+    /// Waits until `min_ended` requests have ended, or until `until_ns`, and returns all that have.
     ///
     /// # Errors
     ///
     /// When the engine itself fails; a failed request is a completion.
     fn reap(
         &mut self,
-        wanted: usize,
+        min_ended: usize,
         until_ns: u64,
         in_flight: &InFlight,
         ended: &mut Vec<Completion>,

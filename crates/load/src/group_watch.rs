@@ -10,7 +10,7 @@ use crate::cgroup::{self, Hierarchies, IoLimit};
 use crate::throttle::{self, DeviceReading};
 
 /// Readings kept of each kind; a sample that fills them is one long stall anyway.
-const KEPT_MAX: usize = 200_000;
+const READINGS_MAX: usize = 200_000;
 
 /// The kernel counts a stop when it ends, on each processor for itself: what was counted until so
 /// long after a stall belongs to it.
@@ -89,7 +89,7 @@ impl GroupWatch {
     /// A stall may have begun: reads the limits that could explain it too.
     pub fn suspect(&mut self, at_ns: u64) {
         self.read(at_ns);
-        if !self.devices.is_empty() && self.limits.len() < KEPT_MAX {
+        if !self.devices.is_empty() && self.limits.len() < READINGS_MAX {
             let limits = self.hierarchies.io_limits(&self.devices);
             self.limits.push(LimitsReading { at_ns, limits });
         }
@@ -141,7 +141,7 @@ impl GroupWatch {
             if let Some(limit) = cgroup::quota_limit(&reading.group) {
                 self.quota_groups[group].limit = Some(limit);
             }
-            if self.quotas.len() < KEPT_MAX {
+            if self.quotas.len() < READINGS_MAX {
                 let throttled_ns = reading.throttled_ns;
                 self.quotas.push(QuotaReading { at_ns, group, throttled_ns });
             }
@@ -150,7 +150,7 @@ impl GroupWatch {
 
     fn read_device(&mut self, at_ns: u64) {
         let Some(device) = self.devices.first() else { return };
-        if self.device_readings.len() < KEPT_MAX {
+        if self.device_readings.len() < READINGS_MAX {
             self.device_readings.extend(device_reading(device, at_ns));
         }
     }

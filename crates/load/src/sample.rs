@@ -9,10 +9,10 @@ use seatrial_gauge::{
 use crate::errno;
 use crate::verify::Corruption;
 use crate::watchdog::WatchdogObservations;
-use crate::worker::{CORRUPTIONS_KEPT, ERRORS_KEPT, ErrorSample, Record};
+use crate::worker::{CORRUPTIONS_MAX, ERRORS_MAX, ErrorSample, Record};
 
 /// Stalls kept; the rest is counted.
-const STALLS_KEPT: usize = 1_000;
+const STALLS_MAX: usize = 1_000;
 
 /// The engine of a sample, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,8 +153,8 @@ impl WorkerSums {
         evidence: impl Fn(&Stall) -> Evidence,
     ) -> (Vec<(Stall, Evidence)>, u64) {
         let found = find_stalls(&self.quiet_periods, end_ns, threshold_ns);
-        let dropped = found.len().saturating_sub(STALLS_KEPT) as u64 + self.quiet_periods_dropped;
-        let kept = found.into_iter().take(STALLS_KEPT);
+        let dropped = found.len().saturating_sub(STALLS_MAX) as u64 + self.quiet_periods_dropped;
+        let kept = found.into_iter().take(STALLS_MAX);
         (kept.map(|stall| (stall, evidence(&stall))).collect(), dropped)
     }
 
@@ -163,10 +163,10 @@ impl WorkerSums {
         let (stalls, stalls_dropped) = frame.stalls;
         let mut errors = self.errors;
         errors.sort_by_key(|error| error.at_ns);
-        errors.truncate(ERRORS_KEPT);
+        errors.truncate(ERRORS_MAX);
         let mut verification = self.verification;
         verification.corruptions.sort_by_key(|&(offset_bytes, _)| offset_bytes);
-        verification.corruptions.truncate(CORRUPTIONS_KEPT);
+        verification.corruptions.truncate(CORRUPTIONS_MAX);
         let mut counters = frame.counters;
         counters.push(("gave_up_workers", self.gave_up_workers as f64));
         Sample {

@@ -37,8 +37,8 @@ impl Target {
     ///
     /// [`OpenError`] with the path and the kernel's reason.
     pub fn open(spec: &CellSpec) -> Result<Target, OpenError> {
-        let does = |wanted: &[Operation]| {
-            spec.accesses.iter().any(|access| wanted.contains(&access.operation))
+        let does = |operations: &[Operation]| {
+            spec.accesses.iter().any(|access| operations.contains(&access.operation))
         };
         let writes = does(&[Operation::Write, Operation::Commit]);
         let target = &spec.target;

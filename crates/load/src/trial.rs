@@ -71,7 +71,7 @@ pub enum TrialError {
         /// What there is.
         available_bytes: u64,
     },
-    /// A defect of ours.
+    /// A defect of Seatrial.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
     /// The simulated device's model makes no sense.
@@ -435,14 +435,14 @@ fn largest_bytes(spec: &CellSpec) -> u64 {
 /// Where data are both read and written, buffers are apart; but verifiable data are made anew for
 /// each write.
 fn reads_apart(spec: &CellSpec) -> bool {
-    let moves = |wanted: [Operation; 2]| {
-        spec.accesses.iter().any(|access| wanted.contains(&access.operation))
+    let moves = |operations: [Operation; 2]| {
+        spec.accesses.iter().any(|access| operations.contains(&access.operation))
     };
     let reads = moves([Operation::Read, Operation::Copy]);
     reads && moves([Operation::Write, Operation::Commit]) && !spec.is_verifiable()
 }
 
-/// Buffers are mapped and touched before the start: too many would summon the OOM killer.
+/// Buffers are mapped and populated before the start: too many would summon the OOM killer.
 fn require_memory(setup: &WorkerSetup) -> Result<(), TrialError> {
     let per_slot = if setup.reads_apart { 2 } else { 1 };
     let slots = u64::from(setup.workers) * setup.depth as u64 * per_slot;

@@ -164,13 +164,13 @@ impl<'r> UringEngine<'r> {
         }
     }
 
-    fn enter(&mut self, wanted: usize, timeout_ns: u64) -> io::Result<()> {
+    fn enter(&mut self, min_ended: usize, timeout_ns: u64) -> io::Result<()> {
         let timeout = Timespec::new()
             .sec(timeout_ns / 1_000_000_000)
             .nsec((timeout_ns % 1_000_000_000) as u32);
         let arguments = SubmitArgs::new().timespec(&timeout);
         self.submissions.sync();
-        let entered = self.submitter.submit_with_args(wanted, &arguments);
+        let entered = self.submitter.submit_with_args(min_ended, &arguments);
         // Learns how many entries the kernel took, which is the room for the next ones.
         self.submissions.sync();
         match entered {
@@ -213,7 +213,7 @@ impl Engine for UringEngine<'_> {
 
     fn reap(
         &mut self,
-        wanted: usize,
+        min_ended: usize,
         until_ns: u64,
         in_flight: &InFlight,
         ended: &mut Vec<Completion>,
@@ -223,8 +223,8 @@ impl Engine for UringEngine<'_> {
         }
         self.publish_starts(in_flight);
         let left_ns = until_ns.saturating_sub(self.clock.now_ns());
-        let longest_ns = if wanted > 1 { BATCH_WAIT_NS_MAX } else { WAIT_NS_MAX };
-        self.enter(wanted, left_ns.min(longest_ns))?;
+        let longest_ns = if min_ended > 1 { BATCH_WAIT_NS_MAX } else { WAIT_NS_MAX };
+        self.enter(min_ended, left_ns.min(longest_ns))?;
         self.collect(ended);
         Ok(())
     }

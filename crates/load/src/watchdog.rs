@@ -24,7 +24,7 @@ const SUSPICION_NS: u64 = 20_000_000;
 const SLOW_TICKS: u64 = 20;
 
 /// Limit of checks and missed wake-ups kept; a sample that fills them is one long stall anyway.
-const KEPT_MAX: usize = 200_000;
+const READINGS_MAX: usize = 200_000;
 
 /// The result of one close check.
 #[derive(Clone, Copy, Debug, Default)]
@@ -191,14 +191,14 @@ impl Watchdog<'_> {
         let late_ns = woke_ns.saturating_sub(due_ns);
         self.observations.lateness_ns_max = self.observations.lateness_ns_max.max(late_ns);
         self.observations.lateness_ns_total += late_ns;
-        if late_ns >= TICK_NS && self.observations.lates.len() < KEPT_MAX {
+        if late_ns >= TICK_NS && self.observations.lates.len() < READINGS_MAX {
             self.observations.lates.push(MissedWakeup { due_ns, woke_ns });
         }
     }
 
     fn read_steal(&mut self) {
         let kept = &mut self.observations.steal;
-        if let Some(steal_ns) = procfs::steal_ns().filter(|_| kept.len() < KEPT_MAX) {
+        if let Some(steal_ns) = procfs::steal_ns().filter(|_| kept.len() < READINGS_MAX) {
             kept.push(StealReading { at_ns: self.clock.now_ns(), steal_ns });
         }
     }
@@ -240,7 +240,7 @@ impl Watchdog<'_> {
         let to_ns = self.clock.now_ns();
         self.observations.groups.read(to_ns);
         self.read_groups_at_ns = to_ns + TICK_NS;
-        if self.observations.off_cpu.len() < KEPT_MAX {
+        if self.observations.off_cpu.len() < READINGS_MAX {
             let from_ns = suspected.from_ns;
             self.observations.off_cpu.push(OffCpuTime { from_ns, to_ns, run_delay_ns });
         }
@@ -259,7 +259,7 @@ impl Watchdog<'_> {
     }
 
     fn check(&mut self, at_ns: u64) {
-        if self.observations.checks.len() == KEPT_MAX {
+        if self.observations.checks.len() == READINGS_MAX {
             return;
         }
         self.read_steal();

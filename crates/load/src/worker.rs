@@ -18,10 +18,10 @@ use crate::sizes::{Access, AccessMix};
 use crate::verify::Corruption;
 
 /// Failed requests kept as examples.
-pub const ERRORS_KEPT: usize = 32;
+pub const ERRORS_MAX: usize = 32;
 
 /// Corrupt blocks kept as examples.
-pub const CORRUPTIONS_KEPT: usize = 32;
+pub const CORRUPTIONS_MAX: usize = 32;
 
 /// Draws before a worker takes it that all blocks it may use are in flight already.
 const DRAWS_MAX: u32 = 1_000;
@@ -301,8 +301,8 @@ impl<E: Engine> Worker<E> {
         }
     }
 
-    fn reap(&mut self, wanted: usize, until_ns: u64) -> io::Result<()> {
-        self.engine.reap(wanted, until_ns, &self.in_flight, &mut self.ended)?;
+    fn reap(&mut self, min_ended: usize, until_ns: u64) -> io::Result<()> {
+        self.engine.reap(min_ended, until_ns, &self.in_flight, &mut self.ended)?;
         match self.ended.last() {
             Some(last) => self.now_ns = last.at_ns,
             None => self.now_ns = self.engine.now_ns(),
@@ -372,7 +372,7 @@ fn note_failure(record: &mut Record, completion: &Completion, slot: &Slot) {
     let request = &slot.request;
     record.recorder.fail(completion.slot, slot.intended_ns, completion.at_ns);
     record.errors_count += 1;
-    if record.errors.len() < ERRORS_KEPT {
+    if record.errors.len() < ERRORS_MAX {
         record.errors.push(ErrorSample {
             kind: request.operation.index(),
             offset_bytes: request.offset_bytes,

@@ -136,17 +136,17 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Lru "lru" "The least recently used block leaves.",
-    Fifo "fifo" "The block that came first leaves.",
-    Clock "clock" "As fifo; a block that was used since goes round once more.",
-    TwoQ "2q" "2Q: a queue for new blocks, LRU for those that came back.",
+    Lru "lru" "Evicts the least recently used block.",
+    Fifo "fifo" "First in, first out.",
+    Clock "clock" "FIFO with a second chance for blocks that were used.",
+    TwoQ "2q" "2Q: a queue for new blocks, LRU for those that are used again.",
     Arc "arc" "ARC: LRU for blocks used once and for blocks used often, balanced by ghosts.",
-    ArcPinned "arc-pinned" "ARC of zfs-fuse 0.7: its target never moves, blocks used often starve.",
+    ArcPinned "arc-pinned" "ARC of zfs-fuse 0.7: a fixed target, which starves blocks used often.",
     Lirs "lirs" "LIRS: blocks with a short reuse distance stay.",
     Sieve "sieve" "SIEVE: fifo with a hand that spares used blocks in place.",
     S3Fifo "s3-fifo" "S3-FIFO: a small queue for new blocks, a main one, ghosts.",
     TinyLfu "w-tinylfu" "W-TinyLFU: a block is admitted if it is used more often than its victim.",
-    Belady "belady" "The best possible: the block that is used last of all leaves.",
+    Belady "belady" "The optimum: evicts the block whose next use is farthest.",
     ClockSweep "postgresql" "PostgreSQL's shared buffers: clock sweep, rings for scans.",
     TwoLists "linux" "Linux's page cache: an inactive and an active list.",
 }

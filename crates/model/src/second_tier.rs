@@ -462,7 +462,10 @@ mod tests {
     #[test]
     fn a_device_that_takes_reads_takes_them_at_once_or_after_some() {
         let mut bcache = feed("bcache", 10);
-        assert_eq!([0; 2].map(|_| bcache.read(1, 0, 0)), [ReadOutcome::Absent, ReadOutcome::OnDevice]);
+        assert_eq!(
+            [0; 2].map(|_| bcache.read(1, 0, 0)),
+            [ReadOutcome::Absent, ReadOutcome::OnDevice]
+        );
         let mut cas = feed("open-cas", 10);
         for block in 0..8 {
             assert_eq!(

@@ -424,8 +424,8 @@ mod tests {
 
     fn uniform(blocks: u64, count: usize) -> Accesses {
         let mut random = fastrand::Rng::with_seed(1);
-        let drawn: Vec<u64> = (0..count).map(|_| random.u64(..blocks)).collect();
-        Accesses::new(&drawn).unwrap_or_default()
+        let blocks: Vec<u64> = (0..count).map(|_| random.u64(..blocks)).collect();
+        Accesses::new(&blocks).unwrap_or_default()
     }
 
     fn load(arrivals: Arrivals, seconds: u64) -> SimulatedLoad {
@@ -480,14 +480,17 @@ mod tests {
         let mut checked = 0;
         for pair in slices.windows(2).skip(2) {
             let misses = pair[1].device_hits + pair[1].disk_reads;
-            let held = (pair[0].device_blocks + pair[1].device_blocks) as f64 / 2.0;
-            if misses > 1000 && held < 0.95 * blocks as f64 {
+            let device_blocks = (pair[0].device_blocks + pair[1].device_blocks) as f64 / 2.0;
+            if misses > 1000 && device_blocks < 0.95 * blocks as f64 {
                 let share = pair[1].device_hits as f64 / misses as f64;
                 // The law of a uniform load: of the blocks that memory lacks, as large a share as
                 // the device holds, which also has some that memory does not lack yet.
                 let lacking = (blocks - memory_blocks as u64) as f64;
-                let low = (held - memory_blocks as f64) / lacking - 0.03;
-                assert!(share > low && share < held / lacking + 0.03, "{share} {held}");
+                let low = (device_blocks - memory_blocks as f64) / lacking - 0.03;
+                assert!(
+                    share > low && share < device_blocks / lacking + 0.03,
+                    "{share} {device_blocks}"
+                );
                 checked += 1;
             }
         }

@@ -30,7 +30,7 @@ create_exception!(_core, NativeUsageError, NativeError, "The request cannot be c
 create_exception!(_core, NativeTargetError, NativeError, "The target cannot be used.");
 create_exception!(_core, NativeSpaceError, NativeError, "The disk is full.");
 create_exception!(_core, NativeSystemError, NativeError, "The system refused a required resource.");
-create_exception!(_core, NativeDefectError, NativeError, "A defect of ours.");
+create_exception!(_core, NativeDefectError, NativeError, "A defect of Seatrial.");
 
 /// An error of the crates on its way to Python.
 pub struct Failure(UserError);

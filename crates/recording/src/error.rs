@@ -19,7 +19,7 @@ pub enum RecordingError {
         path: PathBuf,
         /// What was to be done with it.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file is no recording.

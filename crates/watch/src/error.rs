@@ -21,7 +21,7 @@ pub enum WatchError {
         name: String,
         /// Its folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A tracepoint lacks a field.
@@ -37,7 +37,7 @@ pub enum WatchError {
     Refused {
         /// The call and what it was for.
         call: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The verifier rejected a program.

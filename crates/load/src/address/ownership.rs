@@ -1,4 +1,4 @@
-//! Which blocks a worker may touch when what is read must be known exactly.
+//! The division of blocks among workers, for data whose content must be known exactly.
 
 use super::Grid;
 

@@ -13,7 +13,7 @@ use super::model::DeviceModel;
 use crate::engine::Request;
 
 /// Limit of stored devices; beyond it, the oldest one is dropped.
-const KEPT_MAX: usize = 16;
+const STORED_DEVICES_MAX: usize = 16;
 
 /// The state of a device between requests, and perhaps between samples.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub fn take(state_key: &str, model: &DeviceModel, size_bytes: u64) -> Option<Con
 pub fn keep(state_key: &str, model: DeviceModel, size_bytes: u64, condition: Condition) {
     let mut devices = lock(&STORED_DEVICES);
     devices.retain(|each| each.state_key != state_key);
-    if devices.len() >= KEPT_MAX {
+    if devices.len() >= STORED_DEVICES_MAX {
         devices.remove(0);
     }
     devices.push(StoredDevice { state_key: state_key.into(), model, size_bytes, condition });

@@ -76,12 +76,12 @@ impl Engine for SimEngine {
 
     fn reap(
         &mut self,
-        wanted: usize,
+        min_ended: usize,
         until_ns: u64,
         _flight: &InFlight,
         ended: &mut Vec<Completion>,
     ) -> io::Result<()> {
-        while ended.len() < wanted.max(1) {
+        while ended.len() < min_ended.max(1) {
             match self.under_way.peek() {
                 Some(&Reverse((end_ns, slot, result))) if end_ns <= until_ns.max(self.now_ns) => {
                     self.go_to(end_ns);

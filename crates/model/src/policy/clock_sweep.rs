@@ -69,9 +69,9 @@ impl ClockSweep {
 
 impl Policy for ClockSweep {
     fn access(&mut self, access: Access) -> Outcome {
-        let held = self.buffer_of[access.block as usize];
-        if held != NONE {
-            let usage = &mut self.usages[held as usize];
+        let buffer = self.buffer_of[access.block as usize];
+        if buffer != NONE {
+            let usage = &mut self.usages[buffer as usize];
             let usage_max = if access.is_scan { 1 } else { USAGE_MAX };
             if *usage < usage_max {
                 *usage += 1;

@@ -16,7 +16,7 @@ pub enum ForeignError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The beginning of the file fits no format.

@@ -19,8 +19,8 @@ use super::scope::{Column, Columns, Scope};
 use super::session::{NamesChange, Path};
 use super::text::Literals;
 use super::{
-    Access, ColumnId, Key, LastValue, Object, RowAspect, Operand, StatementEffects, ReturnedKey, ValueSource, ValueUse,
-    ValuePosition,
+    Access, ColumnId, Key, LastValue, Object, Operand, ReturnedKey, RowAspect, StatementEffects,
+    ValuePosition, ValueSource, ValueUse,
 };
 
 /// Analyzes a statement.

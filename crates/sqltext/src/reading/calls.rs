@@ -10,7 +10,7 @@ use super::expression::{plain, position};
 use super::lookup::Name;
 use super::scope::Scope;
 use super::session::{NamesChange, Path};
-use super::{Access, ValueDraw, Object, RowAspect, ValueSource, ValuePosition, Volatile};
+use super::{Access, Object, RowAspect, ValueDraw, ValuePosition, ValueSource, Volatile};
 use crate::catalog::Generated;
 use crate::lexer::name::unquoted;
 

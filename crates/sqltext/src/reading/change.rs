@@ -14,7 +14,7 @@ use super::from::{From, push};
 use super::insert::InsertedRows;
 use super::lookup::{Name, NamedObject, folded};
 use super::scope::{Columns, Scope};
-use super::{ColumnId, UseKind, RowAspect, ValuePosition};
+use super::{ColumnId, RowAspect, UseKind, ValuePosition};
 
 /// A column that is assigned.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::names;
 use super::scope::{Columns, Scope};
 use super::session::NamesChange;
 use super::text::{FormToken, parse, significant};
-use super::{ValueDraw, Object, RowAspect, Operand, StatementEffects};
+use super::{Object, Operand, RowAspect, StatementEffects, ValueDraw};
 use crate::lexer::name::unquoted;
 use crate::lexer::phrase::{closing, passed, qualified};
 use crate::lexer::token::Token;
@@ -259,7 +259,9 @@ impl StatementAnalyzer<'_, '_> {
         while let Some((name, behind)) = name_at(words, passed(words, at, &["only"])) {
             for named in self.relations(&name) {
                 match named {
-                    NamedObject::Table(table) => self.access(table, !is_shared, RowAspect::All, None),
+                    NamedObject::Table(table) => {
+                        self.access(table, !is_shared, RowAspect::All, None)
+                    }
                     NamedObject::View(view) => self.change_view(view, false),
                     NamedObject::Sequence(_) | NamedObject::System | NamedObject::Temporary => {}
                     NamedObject::Unknown => {
@@ -301,8 +303,8 @@ impl StatementAnalyzer<'_, '_> {
 
     /// The sequences of all tables that were accessed since restart.
     fn restart_all(&mut self, since: usize) {
-        let touched = self.reading.accesses[since..].to_vec();
-        for access in touched {
+        let accesses = self.reading.accesses[since..].to_vec();
+        for access in accesses {
             if let Object::Table(table) = access.object {
                 self.restarts(table);
             }

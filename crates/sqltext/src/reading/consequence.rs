@@ -11,7 +11,9 @@ use super::names;
 use super::scope::{Columns, Scope};
 use super::session::Path;
 use super::text::{Literals, statements};
-use super::{Access, ColumnId, ValueDraw, Key, Object, RowAspect, Operand, StatementEffects, ValueSource};
+use super::{
+    Access, ColumnId, Key, Object, Operand, RowAspect, StatementEffects, ValueDraw, ValueSource,
+};
 use crate::catalog::{ForeignKey, Function, Generated};
 use crate::lexer::form::Parts;
 
@@ -101,7 +103,13 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     /// Records the effects of setting columns, other than the access to the old rows.
-    pub fn sets(&mut self, table: usize, aspect: RowAspect, key: Option<&Key>, set: &[ColumnAssignment]) {
+    pub fn sets(
+        &mut self,
+        table: usize,
+        aspect: RowAspect,
+        key: Option<&Key>,
+        set: &[ColumnAssignment],
+    ) {
         let root = self.lookup.root(table);
         let is_set = |of: &ColumnId| set.iter().any(|one| one.column == *of);
         let is_added = |of: &ColumnId| set.iter().any(|one| one.column == *of && one.is_added);
@@ -124,7 +132,13 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     /// An UPDATE that sets the key of its rows accesses the rows of the new key too.
-    fn access_moved(&mut self, table: usize, aspect: RowAspect, key: &Key, set: &[ColumnAssignment]) {
+    fn access_moved(
+        &mut self,
+        table: usize,
+        aspect: RowAspect,
+        key: &Key,
+        set: &[ColumnAssignment],
+    ) {
         let of = |of: &ColumnId| set.iter().find(|one| one.column == *of);
         // What the rows that are added would have, those that are there have.
         let is_moved = |column: &ColumnId| of(column).is_some_and(|one| !one.is_added);
@@ -382,7 +396,13 @@ impl StatementAnalyzer<'_, '_> {
         });
         let StatementEffects { accesses_anything, volatile, sets, .. } = reading;
         let accesses = bare.collect();
-        let reading = StatementEffects { accesses, accesses_anything, volatile, sets, ..StatementEffects::default() };
+        let reading = StatementEffects {
+            accesses,
+            accesses_anything,
+            volatile,
+            sets,
+            ..StatementEffects::default()
+        };
         (BodyEffects { reading, columns: Columns::default(), calls }, result)
     }
 

@@ -9,7 +9,7 @@ use super::lookup::{Name, folded};
 use super::parts::{ExprContents, children, results, within};
 use super::scope::{Column, Columns, ResolvedColumn, Scope};
 use super::text::{of_number, of_string};
-use super::{ColumnId, UseKind, ValueUse, ValuePosition, Volatile};
+use super::{ColumnId, UseKind, ValuePosition, ValueUse, Volatile};
 
 impl StatementAnalyzer<'_, '_> {
     /// Reads an expression: values of columns in it, and its other effects.

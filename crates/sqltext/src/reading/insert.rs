@@ -12,7 +12,7 @@ use super::change::ColumnAssignment;
 use super::expression::position;
 use super::lookup::{Name, folded};
 use super::scope::{Column, Columns, Item, Scope};
-use super::{ColumnId, ValueDraw, UseKind, Key, RowAspect, Operand, ValueSource, ValuePosition};
+use super::{ColumnId, Key, Operand, RowAspect, UseKind, ValueDraw, ValuePosition, ValueSource};
 use crate::catalog::Generated;
 
 /// Rows that are written to a table.

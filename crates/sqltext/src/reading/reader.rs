@@ -90,7 +90,11 @@ impl Reader {
         if session.hides() && !reading.accesses_anything {
             // A name that is known may be the temporary table's, and a place the other's.
             let (accesses_anything, has_unknown_table) = (true, true);
-            let hidden = StatementEffects { accesses_anything, has_unknown_table, ..StatementEffects::default() };
+            let hidden = StatementEffects {
+                accesses_anything,
+                has_unknown_table,
+                ..StatementEffects::default()
+            };
             return Arc::new(hidden);
         }
         reading
@@ -149,7 +153,9 @@ impl Reader {
         let if_temporary = Arc::new(reading);
         let reading = match unknown.is_empty() {
             true => Arc::clone(&if_temporary),
-            false => Arc::new(StatementEffects { accesses_anything: true, ..(*if_temporary).clone() }),
+            false => {
+                Arc::new(StatementEffects { accesses_anything: true, ..(*if_temporary).clone() })
+            }
         };
         let cached = CachedReading { reading, unknown, if_temporary, effects };
         (cached, literals.seen().collect())

@@ -12,7 +12,9 @@ use super::expression::position;
 use super::lookup::{Name, NamedObject};
 use super::scope::Scope;
 use super::text::{FormToken, parse, significant};
-use super::{Access, ValueDraw, Key, RowAspect, Operand, StatementEffects, ValueUse, ValuePosition};
+use super::{
+    Access, Key, Operand, RowAspect, StatementEffects, ValueDraw, ValuePosition, ValueUse,
+};
 use crate::lexer::name::unquoted;
 use crate::lexer::phrase::passed;
 use crate::statements::{Control, control_of, deallocated_of};
@@ -180,8 +182,9 @@ fn executed(prepared: &StatementEffects, positions: &[Option<ValuePosition>]) ->
     let parents = prepared.parents.iter();
     reading.parents = parents.filter_map(|&(of, at)| Some((of, moved(&at)?))).collect();
     let draws = prepared.draws.iter().cloned();
-    reading.draws =
-        draws.map(|draw| ValueDraw { each_of: draw.each_of.as_ref().and_then(moved), ..draw }).collect();
+    reading.draws = draws
+        .map(|draw| ValueDraw { each_of: draw.each_of.as_ref().and_then(moved), ..draw })
+        .collect();
     reading.last_values.clone_from(&prepared.last_values);
     reading.passed_values = prepared.passed_values.iter().filter_map(moved).collect();
     reading.volatile.clone_from(&prepared.volatile);

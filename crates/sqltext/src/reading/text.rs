@@ -212,7 +212,7 @@ fn is_unknown(tokens_reported: &[FormToken<'_>], at: usize) -> bool {
     let is_cursor = is(before, &["of"])
         && is(at.checked_sub(2), &["current"])
         && is(at.checked_sub(3), &["where"]);
-    // What is touched of a table alone is touched of it with its children.
+    // An access to ONLY a table counts as one to its children too.
     let is_only = word.is_word("only")
         && (is(before, &["update", "from", "join", "using"])
             || before.is_some_and(|before| tokens_reported[before].token.is_sign(",")))

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::parts;
 use crate::catalog::Catalog;
-use crate::reading::{Object, RowAspect, Reader, StatementEffects, SessionNames};
+use crate::reading::{Object, Reader, RowAspect, SessionNames, StatementEffects};
 
 #[derive(Deserialize)]
 struct Corpus {

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use super::{catalog, parts};
 use crate::reading::lookup::CatalogLookup;
 use crate::reading::{
-    Access, ColumnId, ValueDraw, UseKind, Object, RowAspect, Operand, StatementEffects, ValueSource, ValuePosition,
+    Access, ColumnId, Object, Operand, RowAspect, StatementEffects, UseKind, ValueDraw,
+    ValuePosition, ValueSource,
 };
 
 /// A reading in lines, each value as written in the text.
@@ -35,7 +36,9 @@ pub fn rendered(sql: &str, reading: &StatementEffects) -> String {
             format!("parent {} = {}", of.column(of_), of.position(position))
         }),
     );
-    lines.extend(reading.passed_values.iter().map(|&position| format!("hand {}", of.position(position))));
+    lines.extend(
+        reading.passed_values.iter().map(|&position| format!("hand {}", of.position(position))),
+    );
     lines.extend(
         reading
             .sets

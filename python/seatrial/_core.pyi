@@ -835,7 +835,7 @@ class NativeError(Exception):
     next_step: str
 
 class NativeDefectError(NativeError):
-    """A defect of ours."""
+    """A defect of Seatrial."""
 
 class NativeSpaceError(NativeError):
     """The disk is full."""

@@ -215,9 +215,10 @@ impl Worker {
     /// Syncs all files of the set that this thread has open, as one request.
     fn sync_set(&mut self, flowop: &Flowop) -> Result<(), NoEntry> {
         let set = self.set_of(flowop);
-        let is_of_set = |entry: Option<(usize, u32)>| entry.is_some_and(|(own, _)| own == set);
-        let own = self.slots.iter().filter(|slot| is_of_set(slot.entry));
-        let files: Vec<Arc<File>> = own.filter_map(|slot| slot.file.clone()).collect();
+        let is_of_set =
+            |entry: Option<(usize, u32)>| entry.is_some_and(|(number, _)| number == set);
+        let open = self.slots.iter().filter(|slot| is_of_set(slot.entry));
+        let files: Vec<Arc<File>> = open.filter_map(|slot| slot.file.clone()).collect();
         self.timed(flowop, |_| files.iter().try_for_each(|file| file.sync_all()).map(|()| (0, ())));
         Ok(())
     }

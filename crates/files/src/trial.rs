@@ -290,8 +290,8 @@ fn each_flowop(steps: &[Step], visit: &mut dyn FnMut(&crate::spec::Flowop)) {
 
 fn require_memory(spec: &FilesSpec) -> Result<(), FilesError> {
     let of_threads = spec.threads.iter().map(|thread| {
-        let own = |other: &ThreadSpec| std::ptr::eq(other, thread);
-        largest_bytes(spec, &own).saturating_mul(thread.instances)
+        let is_thread = |other: &ThreadSpec| std::ptr::eq(other, thread);
+        largest_bytes(spec, &is_thread).saturating_mul(thread.instances)
     });
     let needed_bytes = of_threads.fold(DATA_BYTES as u64, u64::saturating_add);
     match procfs::memory_available_bytes() {
@@ -411,16 +411,16 @@ fn thread_setups(
             each_flowop(&threads.steps, &mut |flowop| match flowop.verb {
                 Verb::SemBlock => {
                     setup.semaphores.entry(flowop.kind).or_insert_with(|| {
-                        let own = Arc::new(Semaphore::new(flowop.high_water));
-                        semaphores[flowop.kind].push(own.clone());
-                        own
+                        let semaphore = Arc::new(Semaphore::new(flowop.high_water));
+                        semaphores[flowop.kind].push(semaphore.clone());
+                        semaphore
                     });
                 }
                 Verb::Block => {
                     setup.wake_ups.entry(flowop.kind).or_insert_with(|| {
-                        let own = Arc::new(WakeUp::default());
-                        wake_ups[flowop.kind].push(own.clone());
-                        own
+                        let wake_up = Arc::new(WakeUp::default());
+                        wake_ups[flowop.kind].push(wake_up.clone());
+                        wake_up
                     });
                 }
                 Verb::AioWrite => setup.writes_later = true,
@@ -445,11 +445,11 @@ fn run_thread(
     let Ok(StartSignal { shared, in_flight, record }) = started.recv() else { return Ok(()) };
     let aio = setup.writes_later.then(|| Aio::start(&shared, &record)).transpose()?;
     let kinds = shared.spec.kinds.len();
-    let own = &shared.spec.threads[setup.thread];
+    let thread_spec = &shared.spec.threads[setup.thread];
     let buffer_bytes = largest_bytes(&shared.spec, &|thread| std::ptr::eq(thread, own));
     let mut worker = Worker {
         thread: setup.thread,
-        rng: stream(shared.spec.seed, &format!("thread {}", own.name), setup.number),
+        rng: stream(shared.spec.seed, &format!("thread {}", thread_spec.name), setup.number),
         slots: (0..own.slots.max(1)).map(|_| FileSlot::default()).collect(),
         buffer: AlignedBuffer::of(buffer_bytes as usize),
         aio,

@@ -291,8 +291,8 @@ impl Worker {
                 true
             }
             Verb::SemBlock => {
-                let own = self.semaphores.get(&flowop.kind);
-                own.is_none_or(|semaphore| semaphore.take(value as u64, sample_end))
+                let semaphore = self.semaphores.get(&flowop.kind);
+                semaphore.is_none_or(|semaphore| semaphore.take(value as u64, sample_end))
             }
             Verb::SemPost => flowop
                 .targets

@@ -59,10 +59,10 @@ impl Stall {
 pub fn find_stalls(workers: &[WorkerQuietPeriods], end_ns: u64, threshold_ns: u64) -> Vec<Stall> {
     let mut common: Option<Vec<QuietPeriod>> = None;
     for worker in workers {
-        let own: Vec<QuietPeriod> = worker.until(end_ns, threshold_ns);
+        let periods: Vec<QuietPeriod> = worker.until(end_ns, threshold_ns);
         common = Some(match common {
-            None => own,
-            Some(others) => intersect(&others, &own, threshold_ns),
+            None => periods,
+            Some(others) => intersect(&others, &periods, threshold_ns),
         });
     }
     let found = common.unwrap_or_default().into_iter().filter_map(|quiet| {

@@ -14,8 +14,8 @@ pub struct Budget {
 impl Budget {
     /// The whole of the limits.
     pub fn new(limit: &LimitSpec) -> Budget {
-        let whole = |limit: u64| AtomicI64::new(i64::try_from(limit).unwrap_or(i64::MAX));
-        Budget { operations: limit.operations.map(whole), bytes: limit.bytes.map(whole) }
+        let counter = |limit: u64| AtomicI64::new(i64::try_from(limit).unwrap_or(i64::MAX));
+        Budget { operations: limit.operations.map(counter), bytes: limit.bytes.map(counter) }
     }
 
     /// Takes one operation of this length; false when a limit is reached.

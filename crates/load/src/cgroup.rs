@@ -177,8 +177,8 @@ pub fn devices_below(device: &str) -> Vec<String> {
 /// The folder of a group and of each above it, as far as they are visible: in a container the path
 /// may be the host's, of which only the end is mounted.
 fn upwards(point: &Path, path: &str) -> Vec<PathBuf> {
-    let own = point.join(path.trim_start_matches('/'));
-    let below = own.ancestors().take(DEPTH_MAX).take_while(|folder| *folder != point);
+    let folder = point.join(path.trim_start_matches('/'));
+    let below = folder.ancestors().take(DEPTH_MAX).take_while(|above| *above != point);
     let visible = below.filter(|folder| folder.is_dir()).map(Path::to_path_buf);
     visible.chain([point.to_path_buf()]).collect()
 }

@@ -125,8 +125,8 @@ pub fn close(
 
 /// The length of a slice and all rows of a sample's timeline, taken out of it.
 pub fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<SliceRow>) {
-    let whole = std::mem::replace(&mut *lock(timeline), Timeline::new(1));
-    whole.into_rows()
+    let finished = std::mem::replace(&mut *lock(timeline), Timeline::new(1));
+    finished.into_rows()
 }
 
 /// Processor time of a sample, and the watchdog's readings.

@@ -171,9 +171,9 @@ fn device_reading(device: &str, at_ns: u64) -> Option<DeviceReading> {
 
 /// Source: Documentation/ABI/stable/sysfs-block (`queue/max_sectors_kb`).
 fn request_bytes_max(device: &str) -> Option<u64> {
-    let own = format!("/sys/dev/block/{device}/queue/max_sectors_kb");
+    let of_device = format!("/sys/dev/block/{device}/queue/max_sectors_kb");
     let disk = format!("/sys/dev/block/{device}/../queue/max_sectors_kb");
-    let text = fs::read_to_string(own).or_else(|_| fs::read_to_string(disk)).ok()?;
+    let text = fs::read_to_string(of_device).or_else(|_| fs::read_to_string(disk)).ok()?;
     Some(text.trim().parse::<u64>().ok()? * 1024)
 }
 

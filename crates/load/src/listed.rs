@@ -53,10 +53,12 @@ pub fn read(path: &Path, spec: &CellSpec) -> Result<Arc<[ListEntry]>, SpecError>
     }
     let mut due_ns_before = 0;
     let listed = records.enumerate().map(|(number, record)| {
-        let one = parse(record).filter(|one| one.due_ns >= due_ns_before && fits(one, spec));
-        let one = one.ok_or_else(|| refused(format!("has a wrong record, number {number}")))?;
-        due_ns_before = one.due_ns;
-        Ok(one)
+        let request =
+            parse(record).filter(|request| request.due_ns >= due_ns_before && fits(request, spec));
+        let request =
+            request.ok_or_else(|| refused(format!("has a wrong record, number {number}")))?;
+        due_ns_before = request.due_ns;
+        Ok(request)
     });
     listed.collect()
 }
@@ -85,8 +87,8 @@ fn parse(record: &[u8]) -> Option<ListEntry> {
 
 /// Whether a request stays within the range and is among what the cell may do: the guard has
 /// judged the cell by its accesses.
-fn fits(one: &ListEntry, spec: &CellSpec) -> bool {
-    let Access { operation, offset_bytes, length_bytes } = one.access;
+fn fits(request: &ListEntry, spec: &CellSpec) -> bool {
+    let Access { operation, offset_bytes, length_bytes } = request.access;
     let length_bytes = u64::from(length_bytes);
     if operation == Operation::Sync {
         let writes = spec.accesses.iter().any(|access| access.operation.writes());
@@ -175,9 +177,9 @@ mod tests {
         let records = [record(5, 4096, 8192, 0), record(9, 0, 4096, 1), record(9, 0, 0, 2)];
         let list = read_all(BOTH, &records).unwrap();
         let mut cursor = ListCursor::new(list);
-        assert_eq!(cursor.peek().map(|one| (one.due_ns, one.others_max)), Some((5, 7)));
+        assert_eq!(cursor.peek().map(|request| (request.due_ns, request.others_max)), Some((5, 7)));
         let operations = [cursor.take(), cursor.take(), cursor.take(), cursor.take()];
-        let operations = operations.map(|one| one.map(|access| access.operation));
+        let operations = operations.map(|request| request.map(|access| access.operation));
         use Operation::{Read, Sync, Write};
         assert_eq!(operations, [Some(Read), Some(Write), Some(Sync), None]);
     }

@@ -70,8 +70,8 @@ impl Target {
 
     /// The descriptors that requests write to, and that a sync must reach.
     pub fn written_fds(&self) -> impl Iterator<Item = RawFd> {
-        let own = self.is_written.then(|| self.fd());
-        own.into_iter().chain(self.copy_fd())
+        let fd = self.is_written.then(|| self.fd());
+        fd.into_iter().chain(self.copy_fd())
     }
 
     /// Whether a write is durable when it completes.

@@ -66,7 +66,7 @@ fn is_explained(
     readings: &[DeviceReading],
     request_bytes_max: u64,
 ) -> bool {
-    let one = match limit.unit {
+    let largest = match limit.unit {
         LimitUnit::Requests => 1.0,
         LimitUnit::Bytes => request_bytes_max as f64,
     };
@@ -79,10 +79,10 @@ fn is_explained(
     let (demanded, demanded_s) =
         passed(limit, readings, before_ns, stall.end_ns).unwrap_or((during, during_s));
     // The load had reached the limit, or one request takes longer than was looked at.
-    let is_reached = demanded + one >= 0.5 * per_s * demanded_s;
+    let is_reached = demanded + largest >= 0.5 * per_s * demanded_s;
     // One request alone has to wait for half of the stall, or requests passed at the limit's pace.
-    let takes_long = one / per_s >= 0.5 * length_s;
-    let keeps_pace = during >= 0.5 * per_s * during_s && during <= 1.5 * per_s * during_s + one;
+    let takes_long = largest / per_s >= 0.5 * length_s;
+    let keeps_pace = during >= 0.5 * per_s * during_s && during <= 1.5 * per_s * during_s + largest;
     is_reached && (takes_long || keeps_pace)
 }
 

@@ -248,14 +248,14 @@ impl Watchdog<'_> {
 
     /// By thread; for a worker's thread that has ended, the value that it published.
     fn run_delays(&self) -> HashMap<i32, u64> {
-        let own = self.targets.workers.iter().filter_map(|(in_flight, thread)| {
+        let of_workers = self.targets.workers.iter().filter_map(|(in_flight, thread)| {
             let left_ns = in_flight.run_delay_ns();
             Some((*thread, left_ns.or_else(|| procfs::run_delay_ns(*thread))?))
         });
         let of_kernel = self.kernel_workers.iter();
         let of_kernel =
             of_kernel.filter_map(|&thread| Some((thread, procfs::run_delay_ns(thread)?)));
-        own.chain(of_kernel).collect()
+        of_workers.chain(of_kernel).collect()
     }
 
     fn check(&mut self, at_ns: u64) {

@@ -50,8 +50,8 @@ impl Curve {
         }
         let surplus = self.reads as f64 - self.expected;
         let ratio = |&size_blocks: &u64| {
-            let own = (size_blocks as f64 * self.share).ceil() as usize;
-            let hits = sums[own.min(self.counts.len())] as f64;
+            let sampled_blocks = (size_blocks as f64 * self.share).ceil() as usize;
+            let hits = sums[sampled_blocks.min(self.counts.len())] as f64;
             if self.expected > 0.0 {
                 ((hits - surplus) / self.expected).clamp(0.0, 1.0)
             } else {
@@ -170,8 +170,8 @@ impl Positions {
         }
         for position in self.of_block.iter_mut().filter(|each| **each != NEVER) {
             let (word, bit) = (*position as usize / WORD_BITS, *position as usize % WORD_BITS);
-            let own = self.words[word] & ((1 << bit) - 1);
-            *position = before[word] + own.count_ones();
+            let below = self.words[word] & ((1 << bit) - 1);
+            *position = before[word] + below.count_ones();
         }
         self.next = self.known;
         self.tree.fill(0);

@@ -138,7 +138,7 @@ devices! {
 impl Admission {
     /// Returns an admission by the name that a user types.
     pub fn of_name(name: &str) -> Option<Admission> {
-        let found = DEVICES.iter().find(|(own, _, _)| *own == name);
+        let found = DEVICES.iter().find(|(known, _, _)| *known == name);
         found.map(|&(_, _, admission)| admission)
     }
 

@@ -102,15 +102,15 @@ impl Queue {
 
     /// Moves an entry up by some levels, in exchange for the oldest that is there (`q_requeue`).
     fn requeue(&mut self, entry: u32, up: usize) {
-        let own = self.level(entry);
+        let old_level = self.level(entry);
         self.remove(entry);
-        let mut level = own;
-        if up > 0 && own < LEVELS - 1 {
-            level = (own + up).min(LEVELS - 1);
+        let mut level = old_level;
+        if up > 0 && old_level < LEVELS - 1 {
+            level = (old_level + up).min(LEVELS - 1);
             let other = self.heads[level];
             if other != NONE {
                 self.remove(other);
-                self.push(other, own);
+                self.push(other, old_level);
             }
         }
         self.push(entry, level);

@@ -321,14 +321,14 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, LogError> {
     let mut magic = Vec::new();
     plain.by_ref().take(4).read_to_end(&mut magic).map_err(LogError::io(path))?;
     let (is_gzip, is_zstd) = (is_gzip(&magic), is_zstd(&magic));
-    let whole = io::Cursor::new(magic).chain(plain);
+    let stream = io::Cursor::new(magic).chain(plain);
     Ok(if is_gzip {
-        let packed = BufReader::with_capacity(PACKED_BYTES, whole);
+        let packed = BufReader::with_capacity(PACKED_BYTES, stream);
         Box::new(flate2::bufread::MultiGzDecoder::new(packed))
     } else if is_zstd {
-        let packed = BufReader::with_capacity(PACKED_BYTES, whole);
+        let packed = BufReader::with_capacity(PACKED_BYTES, stream);
         Box::new(zstd::stream::read::Decoder::with_buffer(packed).map_err(LogError::io(path))?)
     } else {
-        Box::new(whole)
+        Box::new(stream)
     })
 }

@@ -57,9 +57,9 @@ impl ClockSweep {
 
     fn of_ring(&mut self) -> usize {
         self.ring_next = (self.ring_next + 1) % self.ring.len();
-        let own = self.ring[self.ring_next];
-        if own != NONE && self.usages[own as usize] <= 1 {
-            return own as usize;
+        let candidate = self.ring[self.ring_next];
+        if candidate != NONE && self.usages[candidate as usize] <= 1 {
+            return candidate as usize;
         }
         let buffer = self.sweep();
         self.ring[self.ring_next] = buffer as u32;

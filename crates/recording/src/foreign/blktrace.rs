@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::bytes::{u16_at, u32_at, u64_at};
 use super::fields::{OFFSET_BYTES_MAX, SECOND_NS, SECTOR_BYTES};
-use super::left_out::LeftOut;
+use super::left_out::OmissionCounts;
 use super::row::Row;
 use crate::request::Operation;
 
@@ -142,7 +142,7 @@ impl TraceEvents {
     /// Hands over every request, in the order in which they complete.
     pub fn rows(
         &self,
-        left_out: &mut LeftOut,
+        left_out: &mut OmissionCounts,
         sink: &mut dyn FnMut(Row<'_>) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut flight = InFlight::default();
@@ -250,7 +250,7 @@ impl InFlight {
         &mut self,
         event: &TraceEvent,
         with_issues: &HashSet<u32>,
-        left_out: &mut LeftOut,
+        left_out: &mut OmissionCounts,
     ) -> Option<CompletedRequest> {
         match event.action {
             QUEUED => {
@@ -290,7 +290,7 @@ impl InFlight {
         }
     }
 
-    fn issue(&mut self, event: &TraceEvent, left_out: &mut LeftOut) {
+    fn issue(&mut self, event: &TraceEvent, left_out: &mut OmissionCounts) {
         let queued = self.queued.remove(&event.key).filter(|own| own.at_ns <= event.at_ns);
         let issued = IssuedRequest {
             at_ns: event.at_ns,
@@ -306,7 +306,11 @@ impl InFlight {
         }
     }
 
-    fn complete(&mut self, event: &TraceEvent, left_out: &mut LeftOut) -> Option<CompletedRequest> {
+    fn complete(
+        &mut self,
+        event: &TraceEvent,
+        left_out: &mut OmissionCounts,
+    ) -> Option<CompletedRequest> {
         let Some(mut issued) = self.issued.remove(&event.key) else {
             left_out.count("completions of requests that were issued before the beginning", 1);
             return None;
@@ -332,7 +336,7 @@ impl InFlight {
     fn complete_queued(
         &mut self,
         event: &TraceEvent,
-        left_out: &mut LeftOut,
+        left_out: &mut OmissionCounts,
     ) -> Option<CompletedRequest> {
         let Some(queued) = self.queued.remove(&event.key) else {
             left_out.count("completions of requests that were issued before the beginning", 1);

@@ -2,11 +2,11 @@
 
 /// Counts by reason, in the order in which reasons appear.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmissionCounts {
     counts: Vec<(&'static str, u64)>,
 }
 
-impl LeftOut {
+impl OmissionCounts {
     /// Adds to the count of a reason.
     pub fn count(&mut self, reason: &'static str, count: u64) {
         if count == 0 {

@@ -9,7 +9,7 @@ use super::fields::SECOND_NS;
 use super::fio_iolog::{self, LogLine};
 use super::format::{Format, KnownFields, is_heading};
 use super::input;
-use super::left_out::LeftOut;
+use super::left_out::OmissionCounts;
 use super::lines::{LINE_BYTES_MAX, Lines};
 use super::oracle_general::{self, ObjectOffsets};
 use super::row::Row;
@@ -38,7 +38,7 @@ pub struct TracePasses {
     /// The format.
     pub format: Format,
     /// Records that the last pass left out.
-    pub left_out: LeftOut,
+    pub left_out: OmissionCounts,
     events: Option<TraceEvents>,
     object_offsets: ObjectOffsets,
     knows: KnownFields,
@@ -60,7 +60,7 @@ impl TracePasses {
             path: path.into(),
             files,
             format,
-            left_out: LeftOut::default(),
+            left_out: OmissionCounts::default(),
             events: None,
             object_offsets: ObjectOffsets::default(),
             knows: format.knows(),
@@ -89,7 +89,7 @@ impl TracePasses {
 
     /// Passes every request to the sink once.
     pub fn run(&mut self, sink: Sink<'_>) -> Result<(), ForeignError> {
-        let mut left_out = LeftOut::default();
+        let mut left_out = OmissionCounts::default();
         let mut too_long = 0;
         let mut checked = |row: Row<'_>| {
             let longest_ns = row.queue_ns.max(row.device_ns).unwrap_or(0);
@@ -116,7 +116,7 @@ impl TracePasses {
         })
     }
 
-    fn pass(&mut self, left_out: &mut LeftOut, sink: Sink<'_>) -> Result<(), Fault> {
+    fn pass(&mut self, left_out: &mut OmissionCounts, sink: Sink<'_>) -> Result<(), Fault> {
         if self.format == Format::Blktrace {
             return self.blktrace(left_out, sink);
         }
@@ -140,7 +140,7 @@ impl TracePasses {
         }
     }
 
-    fn blktrace(&mut self, left_out: &mut LeftOut, sink: Sink<'_>) -> Result<(), Fault> {
+    fn blktrace(&mut self, left_out: &mut OmissionCounts, sink: Sink<'_>) -> Result<(), Fault> {
         if self.events.is_none() {
             let mut events = TraceEvents::default();
             for path in &self.files {
@@ -203,7 +203,7 @@ fn record_fault(error: io::Error, position: &str) -> Fault {
 /// Reads the requests of a binary vscsi trace; returns whether it has response times.
 fn vscsi_records(
     file: &mut dyn BufRead,
-    left_out: &mut LeftOut,
+    left_out: &mut OmissionCounts,
     sink: Sink<'_>,
 ) -> Result<bool, Fault> {
     let beginning = file.fill_buf().map_err(Fault::Io)?;
@@ -239,7 +239,7 @@ fn next_line<'a>(lines: &'a mut Lines<'_>) -> Result<Option<(&'a [u8], u64)>, Fa
 fn text_lines(
     format: Format,
     file: &mut dyn BufRead,
-    left_out: &mut LeftOut,
+    left_out: &mut OmissionCounts,
     sink: Sink<'_>,
 ) -> Result<(), Fault> {
     let mut lines = Lines::new(file);
@@ -272,7 +272,7 @@ fn text_lines(
 /// Reads the requests of a log of fio; returns whether it has times.
 fn fio_lines(
     file: &mut dyn BufRead,
-    left_out: &mut LeftOut,
+    left_out: &mut OmissionCounts,
     sink: Sink<'_>,
 ) -> Result<bool, Fault> {
     let mut lines = Lines::new(file);

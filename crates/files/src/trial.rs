@@ -446,11 +446,11 @@ fn run_thread(
     let aio = setup.writes_later.then(|| Aio::start(&shared, &record)).transpose()?;
     let kinds = shared.spec.kinds.len();
     let thread_spec = &shared.spec.threads[setup.thread];
-    let buffer_bytes = largest_bytes(&shared.spec, &|thread| std::ptr::eq(thread, own));
+    let buffer_bytes = largest_bytes(&shared.spec, &|thread| std::ptr::eq(thread, thread_spec));
     let mut worker = Worker {
         thread: setup.thread,
         rng: stream(shared.spec.seed, &format!("thread {}", thread_spec.name), setup.number),
-        slots: (0..own.slots.max(1)).map(|_| FileSlot::default()).collect(),
+        slots: (0..thread_spec.slots.max(1)).map(|_| FileSlot::default()).collect(),
         buffer: AlignedBuffer::of(buffer_bytes as usize),
         aio,
         semaphores: setup.semaphores,

@@ -1,4 +1,4 @@
-//! Reads a log and keeps nothing of it: how fast reading is by itself, for bench/read.py.
+//! Reads a log and discards it, to measure the reading alone, for bench/read.py.
 //!
 //! ```text
 //! read_log WORKERS FORMAT LOG [PREFIX]
@@ -11,15 +11,15 @@ use std::error::Error;
 use seatrial_ingest::log::{Format, ReadOptions, read};
 use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
 
-/// Counts, so that nothing of the reading can be left out.
+/// A sink that counts, so that the compiler cannot omit the reading.
 #[derive(Debug, Default)]
-struct Counted {
+struct CountingSink {
     sessions: u64,
     statements: u64,
     bytes: u64,
 }
 
-impl Sink for Counted {
+impl Sink for CountingSink {
     type Error = Infallible;
 
     fn session(&mut self, _: &Session) -> Result<(), Infallible> {
@@ -51,8 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         prefix: prefix.first().cloned(),
         workers: workers.parse()?,
     };
-    let mut counted = Counted::default();
-    read(&options, &mut counted)?;
-    println!("{counted:?}");
+    let mut counter = CountingSink::default();
+    read(&options, &mut counter)?;
+    println!("{counter:?}");
     Ok(())
 }

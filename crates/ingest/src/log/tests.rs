@@ -18,7 +18,7 @@ use super::*;
 
 /// A statement, as reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Reported {
+struct ReportedStatement {
     session: u32,
     start_us: i64,
     duration_us: Option<u64>,
@@ -32,20 +32,20 @@ struct Reported {
     skip: Option<Skip>,
 }
 
-impl Reported {
+impl ReportedStatement {
     fn sql(&self) -> String {
         String::from_utf8_lossy(&self.sql).into_owned()
     }
 }
 
-/// Keeps everything that is reported.
+/// A sink that keeps everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Kept {
+struct RecordedSink {
     sessions: Vec<Session>,
-    statements: Vec<Reported>,
+    statements: Vec<ReportedStatement>,
 }
 
-impl Sink for Kept {
+impl Sink for RecordedSink {
     type Error = Infallible;
 
     fn session(&mut self, session: &Session) -> Result<(), Infallible> {
@@ -61,7 +61,7 @@ impl Sink for Kept {
     fn statement(&mut self, statement: &Statement<'_>) -> Result<(), Infallible> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!((statement.session.0 as usize) < self.sessions.len());
-        self.statements.push(Reported {
+        self.statements.push(ReportedStatement {
             session: statement.session.0,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
@@ -111,28 +111,28 @@ impl Logs {
         self
     }
 
-    fn read(&self) -> (Kept, Reading) {
-        let mut kept = Kept::default();
+    fn read(&self) -> (RecordedSink, Reading) {
+        let mut kept = RecordedSink::default();
         let reading = read(&self.wanted, &mut kept).unwrap();
         (kept, reading)
     }
 
     /// Reads it in blocks of this size, with this number of workers.
-    fn read_in(&self, block_bytes: usize, workers: usize) -> (Kept, RecordCounts) {
-        let mut kept = Kept::default();
+    fn read_in(&self, block_bytes: usize, workers: usize) -> (RecordedSink, RecordCounts) {
+        let mut kept = RecordedSink::default();
         let wanted = ReadOptions { workers, ..self.wanted.clone() };
         let reading = read_in_blocks(&wanted, block_bytes, &mut kept).unwrap();
-        (kept, reading.counted)
+        (kept, reading.counter)
     }
 
     fn error(&self) -> String {
-        let error = read(&self.wanted, &mut Kept::default()).unwrap_err();
+        let error = read(&self.wanted, &mut RecordedSink::default()).unwrap_err();
         error.to_string().replace(&*self.folder.path().to_string_lossy(), "")
     }
 }
 
 /// Statements of a plain log with the usual prefix of Debian, with `%e`.
-fn statements(log: &str) -> (Vec<Reported>, RecordCounts) {
+fn statements(log: &str) -> (Vec<ReportedStatement>, RecordCounts) {
     let (kept, reading) = Logs::one(log).prefix("%m [%p] %q%u@%d %e ").read();
-    (kept.statements, reading.counted)
+    (kept.statements, reading.counter)
 }

@@ -11,7 +11,7 @@ use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Statement};
 use super::{STATEMENT_US, SplitReport, StreamSplitter};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sent {
+struct SentStatement {
     stream: u32,
     start: u64,
     transaction: u64,
@@ -19,12 +19,12 @@ struct Sent {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RecordedSink {
     sessions: Vec<Session>,
-    sent: Vec<Sent>,
+    sent: Vec<SentStatement>,
 }
 
-impl Sink for Kept {
+impl Sink for RecordedSink {
     type Error = Infallible;
 
     fn session(&mut self, session: &Session) -> Result<(), Infallible> {
@@ -37,7 +37,7 @@ impl Sink for Kept {
     }
 
     fn statement(&mut self, statement: &Statement<'_>) -> Result<(), Infallible> {
-        self.sent.push(Sent {
+        self.sent.push(SentStatement {
             stream: statement.session.0,
             start: statement.start_us as u64 / STATEMENT_US,
             transaction: statement.transaction,
@@ -67,8 +67,8 @@ fn statement(sql: &str, transaction: u64) -> Statement<'_> {
 }
 
 /// Splits statements with the number of each one's transaction, 0 for none.
-fn split_numbered(statements: &[(&str, u64)], streams: usize) -> (Kept, SplitReport) {
-    let mut kept = Kept::default();
+fn split_numbered(statements: &[(&str, u64)], streams: usize) -> (RecordedSink, SplitReport) {
+    let mut kept = RecordedSink::default();
     let mut split = StreamSplitter::new(&mut kept, streams, false);
     let session = Session { user: b"me".to_vec(), ..Session::default() };
     let Ok(()) = split.session(&session);
@@ -79,12 +79,12 @@ fn split_numbered(statements: &[(&str, u64)], streams: usize) -> (Kept, SplitRep
     (kept, report)
 }
 
-fn split(statements: &[&str], streams: usize) -> (Kept, SplitReport) {
+fn split(statements: &[&str], streams: usize) -> (RecordedSink, SplitReport) {
     let numbered: Vec<_> = statements.iter().map(|sql| (*sql, 0)).collect();
     split_numbered(&numbered, streams)
 }
 
-fn places(kept: &Kept) -> Vec<(u32, u64)> {
+fn places(kept: &RecordedSink) -> Vec<(u32, u64)> {
     kept.sent.iter().map(|sent| (sent.stream, sent.start)).collect()
 }
 
@@ -231,7 +231,7 @@ proptest! {
 }
 
 /// Within a stream nothing overlaps; across streams no two that conflict do, in the log's order.
-fn check_times(sent: &[Sent], transactions: &[Vec<String>]) {
+fn check_times(sent: &[SentStatement], transactions: &[Vec<String>]) {
     let mut free: BTreeMap<u32, u64> = BTreeMap::new();
     let mut spans = Vec::new();
     let mut rest = sent;

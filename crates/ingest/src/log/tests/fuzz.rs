@@ -100,11 +100,11 @@ const PREFIXES: [&str; 8] = [
     "%c%%%l%i%h",
 ];
 
-/// Chance from a seed: splitmix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
+/// Random numbers from a seed: splitmix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
 /// Generators", 2014).
-struct Chance(u64);
+struct SplitMix(u64);
 
-impl Chance {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -144,13 +144,13 @@ fn sources() -> Vec<Source> {
 }
 
 /// A few lines that follow each other.
-fn part(source: &Source, chance: &mut Chance) -> Vec<u8> {
+fn part(source: &Source, chance: &mut SplitMix) -> Vec<u8> {
     let count = 1 + chance.below(LINES_MAX);
     let from = chance.below(source.lines.len());
     source.lines[from..source.lines.len().min(from + count)].concat()
 }
 
-fn damage(bytes: &mut Vec<u8>, sources: &[Source], chance: &mut Chance) {
+fn damage(bytes: &mut Vec<u8>, sources: &[Source], chance: &mut SplitMix) {
     let at = chance.below(bytes.len() + 1);
     let most_bytes = 1 << chance.below(8);
     let to = bytes.len().min(at + chance.below(most_bytes));
@@ -176,15 +176,15 @@ fn damage(bytes: &mut Vec<u8>, sources: &[Source], chance: &mut Chance) {
     }
 }
 
-/// What one case reads.
-struct Case {
+/// The input of one case.
+struct FuzzCase {
     files: Vec<Vec<u8>>,
     format: Format,
     prefix: String,
 }
 
-impl Case {
-    fn new(sources: &[Source], chance: &mut Chance) -> Case {
+impl FuzzCase {
+    fn new(sources: &[Source], chance: &mut SplitMix) -> FuzzCase {
         let source = &sources[chance.below(sources.len())];
         let mut bytes = part(source, chance);
         if chance.is_one_in(16) {
@@ -202,12 +202,12 @@ impl Case {
             let second = files[0].split_off(cut);
             files.push(second);
         }
-        Case { files, format, prefix: prefix.to_owned() }
+        FuzzCase { files, format, prefix: prefix.to_owned() }
     }
 
     /// Any length of a block that a line fits into. In a shorter one, the beginning of a file could
     /// not be distinguished from its middle.
-    fn block_bytes(&self, chance: &mut Chance) -> usize {
+    fn block_bytes(&self, chance: &mut SplitMix) -> usize {
         let total_bytes: usize = self.files.iter().map(Vec::len).sum();
         let lines = self.files.iter().flat_map(|file| file.split(|&byte| byte == b'\n'));
         let longest = lines.map(<[u8]>::len).max().unwrap_or(0);
@@ -215,10 +215,10 @@ impl Case {
     }
 
     /// Reads it in blocks of this size, with this number of workers.
-    fn read(&self, block_bytes: usize, workers: usize) -> (Kept, RecordCounts) {
+    fn read(&self, block_bytes: usize, workers: usize) -> (RecordedSink, RecordCounts) {
         let known = |bytes: &Vec<u8>| DetectedFile::in_memory(bytes, self.format, &self.prefix);
         let mut files: Vec<DetectedFile> = self.files.iter().map(known).collect();
-        let mut kept = Kept::default();
+        let mut kept = RecordedSink::default();
         let mut assembler = Assembler::new(&mut kept);
         if self.format == Format::Raw {
             for file in &mut files {
@@ -229,26 +229,26 @@ impl Case {
                 .unwrap();
         }
         assembler.finish().unwrap();
-        let counted = assembler.counted;
-        (kept, counted)
+        let counter = assembler.counter;
+        (kept, counter)
     }
 }
 
 /// Runs one case; whatever is wrong panics.
 fn run(seed: u64, sources: &[Source]) -> u64 {
-    let mut chance = Chance(seed);
-    let case = Case::new(sources, &mut chance);
-    let (kept, counted) = case.read(usize::MAX >> 1, 1);
-    counted.check().unwrap();
-    assert_eq!(kept.statements.len() as u64, counted.statements);
+    let mut chance = SplitMix(seed);
+    let case = FuzzCase::new(sources, &mut chance);
+    let (kept, counter) = case.read(usize::MAX >> 1, 1);
+    counter.check().unwrap();
+    assert_eq!(kept.statements.len() as u64, counter.statements);
     let mut skipped = [0; Skip::COUNT];
     for skip in kept.statements.iter().filter_map(|reported| reported.skip) {
         skipped[skip as usize] += 1;
     }
-    assert_eq!(skipped, counted.skipped);
+    assert_eq!(skipped, counter.skipped);
     let block_bytes = case.block_bytes(&mut chance);
     let workers = if chance.is_one_in(SELDOM) { 2 + chance.below(3) } else { 1 };
-    assert_eq!(case.read(block_bytes, workers), (kept.clone(), counted), "blocks of {block_bytes}");
+    assert_eq!(case.read(block_bytes, workers), (kept.clone(), counter), "blocks of {block_bytes}");
     for reported in &kept.statements {
         check_text(&reported.sql);
     }
@@ -277,8 +277,8 @@ fn check_text(text: &[u8]) {
 }
 
 /// Streams pass on what they are given, each in its order.
-fn check_streams(kept: &Kept, streams: usize) {
-    let mut parted = Kept::default();
+fn check_streams(kept: &RecordedSink, streams: usize) {
+    let mut parted = RecordedSink::default();
     let mut split = Split::new(&mut parted, streams, false);
     for session in &kept.sessions {
         split.session(session).unwrap();
@@ -303,7 +303,7 @@ fn check_streams(kept: &Kept, streams: usize) {
         split.statement(&sent).unwrap();
     }
     assert_eq!(split.finish().unwrap().statements, kept.statements.len() as u64);
-    let texts = |kept: &Kept| {
+    let texts = |kept: &RecordedSink| {
         let mut texts: Vec<_> =
             kept.statements.iter().map(|reported| reported.sql.clone()).collect();
         texts.sort();

@@ -13,7 +13,7 @@
 use super::*;
 
 /// (session, name, statement, parameters, transaction, error, why it cannot be sent again).
-type Expected = (
+type ExpectedStatement = (
     u32,
     Protocol,
     &'static str,
@@ -28,7 +28,7 @@ const SIMPLE: Protocol = Protocol::Simple;
 const EXTENDED: Protocol = Protocol::Extended;
 const BALANCE: &str = "select abalance from pgbench_accounts where aid = $1;";
 
-const EXPECTED: [Expected; 28] = [
+const EXPECTED: [ExpectedStatement; 28] = [
     (
         0,
         SIMPLE,
@@ -114,12 +114,12 @@ pub(super) const LOGS: [&[Log]; 15] = [
     setting!("18-both": "log", "csv", "json"),
 ];
 
-fn assert_expected(reported: &[Reported], name: &str) {
+fn assert_expected(reported: &[ReportedStatement], name: &str) {
     assert_eq!(reported.len(), EXPECTED.len(), "{name}");
     for (reported, expected) in reported.iter().zip(&EXPECTED) {
         let &(session, protocol, prepared, sql, parameters, transaction, error, skip) = expected;
         let values = parameters.iter().map(|value| value.map(|text| text.as_bytes().to_vec()));
-        let expected = Reported {
+        let expected = ReportedStatement {
             session,
             start_us: reported.start_us,
             duration_us: reported.duration_us,
@@ -141,8 +141,8 @@ fn every_version_format_and_setting_gives_the_same() {
     for (name, bytes) in LOGS.into_iter().flatten() {
         let (kept, reading) = Logs::new(&[(name, bytes)]).read();
         assert_expected(&kept.statements, name);
-        assert_eq!(reading.counted.unreadable, [0; record_counts::REASONS], "{name}");
-        assert_eq!(reading.counted.executable, 25, "{name}");
+        assert_eq!(reading.counter.unreadable, [0; record_counts::REASONS], "{name}");
+        assert_eq!(reading.counter.executable, 25, "{name}");
         assert_eq!(reading.notes, Vec::<String>::new(), "{name}");
         let has_durations = !name.contains("statements");
         for reported in &kept.statements {

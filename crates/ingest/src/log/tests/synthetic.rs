@@ -15,7 +15,7 @@ const NOON_US: i64 = 1_795_262_400_000_000;
 
 /// A statement as a client sent it.
 #[derive(Debug, Clone)]
-struct Sent {
+struct SentStatement {
     session: u32,
     sql: Vec<u8>,
     parameters: Vec<Option<Vec<u8>>>,
@@ -40,12 +40,12 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+fn sent() -> impl Strategy<Value = SentStatement> {
     let parameters = proptest::collection::vec(proptest::option::of(text()), 0..4);
     (0..3u32, text(), parameters, any::<bool>(), proptest::option::of(0..90_000u64)).prop_map(
         |(session, sql, parameters, is_extended, duration_us)| {
             let parameters = if is_extended { parameters } else { Vec::new() };
-            Sent { session, sql, parameters, is_extended, duration_us }
+            SentStatement { session, sql, parameters, is_extended, duration_us }
         },
     )
 }
@@ -59,7 +59,7 @@ fn replaced(text: &[u8], from: u8, to: &[u8]) -> Vec<u8> {
 }
 
 /// What PostgreSQL would say: message and DETAIL.
-fn kind(sent: &Sent) -> (Vec<u8>, Vec<u8>) {
+fn kind(sent: &SentStatement) -> (Vec<u8>, Vec<u8>) {
     let mut message = Vec::new();
     if let Some(us) = sent.duration_us {
         message.extend(format!("duration: {}.{:03} ms  ", us / 1_000, us % 1_000).into_bytes());
@@ -87,7 +87,7 @@ fn stamp(index: usize) -> String {
     format!("2026-11-21 12:{:02}:{:02}.000 UTC", index / 60, index % 60)
 }
 
-fn stderr(all: &[Sent]) -> Vec<u8> {
+fn stderr(all: &[SentStatement]) -> Vec<u8> {
     let mut log = Vec::new();
     for (index, sent) in all.iter().enumerate() {
         let (message, detail) = kind(sent);
@@ -105,7 +105,7 @@ fn stderr(all: &[Sent]) -> Vec<u8> {
     log
 }
 
-fn csv(all: &[Sent]) -> Vec<u8> {
+fn csv(all: &[SentStatement]) -> Vec<u8> {
     let mut log = Vec::new();
     for (index, sent) in all.iter().enumerate() {
         let (message, detail) = kind(sent);
@@ -125,7 +125,7 @@ fn csv(all: &[Sent]) -> Vec<u8> {
     log
 }
 
-fn json(all: &[Sent]) -> Vec<u8> {
+fn json(all: &[SentStatement]) -> Vec<u8> {
     let mut log = Vec::new();
     for (index, sent) in all.iter().enumerate() {
         let (message, detail) = kind(sent);
@@ -157,7 +157,7 @@ fn json(all: &[Sent]) -> Vec<u8> {
 type Read = (i64, Option<u64>, Vec<u8>, Vec<Option<Vec<u8>>>);
 
 /// What must come of it, in the order of each session.
-fn expected(all: &[Sent]) -> Vec<Read> {
+fn expected(all: &[SentStatement]) -> Vec<Read> {
     let each = all.iter().enumerate().map(|(index, sent)| {
         let at_us = NOON_US + index as i64 * 1_000_000 - sent.duration_us.unwrap_or(0) as i64;
         (sent.session, (at_us, sent.duration_us, sent.sql.clone(), sent.parameters.clone()))
@@ -180,14 +180,14 @@ proptest! {
         for logs in logs {
             let (kept, reading) = logs.read();
             let mut reported = kept.statements;
-            let name = |reported: &Reported| kept.sessions[reported.session as usize].name.clone();
+            let name = |reported: &ReportedStatement| kept.sessions[reported.session as usize].name.clone();
             reported.sort_by_key(name);
             let reported: Vec<_> = reported
                 .into_iter()
                 .map(|one| (one.start_us, one.duration_us, one.sql, one.parameters))
                 .collect();
             prop_assert_eq!(reported, expected(&all));
-            prop_assert_eq!(reading.counted.records, all.len() as u64);
+            prop_assert_eq!(reading.counter.records, all.len() as u64);
         }
     }
 
@@ -218,12 +218,12 @@ proptest! {
                 if format == Format::Stderr {
                     logs = logs.prefix(PREFIX);
                 }
-                let mut kept = Kept::default();
+                let mut kept = RecordedSink::default();
                 // The second file may hold no complete record.
                 let Ok(whole) = read_in_blocks(&logs.wanted, 1 << 20, &mut kept) else { continue };
                 let parts = logs.read_in(block_bytes, workers);
                 prop_assert_eq!(&parts.0, &kept);
-                prop_assert_eq!(&parts.1, &whole.counted);
+                prop_assert_eq!(&parts.1, &whole.counter);
             }
         }
     }
@@ -238,7 +238,7 @@ proptest! {
         is_whole in any::<bool>(),
         keep in 0usize..400,
     ) {
-        let one = [Sent {
+        let one = [SentStatement {
             session: 0, sql: b"a\n\"b\" \\".to_vec(), parameters: vec![Some(b"'".to_vec())],
             is_extended: true, duration_us: Some(7),
         }];
@@ -255,13 +255,13 @@ proptest! {
             let _ = reader.first_record(&text);
             let stop = reader.read(&mut text, is_whole, &mut found);
             prop_assert!(stop <= text.len());
-            let mut kept = Kept::default();
+            let mut kept = RecordedSink::default();
             let mut assembler = Assembler::new(&mut kept);
             for record in &found.records {
                 assembler.take_in(record, &text).unwrap();
             }
             assembler.finish().unwrap();
-            assembler.counted.check().unwrap();
+            assembler.counter.check().unwrap();
         }
         let _ = Logs::one(&bytes).format(Format::Raw).wanted;
     }
@@ -274,7 +274,7 @@ proptest! {
             Some(Format::Raw)];
         let mut logs = Logs::one(&bytes);
         logs.wanted.format = formats[format];
-        let _ = read_in_blocks(&logs.wanted, 64, &mut Kept::default());
+        let _ = read_in_blocks(&logs.wanted, 64, &mut RecordedSink::default());
     }
 
     #[test]

@@ -8,12 +8,12 @@ use super::*;
 use crate::streams::timed::TimedStreams;
 
 /// A text, its start and its duration.
-type Timed<'a> = (&'a str, i64, u64);
+type TimedStatement<'a> = (&'a str, i64, u64);
 
 #[derive(Debug, Default)]
-struct Reported(Vec<(u32, i64, u64, u64, String)>, usize);
+struct ReportedStatement(Vec<(u32, i64, u64, u64, String)>, usize);
 
-impl Sink for Reported {
+impl Sink for ReportedStatement {
     type Error = Infallible;
 
     fn session(&mut self, _: &Session) -> Result<(), Infallible> {
@@ -39,7 +39,7 @@ impl Sink for Reported {
     }
 }
 
-impl Reported {
+impl ReportedStatement {
     fn streams(&self) -> Vec<u32> {
         self.0.iter().map(|reported| reported.0).collect()
     }
@@ -57,9 +57,9 @@ impl Reported {
 fn measure_to(
     resolution_us: i64,
     streams_max: usize,
-    timed: &[Timed<'_>],
-) -> (Reported, SplitReport) {
-    let mut reported = Reported::default();
+    timed: &[TimedStatement<'_>],
+) -> (ReportedStatement, SplitReport) {
+    let mut reported = ReportedStatement::default();
     let mut measured = TimedStreams::new(&mut reported, streams_max, resolution_us);
     let Ok(()) = measured.session(&Session::default());
     for (sql, start_us, duration_us) in timed {
@@ -73,7 +73,7 @@ fn measure_to(
     (reported, report)
 }
 
-fn measure(streams_max: usize, timed: &[Timed<'_>]) -> (Reported, SplitReport) {
+fn measure(streams_max: usize, timed: &[TimedStatement<'_>]) -> (ReportedStatement, SplitReport) {
     measure_to(1, streams_max, timed)
 }
 
@@ -126,7 +126,7 @@ fn what_is_of_a_session_is_in_the_first_stream() {
 
 #[test]
 fn users_are_never_in_one_stream() {
-    let mut reported = Reported::default();
+    let mut reported = ReportedStatement::default();
     let mut measured = TimedStreams::new(&mut reported, 8, 1);
     for user in [b"a", b"b", b"a"] {
         let Ok(()) = measured.session(&Session { user: user.to_vec(), ..Session::default() });
@@ -137,7 +137,7 @@ fn users_are_never_in_one_stream() {
 }
 
 /// One session's statements with timestamps that are truncated to ms, less their durations.
-fn cut_off(lengths_us: &[(u64, u64)]) -> Vec<Timed<'static>> {
+fn cut_off(lengths_us: &[(u64, u64)]) -> Vec<TimedStatement<'static>> {
     let mut now_us = 0;
     let each = lengths_us.iter().map(|(think_us, duration_us)| {
         now_us += (think_us + duration_us) as i64;
@@ -147,7 +147,7 @@ fn cut_off(lengths_us: &[(u64, u64)]) -> Vec<Timed<'static>> {
 }
 
 /// Statements in the order of their ends, as logs are.
-fn by_ends(starts: &[(i64, u64)]) -> Vec<Timed<'static>> {
+fn by_ends(starts: &[(i64, u64)]) -> Vec<TimedStatement<'static>> {
     let mut timed: Vec<_> =
         starts.iter().map(|(start_us, length_us)| ("SELECT 1", *start_us, *length_us)).collect();
     timed.sort_by_key(|(_, start_us, length_us)| (start_us + *length_us as i64, *start_us));
@@ -155,7 +155,7 @@ fn by_ends(starts: &[(i64, u64)]) -> Vec<Timed<'static>> {
 }
 
 /// The maximum that was active at once.
-fn at_once_max(timed: &[Timed<'_>]) -> usize {
+fn at_once_max(timed: &[TimedStatement<'_>]) -> usize {
     let at_work = |at_us: i64| {
         timed
             .iter()
@@ -209,7 +209,7 @@ proptest! {
         let (mut timed, mut now_us) = (Vec::new(), 0);
         for (statements, overlapping) in &blocks {
             // These begin before the block and end in it, so they are reported in the midst of it.
-            let long: Vec<Timed<'_>> =
+            let long: Vec<TimedStatement<'_>> =
                 (0..*overlapping).map(|place| ("SELECT 1", now_us - 1 - place, 20)).collect();
             timed.push(("BEGIN", now_us, 5));
             timed.extend(long);
@@ -238,7 +238,7 @@ proptest! {
         transactions in transactions(), gaps in prop::collection::vec(0_i64..5, 160),
         streams in 1_usize..6,
     ) {
-        let mut kept = Reported::default();
+        let mut kept = ReportedStatement::default();
         let mut split = StreamSplitter::new(&mut kept, streams, true);
         let Ok(()) = split.session(&Session::default());
         let (mut now_us, mut times) = (1_000, gaps.iter());

@@ -122,7 +122,7 @@ impl Logs {
         let mut kept = RecordedSink::default();
         let wanted = ReadOptions { workers, ..self.wanted.clone() };
         let reading = read_in_blocks(&wanted, block_bytes, &mut kept).unwrap();
-        (kept, reading.counter)
+        (kept, reading.counted)
     }
 
     fn error(&self) -> String {
@@ -134,5 +134,5 @@ impl Logs {
 /// Statements of a plain log with the usual prefix of Debian, with `%e`.
 fn statements(log: &str) -> (Vec<ReportedStatement>, RecordCounts) {
     let (kept, reading) = Logs::one(log).prefix("%m [%p] %q%u@%d %e ").read();
-    (kept.statements, reading.counter)
+    (kept.statements, reading.counted)
 }

@@ -44,7 +44,7 @@ fn a_record_goes_on_in_the_next_file() {
         let files = [("1", first), ("2", second), ("3", b"".as_slice())];
         let (kept, reading) = Logs::new(&files).prefix("%m [%p] ").read();
         assert_eq!(texts(&kept), ["a", "b\nb\nb", "c"], "cut at {cut}");
-        assert_eq!(reading.counter.unreadable, [0; record_counts::REASONS]);
+        assert_eq!(reading.counted.unreadable, [0; record_counts::REASONS]);
     }
 }
 
@@ -55,7 +55,7 @@ fn examples_name_their_file_and_line() {
     let logs = logs.prefix("%m [%p] ");
     let (_, reading) = logs.read();
     let reported: Vec<_> = reading
-        .counter
+        .counted
         .examples
         .iter()
         .map(|each| (each.reason, each.file.clone(), each.line, each.offset_bytes))

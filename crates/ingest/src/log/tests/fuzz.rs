@@ -229,8 +229,8 @@ impl FuzzCase {
                 .unwrap();
         }
         assembler.finish().unwrap();
-        let counter = assembler.counter;
-        (kept, counter)
+        let counted = assembler.counted;
+        (kept, counted)
     }
 }
 
@@ -238,17 +238,17 @@ impl FuzzCase {
 fn run(seed: u64, sources: &[Source]) -> u64 {
     let mut chance = SplitMix(seed);
     let case = FuzzCase::new(sources, &mut chance);
-    let (kept, counter) = case.read(usize::MAX >> 1, 1);
-    counter.check().unwrap();
-    assert_eq!(kept.statements.len() as u64, counter.statements);
+    let (kept, counted) = case.read(usize::MAX >> 1, 1);
+    counted.check().unwrap();
+    assert_eq!(kept.statements.len() as u64, counted.statements);
     let mut skipped = [0; Skip::COUNT];
     for skip in kept.statements.iter().filter_map(|reported| reported.skip) {
         skipped[skip as usize] += 1;
     }
-    assert_eq!(skipped, counter.skipped);
+    assert_eq!(skipped, counted.skipped);
     let block_bytes = case.block_bytes(&mut chance);
     let workers = if chance.is_one_in(SELDOM) { 2 + chance.below(3) } else { 1 };
-    assert_eq!(case.read(block_bytes, workers), (kept.clone(), counter), "blocks of {block_bytes}");
+    assert_eq!(case.read(block_bytes, workers), (kept.clone(), counted), "blocks of {block_bytes}");
     for reported in &kept.statements {
         check_text(&reported.sql);
     }

@@ -17,16 +17,16 @@ const NOON_US: i64 = 1_795_262_400_000_000;
 type ReportedStatement = (u32, i64, Option<u64>, String);
 
 fn reported(lines: &[(u32, u32, &str)]) -> (Vec<ReportedStatement>, RecordCounts) {
-    let (statements, counter) = statements(&log(lines));
+    let (statements, counted) = statements(&log(lines));
     let reported = statements.iter().map(|reported| {
         (reported.session, reported.start_us - NOON_US, reported.duration_us, reported.sql())
     });
-    (reported.collect(), counter)
+    (reported.collect(), counted)
 }
 
 #[test]
 fn parse_bind_and_execution_are_one() {
-    let (reported, counter) = reported(&[
+    let (reported, counted) = reported(&[
         (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select $1"),
         (12, 7, "LOG:  duration: 0.500 ms  bind P_1: select $1"),
         (12, 7, "DETAIL:  parameters: $1 = '1'"),
@@ -40,18 +40,18 @@ fn parse_bind_and_execution_are_one() {
     ]);
     let text = || "select $1".to_owned();
     assert_eq!(reported, [(0, 9_000, Some(3_500), text()), (0, 29_500, Some(900), text())]);
-    assert_eq!((counter.records, counter.statements, counter.joined), (5, 2, 3));
+    assert_eq!((counted.records, counted.statements, counted.joined), (5, 2, 3));
 }
 
 #[test]
 fn what_was_prepared_long_before_does_not_count_as_its_time() {
-    let (reported, counter) = reported(&[
+    let (reported, counted) = reported(&[
         (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select 1"),
         (900, 7, "LOG:  duration: 0.500 ms  bind P_1: select 1"),
         (901, 7, "LOG:  duration: 0.500 ms  execute P_1: select 1"),
     ]);
     assert_eq!(reported, [(0, 899_500, Some(1_000), "select 1".to_owned())]);
-    assert_eq!(counter.joined, 2);
+    assert_eq!(counted.joined, 2);
 }
 
 /// Of each statement, how many were reported since its beginning was.
@@ -87,7 +87,7 @@ fn what_was_reported_between_a_beginning_and_an_end_is_counted() {
 
 #[test]
 fn a_duration_alone_is_that_of_the_statement_before() {
-    let (reported, counter) = reported(&[
+    let (reported, counted) = reported(&[
         (0, 7, "LOG:  statement: select 1"),
         (1, 8, "LOG:  statement: select 2"),
         (5, 7, "LOG:  duration: 4.900 ms"),
@@ -103,13 +103,13 @@ fn a_duration_alone_is_that_of_the_statement_before() {
             (0, 6_000, None, "select 3".to_owned()),
         ]
     );
-    assert_eq!((counter.statements, counter.joined, counter.others), (3, 2, 0));
+    assert_eq!((counted.statements, counted.joined, counted.others), (3, 2, 0));
 }
 
 #[test]
 fn durations_of_what_was_not_logged_count_for_no_other_statement() {
     // `log_statement = mod` with `log_duration`: a SELECT with three durations and no other record.
-    let (reported, counter) = reported(&[
+    let (reported, counted) = reported(&[
         (10, 7, "LOG:  duration: 3.000 ms"),
         (11, 7, "LOG:  duration: 0.500 ms"),
         (13, 7, "LOG:  duration: 2.000 ms"),
@@ -120,13 +120,13 @@ fn durations_of_what_was_not_logged_count_for_no_other_statement() {
         (16, 7, "LOG:  duration: 0.900 ms"),
     ]);
     assert_eq!(reported, [(0, 15_000, Some(900), "insert into t values ($1)".to_owned())]);
-    assert_eq!((counter.joined, counter.others), (1, 5));
+    assert_eq!((counted.joined, counted.others), (1, 5));
 }
 
 #[test]
 fn what_a_function_says_is_no_statement() {
     let context = "CONTEXT:  PL/pgSQL function f() line 1 at RAISE";
-    let (reported, counter) = reported(&[
+    let (reported, counted) = reported(&[
         (0, 7, "LOG:  statement: select f()"),
         (1, 7, "LOG:  statement: drop table t"),
         (1, 7, context),
@@ -138,7 +138,7 @@ fn what_a_function_says_is_no_statement() {
         (4, 7, "LOG:  duration: 4.000 ms"),
     ]);
     assert_eq!(reported, [(0, 0, Some(4_000), "select f()".to_owned())]);
-    assert_eq!((counter.statements, counter.joined, counter.others), (1, 1, 3));
+    assert_eq!((counted.statements, counted.joined, counted.others), (1, 1, 3));
 }
 
 #[test]
@@ -162,19 +162,19 @@ fn names_may_have_what_ends_them() {
 
 #[test]
 fn durations_of_nothing_are_others() {
-    let (reported, counter) = reported(&[
+    let (reported, counted) = reported(&[
         (5, 7, "LOG:  duration: 4.900 ms"),
         (6, 7, "LOG:  duration: 0.900 ms"),
         (7, 7, "LOG:  statement: select 1"),
         (8, 8, "LOG:  duration: 0.900 ms"),
     ]);
     assert_eq!(reported.len(), 1);
-    assert_eq!((counter.records, counter.statements, counter.joined, counter.others), (4, 1, 0, 3));
+    assert_eq!((counted.records, counted.statements, counted.joined, counted.others), (4, 1, 0, 3));
 }
 
 #[test]
 fn errors_belong_to_the_statement_that_they_name() {
-    let (statements, counter) = statements(&log(&[
+    let (statements, counted) = statements(&log(&[
         (0, 7, "LOG:  statement: select 1"),
         (1, 7, "LOG:  statement: select 1/0"),
         (2, 7, "ERROR:  division by zero"),
@@ -197,7 +197,7 @@ fn errors_belong_to_the_statement_that_they_name() {
             ("selct 1".to_owned(), unknown),
         ]
     );
-    assert_eq!((counter.statements, counter.joined, counter.others), (3, 1, 3));
+    assert_eq!((counted.statements, counted.joined, counted.others), (3, 1, 3));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_error_in_an_execution_has_the_parameters_of_its_bind() {
 
 #[test]
 fn verbose_logs_hold_the_codes() {
-    let (statements, counter) = statements(&log(&[
+    let (statements, counted) = statements(&log(&[
         (0, 7, "LOG:  00000: statement: select 1/0"),
         (0, 7, "LOCATION:  exec_simple_query, postgres.c:1035"),
         (1, 7, "ERROR:  22012: division by zero"),
@@ -251,7 +251,7 @@ fn verbose_logs_hold_the_codes() {
         (statements[0].sql(), statements[0].error.as_deref()),
         ("select 1/0".to_owned(), Some("22012"))
     );
-    assert_eq!(counter.joined, 1);
+    assert_eq!(counted.joined, 1);
 }
 
 #[test]
@@ -294,12 +294,12 @@ fn a_connection_record_names_user_and_database() {
             disconnected_us: Some(NOON_US + 1_000_000),
         }]
     );
-    assert_eq!((reading.counter.sessions, reading.sessions, reading.span), (3, 1, None));
+    assert_eq!((reading.counted.sessions, reading.sessions, reading.span), (3, 1, None));
 }
 
 #[test]
 fn what_cannot_be_sent_again_is_reported() {
-    let (statements, counter) = statements(&log(&[
+    let (statements, counted) = statements(&log(&[
         (0, 7, "LOG:  execute fetch from S_1/C_1: select 1"),
         (1, 7, "LOG:  execute S_1/C_1: select 1"),
         (2, 7, "LOG:  execute fetch from S_1/C_1: select 1"),
@@ -324,7 +324,7 @@ fn what_cannot_be_sent_again_is_reported() {
             None,
         ]
     );
-    assert_eq!((counter.executable, counter.skipped), (3, [1, 1, 1, 1, 1, 0, 0, 0, 0]));
+    assert_eq!((counted.executable, counted.skipped), (3, [1, 1, 1, 1, 1, 0, 0, 0, 0]));
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn background_processes_send_no_statements() {
                2026-11-21 12:00:00 UTC,3/1,0,ERROR,22012,\"division by zero\",,,,,\
                \"parallel worker\",\"select 1/0\",,,\"psql\",\"parallel worker\",6,0\n";
     let (kept, reading) = Logs::one(csv).read();
-    assert_eq!((kept.statements.len(), reading.counter.others), (0, 1));
+    assert_eq!((kept.statements.len(), reading.counted.others), (0, 1));
 }
 
 /// A sink that only counts sessions.
@@ -365,7 +365,7 @@ fn sessions_that_never_end_are_forgotten_in_time() {
     let mut counting = SessionCounter::default();
     let reading = read(&logs.wanted, &mut counting).unwrap();
     assert_eq!(
-        (counting.0, reading.sessions, reading.counter.statements),
+        (counting.0, reading.sessions, reading.counted.statements),
         (40_000, 40_000, 40_000)
     );
     assert!(reading.notes.iter().any(|note| note.contains("taken to have ended")));

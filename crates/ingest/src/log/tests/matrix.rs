@@ -141,8 +141,8 @@ fn every_version_format_and_setting_gives_the_same() {
     for (name, bytes) in LOGS.into_iter().flatten() {
         let (kept, reading) = Logs::new(&[(name, bytes)]).read();
         assert_expected(&kept.statements, name);
-        assert_eq!(reading.counter.unreadable, [0; record_counts::REASONS], "{name}");
-        assert_eq!(reading.counter.executable, 25, "{name}");
+        assert_eq!(reading.counted.unreadable, [0; record_counts::REASONS], "{name}");
+        assert_eq!(reading.counted.executable, 25, "{name}");
         assert_eq!(reading.notes, Vec::<String>::new(), "{name}");
         let has_durations = !name.contains("statements");
         for reported in &kept.statements {

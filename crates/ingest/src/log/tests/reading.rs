@@ -27,8 +27,8 @@ fn texts(kept: &RecordedSink) -> Vec<String> {
     kept.statements.iter().map(ReportedStatement::sql).collect()
 }
 
-fn count(counter: &RecordCounts, reason: Reason) -> u64 {
-    counter.unreadable[reason as usize]
+fn count(counted: &RecordCounts, reason: Reason) -> u64 {
+    counted.unreadable[reason as usize]
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn csv_of_every_width_is_read() {
         let line = whole.replace(&format!("{cut}\n"), "\n");
         let (kept, reading) = Logs::one(&line).read();
         assert_eq!(texts(&kept), ["a\nb \"c\""], "{columns} columns");
-        assert_eq!(reading.counter.records, 1);
+        assert_eq!(reading.counted.records, 1);
     }
     let (kept, _) = Logs::one(whole.replace(",0\n", ",0,\"new\",1\n")).read();
     assert_eq!(texts(&kept).len(), 1);
@@ -55,14 +55,14 @@ fn a_torn_csv_record_costs_itself_alone() {
         let (kept, reading) = Logs::one(&log).read();
         assert_eq!(texts(&kept), ["a", "c"], "cut at {cut}");
         assert_eq!(
-            reading.counter.records - 2,
-            reading.counter.unreadable.iter().sum::<u64>(),
+            reading.counted.records - 2,
+            reading.counted.unreadable.iter().sum::<u64>(),
             "{cut}"
         );
         let log = format!("{first}{}", &second[..cut]);
         let (kept, reading) = Logs::one(&log).read();
         assert_eq!(texts(&kept), ["a"], "ends at {cut}");
-        assert!(reading.counter.unreadable.iter().sum::<u64>() > 0);
+        assert!(reading.counted.unreadable.iter().sum::<u64>() > 0);
     }
 }
 
@@ -71,7 +71,7 @@ fn a_csv_record_in_a_statement_is_part_of_it() {
     let inner = format!("statement: insert into logs values ('\n{}')", csv(9, "statement: x"));
     let (kept, reading) = Logs::one(csv(1, &inner) + &csv(2, "statement: y")).read();
     assert_eq!(texts(&kept), [&inner["statement: ".len()..], "y"]);
-    assert_eq!(reading.counter.unreadable, [0; record_counts::REASONS]);
+    assert_eq!(reading.counted.unreadable, [0; record_counts::REASONS]);
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn torn_and_foreign_json_is_counted() {
         [&json(1, "statement: a"), &whole[..90], "\nnoise\n{\"a\":1}\n", &whole, &whole[..60]];
     let (kept, reading) = Logs::one(log.concat()).read();
     assert_eq!(texts(&kept), ["a", "b"]);
-    assert_eq!(count(&reading.counter, Reason::Torn), 2);
-    assert_eq!(count(&reading.counter, Reason::Malformed), 2);
-    let example = &reading.counter.examples[1];
+    assert_eq!(count(&reading.counted, Reason::Torn), 2);
+    assert_eq!(count(&reading.counted, Reason::Malformed), 2);
+    let example = &reading.counted.examples[1];
     assert_eq!(
         (example.reason, example.line, example.text.as_slice()),
         (Reason::Malformed, 3, b"noise".as_slice())
@@ -104,12 +104,12 @@ fn lines_of_a_plain_log_that_are_not_its_own_are_counted() {
                [7] HINT:  x\n[8] DETAIL:  y\n[7] LOG:  statement: b\n\tb\n";
     let (kept, reading) = Logs::one(log).prefix("[%p] ").read();
     assert_eq!(texts(&kept), ["a", "b\nb"]);
-    let counter = &reading.counter;
-    assert_eq!(count(counter, Reason::BeginsInside), 1);
-    assert_eq!(count(counter, Reason::NoPrefix), 1);
-    assert_eq!(count(counter, Reason::Stray), 1);
+    let counted = &reading.counted;
+    assert_eq!(count(counted, Reason::BeginsInside), 1);
+    assert_eq!(count(counted, Reason::NoPrefix), 1);
+    assert_eq!(count(counted, Reason::Stray), 1);
     let lines: Vec<(Reason, u64, u64)> =
-        counter.examples.iter().map(|each| (each.reason, each.line, each.offset_bytes)).collect();
+        counted.examples.iter().map(|each| (each.reason, each.line, each.offset_bytes)).collect();
     assert_eq!(
         lines,
         [(Reason::BeginsInside, 1, 0), (Reason::NoPrefix, 3, 43), (Reason::Stray, 7, 87),]
@@ -179,19 +179,19 @@ fn a_file_of_sql_is_split() {
         "select 'end'",
     ];
     for block_bytes in [1, 2, 3, 7, 1 << 20] {
-        let (kept, counter) = Logs::one(sql).format(Format::Raw).read_in(block_bytes, 1);
+        let (kept, counted) = Logs::one(sql).format(Format::Raw).read_in(block_bytes, 1);
         assert_eq!(texts(&kept), expected, "{block_bytes}");
         let transactions: Vec<u64> =
             kept.statements.iter().map(|reported| reported.transaction).collect();
         assert_eq!(transactions, [1, 1, 1, 1, 1, 0]);
         assert_eq!(kept.statements[3].skip, Some(Skip::CopyData));
-        assert_eq!(count(&counter, Reason::PsqlCommand), 1);
-        let example = &counter.examples[0];
+        assert_eq!(count(&counted, Reason::PsqlCommand), 1);
+        let example = &counted.examples[0];
         assert_eq!((example.line, example.offset_bytes), (5, 62));
         assert_eq!(kept.sessions, [Session::default()]);
     }
     let (kept, reading) = Logs::one("select 1; select 'torn").read();
-    assert_eq!((texts(&kept).len(), count(&reading.counter, Reason::Torn)), (1, 1));
+    assert_eq!((texts(&kept).len(), count(&reading.counted, Reason::Torn)), (1, 1));
     assert_eq!((reading.files[0].format, reading.span), (Format::Raw, None));
 }
 

@@ -187,7 +187,7 @@ proptest! {
                 .map(|one| (one.start_us, one.duration_us, one.sql, one.parameters))
                 .collect();
             prop_assert_eq!(reported, expected(&all));
-            prop_assert_eq!(reading.counter.records, all.len() as u64);
+            prop_assert_eq!(reading.counted.records, all.len() as u64);
         }
     }
 
@@ -223,7 +223,7 @@ proptest! {
                 let Ok(whole) = read_in_blocks(&logs.wanted, 1 << 20, &mut kept) else { continue };
                 let parts = logs.read_in(block_bytes, workers);
                 prop_assert_eq!(&parts.0, &kept);
-                prop_assert_eq!(&parts.1, &whole.counter);
+                prop_assert_eq!(&parts.1, &whole.counted);
             }
         }
     }
@@ -261,7 +261,7 @@ proptest! {
                 assembler.take_in(record, &text).unwrap();
             }
             assembler.finish().unwrap();
-            assembler.counter.check().unwrap();
+            assembler.counted.check().unwrap();
         }
         let _ = Logs::one(&bytes).format(Format::Raw).wanted;
     }

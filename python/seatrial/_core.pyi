@@ -91,10 +91,10 @@ class CacheAccesses:
         *,
         changes: Buffer | None = None,
     ) -> bytes:
-        """Return what came of each access in a cache of a capacity in blocks: bytes, one an access.
+        """Return the outcome of each access in a cache of a capacity in blocks: one byte each.
 
         1 is a miss. 2 is added where a block left for it that was changed and has to be written;
-        ``changes`` says of each access whether it changes its block: a buffer of bytes, 0 or 1.
+        ``changes`` has for each access whether it dirties its block: a buffer of bytes, 0 or 1.
 
         Raises ValueError of an unknown policy, a capacity of 0, or not as many changes as accesses.
         """
@@ -105,7 +105,7 @@ class CacheAccesses:
         """Simulate memory and a cache device under this load, on a virtual clock.
 
         Raises ValueError when there are not as many times as accesses, or the device is fed from
-        memory and there is none, or its policy does not know what leaves next.
+        memory and there is none, or its policy has no order of eviction.
         """
 
 @final
@@ -125,11 +125,11 @@ class CacheDeviceKind:
         """How long sequential streams are that it leaves to the disks; None for no limit."""
     @property
     def text(self, /) -> str:
-        """What it is, in a sentence."""
+        """Its description, a sentence."""
 
 @final
 class CacheSetting:
-    """Caches, what serves, and when requests come."""
+    """Caches, service stations and arrivals of a simulation."""
     def __new__(
         cls,
         /,
@@ -166,7 +166,7 @@ class CacheSetting:
 
 @final
 class CacheSlice:
-    """What happened in a slice of time."""
+    """The requests that ended in a slice of time."""
     @property
     def device_blocks(self, /) -> int:
         """Blocks on the cache device at its end."""
@@ -273,13 +273,13 @@ class NullServer:
         """
     @property
     def connections(self, /) -> int:
-        """Clients that came so far."""
+        """Clients so far."""
     @property
     def cpu_ns(self, /) -> int:
         """Processor time (ns) of the server's one thread; 0 until it is stopped."""
     @property
     def host(self, /) -> str:
-        """What a client is given as host: the folder, or the loopback address."""
+        """The host for clients: the folder, or the loopback address."""
     @property
     def port(self, /) -> int:
         """The port, or the number in the socket's name."""
@@ -301,7 +301,7 @@ class PageCache:
         """
     @property
     def fetched_pages(self, /) -> int:
-        """How many pages were read from the disk, those ahead included."""
+        """Pages read from the disk, including readahead."""
     def read(self, /, first_pages: Buffer, files: Buffer, pages: SupportsIndex) -> bytes:
         """Make reads of so many pages and return of each whether a page was absent: bytes, 0 or 1.
 
@@ -352,7 +352,7 @@ class PlaybackResult:
         """A sample's parts, as ``Running.result`` returns them."""
     @property
     def record_json(self, /) -> str:
-        """What is particular to a replay, as JSON of the schema ``replay``."""
+        """The part that only a replay has, as JSON of the schema ``replay``."""
     @property
     def words(self, /) -> str:
         """The server's words, where it was lost; else empty."""
@@ -367,7 +367,7 @@ class RecordingReader:
         """
     @property
     def about_json(self, /) -> str:
-        """What it says of itself, as JSON."""
+        """Its metadata, as JSON."""
     @property
     def files(self, /) -> int:
         """How many files it has."""
@@ -380,7 +380,7 @@ class RecordingReader:
         """
     @property
     def requests(self, /) -> int:
-        """How many requests its files say that they have."""
+        """Number of requests, according to its files."""
     @property
     def total_bytes(self, /) -> int:
         """Size of its files."""
@@ -397,7 +397,7 @@ class RecordingWriter:
         began_ns: SupportsIndex,
         rotate_bytes: SupportsIndex,
     ) -> RecordingWriter:
-        """Begin a recording; ``about_json`` is what it says of itself (docs/recording.md).
+        """Begin a recording; ``about_json`` is its metadata (docs/recording.md).
 
         ``began_ns`` is its beginning by CLOCK_MONOTONIC. A file that has reached ``rotate_bytes``
         is followed by another one.
@@ -455,7 +455,7 @@ class Running:
         Raises RuntimeError while running or when taken before, NativeError when it failed.
         """
     def stop(self, /) -> None:
-        """End it early; what was measured is kept."""
+        """End it early; completed measurements are kept."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
         """Wait at most so long; True when the sample has ended."""
 
@@ -485,7 +485,7 @@ class SqlCapture:
 
 @final
 class SqlPart:
-    """A part of a log that is being read; an iterator of what was read, piece by piece."""
+    """A part of a log that is being read; an iterator of its parsed chunks."""
     def __iter__(self, /) -> SqlPart: ...
     def __new__(cls, /, part_json: str, piece_bytes: SupportsIndex) -> SqlPart:
         """Open the file of a part (a document of sql_log_parts), on any host that has it.
@@ -510,7 +510,7 @@ class SqlPlayback:
     def start_at(self, /, start_at_ns: SupportsIndex) -> None:
         """Begin at a moment (ns) of the monotonic clock, where it awaits its start."""
     def stop(self, /) -> None:
-        """Ask it to end; nothing more is sent, and what ran is kept."""
+        """Ask it to end; nothing more is sent, and completed measurements are kept."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
         """Wait at most so long; True when it has ended."""
 
@@ -562,17 +562,17 @@ class Watch:
     def knows_queue(self, /) -> bool:
         """Whether the time in the queue is known (Linux 6.5 and later)."""
     def lost(self, /) -> WatchLost:
-        """Return what was not seen since the start."""
+        """Return the losses since the start."""
     def stop(self, /) -> None:
         """Stop watching."""
     def take_groups(self, /) -> list[WatchedGroup]:
-        """Return what was counted since the last call, one group each; empty once stopped."""
+        """Return the counters since the last call, one group each; empty once stopped."""
     def take_requests(self, /) -> list[WatchedRequest]:
         """Return the requests that completed since the last call, in that order."""
 
 @final
 class WatchLost:
-    """What was not seen since the start."""
+    """Losses since the start."""
     @property
     def missed(self, /) -> int:
         """Events during which another program of the kind ran on the same processor."""
@@ -688,7 +688,7 @@ def fingerprint_sql(sql: str) -> tuple[str, str, str, int]:
     """Return fingerprint, text without values, class and number of statements of a text of SQL."""
 
 def forget_device(state_key: str) -> None:
-    """Drop what lasts of a simulated device under its ``target.state_key``."""
+    """Drop the state of a simulated device that is stored under its ``target.state_key``."""
 
 def import_recording(
     trace: str | PathLike[str], trace_format: str | None, recording: str | PathLike[str]
@@ -732,7 +732,7 @@ def sampled_accesses(
     """Return which accesses are to blocks of a sample: bytes, 0 or 1, one an access."""
 
 def show_trace(trace: str | PathLike[str], top: SupportsIndex) -> str:
-    """Return what a trace holds as JSON, with the ``top`` queries by their total time.
+    """Return the summary of a trace as JSON, with the ``top`` queries by their total time.
 
     Raises NativeError when it is no trace.
     """
@@ -756,7 +756,7 @@ def start_files(spec_json: str) -> Running:
     """
 
 def start_sql_capture(spec_json: str) -> SqlCapture:
-    """Start to make a trace of what clients and a server say, by proxy or packets (docs/sql.md).
+    """Start to capture traffic of clients and a server into a trace (docs/sql.md).
 
     Raises NativeError when it cannot listen there, packets cannot be seen, or the trace cannot be
     written.
@@ -793,7 +793,7 @@ def trace_commits(trace: str | PathLike[str]) -> str:
     """
 
 def trace_course(trace: str | PathLike[str]) -> str:
-    """Return how a trace went as JSON: calls and time of each fingerprint, by slices of time.
+    """Return the time series of a trace as JSON: calls and time by fingerprint and slice.
 
     Raises NativeError when it is no trace.
     """
@@ -810,8 +810,8 @@ def trace_sequences(
 ) -> str:
     """Return present and captured position of each sequence whose ids a trace uses, as JSON.
 
-    ``sequence`` is its place in the catalogue; ``next_value_target`` is the catalogue's, and
-    ``next_value_log`` what the trace's first draw gave, None where that is not known. Of the trace
+    ``sequence`` is its index in the catalogue; ``next_value_target`` is the catalogue's, and
+    ``next_value_log`` that of the trace's first draw, None if unknown. Of the trace
     only sessions of these databases count, of all where there are none.
 
     Raises NativeError when the catalogue is invalid, or it is no trace.

@@ -31,7 +31,7 @@ pub enum FileError {
     /// The system refuses it.
     #[error("it cannot be {action}: {source}")]
     Io {
-        /// What was to be done.
+        /// The action, as a participle.
         action: &'static str,
         /// The error of the system.
         source: std::io::Error,
@@ -41,7 +41,7 @@ pub enum FileError {
     Damaged {
         /// Which of its files.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// One of its name was cut off, and can be recovered.
@@ -59,7 +59,7 @@ impl FileError {
 }
 
 impl From<ParquetError> for FileError {
-    /// What Parquet says when a file is written: mostly that the system refused it.
+    /// An error of Parquet when a file is written: mostly one of the system.
     fn from(error: ParquetError) -> FileError {
         FileError::Io { action: "written", source: std::io::Error::other(error.to_string()) }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::FileError;
 use super::names::{OWNERS, end_of, is_own, part_of, remove_end, with};
 
-/// Writes the end of a file of this length, in the place of the one before.
+/// Writes the end of a file of this length, replacing the previous one.
 pub(crate) fn write_end(
     path: &Path,
     written_bytes: u64,

@@ -22,7 +22,7 @@ use super::recovery::write_end;
 /// The mark that a Parquet file begins with.
 const MAGIC_BYTES: i64 = 4;
 
-/// What a checkpoint outlasts.
+/// The failures that a checkpoint survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// A loss of power: files are synced.
@@ -69,13 +69,13 @@ impl Group {
     }
 }
 
-/// What is left when a writer ends.
+/// The files to remove when a writer ends.
 #[derive(Debug)]
 struct Marks {
     part: PathBuf,
     /// Whether the part has become the file.
     is_whole: bool,
-    /// Whether what was secured of it can be recovered.
+    /// Whether its checkpoint can be recovered.
     has_end: bool,
 }
 
@@ -151,7 +151,7 @@ impl PieceWriter {
         Ok(())
     }
 
-    /// Makes sure that what was written so far can be made a file even if this process dies: see
+    /// Makes everything written so far recoverable, even if this process dies: see
     /// [`super::recovery::recover`].
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl PieceWriter {
     ///
     /// # Errors
     ///
-    /// When the file cannot be written. What was secured of it can still be recovered.
+    /// When the file cannot be written. Its last checkpoint can still be recovered.
     pub fn finish(self, about: Vec<KeyValue>) -> Result<(), FileError> {
         let PieceWriter { path, part, mut file, mut marks, .. } = self;
         about.into_iter().for_each(|each| file.append_key_value_metadata(each));
@@ -243,7 +243,7 @@ impl PieceWriter {
 }
 
 impl Drop for Marks {
-    /// What is not complete is no file. What was secured of it stays.
+    /// An incomplete file is removed; its last checkpoint stays.
     fn drop(&mut self) {
         if !(self.is_whole || self.has_end) {
             // If it cannot be removed, nobody is left to report that to.

@@ -49,8 +49,8 @@ impl InFlightView {
         self.operations.iter().sum()
     }
 
-    /// The time since which nothing has ended although a request was outstanding or due; may be in the
-    /// future.
+    /// The time since which nothing has ended although a request was outstanding or due; may be in
+    /// the future.
     pub fn quiet_from_ns(&self) -> Option<u64> {
         let waiting_from_ns = earlier(self.oldest_start_ns, self.due_ns)?;
         Some(waiting_from_ns.max(self.last_end_ns))

@@ -10,9 +10,9 @@
 //! offered when its time has come; one that could not be started before the sample ended is
 //! `late_skipped`, never forgotten.
 //!
-//! The terms come from three independent sources: what the worker submits
-//! ([`crate::InFlight`]), what it reaps ([`crate::Recorder`]), and the slots that are still occupied.
-//! A lost or doubled completion therefore breaks the equation instead of hiding in it.
+//! The terms come from three independent sources: what the worker submits ([`crate::InFlight`]),
+//! what it reaps ([`crate::Recorder`]), and the slots that are still occupied. A lost or doubled
+//! completion therefore breaks the equation instead of hiding in it.
 
 /// The counters of one worker at the end of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Logs of a PostgreSQL server, read into sessions and statements.
 //!
-//! Formats: the plain log with any `log_line_prefix`, csvlog and jsonlog, of PostgreSQL 14 to 18
-//! in all its languages, and a plain file of SQL. Statements are passed to a
-//! [`Sink`] at once, so memory is bounded, whatever the length of the log. Every record is accounted
-//! for (see [`seatrial_trace::captured`]).
+//! Formats: the plain log with any `log_line_prefix`, csvlog and jsonlog, of PostgreSQL 14 to 18 in
+//! all its languages, and a plain file of SQL. Statements are passed to a [`Sink`] at once, so
+//! memory is bounded, whatever the length of the log. Every record is accounted for (see
+//! [`seatrial_trace::captured`]).
 //!
 //! | part | rule |
 //! |---|---|

@@ -1,12 +1,13 @@
 //! A log without sessions, such as a plain file of SQL, split into streams that run side by side.
 //!
 //! Where it has times and durations, [`timed`] opens as many streams as were active at once.
-//! Otherwise [`StreamSplitter`] makes the requested number of streams, by transactions and conflicts:
+//! Otherwise [`StreamSplitter`] makes the requested number of streams, by transactions and
+//! conflicts:
 //!
 //! Statements stay in order where it matters: within a transaction, and between transactions that
 //! access the same table, at least one of them writing. All else may overlap, as far as there are
-//! streams. Splitting is a [`Sink`], independent of any reader: [`StreamSplitter`] takes in one session and
-//! passes on N of them.
+//! streams. Splitting is a [`Sink`], independent of any reader: [`StreamSplitter`] takes in one
+//! session and passes on N of them.
 //!
 //! A file of SQL has no times, so each statement is given one: the N-th of a stream's statements
 //! begins N times [`STATEMENT_US`] after the first, later where its transaction has to wait. In
@@ -160,7 +161,8 @@ impl<'s, S: Sink> StreamSplitter<'s, S> {
         });
     }
 
-    /// Passes on the buffered statements at their transaction's placement; returns placement and end.
+    /// Passes on the buffered statements at their transaction's placement; returns placement and
+    /// end.
     fn flush(&mut self) -> Result<(Placement, u64), S::Error> {
         let (placement, mut now) = match self.running {
             Some(running) => running,

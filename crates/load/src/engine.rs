@@ -1,5 +1,5 @@
-//! The engine that carries requests to a target: one trait, so that the worker's loop is the same for the
-//! kernel's asynchronous interface, over plain system calls and over a simulated device.
+//! The engine that carries requests to a target: one trait, so that the worker's loop is the same
+//! for the kernel's asynchronous interface, over plain system calls and over a simulated device.
 
 use std::io;
 

@@ -61,8 +61,8 @@ pub struct CellSpec {
     /// Path of the ledger of verifiable data, which is kept from one cell to the next.
     #[serde(default)]
     pub ledger_path: Option<PathBuf>,
-    /// Block of a new ledger, so that cells with other sizes can continue it; by default the largest
-    /// one of this cell's sizes, over its range.
+    /// Block of a new ledger, so that cells with other sizes can continue it; by default the
+    /// largest one of this cell's sizes, over its range.
     #[serde(default)]
     pub ledger_block_bytes: Option<u64>,
     /// When the cell ends.

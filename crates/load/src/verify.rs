@@ -13,8 +13,8 @@ pub use self::sector::SECTOR_BYTES;
 use self::sector::{Header, Sector, is_sealed, sectors};
 use crate::ledger::{ExpectedContent, Ledger};
 
-/// Fills `block`, which is about to be written at `offset_bytes`, with the content that its next write
-/// is to leave there. Its length is a multiple of [`SECTOR_BYTES`].
+/// Fills `block`, which is about to be written at `offset_bytes`, with the content that its next
+/// write is to leave there. Its length is a multiple of [`SECTOR_BYTES`].
 pub fn stamp(block: &mut [u8], offset_bytes: u64, ledger: &Ledger) {
     debug_assert_eq!(block.len() as u64 % SECTOR_BYTES, 0);
     let block_bytes = u32::try_from(block.len()).unwrap_or(u32::MAX);

@@ -24,8 +24,8 @@ struct Entry {
 /// `N` lists of blocks, each from the oldest to the newest; a block is in one of them at most.
 ///
 /// A block that moves leaves its entry behind: the entry whose stamp is not the block's is stale,
-/// and dropped when it becomes the oldest. So a move writes to two locations, one of them the end of
-/// a queue, where a linked list writes to five.
+/// and dropped when it becomes the oldest. So a move writes to two locations, one of them the end
+/// of a queue, where a linked list writes to five.
 pub(crate) struct Lists<const N: usize> {
     slots: Vec<Slot>,
     queues: [VecDeque<Entry>; N],

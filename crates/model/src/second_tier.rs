@@ -267,8 +267,8 @@ impl SecondTier {
 
     /// Writes a block, through the device to the disk, as part of a stream so long.
     ///
-    /// An L2ARC has no block that was written since. Returns [`ReadOutcome::Copied`] where the device gets
-    /// it by a separate read.
+    /// An L2ARC has no block that was written since. Returns [`ReadOutcome::Copied`] where the
+    /// device gets it by a separate read.
     pub fn write(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> ReadOutcome {
         match self.admission {
             Admission::Smq => {

@@ -202,8 +202,8 @@ pub(crate) struct Smq {
 }
 
 impl Smq {
-    /// An empty cache of a number of chunks, on an origin of `origin_chunks`; `block_addresses` are those of
-    /// those of the chunks, by number.
+    /// An empty cache of a number of chunks, on an origin of `origin_chunks`; `block_addresses` are
+    /// those of those of the chunks, by number.
     pub fn new(chunks_max: usize, block_addresses: Vec<u64>, origin_chunks: u64) -> Smq {
         let hotspots_max = (chunks_max / 4).max(HOTSPOTS_MIN);
         let mut hotspot_chunks = HOTSPOT_CHUNKS_MAX;

@@ -53,7 +53,8 @@ struct Streams {
 }
 
 impl Streams {
-    /// Returns the length of the stream that a request continues, without it; `None` if it begins one.
+    /// Returns the length of the stream that a request continues, without it; `None` if it begins
+    /// one.
     fn continued(&mut self, request: Request) -> Option<u64> {
         let stream = self.by_end.remove(&request.begin_bytes)?;
         (request.at_ns < stream.at_ns.saturating_add(EXPIRY_NS)).then_some(stream.bytes)

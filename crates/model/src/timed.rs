@@ -1,10 +1,11 @@
-//! A cache in memory, a cache device and a disk on a virtual clock: how a load warms them, and how fast
-//! it is meanwhile.
+//! A cache in memory, a cache device and a disk on a virtual clock: how a load warms them, and how
+//! fast it is meanwhile.
 //!
 //! Requests come at their recorded times, or from clients that each wait for one before they send
-//! the next. A read passes the path (processor, network), then takes the service time of the tier that has
-//! its block; each device serves as many requests at once as it has servers, in the order in which they
-//! arrive. Blocks that were read go to memory; writes go to memory and, in the background, to the disk.
+//! the next. A read passes the path (processor, network), then takes the service time of the tier
+//! that has its block; each device serves as many requests at once as it has servers, in the order
+//! in which they arrive. Blocks that were read go to memory; writes go to memory and, in the
+//! background, to the disk.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

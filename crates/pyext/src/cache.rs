@@ -92,10 +92,10 @@ impl PyCacheAccesses {
         }))
     }
 
-    /// Return what came of each access in a cache of a capacity in blocks: bytes, one an access.
+    /// Return the outcome of each access in a cache of a capacity in blocks: bytes, one an access.
     ///
     /// 1 is a miss. 2 is added where a block left for it that was changed and has to be written;
-    /// ``changes`` says of each access whether it changes its block: a buffer of bytes, 0 or 1.
+    /// ``changes`` has for each access whether it dirties its block: a buffer of bytes, 0 or 1.
     ///
     /// Raises ValueError of an unknown policy, a capacity of 0, or not as many changes as accesses.
     #[pyo3(signature = (policy, capacity_blocks, block_bytes, *, changes=None))]
@@ -142,7 +142,7 @@ impl PyCacheAccesses {
     /// Simulate memory and a cache device under this load, on a virtual clock.
     ///
     /// Raises ValueError when there are not as many times as accesses, or the device is fed from
-    /// memory and there is none, or its policy does not know what leaves next.
+    /// memory and there is none, or its policy has no order of eviction.
     fn simulate(&self, py: Python<'_>, setting: &PyCacheSetting) -> PyResult<Vec<PyCacheSlice>> {
         let (accesses, setting) = (&self.0, &setting.0);
         if let Arrivals::Recorded { at_ns } = &setting.load.arrivals
@@ -185,7 +185,7 @@ struct Setting {
     load: SimulatedLoad,
 }
 
-/// Caches, what serves, and when requests come.
+/// Caches, service stations and arrivals of a simulation.
 #[pyclass(frozen, name = "CacheSetting")]
 pub struct PyCacheSetting(Setting);
 
@@ -273,7 +273,7 @@ fn station((servers, service_ns, is_striped): (usize, Vec<u64>, bool)) -> Statio
     Station { servers, service_ns, is_striped }
 }
 
-/// What happened in a slice of time.
+/// The requests that ended in a slice of time.
 #[pyclass(frozen, get_all, name = "CacheSlice")]
 pub struct PyCacheSlice {
     /// Reads that memory served.
@@ -362,7 +362,7 @@ impl PyPageCache {
         self.cache().holds(page)
     }
 
-    /// How many pages were read from the disk, those ahead included.
+    /// Pages read from the disk, including readahead.
     #[getter]
     fn fetched_pages(&self) -> u64 {
         self.cache().fetched_pages()
@@ -425,7 +425,7 @@ pub fn cache_policies() -> Vec<(&'static str, &'static str, bool)> {
 pub struct PyCacheDeviceKind {
     /// As a user types it.
     name: &'static str,
-    /// What it is, in a sentence.
+    /// Its description, a sentence.
     text: &'static str,
     /// Memory that a block on it takes.
     header_bytes: u32,

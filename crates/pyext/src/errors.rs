@@ -35,7 +35,7 @@ create_exception!(_core, NativeDefectError, NativeError, "A defect of Seatrial."
 /// An error of the crates on its way to Python.
 pub struct Failure(UserError);
 
-/// What a function of the module returns.
+/// The result of a function of the module.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {

@@ -123,7 +123,7 @@ fn io_uring_status() -> String {
     uring::unavailable_reason().unwrap_or_default()
 }
 
-/// Drop what lasts of a simulated device under its ``target.state_key``.
+/// Drop the state of a simulated device that is stored under its ``target.state_key``.
 #[pyfunction]
 fn forget_device(state_key: &str) {
     sim::forget(state_key);

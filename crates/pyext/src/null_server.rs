@@ -31,7 +31,7 @@ impl PyNullServer {
         Ok(PyNullServer(py.detach(start)?))
     }
 
-    /// What a client is given as host: the folder, or the loopback address.
+    /// The host for clients: the folder, or the loopback address.
     #[getter]
     fn host(&self) -> &str {
         self.0.host()
@@ -43,7 +43,7 @@ impl PyNullServer {
         self.0.port()
     }
 
-    /// Clients that came so far.
+    /// Clients so far.
     #[getter]
     fn connections(&self) -> u64 {
         self.0.connections()

@@ -20,7 +20,7 @@ pub struct PyRecordingWriter(Mutex<Option<WatchedWriter>>);
 
 #[pymethods]
 impl PyRecordingWriter {
-    /// Begin a recording; ``about_json`` is what it says of itself (docs/recording.md).
+    /// Begin a recording; ``about_json`` is its metadata (docs/recording.md).
     ///
     /// ``began_ns`` is its beginning by CLOCK_MONOTONIC. A file that has reached ``rotate_bytes``
     /// is followed by another one.
@@ -143,13 +143,13 @@ impl PyRecordingReader {
         Ok(PyRecordingReader(Mutex::new(py.detach(|| RecordingReader::open(&path))?)))
     }
 
-    /// What it says of itself, as JSON.
+    /// Its metadata, as JSON.
     #[getter]
     fn about_json(&self) -> Outcome<String> {
         as_json(self.lock().about())
     }
 
-    /// How many requests its files say that they have.
+    /// Number of requests, according to its files.
     #[getter]
     fn requests(&self) -> u64 {
         self.lock().requests()

@@ -14,13 +14,13 @@ use seatrial_load::trial::{self, TrialError};
 use crate::errors::{Failure, Outcome};
 use crate::sample::sample_dict;
 
-/// What a sample returns: its parts, or why there are none.
+/// The result of a sample: its parts, or an error.
 pub trait SampleResult: Send + 'static {
     /// The parts as the mapping of docs/engine.md.
     fn parts<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>>;
 }
 
-/// A sample under way, whatever it measures.
+/// A sample under way of any kind.
 pub trait RunningSample: Send + Sync {
     /// Waits at most so long; returns whether it has ended.
     fn wait(&self, timeout: Duration) -> bool;
@@ -28,7 +28,7 @@ pub trait RunningSample: Send + Sync {
     /// The last second.
     fn live(&self) -> LiveReading;
 
-    /// Ends it early; what was measured is kept.
+    /// Ends it early; completed measurements are kept.
     fn stop(&self);
 
     /// The sample's parts, or why there are none; nothing while it runs, and the second time.
@@ -63,7 +63,7 @@ impl SampleResult for Result<Sample, TrialError> {
     }
 }
 
-/// The exception of what failed.
+/// The exception of a failure.
 pub fn into_error<E: Into<Failure>>(error: E) -> PyErr {
     PyErr::from(error.into())
 }
@@ -119,7 +119,7 @@ impl PyRunning {
         CellLive::from(py.detach(|| self.0.live()))
     }
 
-    /// End it early; what was measured is kept.
+    /// End it early; completed measurements are kept.
     fn stop(&self) {
         self.0.stop();
     }

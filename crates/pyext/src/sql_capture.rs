@@ -15,7 +15,7 @@ use crate::errors::{Failure, Outcome, as_json};
 #[pyclass(frozen, name = "SqlCapture")]
 pub struct PySqlCapture(Capture);
 
-/// Start to make a trace of what clients and a server say, by proxy or packets (docs/sql.md).
+/// Start to capture traffic of clients and a server into a trace (docs/sql.md).
 ///
 /// Raises NativeError when it cannot listen there, packets cannot be seen, or the trace cannot be
 /// written.

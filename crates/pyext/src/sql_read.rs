@@ -36,7 +36,7 @@ pub fn sql_log_parts(py: Python<'_>, spec_json: &str, part_bytes: u64) -> Outcom
     parts.iter().map(as_json).collect()
 }
 
-/// A part of a log that is being read; an iterator of what was read, piece by piece.
+/// A part of a log that is being read; an iterator of its parsed chunks.
 #[pyclass(frozen, name = "SqlPart")]
 pub struct PySqlPart {
     reader: Mutex<LogPartReader>,

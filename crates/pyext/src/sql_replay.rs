@@ -39,7 +39,7 @@ pub struct PlaybackLive {
 pub struct PlaybackResult {
     /// A sample's parts, as ``Running.result`` returns them.
     parts: Py<PyDict>,
-    /// What is particular to a replay, as JSON of the schema ``replay``.
+    /// The part that only a replay has, as JSON of the schema ``replay``.
     record_json: String,
     /// ``complete``, ``interrupted`` or ``server_lost``.
     end: &'static str,
@@ -90,7 +90,7 @@ impl PySqlPlayback {
         self.0.start_at(start_at_ns);
     }
 
-    /// Ask it to end; nothing more is sent, and what ran is kept.
+    /// Ask it to end; nothing more is sent, and completed measurements are kept.
     fn stop(&self) {
         self.0.stop();
     }

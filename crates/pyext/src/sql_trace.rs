@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::errors::{Failure, Outcome, as_json};
 use crate::sample::dict;
 
-/// Return what a trace holds as JSON, with the ``top`` queries by their total time.
+/// Return the summary of a trace as JSON, with the ``top`` queries by their total time.
 ///
 /// Raises NativeError when it is no trace.
 #[pyfunction]
@@ -107,7 +107,7 @@ pub fn fingerprint_sql(sql: &str) -> (String, String, &'static str, u32) {
     (format!("{:016x}", found.hash), found.text, found.class.name(), found.statements)
 }
 
-/// Return how a trace went as JSON: calls and time of each fingerprint, by slices of time.
+/// Return the time series of a trace as JSON: calls and time by fingerprint and slice.
 ///
 /// Raises NativeError when it is no trace.
 #[pyfunction]
@@ -162,8 +162,8 @@ pub(crate) struct SequenceReport {
 
 /// Return present and captured position of each sequence whose ids a trace uses, as JSON.
 ///
-/// ``sequence`` is its place in the catalogue; ``next_value_target`` is the catalogue's, and
-/// ``next_value_log`` what the trace's first draw gave, None where that is not known. Of the trace
+/// ``sequence`` is its index in the catalogue; ``next_value_target`` is the catalogue's, and
+/// ``next_value_log`` that of the trace's first draw, None if unknown. Of the trace
 /// only sessions of these databases count, of all where there are none.
 ///
 /// Raises NativeError when the catalogue is invalid, or it is no trace.

@@ -49,7 +49,7 @@ pub struct PyWatchedGroup {
     queue: Py<PyHistogram>,
 }
 
-/// What was not seen since the start.
+/// Losses since the start.
 #[pyclass(frozen, get_all, name = "WatchLost")]
 pub struct PyWatchLost {
     /// Completions of requests whose issue was not seen.
@@ -168,13 +168,13 @@ impl PyWatch {
         self.with(|watch| watch.knows_queue()).unwrap_or_default()
     }
 
-    /// Return what was counted since the last call, one group each; empty once stopped.
+    /// Return the counters since the last call, one group each; empty once stopped.
     fn take_groups(&self, py: Python<'_>) -> PyResult<Vec<PyWatchedGroup>> {
         let groups = py.detach(|| self.with(Watch::take_groups)).unwrap_or_default();
         groups.iter().map(|group| watched_group(py, group)).collect()
     }
 
-    /// Return what was not seen since the start.
+    /// Return the losses since the start.
     fn lost(&self) -> PyWatchLost {
         let lost = self.with(|watch| watch.lost()).unwrap_or_default();
         PyWatchLost {

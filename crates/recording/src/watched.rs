@@ -85,8 +85,8 @@ impl WatchedWriter {
     }
 }
 
-/// The first byte; 0 for requests without one, such as a flush or a driver's own command, whose sector
-/// is -1.
+/// The first byte; 0 for requests without one, such as a flush or a driver's own command, whose
+/// sector is -1.
 fn offset_bytes(record: &Record) -> u64 {
     let offset_bytes = record.sector.checked_mul(SECTOR_BYTES).filter(|_| record.bytes > 0);
     offset_bytes.filter(|&offset| i64::try_from(offset).is_ok()).unwrap_or(0)

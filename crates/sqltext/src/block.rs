@@ -55,7 +55,8 @@ impl Block {
         number
     }
 
-    /// Notes that several statements without BEGIN were sent in one message: they are a transaction.
+    /// Notes that several statements without BEGIN were sent in one message: they are a
+    /// transaction.
     pub fn imply(&mut self) {
         if !self.is_open {
             self.open();

@@ -1,10 +1,10 @@
 //! The effects of a statement, from its text and the target's catalogue: which tables it reads
 //! and writes, which values the server generates for it, and where in it the values of columns are.
 //!
-//! They are the same for all texts of one form (see [`crate::lexer::form`]) whose literals are
-//! of the same kinds. These are parsed once by [`Reader`], and values are identified by their
-//! position. Texts that the parser does not support are read by the names in them: too many conflicts
-//! rather than too few.
+//! They are the same for all texts of one form (see [`crate::lexer::form`]) whose literals are of
+//! the same kinds. These are parsed once by [`Reader`], and values are identified by their
+//! position. Texts that the parser does not support are read by the names in them: too many
+//! conflicts rather than too few.
 //!
 //! | part | rule |
 //! |---|---|
@@ -93,7 +93,8 @@ pub struct Access {
     pub writes: bool,
     /// The aspect of the rows that it depends on.
     pub aspect: RowAspect,
-    /// The key that its rows are bound to: an index in [`StatementEffects::keys`]; None for any rows.
+    /// The key that its rows are bound to: an index in [`StatementEffects::keys`]; None for any
+    /// rows.
     pub key: Option<u16>,
 }
 

@@ -140,13 +140,13 @@ impl Assembler {
         self.instructions.push(Instruction { code, registers, offset_bytes, immediate });
     }
 
-    /// Returns a label that is not yet placed.
+    /// Returns a label that is not bound yet.
     pub fn label(&mut self) -> Label {
         self.labels += 1;
         Label(self.labels)
     }
 
-    /// Places a label before the next instruction.
+    /// Binds a label to the next instruction.
     pub fn bind(&mut self, label: Label) {
         self.targets.insert(label, self.instructions.len());
     }
@@ -179,7 +179,7 @@ impl Assembler {
     }
 
     /// Stores a register at `*(to + offset_bytes)` if `R0` is there, atomically (Linux 5.12);
-    /// `R0` is what was there.
+    /// `R0` is the previous value.
     pub fn compare_exchange(&mut self, to: Reg, offset_bytes: i16, from: Reg) {
         self.push(ATOMIC | Width::Double as u8, to, from, offset_bytes, COMPARE_EXCHANGE);
     }
@@ -241,7 +241,7 @@ impl Assembler {
         self.push(EXIT, R0, R0, 0, 0);
     }
 
-    /// Returns the program; jumps to labels that were never placed go to its start, which the
+    /// Returns the program; jumps to labels that were never bound go to its start, which the
     /// verifier rejects.
     pub fn finish(mut self) -> Vec<Instruction> {
         for (from, label) in self.jumps {

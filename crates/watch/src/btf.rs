@@ -22,7 +22,7 @@ mod kind {
     pub const ENUM64: u32 = 19;
 }
 
-/// A type: its number, kind, name and what follows its head.
+/// A type: its number, kind, name and the data after its header.
 #[derive(Debug, Clone, Copy)]
 struct Type<'a> {
     id: u32,

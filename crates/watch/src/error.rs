@@ -35,7 +35,7 @@ pub enum WatchError {
     /// A system call was refused.
     #[error("{call} was refused: {error}")]
     Refused {
-        /// The call and what it was for.
+        /// The call and its purpose.
         call: &'static str,
         /// The error of the system.
         error: io::Error,

@@ -8,7 +8,7 @@ use std::mem::offset_of;
 pub struct RequestKey {
     /// Its address, or its device.
     pub first: u64,
-    /// 0, or the first sector; all bits set for what waits for a flush of a device.
+    /// 0, or the first sector; all bits set for requests that wait for a flush of a device.
     pub second: u64,
 }
 
@@ -38,8 +38,8 @@ pub struct TableSlot {
     pub request: Request,
 }
 
-/// Number of [`TableSlot`]s, as a power of two: many more than the kernel has structures for requests,
-/// which it uses again and again, so that two of them rarely want the same.
+/// Number of [`TableSlot`]s, as a power of two: many more than the kernel has structures for
+/// requests, which it uses again and again, so that two of them rarely want the same.
 pub const SLOT_BITS: u32 = 16;
 
 /// The key of a group of requests.
@@ -48,7 +48,7 @@ pub const SLOT_BITS: u32 = 16;
 pub struct GroupKey {
     /// The device: major number << 20 | minor number.
     pub device: u32,
-    /// Place of the operation in [`OPERATIONS`].
+    /// Index of the operation in [`OPERATIONS`].
     pub operation: u8,
     /// Bit 0: a process waits for it: a read, a flush, a write with REQ_SYNC.
     pub flags: u8,
@@ -112,7 +112,7 @@ impl Counts {
         queue_buckets: [0; BUCKETS],
     };
 
-    /// Adds what another processor counted.
+    /// Adds the counters of another processor.
     pub fn add(&mut self, other: &Counts) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -135,7 +135,7 @@ impl Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
-    /// What it is counted by.
+    /// Its group.
     pub key: GroupKey,
     /// Its length in bytes.
     pub bytes: u32,

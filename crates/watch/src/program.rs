@@ -38,7 +38,7 @@ pub struct Maps {
     pub ring: Option<i32>,
 }
 
-/// Places on the stack, from its end.
+/// Offsets on the stack, from its end.
 mod stack {
     /// A [`crate::layout::RequestKey`]: 16 bytes.
     pub const KEY: i16 = -16;
@@ -427,7 +427,7 @@ impl<'a> Program<'a> {
         asm.store(Width::Double, FP, field(offset_of!(Record, queue_ns)), R1);
     }
 
-    /// Writes what the request is counted by.
+    /// Writes the group of the request.
     fn group(&mut self) -> Result<(), WatchError> {
         let field = |offset| at(stack::RECORD, offset);
         self.asm.store(Width::Word, FP, field(offset_of!(GroupKey, device)), R7);

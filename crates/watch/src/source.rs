@@ -21,7 +21,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// All events; completions first: what is seen to be issued must be seen to complete.
+    /// All events; completions first, so that the completion of every issued request is seen.
     pub const ALL: [Event; 3] = [Event::IsCompleted, Event::IsIssued, Event::Arrives];
 
     /// Returns the name of its tracepoint.

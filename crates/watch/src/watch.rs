@@ -48,7 +48,7 @@ pub struct LostCounts {
 /// The counters of a group since the last call.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// What it is.
+    /// Its key.
     pub key: GroupKey,
     /// Its counts.
     pub counts: Counts,
@@ -80,7 +80,7 @@ pub struct Watch {
     /// Each processor counts for itself: they would fight for the counters' memory.
     groups: Map<GroupKey, Counts>,
     processors: usize,
-    /// What was counted until the last look.
+    /// The counters at the last call.
     before: HashMap<GroupKey, Counts>,
     losses: Map<u32, Losses>,
     ring: Option<Ring>,
@@ -152,7 +152,7 @@ impl Watch {
         self.attached.len() == Event::ALL.len()
     }
 
-    /// Returns what was counted since the last call, by group; those without a request are absent.
+    /// Returns the counters since the last call, by group; groups without a request are absent.
     pub fn take_groups(&mut self) -> Vec<Group> {
         let mut taken = Vec::new();
         for key in self.groups.keys() {
@@ -169,7 +169,7 @@ impl Watch {
         taken
     }
 
-    /// Returns what was not seen since the start.
+    /// Returns the losses since the start.
     pub fn lost(&self) -> LostCounts {
         let losses = self.losses.get(&0).unwrap_or_default();
         LostCounts {
@@ -188,7 +188,7 @@ impl Watch {
     }
 }
 
-/// Returns what was counted between two looks; the kernel's program may be between two sums.
+/// Returns the difference of two readings; the kernel's program may be between two sums.
 fn grown(before: &Counts, now: &Counts) -> Counts {
     let buckets = |before: &[u32; BUCKETS], now: &[u32; BUCKETS]| {
         std::array::from_fn(|bucket| now[bucket].wrapping_sub(before[bucket]))

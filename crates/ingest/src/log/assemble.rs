@@ -39,8 +39,8 @@ const GAP_US_MAX: i64 = 5_000;
 /// reported, some are of statements that were not logged, and which they are is unknown.
 const PHASES: u64 = 2;
 
-/// Limit for texts that are buffered until their durations arrive. Beyond it, a statement is reported
-/// without waiting.
+/// Limit for texts that are buffered until their durations arrive. Beyond it, a statement is
+/// reported without waiting.
 const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
 /// The period of a log.
@@ -432,7 +432,8 @@ impl<'s, S: Sink> Assembler<'s, S> {
         self.report(slot, &Draft { protocol, sql, error, ..text })
     }
 
-    /// Reports a running statement without waiting for more records, and drops one that was only parsed.
+    /// Reports a running statement without waiting for more records, and drops one that was only
+    /// parsed.
     #[inline]
     fn flush(&mut self, slot: usize) -> Result<(), S::Error> {
         let mut pending = std::mem::take(&mut self.sessions.at(slot).pending);

@@ -94,8 +94,8 @@ fn column(bytes: &[u8], at: usize) -> Result<(Column, usize), ColumnError> {
     Ok((Column { span: Span::new(at + 1, end), is_escaped }, end + 1))
 }
 
-/// Reads the columns up to the error code; returns the offset of the next one. They are on one line,
-/// so the end of a block is not taken for the end of a torn name.
+/// Reads the columns up to the error code; returns the offset of the next one. They are on one
+/// line, so the end of a block is not taken for the end of a torn name.
 #[inline]
 fn head(bytes: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
     if !bytes.get(at..).is_some_and(is_stamp) {

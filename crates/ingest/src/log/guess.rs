@@ -81,7 +81,8 @@ pub struct PrefixGuess {
     pub lines: usize,
 }
 
-/// Guesses the prefix of a log that begins with these bytes; None if none fits more than half of it.
+/// Guesses the prefix of a log that begins with these bytes; None if none fits more than half of
+/// it.
 pub fn guess(bytes: &[u8]) -> Option<PrefixGuess> {
     let lines = lines(bytes);
     let made = HEADS.iter().flat_map(|head| TAILS.iter().map(move |tail| format!("{head}{tail}")));

@@ -148,8 +148,10 @@ impl Prefix {
     }
 
     fn has(&self, fields: &[Field]) -> bool {
-        let is_one = |part: &PrefixPart| matches!(part, PrefixPart::Field(field, _) if fields.contains(field));
-        self.parts.iter().any(is_one)
+        self.parts.iter().any(|part| match part {
+            PrefixPart::Field(field, _) => fields.contains(field),
+            _ => false,
+        })
     }
 
     /// Reads a line's prefix and label; None where it has none. Spans are of `bytes`; the line is

@@ -1,8 +1,8 @@
 //! PostgreSQL's plain log: lines with a prefix, a label and a text.
 //!
-//! Further lines of a text begin with a tab, so a line without one is never inside
-//! of a text. DETAIL, STATEMENT and the others are lines with a prefix of their own, written together
-//! with the record that they belong to.
+//! Further lines of a text begin with a tab, so a line without one is never inside of a text.
+//! DETAIL, STATEMENT and the others are lines with a prefix of their own, written together with the
+//! record that they belong to.
 
 use super::message::Label;
 use super::phrases::Section;

@@ -3,12 +3,13 @@
 //! Statements keep their times. A transaction goes to the stream that has been free the shortest
 //! time when it begins, else to a new one: the streams so opened are the concurrency. Logs are in
 //! the order of ends, and in that order the rule opens no more streams than statements overlap: to
-//! taking the stream that became free last leaves the others to longer statements that began earlier.
+//! taking the stream that became free last leaves the others to longer statements that began
+//! earlier.
 //!
-//! A transaction block is in one stream from BEGIN to COMMIT. A statement that begins while a block's
-//! last statement is still active, or is a BEGIN itself, is of another session, so its stream is
-//! another. Any other is taken to be of the block; of several, of the one that has been idle the
-//! shortest time.
+//! A transaction block is in one stream from BEGIN to COMMIT. A statement that begins while a
+//! block's last statement is still active, or is a BEGIN itself, is of another session, so its
+//! stream is another. Any other is taken to be of the block; of several, of the one that has been
+//! idle the shortest time.
 //!
 //! Timestamps are truncated, so a start may be early by less than their resolution. By so little it
 //! may be before its stream is free; it is then taken to begin when it is.
@@ -103,7 +104,8 @@ impl<'s, S: Sink> TimedStreams<'s, S> {
         fitting.max_by_key(|(_, stream)| stream.free_us).map(|(stream_index, _)| stream_index)
     }
 
-    /// The stream that ends first, if all are active; preferably of this user and outside of a block.
+    /// The stream that ends first, if all are active; preferably of this user and outside of a
+    /// block.
     fn first_free(&self) -> usize {
         let streams = self.streams.iter().enumerate();
         let first = streams.min_by_key(|(_, stream)| {

@@ -1,9 +1,9 @@
 //! A flash translation layer: why a drive slows down as it is written at random.
 //!
 //! Flash is programmed page by page, each page once, and erased block by block. So a page that is
-//! written again goes to another physical page, and the old one becomes garbage. When free blocks run
-//! out, a block is emptied: the pages that are still valid are copied (the victim is the block with
-//! the fewest of them: greedy), and then it is erased. The model is that of the analysis by
+//! written again goes to another physical page, and the old one becomes garbage. When free blocks
+//! run out, a block is emptied: the pages that are still valid are copied (the victim is the block
+//! with the fewest of them: greedy), and then it is erased. The model is that of the analysis by
 //! Desnoyers ("Analytic modeling of SSD write performance", SYSTOR 2012): one map of pages, one
 //! block open for writes and copies alike, collection whenever the last free block is taken.
 //!
@@ -27,8 +27,8 @@ const DATA_BLOCKS_MIN: u64 = 8;
 /// Most pages of the map: 64 GiB in pages of 4 KiB, and some 150 MB of memory.
 const PAGES_MAX: u64 = 1 << 24;
 
-/// The work of the flash for one request. A collection is done at once, and its cost is spread: each
-/// page written to the new block carries its share of the cost of freeing that block.
+/// The work of the flash for one request. A collection is done at once, and its cost is spread:
+/// each page written to the new block carries its share of the cost of freeing that block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlashWork {
     /// Pages read for the request itself.
@@ -205,7 +205,8 @@ impl Ftl {
         }
     }
 
-    /// Copies the valid pages of the emptiest block into the open one, which is empty, and erases it.
+    /// Copies the valid pages of the emptiest block into the open one, which is empty, and erases
+    /// it.
     fn collect(&mut self) {
         let Some(victim) = self.closed.take_lowest() else { return };
         let copied = self.valid[victim as usize];

@@ -1,5 +1,5 @@
-//! The name of a token, as PostgreSQL folds it, and the content of a string: the only code that reads
-//! quotes.
+//! The name of a token, as PostgreSQL folds it, and the content of a string: the only code that
+//! reads quotes.
 
 use super::token::{Kind, Token};
 

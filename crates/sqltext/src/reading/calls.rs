@@ -116,8 +116,8 @@ impl StatementAnalyzer<'_, '_> {
         }
     }
 
-    /// Records the effects of a function. True if it is one of the database, which may do anything with
-    /// its arguments.
+    /// Records the effects of a function. True if it is one of the database, which may do anything
+    /// with its arguments.
     pub fn call(&mut self, name: &Name, first: Option<&Expr>) -> bool {
         let functions = self.lookup.functions(name);
         functions.iter().for_each(|&function| self.follow(function));
@@ -240,7 +240,8 @@ pub fn is_draw(expr: &Expr) -> bool {
     name == "nextval" || OF_KEYS.contains(&name.as_str())
 }
 
-/// Whether a function of the system or of an extension runs a text, or keeps state outside of tables.
+/// Whether a function of the system or of an extension runs a text, or keeps state outside of
+/// tables.
 pub fn runs_text(name: &str) -> bool {
     RUNNING.contains(&name) || ["dblink", "lo_"].iter().any(|begin| name.starts_with(begin))
 }

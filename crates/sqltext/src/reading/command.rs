@@ -311,7 +311,8 @@ impl StatementAnalyzer<'_, '_> {
         }
     }
 
-    /// `CALL name(...)` has the effects of the procedure; its arguments are read as those of a function.
+    /// `CALL name(...)` has the effects of the procedure; its arguments are read as those of a
+    /// function.
     fn called(&mut self, tokens: &[FormToken<'_>], scope: &Scope<'_>) -> Columns {
         let tokens = instead(tokens, "call", b"select");
         let words = significant(&tokens);

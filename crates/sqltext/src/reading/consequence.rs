@@ -304,8 +304,8 @@ impl StatementAnalyzer<'_, '_> {
         found.calls.iter().for_each(|&function| self.follow(function));
     }
 
-    /// Records the effects of a called function, and of those that it calls, as far as their bodies are
-    /// known.
+    /// Records the effects of a called function, and of those that it calls, as far as their bodies
+    /// are known.
     pub fn follow(&mut self, function: usize) {
         if !self.calls.insert(function) || self.is_body {
             return;

@@ -297,8 +297,8 @@ impl CatalogLookup {
         self.family(column).is_some()
     }
 
-    /// The object that a table name refers to: by its schema, by the search path, or wherever it exists.
-    /// Several if that is ambiguous.
+    /// The object that a table name refers to: by its schema, by the search path, or wherever it
+    /// exists. Several if that is ambiguous.
     pub fn relations(&self, name: &Name, path: &Path) -> Vec<NamedObject> {
         let all = self.relations.get(&name.name).map_or(&[][..], Vec::as_slice);
         let found: Vec<NamedObject> = match &name.schema {

@@ -62,12 +62,12 @@ pub enum NamesChange {
 
 /// The names in a captured session, according to its statements so far.
 ///
-/// It determines what a statement accesses, for the order and the ids of a playback. It assumes that
-/// every statement succeeded: a temporary table counts as one even after a ROLLBACK, because a
-/// statement that names it then fails and accesses nothing. `SessionObjects` of crate playback looks
-/// similar and answers the opposite question: which objects a *played* session certainly has, so
-/// that a DROP cannot hit another table. There, only what is proved counts, by the text alone, and
-/// a ROLLBACK removes it. The two err in opposite directions on purpose, so they are two.
+/// It determines what a statement accesses, for the order and the ids of a playback. It assumes
+/// that every statement succeeded: a temporary table counts as one even after a ROLLBACK, because a
+/// statement that names it then fails and accesses nothing. `SessionObjects` of crate playback
+/// looks similar and answers the opposite question: which objects a *played* session certainly has,
+/// so that a DROP cannot hit another table. There, only what is proved counts, by the text alone,
+/// and a ROLLBACK removes it. The two err in opposite directions on purpose, so they are two.
 #[derive(Clone, Debug, Default)]
 pub struct SessionNames {
     path: Path,

@@ -166,7 +166,8 @@ pub enum LogError {
         line: String,
     },
     /// The given prefix fits no line.
-    #[error("No line of {} begins with the prefix {prefix:?}; the first is {line:?}", path.display())]
+    #[error("No line of {} begins with the prefix {prefix:?}; the first is {line:?}",
+            path.display())]
     PrefixMismatch {
         /// The file.
         path: PathBuf,

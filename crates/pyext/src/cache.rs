@@ -92,7 +92,7 @@ impl PyCacheAccesses {
         }))
     }
 
-    /// Return the outcome of each access in a cache of a capacity in blocks: bytes, one an access.
+    /// Return the outcome of each access in a cache of a capacity in blocks: one byte each.
     ///
     /// 1 is a miss. 2 is added where a block left for it that was changed and has to be written;
     /// ``changes`` has for each access whether it dirties its block: a buffer of bytes, 0 or 1.

@@ -3,7 +3,7 @@
 //! A rolled back transaction changes nothing of it; a statement that failed may have drawn or not,
 //! and what is not understood may have drawn from anywhere, so then nothing is known.
 
-use seatrial_sqltext::reading::{ValueDraw, LastValue, ValueSource};
+use seatrial_sqltext::reading::{LastValue, ValueDraw, ValueSource};
 
 /// What a session drew last of each sequence.
 #[derive(Clone, Debug, Default)]

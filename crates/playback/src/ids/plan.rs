@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::form::Parts;
-use seatrial_sqltext::reading::{ColumnId, Reader, StatementEffects, SessionNames, ValueSource, ValuePosition};
+use seatrial_sqltext::reading::{
+    ColumnId, Reader, SessionNames, StatementEffects, ValuePosition, ValueSource,
+};
 use seatrial_sqltext::statements::{Control, control};
 use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 

@@ -19,7 +19,8 @@
 use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::reading::{
-    ColumnId, ValueDraw, UseKind, StatementEffects, ReturnedKey, ValueSource, ValueUse, ValuePosition,
+    ColumnId, ReturnedKey, StatementEffects, UseKind, ValueDraw, ValuePosition, ValueSource,
+    ValueUse,
 };
 use seatrial_trace::captured::Returned;
 

@@ -20,7 +20,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use seatrial_sqltext::reading::{UseKind, StatementEffects, ValuePosition};
+use seatrial_sqltext::reading::{StatementEffects, UseKind, ValuePosition};
 use twox_hash::XxHash64;
 
 use super::classes::{Class, Classes};

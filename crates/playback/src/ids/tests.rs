@@ -5,7 +5,7 @@ mod simulator;
 use std::collections::BTreeMap;
 
 use seatrial_sqltext::catalog::{Catalog, Column, Generated, Sequence, Table};
-use seatrial_sqltext::reading::{ValueDraw, StatementEffects, ValueSource};
+use seatrial_sqltext::reading::{StatementEffects, ValueDraw, ValueSource};
 use seatrial_trace::captured::Returned;
 
 use super::classes::Classes;

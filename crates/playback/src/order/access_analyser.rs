@@ -14,7 +14,8 @@ use std::sync::Arc;
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::form::Parts;
 use seatrial_sqltext::reading::{
-    self, Access, ColumnId, Key, RowAspect, Operand, Reader, StatementEffects, SessionNames, ValuePosition,
+    self, Access, ColumnId, Key, Operand, Reader, RowAspect, SessionNames, StatementEffects,
+    ValuePosition,
 };
 use twox_hash::XxHash64;
 

@@ -10,7 +10,7 @@ use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::lexer::form::Parts;
 use seatrial_sqltext::reading::{
-    ColumnId, UseKind, Reader, StatementEffects, SessionNames, ValueUse, ValuePosition, Volatile,
+    ColumnId, Reader, SessionNames, StatementEffects, UseKind, ValuePosition, ValueUse, Volatile,
 };
 
 use super::reported::{Example, Levels, Volatiles};
@@ -337,7 +337,8 @@ impl Binder {
     /// Decides what becomes of one place in a statement, which may be the value of several columns:
     /// it is written anew if it is the same id for all of them. It counts once for each class.
     fn bind_place(&mut self, item: &Item, values: &[Value<'_>], bound: &mut Bound) {
-        let is_value = |value: &&Value<'_>| !matches!(value.reported.kind, UseKind::Bound | UseKind::Inside);
+        let is_value =
+            |value: &&Value<'_>| !matches!(value.reported.kind, UseKind::Bound | UseKind::Inside);
         let (own, others): (Vec<&Value<'_>>, Vec<&Value<'_>>) = values.iter().partition(is_value);
         let slots = own.iter().filter_map(|value| match value.outcome {
             Outcome::Slot(slot, level) => Some((*value, slot, level)),
@@ -387,7 +388,12 @@ impl Binder {
     }
 
     /// Counts values that may be ids and go where ids are not followed.
-    fn count_elsewhere(&mut self, item: &Item, reading: &StatementEffects, texts: Vec<ValuePosition>) {
+    fn count_elsewhere(
+        &mut self,
+        item: &Item,
+        reading: &StatementEffects,
+        texts: Vec<ValuePosition>,
+    ) {
         let reason = match item.class {
             _ if reading.has_unknown_table => Some(UNKNOWN_TABLE),
             _ if reading.is_by_names => Some(NOT_UNDERSTOOD),

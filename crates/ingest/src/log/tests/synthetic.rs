@@ -180,8 +180,7 @@ proptest! {
         for logs in logs {
             let (kept, reading) = logs.read();
             let mut reported = kept.statements;
-            let name = |reported: &ReportedStatement| kept.sessions[reported.session as usize].name.clone();
-            reported.sort_by_key(name);
+            reported.sort_by_key(|one| kept.sessions[one.session as usize].name.clone());
             let reported: Vec<_> = reported
                 .into_iter()
                 .map(|one| (one.start_us, one.duration_us, one.sql, one.parameters))

@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use seatrial_sqltext::reading::{ColumnId, ValueDraw, UseKind, StatementEffects, ValueSource, ValueUse, ValuePosition};
+use seatrial_sqltext::reading::{
+    ColumnId, StatementEffects, UseKind, ValueDraw, ValuePosition, ValueSource, ValueUse,
+};
 
 use super::super::scan::ScannedStatement;
 

@@ -29,7 +29,7 @@ impl KernelEngine {
 #[derive(Clone, Debug)]
 pub struct EngineSelection {
     /// The engine.
-    pub carrier: KernelEngine,
+    pub kernel_engine: KernelEngine,
     /// Worker threads.
     pub workers: u32,
     /// Requests in flight of each.
@@ -120,7 +120,7 @@ fn no_order() -> SpecError {
 
 fn ring(spec: &CellSpec, target: &Target, reason: &str) -> EngineSelection {
     EngineSelection {
-        carrier: KernelEngine::Uring,
+        kernel_engine: KernelEngine::Uring,
         workers: spec.threads,
         depth: spec.depth as usize,
         report: report(KernelEngine::Uring, target, reason),
@@ -130,17 +130,17 @@ fn ring(spec: &CellSpec, target: &Target, reason: &str) -> EngineSelection {
 /// A system call carries one request, so depth becomes threads.
 fn threads(spec: &CellSpec, target: &Target, reason: &str) -> EngineSelection {
     EngineSelection {
-        carrier: KernelEngine::Psync,
+        kernel_engine: KernelEngine::Psync,
         workers: spec.threads * spec.depth,
         depth: 1,
         report: report(KernelEngine::Psync, target, reason),
     }
 }
 
-fn report(carrier: KernelEngine, target: &Target, reason: &str) -> EngineReport {
+fn report(kernel_engine: KernelEngine, target: &Target, reason: &str) -> EngineReport {
     if target.is_null() {
-        let reason = format!("the {} engine without a target: {reason}", carrier.name());
+        let reason = format!("the {} engine without a target: {reason}", kernel_engine.name());
         return EngineReport { name: "null", reason };
     }
-    EngineReport { name: carrier.name(), reason: reason.to_owned() }
+    EngineReport { name: kernel_engine.name(), reason: reason.to_owned() }
 }

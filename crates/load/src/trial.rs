@@ -136,8 +136,8 @@ pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
         TargetKind::Simulated => None,
         _ => {
             let target = Target::open(&spec)?;
-            let chosen = EngineSelection::for_spec(&spec, &target)?;
-            Some((WorkerSetup::gather(spec.clone(), target, &chosen)?, chosen.report))
+            let selection = EngineSelection::for_spec(&spec, &target)?;
+            Some((WorkerSetup::gather(spec.clone(), target, &selection)?, selection.report))
         }
     };
     let work = move |stop: &Arc<AtomicBool>, live: &Arc<Live>| match setup {
@@ -157,7 +157,7 @@ struct WorkerSetup {
     spec: CellSpec,
     clock: Clock,
     target: Target,
-    carrier: KernelEngine,
+    kernel_engine: KernelEngine,
     plan: AddressPlan,
     ledger_store: LedgerStore,
     writes: bool,
@@ -240,23 +240,23 @@ impl WorkerSetup {
     fn gather(
         spec: CellSpec,
         target: Target,
-        chosen: &EngineSelection,
+        selection: &EngineSelection,
     ) -> Result<WorkerSetup, TrialError> {
         let mut spec = spec;
-        spec.threads = chosen.workers;
+        spec.threads = selection.workers;
         let plan = AddressPlan::new(&spec)?;
         Ok(WorkerSetup {
             clock: procfs::process_clock(),
             target,
-            carrier: chosen.carrier,
+            kernel_engine: selection.kernel_engine,
             plan,
             ledger_store: LedgerStore::new(&spec)?,
             writes: spec.accesses.iter().any(|access| access.operation.writes()),
             reads_apart: reads_apart(&spec),
             budget: Arc::new(Budget::new(&spec.limit)),
             list: spec.list.as_ref().map(|list| listed::read(&list.path, &spec)).transpose()?,
-            workers: chosen.workers,
-            depth: chosen.depth,
+            workers: selection.workers,
+            depth: selection.depth,
             spec,
         })
     }
@@ -294,7 +294,7 @@ impl WorkerSetup {
 
     fn engine_failed(&self, source: Option<io::Error>) -> TrialError {
         let source = source.unwrap_or_else(ended_early);
-        TrialError::Engine { engine: self.carrier.name(), source }
+        TrialError::Engine { engine: self.kernel_engine.name(), source }
     }
 
     /// The life of one worker thread.
@@ -302,7 +302,7 @@ impl WorkerSetup {
         fine_timer();
         let map = if self.reads_apart { Buffers::map_apart } else { Buffers::map };
         let buffers = map(self.depth, largest_bytes(&self.spec) as usize)?;
-        match self.carrier {
+        match self.kernel_engine {
             KernelEngine::Psync => {
                 let engine =
                     PsyncEngine::new(self.clock, &self.target, self.spec.sync_kind, buffers);
@@ -419,7 +419,7 @@ impl WorkerSetup {
                 .map(|handle| (handle.in_flight.clone(), handle.thread))
                 .collect(),
             device: device.filter(|_| !self.target.is_null()),
-            uses_ring: self.carrier == KernelEngine::Uring,
+            uses_ring: self.kernel_engine == KernelEngine::Uring,
             start_ns,
             ended: Arc::new(AtomicBool::new(false)),
             stall_threshold_ns: self.spec.stall_threshold_ms * 1_000_000,

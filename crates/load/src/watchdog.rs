@@ -69,7 +69,7 @@ struct StealReading {
 #[derive(Debug, Default)]
 pub struct WatchdogObservations {
     checks: Vec<WatchdogCheck>,
-    lates: Vec<MissedWakeup>,
+    missed_wakeups: Vec<MissedWakeup>,
     off_cpu: Vec<OffCpuTime>,
     steal: Vec<StealReading>,
     groups: GroupWatch,
@@ -84,7 +84,7 @@ pub struct WatchdogObservations {
 /// The workers, threads and devices that the watchdog watches.
 #[derive(Debug)]
 pub struct WatchdogTargets {
-    /// Flight and thread of each worker.
+    /// In-flight requests and thread of each worker.
     pub workers: Vec<(Arc<InFlight>, i32)>,
     /// Block device below the target, `major:minor`.
     pub device: Option<String>,
@@ -111,7 +111,7 @@ pub struct WatchdogStatus {
 
 /// Watches until it is stopped; runs in its own thread.
 pub fn run_watchdog(clock: Clock, targets: &WatchdogTargets) -> WatchdogObservations {
-    let mut run_watchdog = Watchdog {
+    let mut watchdog = Watchdog {
         clock,
         targets,
         observations: WatchdogObservations {
@@ -127,14 +127,14 @@ pub fn run_watchdog(clock: Clock, targets: &WatchdogTargets) -> WatchdogObservat
         if targets.ended.load(Ordering::Acquire) {
             break;
         }
-        run_watchdog.tick(tick, due_ns);
+        watchdog.tick(tick, due_ns);
         due_ns = (due_ns + TICK_NS).max(clock.now_ns());
         std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(clock.now_ns())));
     }
-    run_watchdog.end_suspicion();
-    run_watchdog.read_steal();
-    run_watchdog.observations.groups.read(clock.now_ns());
-    run_watchdog.observations
+    watchdog.end_suspicion();
+    watchdog.read_steal();
+    watchdog.observations.groups.read(clock.now_ns());
+    watchdog.observations
 }
 
 /// A quiet period under close watch, with each thread's run delay at its beginning.
@@ -191,8 +191,8 @@ impl Watchdog<'_> {
         let late_ns = woke_ns.saturating_sub(due_ns);
         self.observations.lateness_ns_max = self.observations.lateness_ns_max.max(late_ns);
         self.observations.lateness_ns_total += late_ns;
-        if late_ns >= TICK_NS && self.observations.lates.len() < READINGS_MAX {
-            self.observations.lates.push(MissedWakeup { due_ns, woke_ns });
+        if late_ns >= TICK_NS && self.observations.missed_wakeups.len() < READINGS_MAX {
+            self.observations.missed_wakeups.push(MissedWakeup { due_ns, woke_ns });
         }
     }
 
@@ -294,7 +294,7 @@ impl WatchdogObservations {
         let overlap_ns = |from_ns: u64, to_ns: u64| {
             to_ns.min(stall.end_ns).saturating_sub(from_ns.max(stall.start_ns))
         };
-        let unseen = self.lates.iter().filter(|late| !is_bridged(checks, late));
+        let unseen = self.missed_wakeups.iter().filter(|late| !is_bridged(checks, late));
         let off_cpu = self.off_cpu.iter();
         let (quota_ns, quota) = self.groups.quota(stall);
         Evidence {
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_late_watchdog_blames_the_generator() {
         let observations = WatchdogObservations {
-            lates: vec![MissedWakeup { due_ns: 100 * MS, woke_ns: 3_000 * MS }],
+            missed_wakeups: vec![MissedWakeup { due_ns: 100 * MS, woke_ns: 3_000 * MS }],
             ..WatchdogObservations::default()
         };
         let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0, 0] };
@@ -413,12 +413,16 @@ mod tests {
     #[test]
     fn a_watchdog_that_was_late_between_two_looks_at_a_blocked_worker_blames_nobody_else() {
         let stall = Stall { start_ns: 0, end_ns: 1_000 * MS, operations: [0, 1, 0, 0, 0, 0] };
-        let lates = vec![MissedWakeup { due_ns: 105 * MS, woke_ns: 900 * MS }];
+        let missed_wakeups = vec![MissedWakeup { due_ns: 105 * MS, woke_ns: 900 * MS }];
         let cause = |blocked: [bool; 2]| {
             let checks =
                 vec![check(100, blocked[0]), check(900, blocked[1]), check(950, blocked[1])];
-            WatchdogObservations { checks, lates: lates.clone(), ..WatchdogObservations::default() }
-                .evidence(&stall)
+            WatchdogObservations {
+                checks,
+                missed_wakeups: missed_wakeups.clone(),
+                ..WatchdogObservations::default()
+            }
+            .evidence(&stall)
         };
         assert_eq!(cause([true, true]).cause(), Cause::Filesystem);
         assert_eq!(cause([true, true]).watchdog_late_ns, 0);

@@ -58,13 +58,13 @@ pub enum NoEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryResult {
     /// It exists as before; the number of its open descriptors changed by this.
-    Kept(i32),
+    Unchanged(i32),
     /// It was made, with this number of open descriptors.
     Made(u32),
     /// It was deleted.
-    Gone,
+    Deleted,
     /// It could not be made.
-    Unmade,
+    NotMade,
 }
 
 /// Files, or leaf folders.

@@ -44,11 +44,11 @@ impl Tree {
             }
             levels.reverse();
         }
-        let mut parents = Vec::new();
+        let mut entry_parents = Vec::new();
         for (&parent, &count) in parents.iter().zip(&levels[0]) {
-            parents.resize(parents.len() + count as usize, parent);
+            entry_parents.resize(entry_parents.len() + count as usize, parent);
         }
-        Tree { folders, parents }
+        Tree { folders, parents: entry_parents }
     }
 }
 

@@ -18,7 +18,7 @@ use seatrial_load::live::Live;
 use seatrial_load::procfs;
 use seatrial_load::rng::stream;
 use seatrial_load::running::Running;
-use seatrial_load::sample::{EngineReport, Frame, Pool, Sample};
+use seatrial_load::sample::{EngineReport, Sample, SampleFrame, WorkerSums};
 use seatrial_load::watchdog::WatchdogTargets;
 use seatrial_load::worker::Record;
 
@@ -198,11 +198,11 @@ fn measure(
         return Err(FilesError::Threads(error));
     }
     let names = shared.spec.kinds.iter().map(|kind| kind.name.clone()).collect();
-    let pool = Pool::of_kinds(names);
-    let (pool, measured_end_ns, oldest_in_flight_ns) = close(&clock, handles, pool, start_ns)?;
-    let stalls = pool.stalls(measured_end_ns, threshold_ns, |stall| observations.evidence(stall));
+    let sums = WorkerSums::of_kinds(names);
+    let (sums, measured_end_ns, oldest_in_flight_ns) = close(&clock, handles, sums, start_ns)?;
+    let stalls = sums.stalls(measured_end_ns, threshold_ns, |stall| observations.evidence(stall));
     let (slice_ns, slices) = take_rows(&timeline);
-    let sample = pool.into_sample(Frame {
+    let sample = sums.into_sample(SampleFrame {
         engine: EngineReport { name: "files", reason: "the requests are calls on files".into() },
         start_ns,
         started_unix_s: threads.started_unix_s,

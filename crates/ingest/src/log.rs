@@ -232,7 +232,7 @@ pub enum ReadError<E> {
     Sink(E),
     /// The process that reads the parts gave up.
     #[error("the parts of the log ended early")]
-    GivenUp,
+    PartsEnded,
 }
 
 /// Reads logs into a sink.

@@ -227,7 +227,7 @@ fn swapped_blocks_are_misplaced() {
 }
 
 #[test]
-fn what_is_not_ours_is_recognised_by_its_looks() {
+fn foreign_data_is_recognised_by_its_content() {
     let mut medium = Medium::written(2);
     let mut rng_bytes = vec![0; 512];
     crate::data::BufferFiller::new(&crate::spec::DataSpec::Random {}, 1, 0).fill(&mut rng_bytes);
@@ -238,14 +238,14 @@ fn what_is_not_ours_is_recognised_by_its_looks() {
     // In place and of the expected generation: nothing but the seed gives it away.
     other.book(6, 1, true);
     let other_run = other.next(6, 1)[512..1024].to_vec();
-    for (content, content, words) in [
+    for (sector, content, words) in [
         (vec![0; 512], ForeignContent::Zeros, "holds zeros"),
         (vec![0xff; 512], ForeignContent::Ones, "erased flash"),
         (rng_bytes, ForeignContent::Unknown, "no run of Seatrial"),
         (b"database".repeat(64), ForeignContent::Unknown, "no run of Seatrial"),
         (other_run, ForeignContent::AnotherRun { seed: 8 }, "seed 8"),
     ] {
-        medium.block_mut(6, 1)[512..1024].copy_from_slice(&content);
+        medium.block_mut(6, 1)[512..1024].copy_from_slice(&sector);
         let offset_bytes = Medium::offset_bytes(6) + 512;
         let found = medium.wrong(6);
         assert_eq!(found, Corruption::Foreign { offset_bytes, content });

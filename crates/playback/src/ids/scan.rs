@@ -410,8 +410,8 @@ impl Scan {
         if matches!(reported.kind, UseKind::Bound | UseKind::Inside) {
             return;
         }
-        let Some(plain) = spelled(reported.place).and_then(Spelled::plain) else { return };
-        let text = self.text(seen.fingerprint, Some(reported.place));
+        let Some(plain) = spelled(reported.position).and_then(Spelled::plain) else { return };
+        let text = self.text(seen.fingerprint, Some(reported.position));
         let latest = self.latest(seen.session, class);
         let at = UseAt { number: seen.number, deadline, session: seen.session, text, latest };
         let kind = self.classes.all[class as usize].kind;

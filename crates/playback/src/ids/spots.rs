@@ -94,22 +94,22 @@ pub fn texts_of<'a>(
         ValuePosition::Parameter(parameter) => literals + parameter as usize,
     };
     let of_classes = reading.uses.iter().filter(|one| classes.of_column(one.column).is_some());
-    for place in of_classes.map(|one| one.place).chain(reading.passed_values.iter().copied()) {
+    for place in of_classes.map(|one| one.position).chain(reading.passed_values.iter().copied()) {
         if let Some(seen) = is_seen.get_mut(index(place)) {
             *seen = true;
         }
     }
     for one in &reading.texts {
-        let Some(seen) = is_seen.get_mut(index(one.place)).filter(|seen| !**seen) else { continue };
+        let Some(seen) = is_seen.get_mut(index(one.position)).filter(|seen| !**seen) else { continue };
         *seen = true;
         let at = match one.kind {
             UseKind::Written | UseKind::Equal | UseKind::Array => {
                 hash(0, [one.column.table as u64, one.column.column as u64])
             }
-            UseKind::Bound | UseKind::Inside => at_place(fingerprint, one.place),
+            UseKind::Bound | UseKind::Inside => at_place(fingerprint, one.position),
         };
-        if let Some(bytes) = text_at(one.place, &spelled) {
-            take(Text { place: one.place, at, bytes });
+        if let Some(bytes) = text_at(one.position, &spelled) {
+            take(Text { place: one.position, at, bytes });
         }
     }
     let all = (0..literals as u32).map(ValuePosition::Literal);

@@ -249,9 +249,9 @@ impl Binder {
     fn look_at<'a>(&self, item: &'a Item, reported: &ValueUse, values: &mut Vec<Value<'a>>) {
         let class = self.plan.classes.of_column(reported.column);
         // NULL as a parameter is none.
-        let place = spelled(reported.place, &item.sql, &self.parts, &item.parameters);
+        let place = spelled(reported.position, &item.sql, &self.parts, &item.parameters);
         let Some(place) = place else { return };
-        let (parameter, offset) = match reported.place {
+        let (parameter, offset) = match reported.position {
             ValuePosition::Parameter(parameter) => (Some(parameter), 0),
             ValuePosition::Literal(literal) => {
                 (None, self.parts.literals().nth(literal as usize).map_or(0, |range| range.start))
@@ -405,7 +405,7 @@ impl Binder {
         }
         let is_of_class = |one: &&ValueUse| self.plan.classes.of_column(one.column).is_some();
         let mut seen: HashSet<ValuePosition> =
-            reading.uses.iter().filter(is_of_class).map(|one| one.place).chain(texts).collect();
+            reading.uses.iter().filter(is_of_class).map(|one| one.position).chain(texts).collect();
         let handed = reading.passed_values.iter().map(|&place| (place, FUNCTION));
         let literals = (0..self.parts.literals().len() as u32).map(ValuePosition::Literal);
         let all = literals.chain((0..item.parameters.len() as u32).map(ValuePosition::Parameter));

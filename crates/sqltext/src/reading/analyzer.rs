@@ -34,7 +34,7 @@ pub struct StatementAnalyzer<'w, 'l> {
     /// The effects found so far.
     pub reading: StatementEffects,
     /// The uses among it.
-    pub tokens_reported: HashSet<ValueUse>,
+    pub recorded_uses: HashSet<ValueUse>,
     /// The values of texts among it.
     pub reported_texts: HashSet<ValueUse>,
     /// The depth of nested statements.
@@ -61,7 +61,7 @@ impl<'w, 'l> StatementAnalyzer<'w, 'l> {
         literals: &'w mut Literals<'l>,
         path: &'w Path,
     ) -> StatementAnalyzer<'w, 'l> {
-        let (reading, tokens_reported, reported_texts) = Default::default();
+        let (reading, recorded_uses, reported_texts) = Default::default();
         let (subqueries, unknown, effects, calls) = Default::default();
         let (depth, is_body) = (0, false);
         StatementAnalyzer {
@@ -69,7 +69,7 @@ impl<'w, 'l> StatementAnalyzer<'w, 'l> {
             body_cache,
             literals,
             reading,
-            tokens_reported,
+            recorded_uses,
             reported_texts,
             depth,
             subqueries,

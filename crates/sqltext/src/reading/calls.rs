@@ -247,7 +247,7 @@ pub fn runs_text(name: &str) -> bool {
 }
 
 pub fn argument(argument: &FunctionArg) -> Option<&Expr> {
-    let (FunctionArg::NamedObject { arg, .. }
+    let (FunctionArg::Named { arg, .. }
     | FunctionArg::ExprNamed { arg, .. }
     | FunctionArg::Unnamed(arg)) = argument;
     match arg {

@@ -231,7 +231,7 @@ impl StatementAnalyzer<'_, '_> {
             match &clause.action {
                 MergeAction::Insert(insert) => self.merge_insert(insert, table, &scope),
                 MergeAction::Update(update) => match &update.kind {
-                    MergeUpdateKind::ColumnAssignment(set) => sets.push(self.assign(set, &scope)),
+                    MergeUpdateKind::Set(set) => sets.push(self.assign(set, &scope)),
                     MergeUpdateKind::Wildcard => self.mark_unknown(),
                 },
                 MergeAction::Delete { .. } | MergeAction::DoNothing { .. } => {}

@@ -263,7 +263,7 @@ impl StatementAnalyzer<'_, '_> {
     }
 
     fn put_use(&mut self, one: ValueUse) {
-        if self.reported.insert(one) {
+        if self.recorded_uses.insert(one) {
             self.reading.uses.push(one);
         }
     }

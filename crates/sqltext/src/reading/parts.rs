@@ -32,7 +32,7 @@ pub fn children(expr: &Expr) -> Option<Vec<&Expr>> {
         | E::Extract { expr: one, .. }
         | E::Ceil { expr: one, .. }
         | E::Floor { expr: one, .. }
-        | E::NamedObject { expr: one, .. }
+        | E::Named { expr: one, .. }
         | E::Prefixed { value: one, .. }
         | E::IsJson { expr: one, .. }
         | E::IsNormalized { expr: one, .. }

@@ -204,7 +204,7 @@ impl StatementAnalyzer<'_, '_> {
         scope: &Scope<'_>,
     ) {
         let is =
-            |at: usize, words: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(words));
+            |at: usize, any: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(any));
         let mut at = passed(words, 1, &["or", "replace", "global", "local"]);
         if is(at, &["unique", "index"]) {
             return self.indexed(words);
@@ -373,7 +373,7 @@ impl StatementAnalyzer<'_, '_> {
         let is_reset = words[0].token.is_word("reset");
         let is_local = words.get(1).is_some_and(|token| token.is_word("local"));
         let at = passed(words, 1, &["local", "session"]);
-        let is_named = |words: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(words));
+        let is_named = |any: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(any));
         if is_reset && is_named(&["search_path", "all"]) {
             return self.effects.push(NamesChange::SetsPath(Path::Default, false));
         }

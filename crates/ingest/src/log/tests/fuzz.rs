@@ -22,7 +22,7 @@ use super::super::files::DetectedFile;
 use super::super::{blocks, guess, raw};
 use super::matrix::LOGS;
 use super::*;
-use crate::streams::Split;
+use crate::streams::StreamSplitter;
 
 /// Cases of a run by default. A second or two.
 const CASES: u64 = 20_000;
@@ -279,7 +279,7 @@ fn check_text(text: &[u8]) {
 /// Streams pass on what they are given, each in its order.
 fn check_streams(kept: &RecordedSink, streams: usize) {
     let mut parted = RecordedSink::default();
-    let mut split = Split::new(&mut parted, streams, false);
+    let mut split = StreamSplitter::new(&mut parted, streams, false);
     for session in &kept.sessions {
         split.session(session).unwrap();
     }

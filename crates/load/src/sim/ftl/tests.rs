@@ -110,9 +110,11 @@ fn the_map_and_the_blocks_agree() {
     let mut ftl = flash(0.15, 32);
     amplification_at_random(&mut ftl, 9, 2.5);
     let mut valid = vec![0; ftl.valid.len()];
-    for (page, &place) in ftl.place.iter().enumerate().filter(|&(_, &place)| place != NONE) {
-        assert_eq!(ftl.holds[place as usize], page as u32);
-        valid[(place / 32) as usize] += 1;
+    for (page, &physical) in
+        ftl.physical_page.iter().enumerate().filter(|&(_, &physical)| physical != NONE)
+    {
+        assert_eq!(ftl.holds[physical as usize], page as u32);
+        valid[(physical / 32) as usize] += 1;
     }
     assert_eq!(valid, ftl.valid);
     let held = ftl.holds.iter().filter(|&&page| page != NONE).count();

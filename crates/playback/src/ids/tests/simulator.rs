@@ -425,7 +425,7 @@ impl Logged {
         if self.used.is_some() {
             reading.uses.push(ValueUse {
                 column: COLUMN,
-                place: ValuePosition::Literal(0),
+                position: ValuePosition::Literal(0),
                 kind: UseKind::Equal,
             });
         }

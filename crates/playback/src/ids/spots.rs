@@ -100,7 +100,9 @@ pub fn texts_of<'a>(
         }
     }
     for one in &reading.texts {
-        let Some(seen) = is_seen.get_mut(index(one.position)).filter(|seen| !**seen) else { continue };
+        let Some(seen) = is_seen.get_mut(index(one.position)).filter(|seen| !**seen) else {
+            continue;
+        };
         *seen = true;
         let at = match one.kind {
             UseKind::Written | UseKind::Equal | UseKind::Array => {

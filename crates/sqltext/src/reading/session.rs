@@ -203,8 +203,7 @@ impl StatementAnalyzer<'_, '_> {
         words: &[FormToken<'_>],
         scope: &Scope<'_>,
     ) {
-        let is =
-            |at: usize, any: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(any));
+        let is = |at: usize, any: &[&str]| words.get(at).is_some_and(|token| token.is_one_of(any));
         let mut at = passed(words, 1, &["or", "replace", "global", "local"]);
         if is(at, &["unique", "index"]) {
             return self.indexed(words);

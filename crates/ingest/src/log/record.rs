@@ -143,7 +143,7 @@ impl Record {
             parameters = message::context_parameters(bytes, texts.context);
         }
         let statement = texts.statement;
-        Record { origin, severity, message: message, parameters, statement, is_cut: false }
+        Record { origin, severity, message, parameters, statement, is_cut: false }
     }
 }
 

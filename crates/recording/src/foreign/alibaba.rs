@@ -2,7 +2,7 @@
 //!
 //! Source: the README of github.com/alibaba/block-traces.
 
-use super::fields::{by_comma, checked_offset, miscounted, scaled, shown, whole};
+use super::fields::{by_comma, checked_offset_bytes, miscounted, scaled, shown, whole};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -25,7 +25,7 @@ pub fn parse(line: &[u8]) -> Result<Row<'_>, String> {
         ..Row::new(
             scaled(whole(at, "the time")?, UNIT_NS, "the time")?,
             operation,
-            checked_offset(whole(offset, "the offset")?, 1, "the offset")?,
+            checked_offset_bytes(whole(offset, "the offset")?, 1, "the offset")?,
             whole(length, "the length")?,
         )
     })

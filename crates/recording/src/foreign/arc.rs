@@ -4,7 +4,7 @@
 //!
 //! Source: Megiddo, Modha: ARC (FAST 2003), and the note that comes with the traces.
 
-use super::fields::{SECTOR_BYTES, by_blank, checked_offset, miscounted, scaled, whole};
+use super::fields::{SECTOR_BYTES, by_blank, checked_offset_bytes, miscounted, scaled, whole};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -23,7 +23,7 @@ pub fn parse(line: &[u8], before: u64) -> Result<Row<'_>, String> {
     Ok(Row::new(
         before.saturating_mul(APART_NS),
         Operation::Read,
-        checked_offset(whole(first, "the first block")?, SECTOR_BYTES, "the first block")?,
+        checked_offset_bytes(whole(first, "the first block")?, SECTOR_BYTES, "the first block")?,
         scaled(whole(blocks, "the number of blocks")?, SECTOR_BYTES, "the number of blocks")?,
     ))
 }

@@ -65,7 +65,7 @@ pub fn scaled(value: u64, unit: u64, name: &str) -> Result<u64, String> {
 }
 
 /// Returns an offset in bytes; an error beyond the largest offset of a recording.
-pub fn checked_offset(value: u64, unit: u64, name: &str) -> Result<u64, String> {
+pub fn checked_offset_bytes(value: u64, unit: u64, name: &str) -> Result<u64, String> {
     let bytes = scaled(value, unit, name)?;
     if bytes > OFFSET_BYTES_MAX {
         return Err(format!("{name} is {value}, beyond any device"));

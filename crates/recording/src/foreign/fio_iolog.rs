@@ -3,7 +3,7 @@
 //!
 //! Source: fio's manual, "Trace file format"; the unit is that of `log_io_u` in fio 3.x.
 
-use super::fields::{by_blank, checked_offset, miscounted, scaled, shown, whole};
+use super::fields::{by_blank, checked_offset_bytes, miscounted, scaled, shown, whole};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -67,7 +67,7 @@ fn parse<'a>(
         ..Row::new(
             at_ns,
             operation,
-            if is_flush { 0 } else { checked_offset(offset, 1, "the offset")? },
+            if is_flush { 0 } else { checked_offset_bytes(offset, 1, "the offset")? },
             if is_flush { 0 } else { length },
         )
     }))

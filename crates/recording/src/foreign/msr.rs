@@ -3,7 +3,7 @@
 //! Source: Narayanan, Donnelly, Rowstron: Write off-loading (FAST 2008), and the README of the
 //! traces at SNIA.
 
-use super::fields::{by_comma, checked_offset, miscounted, scaled, shown, whole};
+use super::fields::{by_comma, checked_offset_bytes, miscounted, scaled, shown, whole};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -34,7 +34,7 @@ pub fn parse<'a>(line: &'a [u8], name: &'a mut Vec<u8>) -> Result<Row<'a>, Strin
         ..Row::new(
             scaled(whole(at, "the time")?, UNIT_NS, "the time")?,
             operation,
-            checked_offset(whole(offset, "the offset")?, 1, "the offset")?,
+            checked_offset_bytes(whole(offset, "the offset")?, 1, "the offset")?,
             whole(size, "the size")?,
         )
     })

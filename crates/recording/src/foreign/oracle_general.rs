@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::bytes::{u32_at, u64_at};
-use super::fields::{SECOND_NS, checked_offset};
+use super::fields::{SECOND_NS, checked_offset_bytes};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -36,7 +36,7 @@ impl ObjectOffsets {
         self.size_bytes_max = self.size_bytes_max.max(size);
         let rank = self.of.len() as u64;
         let rank = *self.of.entry(u64_at(record, 4)).or_insert(rank);
-        let begin = checked_offset(rank, self.room_bytes, "the number of objects")?;
+        let begin = checked_offset_bytes(rank, self.room_bytes, "the number of objects")?;
         Ok(Row::new(u64::from(u32_at(record, 0)) * SECOND_NS, Operation::Read, begin, size))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: SPC-1 trace file format specification, revision 1.0.1.
 
-use super::fields::{SECTOR_BYTES, by_comma, checked_offset, seconds_ns, shown, whole};
+use super::fields::{SECTOR_BYTES, by_comma, checked_offset_bytes, seconds_ns, shown, whole};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -24,7 +24,7 @@ pub fn parse(line: &[u8]) -> Result<Row<'_>, String> {
         ..Row::new(
             seconds_ns(at, "the time")?,
             operation,
-            checked_offset(whole(sector, "the sector")?, SECTOR_BYTES, "the sector")?,
+            checked_offset_bytes(whole(sector, "the sector")?, SECTOR_BYTES, "the sector")?,
             whole(size, "the size")?,
         )
     })

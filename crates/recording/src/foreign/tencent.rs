@@ -3,7 +3,7 @@
 //! Source: Zhang et al.: OSCA (USENIX ATC 2020), and the README of the traces at SNIA.
 
 use super::fields::{
-    SECOND_NS, SECTOR_BYTES, by_comma, checked_offset, miscounted, scaled, shown, whole,
+    SECOND_NS, SECTOR_BYTES, by_comma, checked_offset_bytes, miscounted, scaled, shown, whole,
 };
 use super::row::Row;
 use crate::request::Operation;
@@ -26,7 +26,7 @@ pub fn parse(line: &[u8]) -> Result<Row<'_>, String> {
         ..Row::new(
             scaled(whole(at, "the time")?, SECOND_NS, "the time")?,
             operation,
-            checked_offset(whole(sector, "the sector")?, SECTOR_BYTES, "the sector")?,
+            checked_offset_bytes(whole(sector, "the sector")?, SECTOR_BYTES, "the sector")?,
             scaled(whole(sectors, "the size")?, SECTOR_BYTES, "the size")?,
         )
     })

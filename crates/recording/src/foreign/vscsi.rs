@@ -7,7 +7,7 @@
 //! Source: the reader of libCacheSim (vscsi.h) for the order of the fields.
 
 use super::bytes::{u16_at, u32_at, u64_at};
-use super::fields::{SECTOR_BYTES, checked_offset, scaled};
+use super::fields::{SECTOR_BYTES, checked_offset_bytes, scaled};
 use super::row::Row;
 use crate::request::Operation;
 
@@ -82,7 +82,7 @@ pub fn parse(record: &[u8], version: Version) -> Result<Option<Row<'static>>, St
     };
     let Some(operation) = operation_of(command.to_le_bytes()[0]) else { return Ok(None) };
     let at_ns = scaled(u64_at(record, 24), UNIT_NS, "the time")?;
-    let offset_bytes = checked_offset(u64_at(record, 16), SECTOR_BYTES, "the block")?;
+    let offset_bytes = checked_offset_bytes(u64_at(record, 16), SECTOR_BYTES, "the block")?;
     let device_ns = match version {
         Version::One => None,
         Version::Two => Some(scaled(u64_at(record, 32), UNIT_NS, "the response time")?),

@@ -2,7 +2,7 @@
 //! time is in seconds, or `µs,lbn,size,op` without one. The operation is a SCSI command in hex.
 
 use super::fields::{
-    SECTOR_BYTES, by_comma, checked_offset, miscounted, scaled, seconds_ns, shown, whole,
+    SECTOR_BYTES, by_comma, checked_offset_bytes, miscounted, scaled, seconds_ns, shown, whole,
 };
 use super::row::Row;
 use super::vscsi::operation_of;
@@ -26,7 +26,8 @@ pub fn parse(line: &[u8], has_heading: bool) -> Result<Option<Row<'_>>, String> 
         let at_ns = scaled(whole(fields[0], "the time")?, UNIT_NS, "the time")?;
         (at_ns, fields[1], fields[2], fields[3])
     };
-    let offset_bytes = checked_offset(whole(sector, "the block")?, SECTOR_BYTES, "the block")?;
+    let offset_bytes =
+        checked_offset_bytes(whole(sector, "the block")?, SECTOR_BYTES, "the block")?;
     let length_bytes = whole(size, "the size")?;
     let Some(operation) = operation_of(command_of(command)?) else { return Ok(None) };
     Ok(Some(Row::new(at_ns, operation, offset_bytes, length_bytes)))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cells import HERE, require
+from .cells import HERE, require
 
 from seatrial.units import MIB
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cells import access, cell, measure, measure_apart, require, require_uring
+from .cells import access, cell, measure, measure_apart, require, require_uring
 
 from seatrial.units import MIB, SECTOR_BYTES
 

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from cells import access, cell, measure, outcome_of, require_uring, start_apart
+from .cells import access, cell, measure, outcome_of, require_uring, start_apart
 
 from seatrial.units import MIB
 

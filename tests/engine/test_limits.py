@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cells import access, cell, measure, require_uring
+from .cells import access, cell, measure, require_uring
 
 from seatrial.units import MIB
 

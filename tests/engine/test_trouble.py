@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cells import (
+from .cells import (
     access,
     cell,
     histogram,

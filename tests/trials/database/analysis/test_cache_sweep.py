@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hand import PROCESSOR, READ, cell_of, record_of, rounds_of, summarised
+from .hand import PROCESSOR, READ, cell_of, record_of, rounds_of, summarised
 
 from seatrial.trials.database.analysis.cache_sweep import setting_bytes
 from seatrial.trials.database.analysis.model import database_of

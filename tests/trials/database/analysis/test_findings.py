@@ -1,7 +1,7 @@
 """Each finding of a database: just above its bound, not below, and never of other cells."""
 
 import pytest
-from hand import (
+from .hand import (
     COMMIT,
     LOCK,
     MACHINE,

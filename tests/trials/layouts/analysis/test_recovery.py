@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from hand import (
+from .hand import (
     cell_of,
     event,
     finding_of,

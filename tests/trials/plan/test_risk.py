@@ -142,7 +142,7 @@ def test_a_count_of_failures_is_an_interval():
     st.floats(1.05, 3),
 )
 def test_worse_is_never_better(level, per_year, repair_h, factor):
-    few = {"scenarios": 50, "lives": 100, "exponential": False}
+    few = {"scenarios": 50, "lifetimes": 100, "exponential": False}
     base = simulated(level, 4, per_year, repair_h, **few)
     for worse in (
         simulated(level, 4, per_year * factor, repair_h, **few),

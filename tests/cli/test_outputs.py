@@ -156,8 +156,8 @@ def test_only_an_ordinary_file_is_replaced(command, option, kind, tmp_path):
 
 
 def test_no_command_writes_a_file_in_another_way():
-    # Orders in a folder of the lab's own.
-    own = {"(folder / _ORDER).write_bytes", "(folder / _END).write_bytes"}
+    # Requests in a folder of the lab itself.
+    own = {"(folder / _REQUEST).write_bytes", "(folder / _RESULT).write_bytes"}
     writes = ("write_text", "write_bytes", "writelines")
     found = [
         f"{path.name}:{node.lineno}"

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from .cells import HERE, require
 
 from seatrial.units import MIB
+
+from .cells import HERE, require
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from .cells import access, cell, measure, measure_apart, require, require_uring
 
 from seatrial.units import MIB, SECTOR_BYTES
+
+from .cells import access, cell, measure, measure_apart, require, require_uring
 
 # What the process reads besides: its interpreter's files and the watchdog's few in /proc.
 OWN_READS = 2_000

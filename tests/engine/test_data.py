@@ -10,9 +10,10 @@ import zlib
 from pathlib import Path
 
 import pytest
-from .cells import access, cell, measure, outcome_of, require_uring, start_apart
 
 from seatrial.units import MIB
+
+from .cells import access, cell, measure, outcome_of, require_uring, start_apart
 
 BLOCK_BYTES = 8192
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from .cells import access, cell, measure, require_uring
 
 from seatrial.units import MIB
+
+from .cells import access, cell, measure, require_uring
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+
+from seatrial import _core
+from seatrial.units import MIB
+
 from .cells import (
     access,
     cell,
@@ -22,9 +26,6 @@ from .cells import (
     require_uring,
     start_apart,
 )
-
-from seatrial import _core
-from seatrial.units import MIB
 
 
 def await_start(process: subprocess.Popen[str]) -> None:

@@ -104,7 +104,9 @@ def test_a_proof_that_takes_more_rounds_moves_nothing_back(monkeypatch):
 
     proof = study(FILL, MATRIX, rounds={"min": 7, "max": 25})
     recorder = Clocked(proof, monkeypatch=monkeypatch)
-    monkeypatch.setattr("seatrial.trials.io.measure.precondition._require_complete", lambda *_: None)
+    monkeypatch.setattr(
+        "seatrial.trials.io.measure.precondition._require_complete", lambda *_: None
+    )
     Conditioning(lambda rates: NotYet(len(rates) >= 9), discards=False)(recorder)
     assert len(recorder.samples) > 9
     assert_counts_down(recorder)

@@ -3,11 +3,12 @@
 import re
 
 import pytest
-from .hand import PROCESSOR, READ, cell_of, record_of, rounds_of, summarised
 
 from seatrial.trials.database.analysis.cache_sweep import setting_bytes
 from seatrial.trials.database.analysis.model import database_of
 from seatrial.units import GIB, MIB
+
+from .hand import PROCESSOR, READ, cell_of, record_of, rounds_of, summarised
 
 RATES_PER_S = {"1512MB": 240.0, "3500MB": 288.0, "5500MB": 359.0}
 SIZE_BYTES = 40 * GIB

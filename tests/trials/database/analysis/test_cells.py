@@ -1,10 +1,11 @@
 """What is particular to a cell: shares that sum up to 1, figures of the running phase, tables."""
 
 import pytest
-from .hand import READ, cell_of, record_of, rounds_of, sample_of, summarised
 
 from seatrial.trials.database.analysis.model import database_of
 from seatrial.units import MIB
+
+from .hand import READ, cell_of, record_of, rounds_of, sample_of, summarised
 
 
 def cell_part(*samples):

@@ -1,6 +1,17 @@
 """Each finding of a database: just above its bound, not below, and never of other cells."""
 
 import pytest
+
+from seatrial.findings.registry import (
+    kinds,
+)
+from seatrial.trials.database.analysis.model import database_of
+from seatrial.trials.database.report.tables import sweep_tables
+from seatrial.units import GIB, MIB
+from stats.builders import cell_of as io_cell_of
+from stats.builders import error_of
+from stats.builders import sample_of as io_sample_of
+
 from .hand import (
     COMMIT,
     LOCK,
@@ -14,16 +25,6 @@ from .hand import (
     sample_of,
     summarised,
 )
-
-from seatrial.findings.registry import (
-    kinds,
-)
-from seatrial.trials.database.analysis.model import database_of
-from seatrial.trials.database.report.tables import sweep_tables
-from seatrial.units import GIB, MIB
-from stats.builders import cell_of as io_cell_of
-from stats.builders import error_of
-from stats.builders import sample_of as io_sample_of
 
 OF_DATABASES = {
     *("database_bound", "durability_off", "client_limited", "checkpoint_dips"),

@@ -3,17 +3,6 @@
 import msgspec
 import numpy as np
 import pytest
-from .hand import (
-    cell_of,
-    event,
-    finding_of,
-    kinds,
-    of_run,
-    record_of,
-    sample_of,
-    spec_of,
-    summary_of,
-)
 
 from seatrial.results.model import DatabaseRecord
 from seatrial.trials.layouts.analysis.model import layouts_of
@@ -26,6 +15,18 @@ from seatrial.trials.layouts.analysis.recovery import (
 from seatrial.units import MIB
 from stats.builders import stall_of
 from stats.timed import noisy_counts
+
+from .hand import (
+    cell_of,
+    event,
+    finding_of,
+    kinds,
+    of_run,
+    record_of,
+    sample_of,
+    spec_of,
+    summary_of,
+)
 
 FAIL = [{"deed": "fail", "after_s": 3.0}]
 SPEC = spec_of("raid5", 3, spares=1)

@@ -11,7 +11,7 @@ DRIFT = [1.0, 2.0, 1.5, 0.7, 1.1, 0.9, 1.3, 0.8, 1.0, 1.2]
 
 def page(free_s: float) -> str:
     took_s = {lab_speed.SHIPPED: 1.0, lab_speed.AGAIN: 1.0, lab_speed.FREE: free_s}
-    own = itertools.product(lab_speed.PLACES, took_s.items(), lab_speed.LOADS)
+    own = itertools.product(lab_speed.CONDITIONS, took_s.items(), lab_speed.LOADS)
     seconds = {
         (place, name, load): [each_s * drift for drift in DRIFT]
         for place, (name, each_s), load in own
@@ -23,7 +23,7 @@ def page(free_s: float) -> str:
 
 def test_ratios_are_taken_inside_each_round_whatever_the_machine_does_meanwhile():
     rows = [line for line in page(2.5).splitlines() if "2.50 (2.50 to 2.50)" in line]
-    assert len(rows) == len(lab_speed.PLACES) * len(lab_speed.LOADS)
+    assert len(rows) == len(lab_speed.CONDITIONS) * len(lab_speed.LOADS)
     assert all(row.endswith("| 1.00 (1.00 to 1.00) |") for row in rows)
 
 

@@ -77,7 +77,7 @@ def test_the_watcher_takes_the_words_from_the_cell(capsys: pytest.CaptureFixture
     ):
         watcher.cell_started(cell, 0, MINUTE)
         watcher.live(hangs)  # said at once, and the clock starts again
-        watcher._said_s -= PLAIN_EVERY_S
+        watcher._printed_s -= PLAIN_EVERY_S
         watcher.live(reading())
         assert reported in capsys.readouterr().err
 

@@ -114,7 +114,7 @@ def test_a_clean_step_needs_no_noise_to_be_significant():
 
 def test_too_short_a_series_has_no_split():
     assert likeliest_change(np.array([1.0, 1.0, 5.0, 5.0, 5.0])) is None
-    assert likeliest_change(np.zeros(40), place_max=2) is None
+    assert likeliest_change(np.zeros(40), index_max=2) is None
 
 
 def test_a_freeze_weighs_no_more_than_an_eighth():

@@ -125,7 +125,7 @@ def test_targets_of_a_shipped_study_are_placed_by_their_labels(tmp_path):
 def test_a_place_that_is_missing_is_requested_by_its_label(tmp_path):
     ended = seatrial("study", "ssd-vs-hdd", "--target", f"ssd={tmp_path}", folder=tmp_path)
     assert ended.code == 2, ended
-    assert "names no place for its target 'hdd'" in ended.err
+    assert "names no path for its target 'hdd'" in ended.err
     assert "--target hdd=DIR" in ended.err
 
 

@@ -38,14 +38,14 @@ def test_own_figures_are_set_shown_and_removed(tmp_path):
     assert called(tmp_path, "set", row, "--remove").code == 0
     assert "mid 0.08" in called(tmp_path, "show", row).out
     again = called(tmp_path, "set", row, "--remove")
-    assert (again.code, "No figure of" in again.err) == (2, True)
+    assert (again.code, "no figure of your own" in again.err) == (2, True)
 
 
 def test_a_row_that_would_be_broken_is_not_written(tmp_path):
     for words, said in (
         (("prices/aws/gp3/capacity/us-east-1", "mdi=1"), "did you mean mid?"),
-        (("prices/aws/gp3/capacity/us-east-1", "mid"), "no figure"),
-        (("prices/aws/gp3/capacity/us-east-1",), "Nothing to set"),
+        (("prices/aws/gp3/capacity/us-east-1", "mid"), "is not a figure"),
+        (("prices/aws/gp3/capacity/us-east-1",), "No figure of"),
         (("price/aws/gp3", "mid=1"), "no table 'price'"),
         (("rates/USD/EUR", "ratio=much"), "Expected `float`"),
     ):

@@ -192,7 +192,7 @@ def test_an_interrupted_run_ends_its_background_command(tmp_path: Path) -> None:
 
 
 def test_the_longest_is_first_by_what_it_took_before(tmp_path: Path) -> None:
-    lanes = {f"lane{number}": SLEEPS.format(seconds=number / 10) for number in range(1, 4)}
+    lanes = {f"lane{number}": SLEEPS.format(seconds=number / 4) for number in range(1, 4)}
     assert run(tmp_path, **lanes)[0] == 0
     kept = json.loads((tmp_path / ".cache/seconds-of-tests.json").read_text())
     assert sorted(kept, key=kept.__getitem__) == [f"test_lane{number}.py" for number in (1, 2, 3)]

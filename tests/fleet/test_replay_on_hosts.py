@@ -27,7 +27,7 @@ CLIENTS, TRANSACTIONS = 6, 200
 COMMITS = CLIENTS * TRANSACTIONS
 PER_S = 200
 """So the capture takes 6 s, and its replay at half of the speed 12 s."""
-SPEED = {"kill": "1", "cut": "0.5"}
+SPEED = {"kill": "1", "cut_link": "0.5"}
 """A silent host is noticed after 4 s."""
 
 
@@ -127,7 +127,7 @@ def strike(load: Load, act) -> None:
     act()
 
 
-@pytest.mark.parametrize(("fault", "how"), [("kill", "died"), ("cut", "silent")])
+@pytest.mark.parametrize(("fault", "how"), [("kill", "died"), ("cut_link", "silent")])
 def test_a_lost_host_is_named_first_and_its_statements_are_not_guessed(
     fault, how, lab, load, tmp_path
 ):

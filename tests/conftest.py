@@ -1,7 +1,6 @@
 """What holds for every test.
 
-What needs root is skipped without it; none fails for being slow. The worker of the queue of tests
-that runs no test of times (``tools/test/queue_of_tests.py``) has a third of the others' weight.
+What needs root is skipped without it; none fails for being slow.
 """
 
 from __future__ import annotations
@@ -20,13 +19,9 @@ settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 
 
-LESS_WEIGHT_NICENESS = 5
-
-
-def pytest_configure() -> None:
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if worker and worker == os.environ.get("SEATRIAL_TESTS_LAST_WORKER"):
-        os.nice(LESS_WEIGHT_NICENESS)
+def pytest_configure(config: pytest.Config) -> None:
+    # Set for a worker by tools/test/queue_of_tests.py.
+    os.nice(getattr(config, "workerinput", {}).get("niceness", 0))
 
 
 def root_reason() -> str:

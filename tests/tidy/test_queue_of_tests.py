@@ -182,13 +182,28 @@ def test_it():
 """
 
 
-def test_an_interrupted_run_ends_its_background_command(tmp_path: Path) -> None:
-    run(tmp_path, "--background", "sh -c 'sleep 600 & echo $! > pid; wait'", lane=INTERRUPTS)
-    state = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/status")
+def wait_for_end(process: str) -> None:
+    """Wait until a process has ended, whoever collects its exit code."""
+    state = Path(f"/proc/{process}/status")
     give_up_at_s = time.monotonic() + 20
     while state.exists() and "zombie" not in state.read_text():
         assert time.monotonic() < give_up_at_s
         time.sleep(0.05)
+
+
+def test_an_interrupted_run_ends_its_background_command(tmp_path: Path) -> None:
+    run(tmp_path, "--background", "sh -c 'sleep 600 & echo $! > pid; wait'", lane=INTERRUPTS)
+    wait_for_end((tmp_path / "pid").read_text().strip())
+
+
+def test_a_time_limit_shows_what_the_background_command_hung_in(tmp_path: Path) -> None:
+    hangs = "sh -c 'echo linted; until [ -e test_lane.noted ]; do sleep 0.1; done; sleep 1; "
+    hangs += "kill -TERM $PPID; sleep 600'"
+    code, said = run(tmp_path, "--background", hangs, lane=SLEEPS.format(seconds=0))
+    assert code != 0
+    assert "linted" in said
+    (hung,) = [line for line in said.splitlines() if line.rstrip().endswith("sleep 600")]
+    wait_for_end(hung.split()[0])
 
 
 def test_the_longest_is_first_by_what_it_took_before(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ The paths given contain tests that measure no time and share no device: any work
 these files, the longest first. All other files are in one of two lanes, and of each lane one file
 runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait for
 throttled devices of their own most of the time, and need little of a processor, so that they leave
-the other lane in peace. The last worker runs no lane and has less weight (``tests/conftest.py``),
-so that tests of times have the processors that they need. The duration of each file is kept in
+the other lane in peace. The last worker runs no lane and has a third of the others' weight, so that
+tests of times have the processors that they need. The duration of each file is kept in
 ``.cache``; without one, its folder gives an estimate.
 
 The background command gets the processor time that tests leave (``least_favoured.py``). It may run
@@ -35,6 +35,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,12 @@ LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_
 
 WORKERS = 3
 
-# The worker that runs no lane, and the variable in which the workers find its name.
+# The worker that runs no lane, and how much nicer it is.
 LAST_WORKER = f"gw{WORKERS - 1}"
-LAST_WORKER_VARIABLE = "SEATRIAL_TESTS_LAST_WORKER"
+LAST_WORKER_NICENESS = 5
+
+# The background command works on when the tests have ended; after so long it hangs.
+BACKGROUND_LIMIT_S = 900
 
 # Files that share what is made once, a guest's boot or a cluster, are one entry of the queue.
 TOGETHER = ("tests/lab/inside", "tests/fleet")
@@ -198,6 +202,11 @@ class Plugin:
         self._taken_s[entry_of(report.nodeid)] += report.duration
         self._workers_s[getattr(report, "worker_id", "")] += report.duration
 
+    def pytest_configure_node(self, node: WorkerController) -> None:
+        """Tell a worker its niceness."""
+        if node.gateway.id == LAST_WORKER:
+            node.workerinput["niceness"] = LAST_WORKER_NICENESS
+
     def keep(self) -> str:
         """Write the lengths for the next run; how long each worker was busy."""
         lengths = self._known_s | {entry: round(s, 1) for entry, s in self._taken_s.items()}
@@ -215,7 +224,6 @@ def run(concurrent: list[str], without: list[str]) -> int:
     plugin = Plugin(concurrent)
     # Workers look for modules where `python -m pytest` does.
     sys.path[0] = str(Path.cwd())
-    os.environ[LAST_WORKER_VARIABLE] = LAST_WORKER
     queue = [f"--numprocesses={WORKERS}", "--max-worker-restart=0"]
     queue += [f"--ignore={each}" for each in (*ALONE, *without)]
     code = pytest.main([*options(), *queue], plugins=[plugin])
@@ -272,18 +280,26 @@ class Background:
         )
 
     def end(self) -> int:
-        """Waits for it and shows what it said; its exit code."""
-        code = self._process.wait()
+        """Wait for it and show its output; its exit code, 1 where it hangs."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(BACKGROUND_LIMIT_S)
+        return self.stop()
+
+    def stop(self) -> int:
+        """Show its output, and the processes of one that still runs, which end. Its exit code."""
+        code = self._process.poll()
+        if code is None:
+            session = str(self._process.pid)
+            listing = ["ps", "--forest", "-o", "pid,stat,etime,time,wchan:20,args", "-s", session]
+            say("\n*** ENDED before it was done, with these processes:")
+            subprocess.run(listing, check=False)
+            os.killpg(self._process.pid, signal.SIGTERM)  # its session's leader
+            self._process.wait()
         self._log.seek(0)
         say(self._log.read().rstrip())
         say(f"{self._command}: exit code {code}, {time.monotonic() - self._begun_s:.0f} s")
-        return code
-
-    def stop(self) -> None:
-        """Ends it where the tests were interrupted."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)  # its session's leader
         self._log.close()
+        return SOME_FAILED if code is None else code
 
 
 def main(arguments: list[str]) -> int:
@@ -302,16 +318,22 @@ def main(arguments: list[str]) -> int:
         code = run_alone()
         if code in (0, SOME_FAILED):
             code = max(code, run(reported.paths, reported.without))
-        other = background.end() if background and code != pytest.ExitCode.INTERRUPTED else 0
-    finally:
+        if code == pytest.ExitCode.INTERRUPTED:
+            other = background.stop() if background else 0
+        else:
+            other = background.end() if background else 0
+    except BaseException:
         if background:
             background.stop()
+        raise
     if code == SOME_FAILED and 0 < len(tests := failed()) <= RUN_AGAIN_MAX:
         code = run_again(tests)
     return code or other
 
 
 if __name__ == "__main__":
-    # A background job of a script ignores it: an interrupt would end nothing.
+    # A background job of a script ignores an interrupt, and nothing would end. A time limit that
+    # ends the run shows what it hung in.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

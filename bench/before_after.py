@@ -39,8 +39,8 @@ from seatrial.errors import SeatrialError
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server import Server
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.replay.commands.compare_replays import measured_of
-from seatrial.trials.replay.compare.model import Answer, Entrant, Named, Table, Unit
+from seatrial.trials.replay.commands.compare_replays import call_figures
+from seatrial.trials.replay.compare.model import Answer, MeasuredSide, QueryLabel, Table, Unit
 from seatrial.trials.replay.compare.table import compared
 
 SECTION: Final = "before-after"
@@ -204,7 +204,7 @@ def play(server: Server, name: str, trace: Path, number: int) -> Unit:
         raise NotPlayedError(f"a replay ended {played.end}: {record.total}")
     return Unit(
         number=number,
-        measured=measured_of(record),
+        measured=call_figures(record),
         begin_s=begin_s,
         covered_s=time.time() - begin_s,
     )
@@ -254,10 +254,10 @@ def comparisons(
 def compared_all(units: dict[str, list[Unit]], rounds: int) -> Iterator[tuple[str, Table]]:
     """Yield every comparison of some rounds."""
 
-    def side(name: str, own: Sequence[Unit]) -> Entrant:
+    def side(name: str, own: Sequence[Unit]) -> MeasuredSide:
         keys = dict.fromkeys(key for unit in own for key in unit.measured)
-        named = {key: Named(key, "select") for key in keys}
-        return Entrant(name=name, kind="replay", clock="client", units=own, named=named)
+        labels = {key: QueryLabel(key, "select") for key in keys}
+        return MeasuredSide(name=name, kind="replay", clock="client", units=own, labels=labels)
 
     alike = units[LEFT][:rounds]
     yield "alike", compared(side(LEFT, alike), side(RIGHT, units[RIGHT]))

@@ -38,7 +38,7 @@ from seatrial.postgres.cluster import Cluster
 from seatrial.postgres.server import Server
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_plural
-from seatrial.trials.database.measure.observe import Observed, Observer
+from seatrial.trials.database.measure.observe import Observations, Observer
 
 SECTION: Final = "observe"
 ALONE: Final = "alone"
@@ -105,7 +105,7 @@ class Sample:
     tps: float
     cpu_ns: float
     around_ns: float = 0.0
-    seen: Observed | None = None
+    seen: Observations | None = None
 
 
 class Bench:
@@ -158,7 +158,7 @@ class Bench:
         server = self._server
         return Observer(
             server.address,
-            place=server.data_folder,
+            data_folder=server.data_folder,
             server_pid=server.pid,
             client_pids=[os.getpid()],
         )

@@ -6,7 +6,7 @@ import pytest
 import read
 import server_log
 
-from seatrial.trials.replay.commands.read import Wanted, read_logs
+from seatrial.trials.replay.commands.read import ReadRequest, read_logs
 
 
 def page(mb_per_s: float, rounds: int = 10) -> str:
@@ -56,7 +56,7 @@ def test_a_slow_reader_misses_it():
 def test_its_logs_are_understood_in_full(tmp_path, log_format):
     log = tmp_path / "a.log"
     server_log.write_log(log, log_format, 700)
-    reading = read_logs(Wanted(logs=(log,), output=tmp_path / "a.trace"), quiet=True)
+    reading = read_logs(ReadRequest(logs=(log,), output=tmp_path / "a.trace"), quiet=True)
     assert reading.files[0].format == log_format
     assert reading.accounting.executable == 700
     assert reading.accounting.unreadable == {}

@@ -132,11 +132,11 @@ def test_a_statement_that_two_hosts_sent_is_an_error():
     [
         ({"order": "commit"}, "--order commit is given with --ray"),
         ({"read_only": False}, "--ids infer"),
-        ({"places": ("/mnt/ssd",)}, "the folder /mnt/ssd"),
+        ({"addresses": ("/mnt/ssd",)}, "the folder /mnt/ssd"),
     ],
 )
 def test_what_cannot_be_played_in_parts_is_refused(given, seen):
-    fit = {"order": "session", "read_only": True, "ids": None, "places": ("postgresql://db/x",)}
+    fit = {"order": "session", "read_only": True, "ids": None, "addresses": ("postgresql://db/x",)}
     require_parts(fit)
     with pytest.raises(UsageError, match=seen):
         require_parts(fit | given)

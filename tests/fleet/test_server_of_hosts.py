@@ -24,7 +24,7 @@ from seatrial.findings.summary import summarise
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.topic import topics
-from seatrial.trials.database.measure.hosts import HostCrowd
+from seatrial.trials.database.measure.hosts import HostLoadGenerator
 
 pytestmark = [pytest.mark.ray, pytest.mark.root, pytest.mark.slow]
 
@@ -155,7 +155,7 @@ def test_only_the_load_reaches_a_host_while_it_measures(found):
 @contextmanager
 def struck(act, after_s: float, monkeypatch) -> Iterator[None]:
     """Do something so long after the hosts of the first sample were called."""
-    plain, timers = HostCrowd._answers, []
+    plain, timers = HostLoadGenerator._answers, []
 
     def answers(self, *arguments):
         if not timers:
@@ -163,7 +163,7 @@ def struck(act, after_s: float, monkeypatch) -> Iterator[None]:
             timers[0].start()
         return plain(self, *arguments)
 
-    monkeypatch.setattr(HostCrowd, "_answers", answers)
+    monkeypatch.setattr(HostLoadGenerator, "_answers", answers)
     yield
     for each in timers:
         each.join()

@@ -44,7 +44,7 @@ def test_only_what_was_synced_survives_a_cut(file_system):
     write(file_system.point / "synced", synced=True)
     write(file_system.point / "unsynced", synced=False)
     file_system.cut()
-    file_system.come_back()
+    file_system.remount()
     assert (file_system.point / "synced").read_bytes() == b"x" * 8192
     unsynced = file_system.point / "unsynced"
     assert not unsynced.exists() or unsynced.read_bytes() != b"x" * 8192
@@ -52,10 +52,10 @@ def test_only_what_was_synced_survives_a_cut(file_system):
 
 def test_a_drive_that_lied_about_flushes_loses_what_was_synced(file_system):
     write(file_system.point / "before", synced=True)
-    file_system.remember()
+    file_system.save_content()
     write(file_system.point / "after", synced=True)
     file_system.cut()
-    file_system.come_back(with_earlier=True)
+    file_system.remount(with_saved=True)
     assert (file_system.point / "before").read_bytes() == b"x" * 8192
     assert not (file_system.point / "after").exists()
 

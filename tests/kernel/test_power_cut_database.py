@@ -43,7 +43,7 @@ def crash_twice(tmp_path, monkeypatch):
                 crashes = []
                 for _ in range(2):
                     crashes.append(trial.crash(SECONDS, SilentWatcher()))
-                    if not crashes[-1].came_back:
+                    if not crashes[-1].recovered:
                         break
             finally:
                 trial.close()
@@ -57,10 +57,10 @@ def crash_twice(tmp_path, monkeypatch):
 
 def test_a_database_that_flushes_survives_a_power_cut(crash_twice):
     first, second = crash_twice("honest")
-    assert first.came_back
-    assert second.came_back
-    assert first.verdict.is_well
-    assert second.verdict.is_well
+    assert first.recovered
+    assert second.recovered
+    assert first.verdict.is_ok
+    assert second.verdict.is_ok
     assert second.verdict.checked > first.verdict.checked
 
 
@@ -71,7 +71,7 @@ def test_without_fsync_a_power_cut_loses_what_was_acknowledged(crash_twice):
 
 def test_a_drive_that_lies_about_flushes_loses_what_was_acknowledged(crash_twice):
     crashes = crash_twice("lying")
-    assert all(crashed.came_back for crashed in crashes)
+    assert all(crashed.recovered for crashed in crashes)
     assert sum(crashed.verdict.lost for crashed in crashes) > 10
     # The drive went back to an earlier moment as a whole: nothing is there in part.
     assert sum(crashed.verdict.half for crashed in crashes) == 0

@@ -11,7 +11,7 @@ from seatrial.machine import undo
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal, clean
 from seatrial.machine.undoer import Undoer, undone
-from seatrial.postgres.server import died_in_mid_run
+from seatrial.postgres.server import died_during_run
 
 
 @pytest.fixture
@@ -75,14 +75,14 @@ def test_a_server_that_died_without_a_word_on_a_full_disk_is_reported_as_that(
     tmp_path, monkeypatch
 ):
     folder = tmp_path / ".seatrial-run1" / "sample"
-    assert "The log is empty" in str(died_in_mid_run(folder, "", 0))
+    assert "The log is empty" in str(died_during_run(folder, "", 0))
     real = os.statvfs(tmp_path)
     fields = [*real]
     fields[3] = fields[4] = 1
     monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
-    error = died_in_mid_run(folder, "", 0)
+    error = died_during_run(folder, "", 0)
     assert isinstance(error, SpaceError)
     assert error.exit_code == 8
     assert f"No space left on {tmp_path}" in error.seen
-    crashed = died_in_mid_run(folder, "PANIC:  could not read block", 0)
+    crashed = died_during_run(folder, "PANIC:  could not read block", 0)
     assert not isinstance(crashed, SpaceError), "its log gives another reason"

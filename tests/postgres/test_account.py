@@ -83,7 +83,7 @@ def test_only_what_is_shut_needs_a_capability(binaries, tmp_path, monkeypatch):
     assert account.capability == "dac_read_search"
     assert "--ambient-caps=+dac_read_search" in account.command(["postgres"])
     monkeypatch.setattr(room, "first_closed_folder", lambda folder, uid: None)
-    monkeypatch.setattr(room, "_closed_part", lambda binaries, uid: None)
+    monkeypatch.setattr(room, "_inaccessible_part", lambda binaries, uid: None)
     account = root_account(binaries, shut / "data", monkeypatch)
     assert account == Account(uid=UID_FIRST, gid=UID_FIRST, is_dropped=True)
     assert account.command(["postgres"]) == ["postgres"]
@@ -155,7 +155,7 @@ def test_root_becomes_nobody_and_passes_a_shut_folder_but_writes_nothing_there(b
     shut.chmod(0o700)
     modes = [folder.stat().st_mode for folder in shut.parents]
     account = account_for(shut / "data", binaries)
-    account.own(shut / "data")
+    account.take_ownership(shut / "data")
     said = account.run(
         ["sh", "-c", 'id -u; id -G; cd "$0" && touch in && touch ../out', shut / "data"],
         timeout_s=10,
@@ -181,7 +181,7 @@ def programs_in(folder, binaries):
 def test_programs_below_a_shut_folder_find_each_other_as_postgresql_looks(binaries, tmp_path):
     shut = programs_in(tmp_path / "shut", binaries)
     account = account_for(tmp_path / "data", shut)
-    assert account.finds_programs_by_it
+    assert account.is_needed_for_programs
     look = "import os, sys; print(os.getuid(), os.access(sys.argv[1], os.X_OK))"
     said = account.run([sys.executable, "-c", look, shut.folder / "postgres"], timeout_s=10)
     assert said.stdout.decode().split() == [str(account.uid), "True"]
@@ -207,6 +207,6 @@ def test_links_are_given_away_themselves_not_what_they_lead_to(tmp_path):
     (tmp_path / "mine").write_text("x")
     (tmp_path / "data").mkdir()
     (tmp_path / "data/link").symlink_to(tmp_path / "mine")
-    Account(uid=UID_FIRST, gid=UID_FIRST, is_dropped=True).own(tmp_path / "data")
+    Account(uid=UID_FIRST, gid=UID_FIRST, is_dropped=True).take_ownership(tmp_path / "data")
     assert (tmp_path / "mine").stat().st_uid == 0
     assert (tmp_path / "data/link").lstat().st_uid == UID_FIRST

@@ -111,6 +111,10 @@ def place(catalogue: Catalogue, name: str) -> int:
     return [each.name for each in catalogue.tables].index(name)
 
 
+def unread_sequences(catalogue: Catalogue) -> list[str]:
+    return [sequence.label for sequence in catalogue.sequences if sequence.next_value is None]
+
+
 def generated(catalogue: Catalogue, name: str) -> dict[str, object]:
     """What each column of a table is filled with; a sequence by its name."""
 
@@ -118,7 +122,7 @@ def generated(catalogue: Catalogue, name: str) -> dict[str, object]:
         is_sequence = isinstance(value, dict)
         return catalogue.sequences[value["sequence"]].name if is_sequence else value
 
-    return {each.name: reported(each.generated) for each in table(catalogue, name).columns}
+    return {column.name: reported(column.generated) for column in table(catalogue, name).columns}
 
 
 def test_columns_report_what_fills_them(catalogue):
@@ -134,7 +138,7 @@ def test_columns_report_what_fills_them(catalogue):
     assert generated(catalogue, "odd") == {"id": "Odd\"one's", "number": "random"}
     assert generated(catalogue, "lines")["line"] == "lines_line_seq"
     assert generated(catalogue, "lines")["twice"] is None
-    types = [each.type_name for each in table(catalogue, "orders").columns]
+    types = [column.type_name for column in table(catalogue, "orders").columns]
     assert types == ["integer", "bigint", "uuid", "timestamp with time zone", "text"]
 
 
@@ -159,17 +163,19 @@ def test_what_expressions_call_is_reported_as_functions(catalogue):
     def body(place: int | None) -> str | None:
         return None if place is None else catalogue.functions[place].body
 
-    columns = {each.name: each for each in table(catalogue, "rooms").columns}
+    columns = {column.name: column for column in table(catalogue, "rooms").columns}
     assert body(columns["number"].default_function) == "SELECT next_no()"
     assert (columns["floor"].has_default, columns["floor"].default_function) == (True, None)
     assert (columns["name"].has_default, columns["number"].has_default) == (False, False)
-    assert not any(each.is_nondeterministic for each in columns.values())
+    assert not any(column.is_nondeterministic for column in columns.values())
     number = table(catalogue, "odd").columns[1]
     assert body(number.default_function) == "SELECT ('N-'::text || nextval('shared'::regclass))"
     assert table(catalogue, "odd").columns[0].default_function is None
     rooms = table(catalogue, "rooms")
-    assert [body(each) for each in rooms.check_functions] == ["SELECT (plus_one(number) > 0)"]
-    assert [body(each) for each in rooms.policy_functions] == [
+    assert [body(function) for function in rooms.check_functions] == [
+        "SELECT (plus_one(number) > 0)"
+    ]
+    assert [body(function) for function in rooms.policy_functions] == [
         "SELECT (plus_one(floor) < 9), (floor < 8)"
     ]
 
@@ -184,7 +190,7 @@ def test_a_collation_that_takes_different_texts_for_the_same_is_reported(address
             pytest.skip("needs a PostgreSQL with ICU")
         connection.execute("CREATE TABLE names (name text COLLATE loose, other text)")
         columns = table(read_catalogue(connection), "names").columns
-        assert [each.is_nondeterministic for each in columns] == [True, False]
+        assert [column.is_nondeterministic for column in columns] == [True, False]
         connection.execute("DROP TABLE names; DROP COLLATION loose")
 
 
@@ -216,15 +222,18 @@ def test_views_functions_triggers_and_rules_come_with_their_texts(catalogue):
     (view,) = catalogue.views
     assert view.name == "recent"
     assert "FROM orders" in view.definition
-    assert [catalogue.functions[each].name for each in view.trigger_functions] == ["touch", "lost"]
-    functions = {each.name: each for each in catalogue.functions}
+    assert [catalogue.functions[function].name for function in view.trigger_functions] == [
+        "touch",
+        "lost",
+    ]
+    functions = {function.name: function for function in catalogue.functions}
     assert functions["touch"].language == "plpgsql"
     assert "UPDATE odd" in functions["touch"].body
     assert (functions["touch"].is_volatile, functions["plus_one"].is_volatile) == (True, False)
 
     def called(name: str) -> list[str]:
         calls = table(catalogue, name).trigger_functions
-        return [catalogue.functions[each].name for each in calls]
+        return [catalogue.functions[call].name for call in calls]
 
     assert called("orders") == ["touch"]
     assert called("odd") == ["also"]
@@ -238,18 +247,18 @@ def test_a_body_in_the_form_of_the_standard_is_reported(address):
         connection.execute(
             "CREATE FUNCTION total() RETURNS bigint BEGIN ATOMIC SELECT count(*) FROM orders; END"
         )
-        functions = {each.name: each for each in read_catalogue(connection).functions}
+        functions = {function.name: function for function in read_catalogue(connection).functions}
         connection.execute("DROP FUNCTION total")
     assert "FROM orders" in functions["total"].body
 
 
 def test_sequences_report_the_next_value(catalogue):
-    found = {each.name: each for each in catalogue.sequences}
+    found = {sequence.name: sequence for sequence in catalogue.sequences}
     next_values = {name: each.next_value for name, each in found.items()}
     expected = {"shared": 100, "fresh": 7, "placed": 40, "drawn": -3, "ended": None, "circling": 0}
     assert {name: next_values[name] for name in expected} == expected
     assert (found["Odd\"one's"].increment, found["Odd\"one's"].cache) == (5, 10)
-    assert catalogue.unread_sequences() == ["public.ended"]
+    assert unread_sequences(catalogue) == ["public.ended"]
 
 
 def test_names_without_a_schema_are_looked_for_as_the_session_does(address, catalogue):
@@ -267,7 +276,9 @@ def test_what_may_not_be_read_is_reported(address):
         connection.execute("CREATE ROLE nobody_much; SET ROLE nobody_much")
         found = read_catalogue(connection)
         connection.execute("RESET ROLE; DROP ROLE nobody_much")
-    assert found.unread_sequences() == [f"{each.schema}.{each.name}" for each in found.sequences]
+    assert unread_sequences(found) == [
+        f"{sequence.schema}.{sequence.name}" for sequence in found.sequences
+    ]
     assert len(found.tables) == len({"customers", "orders", "odd", "lines", "lines_1", "rooms"})
 
 

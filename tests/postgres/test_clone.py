@@ -106,7 +106,7 @@ def test_where_blocks_cannot_be_shared_that_is_reported(source, tmp_path, monkey
 
 
 def test_another_way_is_no_way(source, tmp_path):
-    with pytest.raises(ValueError, match="no way to clone"):
+    with pytest.raises(ValueError, match="no method of cloning"):
         clone_folder(source, tmp_path / "copy", "hardlink")
 
 

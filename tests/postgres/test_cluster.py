@@ -20,7 +20,7 @@ from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.memory import LIMIT_BYTES_MIN, memory_limit
 from seatrial.postgres.processes import server_processes
-from seatrial.postgres.server import died_at_start, died_in_mid_run, initdb_failed
+from seatrial.postgres.server import died_at_start, died_during_run, initdb_failed
 from seatrial.postgres.settings import check_settings, settings_text
 from seatrial.processes import start_ticks
 from seatrial.units import MIB
@@ -186,7 +186,7 @@ def test_a_fast_shutdown_that_takes_too_long_becomes_immediate(cluster):
 
 
 def test_a_server_that_answers_nothing_is_killed(cluster, monkeypatch):
-    monkeypatch.setattr("seatrial.postgres.server._DEATH_S", 0.2)
+    monkeypatch.setattr("seatrial.postgres.server._KILL_TIMEOUT_S", 0.2)
     server = cluster.start({})
     os.kill(server.pid, signal.SIGSTOP)
     assert server.stop(timeout_s=0.2) == "killed"
@@ -258,7 +258,7 @@ def test_initdb_that_takes_too_long_is_ended(binaries, template, tmp_path, journ
             TargetError,
         ),
         (died_at_start(Path("/d"), "", "18"), TargetError),
-        (died_in_mid_run(Path("/d"), "the end", 3), TargetError),
+        (died_during_run(Path("/d"), "the end", 3), TargetError),
     ],
 )
 def test_other_deaths_are_reported_by_their_kind(error: SeatrialError, kind: type[SeatrialError]):

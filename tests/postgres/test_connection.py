@@ -55,7 +55,7 @@ def test_the_password_is_apart_and_shows_itself_nowhere():
     address, secret = parse_url(f"postgresql://anna:{PASSWORD}%2F%40@h/d")
     assert secret is not None
     assert secret.reveal() == f"{PASSWORD}/@"
-    shown = [repr(secret), str(secret), repr(address), address.as_url(), address.place]
+    shown = [repr(secret), str(secret), repr(address), address.as_url(), address.endpoint]
     shown += [str(msgspec.json.encode(address)), f"{address.environment()}"]
     assert not [text for text in shown if PASSWORD in text]
     with pytest.raises(TypeError):
@@ -179,6 +179,6 @@ TWICE = (
     ],
 )
 def test_words_that_are_hard_to_provoke_are_distinguished(words, reported):
-    error = connection_error(words, place="h:5432", user="u", dbname="d")
+    error = connection_error(words, endpoint="h:5432", user="u", dbname="d")
     assert reported in str(error)
     assert error.exit_code == 6

@@ -75,7 +75,7 @@ def test_a_database_comes_and_goes(remote, server, journal, binaries):
     assert remote.may_create_databases()
     address = remote.create_database(NAME)
     assert address == server.address.with_dbname(NAME)
-    assert remote.maker_of(NAME) == RUN
+    assert remote.creator_of(NAME) == RUN
     assert "hunter2" not in journal.path.read_text()
     with contextlib.closing(remote.connect(NAME)):
         assert remote.environment(NAME)["PGDATABASE"] == NAME

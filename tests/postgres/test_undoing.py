@@ -20,7 +20,12 @@ from seatrial.postgres import processes as room
 from seatrial.postgres.account import account_with_name
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
-from seatrial.postgres.memory import head_of, mapped_by, remove_dynamic_memory, segments_mapped_by
+from seatrial.postgres.memory import (
+    mapped_by,
+    read_header,
+    remove_dynamic_memory,
+    segments_mapped_by,
+)
 from seatrial.postgres.processes import (
     PidFile,
     end_server,
@@ -254,12 +259,12 @@ def test_a_segment_with_the_key_of_another_folder_s_inode_is_left_alone(cluster,
     try:
         written = read_pid_file(cluster.folder)
         key, number = written.segment
-        head = head_of(number)
+        head = read_header(number)
         folder = cluster.folder.stat()
         assert key & 0xFFFFFFFF == folder.st_ino & 0xFFFFFFFF
         assert (head.device, head.inode) == (folder.st_dev, folder.st_ino)
         dead = room._Segment(
-            key=key & 0xFFFFFFFF, number=number, made_by=0, holders=0, uid=folder.st_uid
+            key=key & 0xFFFFFFFF, number=number, creator_pid=0, attached=0, uid=folder.st_uid
         )
         assert room._is_of_folder(dead, folder)
         elsewhere = os.stat_result([*folder[:2], folder.st_dev + 1, *folder[3:]])

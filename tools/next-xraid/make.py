@@ -25,7 +25,7 @@ from seatrial.postgres.binaries import find_binaries
 from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server import Server
-from seatrial.trials.replay.commands.read import Wanted, read_logs
+from seatrial.trials.replay.commands.read import ReadRequest, read_logs
 
 HERE: Final = Path(__file__).parent
 DATABASE: Final = "shop"
@@ -76,7 +76,7 @@ def main(words: Sequence[str]) -> int:
             shop.work(requested.transactions, requested.clients)
         log = data / "log" / "postgresql.csv"
         trace = folder / "next-xraid.trace"
-        read_logs(Wanted(logs=(log,), output=trace, log_format="csv", force=True), quiet=True)
+        read_logs(ReadRequest(logs=(log,), output=trace, log_format="csv", force=True), quiet=True)
     return 0
 
 

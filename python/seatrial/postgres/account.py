@@ -38,9 +38,9 @@ UID_LAST: Final = 60706
 """The search goes down from the first to the last; no distribution assigns these numbers."""
 
 _CAPABILITIES: Final = {"dac_override": 1, "dac_read_search": 2, "setpcap": 8}
-_ACCESS_HEEDS_THEM: Final = "--securebits=+no_setuid_fixup"
+_ACCESS_USES_CAPABILITIES: Final = "--securebits=+no_setuid_fixup"
 _NAMES_WITHOUT_RIGHTS: Final = ("nobody", "daemon", "bin")
-_KEPT_FROM_CHILDREN: Final = ("PG", "LC_", "LANG")
+_REMOVED_PREFIXES: Final = ("PG", "LC_", "LANG")
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,16 +51,16 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         gid: Group id.
         is_dropped: Whether root drops its privileges to it.
         capability: The capability that it keeps to reach its folders; empty if not needed.
-        finds_programs_by_it: Whether it is needed to find the programs, too.
+        is_needed_for_programs: Whether it is needed to find the programs, too.
     """
 
     uid: int
     gid: int
     is_dropped: bool = False
     capability: str = ""
-    finds_programs_by_it: bool = False
+    is_needed_for_programs: bool = False
 
-    def own(self, path: Path) -> None:
+    def take_ownership(self, path: Path) -> None:
         """Give a file, or a folder with its content, to the account; the folder's mode is 0700.
 
         Raises:
@@ -73,7 +73,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
             if path.is_dir():
                 path.chmod(0o700)
         except OSError as error:
-            raise _cannot_give_away(path, error) from None
+            raise _chown_failed(path, error) from None
 
     def popen(
         self,
@@ -115,12 +115,12 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         usual = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "start_new_session": True}
         with self.popen(args, **{**usual, **kwargs}) as process:
             try:
-                output, complaint = process.communicate(timeout=timeout_s)
+                output, errors = process.communicate(timeout=timeout_s)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
-        return subprocess.CompletedProcess(process.args, process.returncode, output, complaint)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def command(self, args: Sequence[str | Path], *, step_down: bool = False) -> list[str]:
         """Return the arguments of a process that executes the program.
@@ -137,8 +137,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_dropped or not (self._needs_setpriv or step_down):
             return words
         prefix = [_setpriv(), f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"]
-        if self.finds_programs_by_it:
-            prefix.append(_ACCESS_HEEDS_THEM)
+        if self.is_needed_for_programs:
+            prefix.append(_ACCESS_USES_CAPABILITIES)
         if self.capability:
             prefix += [f"--inh-caps=+{self.capability}", f"--ambient-caps=+{self.capability}"]
         return [*prefix, "--", *words]
@@ -164,17 +164,17 @@ def account_for(folder: Path, binaries: Binaries) -> Account:
     if os.geteuid() != 0:
         return Account(uid=os.geteuid(), gid=os.getegid())
     uid = _owner_of_ours(folder) or unused_uid()
-    closed = _closed_part(binaries, uid)
+    closed = _inaccessible_part(binaries, uid)
     blocking = first_closed_folder(folder.parent, uid) or closed
     capability = _capability_past(blocking, binaries, uid) if blocking else ""
-    if closed is not None and not _holds("setpcap"):
+    if closed is not None and not _has_capability("setpcap"):
         raise _cannot_pass(closed, uid, "setpcap")
     return Account(
         uid=uid,
         gid=uid,
         is_dropped=True,
         capability=capability,
-        finds_programs_by_it=closed is not None,
+        is_needed_for_programs=closed is not None,
     )
 
 
@@ -231,7 +231,7 @@ def first_closed_folder(folder: Path, uid: int) -> Path | None:
     """
     real = folder.resolve()
     for each in [*reversed(real.parents), real]:
-        if not _may(each, uid, stat.S_IXUSR, stat.S_IXOTH):
+        if not _has_permission(each, uid, stat.S_IXUSR, stat.S_IXOTH):
             return each
     return None
 
@@ -239,9 +239,7 @@ def first_closed_folder(folder: Path, uid: int) -> Path | None:
 def plain_environment() -> dict[str, str]:
     """Return this process's environment without variables for PostgreSQL or its language."""
     kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(_KEPT_FROM_CHILDREN)
+        name: value for name, value in os.environ.items() if not name.startswith(_REMOVED_PREFIXES)
     }
     return kept | {"LC_ALL": "C"}
 
@@ -255,14 +253,14 @@ def _owner_of_ours(folder: Path) -> int | None:
     return uid if UID_LAST <= uid <= UID_FIRST and not _has_name(uid) else None
 
 
-def _closed_part(binaries: Binaries, uid: int) -> Path | None:
+def _inaccessible_part(binaries: Binaries, uid: int) -> Path | None:
     """Return the part of the programs that a uid may not use, folders first, or None."""
     closed = first_closed_folder(binaries.folder, uid)
     if closed is not None:
         return closed
     for name in NEEDED_PROGRAMS:
         program = binaries.folder / name
-        if not _may(program, uid, stat.S_IXUSR, stat.S_IXOTH):
+        if not _has_permission(program, uid, stat.S_IXUSR, stat.S_IXOTH):
             return program
     return None
 
@@ -271,18 +269,20 @@ def _capability_past(blocking: Path, binaries: Binaries, uid: int) -> str:
     """Return the least capability that lets a uid pass, or raise if none does."""
     programs = [binaries.folder / name for name in NEEDED_PROGRAMS]
     # A program closed to others needs the capability that includes execution.
-    is_closed = any(not _may(each, uid, stat.S_IXUSR, stat.S_IXOTH) for each in programs)
+    is_closed = any(
+        not _has_permission(program, uid, stat.S_IXUSR, stat.S_IXOTH) for program in programs
+    )
     wanted = ("dac_override",) if is_closed else ("dac_read_search", "dac_override")
     for name in wanted:
-        if _holds(name) and shutil.which("setpriv"):
+        if _has_capability(name) and shutil.which("setpriv"):
             return name
     raise _cannot_pass(blocking, uid, wanted[0])
 
 
-def _holds(capability: str) -> bool:
+def _has_capability(capability: str) -> bool:
     """Return whether this process has a capability, and may pass it on."""
-    held = int(_status_field("CapBnd") or "0", 16) & int(_status_field("CapPrm") or "0", 16)
-    return bool(held >> _CAPABILITIES[capability] & 1)
+    capabilities = int(_status_field("CapBnd") or "0", 16) & int(_status_field("CapPrm") or "0", 16)
+    return bool(capabilities >> _CAPABILITIES[capability] & 1)
 
 
 def _cannot_pass(blocking: Path, uid: int, capability: str) -> TargetError:
@@ -295,7 +295,7 @@ def _cannot_pass(blocking: Path, uid: int, capability: str) -> TargetError:
     )
 
 
-def _may(path: Path, uid: int, as_owner: int, as_other: int) -> bool:
+def _has_permission(path: Path, uid: int, as_owner: int, as_other: int) -> bool:
     try:
         status = path.stat()
     except OSError:
@@ -365,7 +365,7 @@ def _all_below(path: Path) -> Iterator[Path]:
             yield from (Path(folder, name) for name in [*folders, *files])
 
 
-def _cannot_give_away(path: Path, error: OSError) -> TargetError:
+def _chown_failed(path: Path, error: OSError) -> TargetError:
     return TargetError(
         seen=f"The owner of {path} cannot be set to the server's user: {error.strerror}",
         cause="Its file system has no owners (vfat, exfat, some network mounts), or root may"

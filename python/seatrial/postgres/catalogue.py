@@ -208,7 +208,7 @@ def sequence_name(expression: str) -> str | None:
     return found["name"].replace("''", "'") if found else None
 
 
-def called(expression: str) -> set[str]:
+def called_functions(expression: str) -> set[str]:
     """Return the names of the functions that a default calls, without their schemas."""
     bare = _TEXT.sub("''", expression)
     return {plain or quoted.replace('""', '"') for plain, quoted in _CALLED.findall(bare)}
@@ -226,20 +226,20 @@ def generated_by(
             None if absent.
     """
     name = sequence_name(expression)
-    place = sequence_at(name) if name is not None else None
-    if place is not None:
-        return {"sequence": place}
-    functions = called(expression)
+    index = sequence_at(name) if name is not None else None
+    if index is not None:
+        return {"sequence": index}
+    functions = called_functions(expression)
     if functions & (set(volatile) - _TIME_FUNCTIONS):
         return "random"
     words = set(_WORD.findall(_TEXT.sub("''", expression)))
     texts = set(_TEXT.findall(expression))
-    gives_time = functions & _TIME_FUNCTIONS or words & _TIME_WORDS or texts & _TIME_TEXTS
-    return "time" if gives_time else None
+    is_time = functions & _TIME_FUNCTIONS or words & _TIME_WORDS or texts & _TIME_TEXTS
+    return "time" if is_time else None
 
 
 # Unlogged sequences cannot be read on a standby.
-_LISTED: Final = """
+_SEQUENCES: Final = """
     SELECT c.oid, n.nspname, c.relname, s.seqincrement, s.seqcache, s.seqmin, s.seqmax, s.seqcycle,
         has_sequence_privilege(c.oid, 'SELECT')
             AND NOT (pg_is_in_recovery() AND c.relpersistence = 'u')
@@ -248,16 +248,15 @@ _LISTED: Final = """
     WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
     ORDER BY n.nspname, c.relname
 """
-_ONE: Final = "SELECT {number} AS number, last_value, is_called FROM {sequence}"
-_AT_ONCE: Final = 200
+_SEQUENCE_STATE: Final = "SELECT {number} AS number, last_value, is_called FROM {sequence}"
+_SEQUENCES_PER_QUERY_MAX: Final = 200
 """Maximum number of sequences in one query: it locks each of them."""
 
 
-class SequenceState(msgspec.Struct, frozen=True, kw_only=True):
-    """A sequence and its state.
+class CatalogueSequence(msgspec.Struct, frozen=True, kw_only=True):
+    """A sequence for the engine.
 
     Attributes:
-        oid: Its number in the catalogue.
         schema: Its schema.
         name: Its name.
         increment: Difference of successive values.
@@ -265,22 +264,31 @@ class SequenceState(msgspec.Struct, frozen=True, kw_only=True):
         cycles: Whether it restarts at its end.
         next_value: The next value for a new session; None where it may not be read, or where it is
             exhausted.
-        is_readable: Whether it may be read.
     """
 
-    oid: int
     schema: str
     name: str
     increment: int
     cache: int
     cycles: bool
     next_value: int | None
-    is_readable: bool
 
     @property
     def label(self) -> str:
         """Its schema and name, such as ``public.orders_id_seq``."""
         return f"{self.schema}.{self.name}"
+
+
+class SequenceState(CatalogueSequence, frozen=True, kw_only=True):
+    """A sequence and its state.
+
+    Attributes:
+        oid: Its number in the catalogue.
+        is_readable: Whether it may be read.
+    """
+
+    oid: int
+    is_readable: bool
 
 
 def read_sequences(connection: psycopg.Connection) -> list[SequenceState]:
@@ -292,9 +300,9 @@ def read_sequences(connection: psycopg.Connection) -> list[SequenceState]:
     Raises:
         psycopg.Error: when the server refuses.
     """
-    rows = connection.execute(_LISTED).fetchall()
+    rows = connection.execute(_SEQUENCES).fetchall()
     readable = [(int(oid), str(schema), str(name)) for oid, schema, name, *_, may in rows if may]
-    stands = _stands(connection, readable)
+    last_values = _last_values(connection, readable)
     return [
         SequenceState(
             oid=oid,
@@ -303,25 +311,27 @@ def read_sequences(connection: psycopg.Connection) -> list[SequenceState]:
             increment=increment,
             cache=cache,
             cycles=bool(cycles),
-            next_value=_next(stands[oid], increment, low, high, cycles=cycles) if may else None,
+            next_value=_next(last_values[oid], increment, low, high, cycles=cycles)
+            if may
+            else None,
             is_readable=may,
         )
         for oid, schema, name, increment, cache, low, high, cycles, may in rows
     ]
 
 
-def _stands(
+def _last_values(
     connection: psycopg.Connection, sequences: list[tuple[int, str, str]]
 ) -> dict[int, tuple[int, bool]]:
-    """Return each sequence's last value and whether it was given out, by the sequence's oid."""
+    """Return each sequence's last value and whether it was returned, by the sequence's oid."""
     from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
-    one: LiteralString = _ONE
+    one: LiteralString = _SEQUENCE_STATE
     found = {}
-    for first in range(0, len(sequences), _AT_ONCE):
+    for first in range(0, len(sequences), _SEQUENCES_PER_QUERY_MAX):
         query = sql.SQL(" UNION ALL ").join(
             sql.SQL(one).format(number=sql.Literal(oid), sequence=sql.Identifier(schema, name))
-            for oid, schema, name in sequences[first : first + _AT_ONCE]
+            for oid, schema, name in sequences[first : first + _SEQUENCES_PER_QUERY_MAX]
         )
         for oid, last_value, is_called in connection.execute(query):
             found[int(oid)] = (int(last_value), bool(is_called))
@@ -329,9 +339,9 @@ def _stands(
 
 
 def _next(
-    stand: tuple[int, bool], increment: int, low: int, high: int, *, cycles: bool
+    state: tuple[int, bool], increment: int, low: int, high: int, *, cycles: bool
 ) -> int | None:
-    last_value, is_called = stand
+    last_value, is_called = state
     if not is_called:
         return last_value
     following = last_value + increment
@@ -411,26 +421,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy_functions: list[int] = []
 
 
-class KnownSequence(msgspec.Struct, frozen=True, kw_only=True):
-    """A sequence.
-
-    Attributes:
-        schema: Its schema.
-        name: Its name.
-        increment: Difference of successive values.
-        cache: Number of values that a session takes at once.
-        cycles: Whether it restarts at its end.
-        next_value: The next value if known.
-    """
-
-    schema: str
-    name: str
-    increment: int
-    cache: int
-    cycles: bool
-    next_value: int | None
-
-
 class ForeignKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A table's columns that refer to a parent's, in the same order.
 
@@ -479,7 +469,7 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     search_path: list[str]
     tables: list[Table]
-    sequences: list[KnownSequence]
+    sequences: list[CatalogueSequence]
     foreign_keys: list[ForeignKey]
     views: list[View]
     functions: list[Function]
@@ -488,10 +478,6 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def as_json(self) -> str:
         """Return it as JSON for the engine."""
         return msgspec.json.encode(self).decode()
-
-    def unread_sequences(self) -> list[str]:
-        """Return the sequences whose next value is unknown, by schema and name."""
-        return [f"{each.schema}.{each.name}" for each in self.sequences if each.next_value is None]
 
 
 def read_catalogue(connection: psycopg.Connection) -> Catalogue:
@@ -513,17 +499,17 @@ class _Reader:
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
         self._table_rows = self._query(TABLES)
-        self._tables = _places(oid for oid, *_ in self._table_rows)
+        self._tables = _indexes(oid for oid, *_ in self._table_rows)
         self._sequences = read_sequences(connection)
-        self._sequence_places = _places(each.oid for each in self._sequences)
+        self._sequence_indexes = _indexes(sequence.oid for sequence in self._sequences)
         self._columns: dict[int, list[Column]] = defaultdict(list)
-        self._numbers: dict[int, dict[int, int]] = defaultdict(dict)
+        self._column_indexes: dict[int, dict[int, int]] = defaultdict(dict)
         self._functions: list[Function] = []
-        self._names: frozenset[str] = frozenset()
+        self._function_names: frozenset[str] = frozenset()
         self._expressions: dict[str, int] = {}
-        self._called_by: dict[int, list[int]] = defaultdict(list)
-        self._checked_by: dict[int, list[int]] = defaultdict(list)
-        self._guarded_by: dict[int, list[int]] = defaultdict(list)
+        self._trigger_functions: dict[int, list[int]] = defaultdict(list)
+        self._check_functions: dict[int, list[int]] = defaultdict(list)
+        self._policy_functions: dict[int, list[int]] = defaultdict(list)
 
     def catalogue(self) -> Catalogue:
         self._read_functions()
@@ -532,14 +518,16 @@ class _Reader:
         return Catalogue(
             search_path=[str(schema) for (schema,) in self._query(SEARCH_PATH)],
             tables=self._read_tables(),
-            sequences=[_known(each) for each in self._sequences],
+            sequences=msgspec.convert(
+                self._sequences, list[CatalogueSequence], from_attributes=True
+            ),
             foreign_keys=self._read_foreign_keys(),
             views=[
                 View(
                     schema=schema,
                     name=name,
                     definition=definition or "",
-                    trigger_functions=self._called_by[oid],
+                    trigger_functions=self._trigger_functions[oid],
                 )
                 for oid, schema, name, definition in self._query(VIEWS)
             ],
@@ -547,34 +535,36 @@ class _Reader:
             isolation=isolation,
         )
 
-    def _query(self, query: str, *given: Any) -> _Rows:  # noqa: ANN401 - what psycopg can send
-        return self._connection.execute(query.encode(), given or None).fetchall()
+    def _query(self, query: str, *parameters: Any) -> _Rows:  # noqa: ANN401 - what psycopg can send
+        return self._connection.execute(query.encode(), parameters or None).fetchall()
 
     def _read_columns(self) -> None:
         rows = self._query(COLUMNS)
         defaults = {default for *_, default in rows if default is not None}
         names = {name for name in map(sequence_name, defaults) if name is not None}
-        meant: dict[str, int | None] = dict(self._query(SEQUENCES_NAMED, [*names]))
-        functions = sorted({name for default in defaults for name in called(default)})
+        oids_by_name: dict[str, int | None] = dict(self._query(SEQUENCES_NAMED, [*names]))
+        functions = sorted({name for default in defaults for name in called_functions(default)})
         volatile = {str(name) for (name,) in self._query(VOLATILE, functions)}
         generated = {
             default: generated_by(
-                default, volatile, lambda name: self._sequence_places.get(meant.get(name) or 0)
+                default,
+                volatile,
+                lambda name: self._sequence_indexes.get(oids_by_name.get(name) or 0),
             )
             for default in defaults
         }
         for table, number, name, type_name, is_nondeterministic, identity, default in rows:
-            own: Generated | None = generated.get(default)
-            if identity is not None and identity in self._sequence_places:
-                own = {"sequence": self._sequence_places[identity]}
-            self._numbers[table][number] = len(self._columns[table])
+            generator: Generated | None = generated.get(default)
+            if identity is not None and identity in self._sequence_indexes:
+                generator = {"sequence": self._sequence_indexes[identity]}
+            self._column_indexes[table][number] = len(self._columns[table])
             self._columns[table].append(
                 Column(
                     name=name,
                     type_name=type_name,
-                    generated=own,
-                    has_default=default is not None and own is None,
-                    default_function=self._default_function(default, own),
+                    generated=generator,
+                    has_default=default is not None and generator is None,
+                    default_function=self._default_function(default, generator),
                     is_nondeterministic=is_nondeterministic,
                 )
             )
@@ -585,37 +575,37 @@ class _Reader:
             return None
         return self._expression("default", default, _OF_SEQUENCES)
 
-    def _expression(self, name: str, expression: str, besides: frozenset[str]) -> int | None:
+    def _expression(self, name: str, expression: str, others: frozenset[str]) -> int | None:
         """Return a function that represents an expression; None if it calls no relevant one."""
-        if not called(expression) & (self._names | besides):
+        if not called_functions(expression) & (self._function_names | others):
             return None
         if expression not in self._expressions:
             body = f"SELECT {expression}"
-            place = self._add_function("", name, "sql", body, is_volatile=True)
-            self._expressions[expression] = place
+            index = self._add_function("", name, "sql", body, is_volatile=True)
+            self._expressions[expression] = index
         return self._expressions[expression]
 
     def _read_functions(self) -> None:
         """Read functions and rules, and assign triggers and rules to tables."""
-        places = {}
+        indexes = {}
         query = functions(self._connection.info.server_version)
         for oid, schema, name, language, is_volatile, body in self._query(query):
-            places[oid] = self._add_function(schema, name, language, body, is_volatile=is_volatile)
+            indexes[oid] = self._add_function(schema, name, language, body, is_volatile=is_volatile)
         for table, function in self._query(TRIGGERS):
-            if function in places:
-                self._called_by[table].append(places[function])
-        self._names = frozenset(each.name for each in self._functions)
+            if function in indexes:
+                self._trigger_functions[table].append(indexes[function])
+        self._function_names = frozenset(each.name for each in self._functions)
         for table, schema, name, definition in self._query(RULES):
-            place = self._add_function(schema, name, RULE, definition, is_volatile=True)
-            self._called_by[table].append(place)
+            index = self._add_function(schema, name, RULE, definition, is_volatile=True)
+            self._trigger_functions[table].append(index)
         for table, _, name, expression in self._query(CHECKS):
             check = self._expression(name, expression, frozenset())
             if check is not None:
-                self._checked_by[table].append(check)
+                self._check_functions[table].append(check)
         for table, schema, name, expressions in self._query(POLICIES):
             body = f"SELECT {expressions}"
-            place = self._add_function(schema, name, "sql", body, is_volatile=True)
-            self._guarded_by[table].append(place)
+            index = self._add_function(schema, name, "sql", body, is_volatile=True)
+            self._policy_functions[table].append(index)
 
     def _add_function(
         self, schema: str, name: str, language: str, body: str | None, *, is_volatile: bool
@@ -649,10 +639,10 @@ class _Reader:
                 columns=self._columns[oid],
                 unique_keys=keys[oid],
                 parent=self._tables.get(parent),
-                trigger_functions=self._called_by[oid],
+                trigger_functions=self._trigger_functions[oid],
                 other_uniqueness=others[oid],
-                check_functions=self._checked_by[oid],
-                policy_functions=self._guarded_by[oid],
+                check_functions=self._check_functions[oid],
+                policy_functions=self._policy_functions[oid],
             )
             for oid, schema, name, parent in self._table_rows
         ]
@@ -671,19 +661,8 @@ class _Reader:
         ]
 
     def _columns_at(self, table: int, numbers: Iterable[int]) -> list[int]:
-        return [self._numbers[table][number] for number in numbers]
+        return [self._column_indexes[table][number] for number in numbers]
 
 
-def _places(oids: Iterable[int]) -> dict[int, int]:
-    return {oid: place for place, oid in enumerate(oids)}
-
-
-def _known(sequence: SequenceState) -> KnownSequence:
-    return KnownSequence(
-        schema=sequence.schema,
-        name=sequence.name,
-        increment=sequence.increment,
-        cache=sequence.cache,
-        cycles=sequence.cycles,
-        next_value=sequence.next_value,
-    )
+def _indexes(oids: Iterable[int]) -> dict[int, int]:
+    return {oid: index for index, oid in enumerate(oids)}

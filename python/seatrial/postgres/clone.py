@@ -21,14 +21,14 @@ from seatrial.errors import SpaceError, TargetError
 from seatrial.machine.sizes import size_text
 from seatrial.postgres.page_cache import sync_file_system
 
-How = Literal["auto", "reflink", "copy"]
+CloneMethod = Literal["auto", "reflink", "copy"]
 
 _FICLONE: Final = 0x40049409
 _CANNOT_SHARE: Final = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS)
 _CHUNK_BYTES_MAX: Final = 1 << 30
 
 
-class Cloned(msgspec.Struct, frozen=True, kw_only=True):
+class CloneResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of cloning.
 
     Attributes:
@@ -42,7 +42,7 @@ class Cloned(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-def clone_folder(source: Path, copy: Path, how: How = "auto") -> Cloned:
+def clone_folder(source: Path, copy: Path, how: CloneMethod = "auto") -> CloneResult:
     """Clone ``source`` to a new folder ``copy``.
 
     Owners, modes, times, links and holes are preserved; sockets are omitted. Everything is on the
@@ -60,8 +60,8 @@ def clone_folder(source: Path, copy: Path, how: How = "auto") -> Cloned:
         SpaceError: when the file system is full.
         ValueError: when ``how`` is none of the three.
     """
-    if how not in get_args(How):
-        raise ValueError(f"no way to clone: {how!r}")
+    if how not in get_args(CloneMethod):
+        raise ValueError(f"no method of cloning: {how!r}")
     if os.path.lexists(copy):
         raise _failed(source, copy, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)))
     started_s = time.monotonic()
@@ -74,7 +74,7 @@ def clone_folder(source: Path, copy: Path, how: How = "auto") -> Cloned:
     except OSError as error:
         shutil.rmtree(copy, ignore_errors=True)
         raise _failed(source, copy, error) from None
-    return Cloned(
+    return CloneResult(
         how="reflink" if shares else "copy",
         elapsed_s=time.monotonic() - started_s,
         size_bytes=folder_size_bytes(copy),
@@ -117,16 +117,16 @@ def _clone_tree(source: Path, copy: Path, *, shares: bool) -> None:
             target = copy / entry.name
             if entry.is_symlink():
                 target.symlink_to(Path(entry.path).readlink())
-                _keep_owner(Path(entry.path), target)
+                _copy_owner(Path(entry.path), target)
             elif entry.is_dir():
                 _clone_tree(Path(entry.path), target, shares=shares)
             elif entry.is_file():
                 # A file system may share most files but refuse some, such as inline ones.
                 if not (shares and _share_file(Path(entry.path), target)):
                     _copy_file(Path(entry.path), target)
-                _keep_owner(Path(entry.path), target)
+                _copy_owner(Path(entry.path), target)
                 shutil.copystat(entry.path, target)
-    _keep_owner(source, copy)
+    _copy_owner(source, copy)
     shutil.copystat(source, copy)
 
 
@@ -153,8 +153,8 @@ def _copy_file(source: Path, target: Path) -> None:
             new.seek(start_bytes)
             offset_bytes = start_bytes
             while offset_bytes < end_bytes:
-                wanted_bytes = min(end_bytes - offset_bytes, _CHUNK_BYTES_MAX)
-                sent_bytes = os.sendfile(new.fileno(), old.fileno(), offset_bytes, wanted_bytes)
+                chunk_bytes = min(end_bytes - offset_bytes, _CHUNK_BYTES_MAX)
+                sent_bytes = os.sendfile(new.fileno(), old.fileno(), offset_bytes, chunk_bytes)
                 if sent_bytes == 0:
                     raise OSError(errno.EIO, f"{source} became shorter while it was copied")
                 offset_bytes += sent_bytes
@@ -175,7 +175,7 @@ def _filled_ranges(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]
         yield start_bytes, end_bytes
 
 
-def _keep_owner(source: Path, target: Path) -> None:
+def _copy_owner(source: Path, target: Path) -> None:
     status = source.lstat()
     if os.geteuid() == 0:
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
@@ -183,9 +183,9 @@ def _keep_owner(source: Path, target: Path) -> None:
 
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the regular files below a folder."""
-    for place, _folders, names in os.walk(folder):
+    for parent, _folders, names in os.walk(folder):
         for name in names:
-            path = Path(place, name)
+            path = Path(parent, name)
             if stat.S_ISREG(path.lstat().st_mode):
                 yield path
 

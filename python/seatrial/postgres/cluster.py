@@ -44,7 +44,7 @@ from seatrial.postgres.undoing import SOCKET_FOLDER_PREFIX
 
 _PATH_BYTES_MAX: Final = 107
 _SOCKET_NAME: Final = "/.s.PGSQL.65535.lock"
-_FALLBACK: Final = Path("/tmp")  # noqa: S108 - a private folder is made in it
+_FALLBACK_FOLDER: Final = Path("/tmp")  # noqa: S108 - a private folder is made in it
 # In a list of socket folders a server takes a comma as separator.
 _PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
 
@@ -84,7 +84,7 @@ def make_socket_folder(account: Account, journal: UndoJournal) -> SocketFolder:
             next_step=f"See `ls -ld {path.parent}` and `df {path.parent}`, or set XDG_RUNTIME_DIR"
             " to a folder that you own",
         ) from None
-    account.own(path)
+    account.take_ownership(path)
     return SocketFolder(path=path, entry=entry)
 
 
@@ -104,7 +104,7 @@ def _parent(account: Account) -> Path:
     # Another account has no access to root's folder.
     if fits and own != Path("/") and not account.is_dropped and os.access(own, os.W_OK | os.X_OK):
         return own
-    return _FALLBACK
+    return _FALLBACK_FOLDER
 
 
 SUPERUSER: Final = "seatrial"
@@ -164,7 +164,7 @@ class Cluster:
         """
         check_settings(settings)
         if server_processes(self.folder):
-            raise _runs_already(self.folder)
+            raise _already_running(self.folder)
         start = _Start(self)
         try:
             if memory_limit_bytes is not None:
@@ -182,7 +182,7 @@ class Cluster:
             TargetError: when a server still runs on it, or it cannot be removed.
         """
         if server_processes(self.folder):
-            raise _runs_already(self.folder)
+            raise _already_running(self.folder)
         try:
             if self.folder.exists():
                 shutil.rmtree(self.folder)
@@ -231,11 +231,11 @@ def create_cluster(
 def _make_data_folder(cluster: Cluster) -> None:
     folder, account = cluster.folder, account_with_name(cluster.account)
     folder.mkdir(mode=0o700)
-    account.own(folder)
+    account.take_ownership(folder)
     options = ["--encoding=UTF8", "--locale=C", "--auth-local=trust", "--auth-host=reject"]
     command = [str(cluster.binaries.program("initdb")), f"--pgdata={folder}", *options]
     try:
-        said = account.run(
+        result = account.run(
             [*command, f"--username={SUPERUSER}"],
             timeout_s=_INITDB_TIMEOUT_S,
             stderr=subprocess.STDOUT,
@@ -243,12 +243,12 @@ def _make_data_folder(cluster: Cluster) -> None:
         )
     except subprocess.TimeoutExpired:
         raise initdb_failed(folder, f"nothing for {_INITDB_TIMEOUT_S:g} s") from None
-    if said.returncode != 0:
-        raise initdb_failed(folder, said.stdout.decode(errors="replace"))
+    if result.returncode != 0:
+        raise initdb_failed(folder, result.stdout.decode(errors="replace"))
     with (folder / "postgresql.conf").open("a") as file:
         file.write(INCLUDE)
     (folder / SETTINGS_FILE).write_text("")
-    cluster.account.own(folder)
+    cluster.account.take_ownership(folder)
 
 
 class _Start:
@@ -321,7 +321,7 @@ class _Start:
 def _write_settings(cluster: Cluster, settings: Mapping[str, str]) -> None:
     path = cluster.folder / SETTINGS_FILE
     path.write_text(settings_text(settings))
-    cluster.account.own(path)
+    cluster.account.take_ownership(path)
 
 
 def _wait_until_ready(
@@ -330,9 +330,9 @@ def _wait_until_ready(
     """Wait until the pid file shows that the server is ready, as pg_ctl does."""
     give_up_at_s = time.monotonic() + timeout_s
     while True:
-        written = read_pid_file(cluster.folder)
+        pid_file = read_pid_file(cluster.folder)
         # After a crash the dead server's file still exists.
-        if written is not None and written.pid == process.pid and written.is_ready:
+        if pid_file is not None and pid_file.pid == process.pid and pid_file.is_ready:
             return
         if process.poll() is not None:
             log = log_from(cluster.log_path, log_start_bytes)
@@ -343,7 +343,7 @@ def _wait_until_ready(
         time.sleep(_POLL_S)
 
 
-def _runs_already(folder: Path) -> TargetError:
+def _already_running(folder: Path) -> TargetError:
     return TargetError(
         seen=f"A server runs on {folder}",
         cause="It was started by this run, or left over from a run that was killed",

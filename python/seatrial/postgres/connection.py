@@ -19,118 +19,120 @@ if TYPE_CHECKING:
     import psycopg
 
 
-_HOW_TO_GIVE_IT: Final = "Set it in the environment (`PGPASSWORD=... seatrial ...`) or in ~/.pgpass"
+_WHERE_TO_PUT_IT: Final = (
+    "Set it in the environment (`PGPASSWORD=... seatrial ...`) or in ~/.pgpass"
+)
 
 # The first match decides. The server's own messages come before consequences: libpq retries without
 # or with TLS, and then reports both attempts.
 _REASONS: Final[tuple[tuple[str, str, str, str], ...]] = (
     (
         r"password authentication failed|SCRAM",
-        "The server at {place} refused the password of user {user}",
+        "The server at {endpoint} refused the password of user {user}",
         "The password is wrong, or the user does not exist",
-        _HOW_TO_GIVE_IT,
+        _WHERE_TO_PUT_IT,
     ),
     (
         r"no password supplied",
-        "The server at {place} requires a password for user {user}, and none was given",
+        "The server at {endpoint} requires a password for user {user}, and none was given",
         "None is in the URL, in PGPASSWORD or in ~/.pgpass",
-        _HOW_TO_GIVE_IT,
+        _WHERE_TO_PUT_IT,
     ),
     (
         r'role ".*" does not exist|user ".*" does not exist|Peer authentication failed',
-        "The server at {place} refused the login as user {user}",
+        "The server at {endpoint} refused the login as user {user}",
         "The role does not exist, or peer authentication requires the name of the system user",
         "Use an existing role in the URL, as in postgresql://ROLE@HOST/DATABASE",
     ),
     (
         r'database ".*" does not exist',
-        "The server at {place} has no database {dbname}",
+        "The server at {endpoint} has no database {dbname}",
         "The name is misspelled, or the URL names none and the user name was used",
         "Use an existing one, such as postgres, at the end of the URL",
     ),
     (
         r"permission denied for database|not permitted to log in",
-        "The server at {place} does not permit user {user} to connect to database {dbname}",
+        "The server at {endpoint} does not permit user {user} to connect to database {dbname}",
         "The role lacks the privilege CONNECT on it, or the attribute LOGIN",
         "Ask the administrator to grant it, or use another user or database",
     ),
     (
         r"too many clients|too many connections|connection slots are reserved",
-        "The server at {place} has no connection left",
+        "The server at {endpoint} has no connection left",
         "Its max_connections, or the limit of the role or database, is reached",
         "Close other sessions or raise the limit, then try again",
     ),
     (
         r"starting up|shutting down|in recovery mode|not (yet )?accepting connections",
-        "The server at {place} accepts no connections now",
+        "The server at {endpoint} accepts no connections now",
         "It is starting, stopping or recovering from a crash",
         "Wait until its log reports that it is ready, then try again",
     ),
     (
         r"does not support SSL|server does not support",
-        "The server at {place} does not support TLS, which the URL requires",
+        "The server at {endpoint} does not support TLS, which the URL requires",
         "TLS is off in its settings (ssl = off)",
         "Turn it on there, or use ?sslmode=prefer",
     ),
     (
         r"certificate|SSL error",
-        "The TLS connection to {place} failed: {words}",
+        "The TLS connection to {endpoint} failed: {message}",
         "The server's certificate is not trusted with the URL's sslmode and sslrootcert",
         "Set the right sslrootcert in the URL, or use ?sslmode=require",
     ),
     (
         r"^(?!.*(SSL encryption|SSL on|\[local\])).*no pg_hba\.conf entry.*(no encryption|SSL off)",
-        "The server at {place} refuses user {user} without TLS",
+        "The server at {endpoint} refuses user {user} without TLS",
         "Its pg_hba.conf has an entry for TLS connections only (hostssl), or no entry",
         "Add ?sslmode=require to the URL, or ask its administrator for an entry",
     ),
     (
         r"no pg_hba\.conf entry|pg_hba\.conf rejects",
-        "The server at {place} does not allow user {user} to connect to {dbname} from here",
+        "The server at {endpoint} does not allow user {user} to connect to {dbname} from here",
         "No entry of its pg_hba.conf allows it",
         "Ask its administrator for an entry, then try again",
     ),
     (
         r"could not translate host name|Name or service not known",
-        "The host of {place} could not be resolved",
+        "The host of {endpoint} could not be resolved",
         "The name is misspelled, or unknown to the name servers",
         "Correct the host in the URL; `getent hosts NAME` checks a name",
     ),
     (
         r"Connection refused|No such file or directory",
-        "No server listens at {place}",
+        "No server listens at {endpoint}",
         "It is not running, or it listens elsewhere",
         "Start it, or correct host and port in the URL; `pg_isready -h HOST -p PORT` checks it",
     ),
     (
         r"timeout expired|timed out|No route to host|Network is unreachable",
-        "The server at {place} did not answer",
+        "The server at {endpoint} did not answer",
         "The host is down, or a firewall drops the packets",
         "Check whether the host answers; `pg_isready -h HOST -p PORT` checks the server",
     ),
     (
         r"Permission denied",
-        "The socket at {place} cannot be opened",
+        "The socket at {endpoint} cannot be opened",
         "You have no permission for its folder or for the socket",
         "Run the command as a user who has, or use a TCP host in the URL",
     ),
 )
 
 
-def connection_error(words: str, *, place: str, user: str, dbname: str) -> TargetError:
+def connection_error(message: str, *, endpoint: str, user: str, dbname: str) -> TargetError:
     """Return the error for libpq's message on a failed connection.
 
-    Messages depend on the server's ``lc_messages``; unknown ones are quoted. ``words`` must not
+    Messages depend on the server's ``lc_messages``; unknown ones are quoted. ``message`` must not
     contain the password.
     """
-    message = " ".join(words.removeprefix("connection is bad: ").split())
-    known = {"place": place, "user": user, "dbname": dbname, "words": message}
+    text = " ".join(message.removeprefix("connection is bad: ").split())
+    values = {"endpoint": endpoint, "user": user, "dbname": dbname, "message": text}
     for pattern, seen, cause, next_step in _REASONS:
-        if re.search(pattern, message):
-            return TargetError(seen=seen.format(**known), cause=cause, next_step=next_step)
+        if re.search(pattern, text):
+            return TargetError(seen=seen.format(**values), cause=cause, next_step=next_step)
     return TargetError(
-        seen=f"The connection to the server at {place} as user {user} failed",
-        cause=f"The error is: {message}",
+        seen=f"The connection to the server at {endpoint} as user {user} failed",
+        cause=f"The error is: {text}",
         next_step="Fix the cause, then try again",
     )
 
@@ -140,7 +142,7 @@ SCHEMES: Final = ("postgresql://", "postgres://")
 
 _SOCKET_FOLDERS: Final = ("/var/run/postgresql", "/tmp")  # noqa: S108 - where servers listen
 _CONNECT_TIMEOUT_S: Final = 10
-_ENVIRONMENT_OF: Final = {
+_ENVIRONMENT_VARIABLES: Final = {
     "application_name": "PGAPPNAME",
     "channel_binding": "PGCHANNELBINDING",
     "connect_timeout": "PGCONNECT_TIMEOUT",
@@ -159,7 +161,7 @@ _ENVIRONMENT_OF: Final = {
 Source: PostgreSQL's documentation, chapter "libpq: Environment Variables".
 """
 
-_REDIRECTING: Final = frozenset(
+_REDIRECTING_VARIABLES: Final = frozenset(
     {
         "PGHOST",
         "PGHOSTADDR",
@@ -213,8 +215,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return self.host.startswith("/")
 
     @property
-    def place(self) -> str:
-        """Its location for readers: ``db.example:5432`` or ``/run/postgresql (port 5432)``."""
+    def endpoint(self) -> str:
+        """The server for readers: ``db.example:5432`` or ``/run/postgresql (port 5432)``."""
         return f"{self.host} (port {self.port})" if self.is_socket else f"{self.host}:{self.port}"
 
     def with_dbname(self, dbname: str) -> Address:
@@ -223,10 +225,10 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_url(self) -> str:
         """Return it as a URL for ``parse_url``, without a password."""
-        inside = f"[{self.host}]" if ":" in self.host else quote(self.host, safe="")
+        host = f"[{self.host}]" if ":" in self.host else quote(self.host, safe="")
         query = f"?{urlencode(self.parameters, quote_via=quote)}" if self.parameters else ""
         user, dbname = quote(self.user, safe=""), quote(self.dbname, safe="")
-        return f"postgresql://{user}@{inside}:{self.port}/{dbname}{query}"
+        return f"postgresql://{user}@{host}:{self.port}/{dbname}{query}"
 
     def environment(
         self, secret: Secret | None = None, base: Mapping[str, str] | None = None
@@ -239,9 +241,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         environment = {
             name: value
             for name, value in (os.environ if base is None else base).items()
-            if name not in _REDIRECTING
+            if name not in _REDIRECTING_VARIABLES
         }
-        environment |= {_ENVIRONMENT_OF[name]: value for name, value in self.parameters.items()}
+        environment |= {
+            _ENVIRONMENT_VARIABLES[name]: value for name, value in self.parameters.items()
+        }
         environment |= {
             "PGHOST": self.host,
             "PGPORT": str(self.port),
@@ -276,7 +280,7 @@ def parse_url(url: str) -> tuple[Address, Secret | None]:
         parameters=given,
     )
     for name in given:
-        if name not in _ENVIRONMENT_OF:
+        if name not in _ENVIRONMENT_VARIABLES:
             raise _unknown_parameter(name)
     return address, secret
 
@@ -303,33 +307,33 @@ def connect(
     """
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
-    _require_undirected()
-    wanted = address if dbname is None else address.with_dbname(dbname)
+    _refuse_hostaddr()
+    target = address if dbname is None else address.with_dbname(dbname)
     password = {"password": secret.reveal()} if secret else {}
     defaults = {"connect_timeout": str(_CONNECT_TIMEOUT_S), "application_name": "seatrial"}
     try:
         connection = psycopg.connect(
-            **{**defaults, **wanted.parameters, **password},  # type: ignore[arg-type]
-            host=wanted.host,
-            port=wanted.port,
-            user=wanted.user,
-            dbname=wanted.dbname,
+            **{**defaults, **target.parameters, **password},  # type: ignore[arg-type]
+            host=target.host,
+            port=target.port,
+            user=target.user,
+            dbname=target.dbname,
             autocommit=True,
             prepare_threshold=None,
         )
     except psycopg.Error as error:
-        words = str(error).replace(secret.reveal(), "***") if secret else str(error)
+        message = str(error).replace(secret.reveal(), "***") if secret else str(error)
         raise connection_error(
-            words, place=wanted.place, user=wanted.user, dbname=wanted.dbname
+            message, endpoint=target.endpoint, user=target.user, dbname=target.dbname
         ) from None
     if connection.info.server_version < VERSION_MIN:
         version = connection.info.server_version
         connection.close()
-        raise _server_too_old(wanted.place, version)
+        raise _server_too_old(target.endpoint, version)
     return connection
 
 
-def driver_way(address: Address, secret: Secret | None) -> dict[str, str | int | None]:
+def driver_parameters(address: Address, secret: Secret | None) -> dict[str, str | int | None]:
     """Return the connection parameters for our drivers, which do not use libpq.
 
     They contain the password that libpq would use, including from ``PGPASSWORD`` and ``~/.pgpass``;
@@ -340,8 +344,8 @@ def driver_way(address: Address, secret: Secret | None) -> dict[str, str | int |
     """
     password = secret.reveal() if secret else ""
     if not password:
-        with connect(address) as requested:
-            password = requested.info.password
+        with connect(address) as connection:
+            password = connection.info.password
     return {
         "host": address.host,
         "port": address.port,
@@ -359,7 +363,7 @@ def _parsed(url: str) -> dict[str, str]:
         raise _malformed()
     try:
         options = psycopg.pq.Conninfo.parse(url.encode())
-        return {each.keyword.decode(): each.val.decode() for each in options if each.val}
+        return {option.keyword.decode(): option.val.decode() for option in options if option.val}
     except (psycopg.Error, UnicodeError):
         # libpq's message may quote a part of the password.
         raise _malformed() from None
@@ -379,7 +383,7 @@ def _default_host() -> str:
     return "localhost"
 
 
-def _require_undirected() -> None:
+def _refuse_hostaddr() -> None:
     """Raise for environment variables that would redirect every connection."""
     if os.environ.get("PGHOSTADDR"):
         raise UsageError(
@@ -410,16 +414,16 @@ def _several_hosts() -> UsageError:
 def _unknown_parameter(name: str) -> UsageError:
     return UsageError(
         seen=f"The URL of the database has the parameter {name}",
-        cause="Only these parameters are passed on: " + ", ".join(_ENVIRONMENT_OF),
+        cause="Only these parameters are passed on: " + ", ".join(_ENVIRONMENT_VARIABLES),
         next_step=f"Remove {name} from the URL",
     )
 
 
-def _server_too_old(place: str, version: int) -> TargetError:
+def _server_too_old(endpoint: str, version: int) -> TargetError:
     major = version // 10_000
     text = f"{major}.{version % 10_000}" if major >= 10 else f"{major}.{version // 100 % 100}"
     return TargetError(
-        seen=f"The server at {place} is PostgreSQL {text}",
+        seen=f"The server at {endpoint} is PostgreSQL {text}",
         cause=f"Trials need version {VERSION_MIN // 10_000} or later",
         next_step="Use a later server, or leave out --url to measure the storage with a separate"
         " PostgreSQL",

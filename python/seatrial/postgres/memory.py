@@ -90,7 +90,7 @@ def memory_limit(limit_bytes: int, journal: UndoJournal) -> MemoryGroup:
             cause=f"A server needs at least {size_text(LIMIT_BYTES_MIN)}",
             next_step="Use a larger limit",
         )
-    parent, own, version = _place()
+    parent, own, version = _parent_group()
     path = Path(parent, f"seatrial-{journal.run_id}-{secrets.token_hex(4)}")
     entry = journal.record("cgroup", path=str(path), return_to=own)
     # The kernel rounds down to pages.
@@ -112,7 +112,7 @@ def memory_limit(limit_bytes: int, journal: UndoJournal) -> MemoryGroup:
 def limit_obstacle() -> str:
     """Return why memory cannot be limited on this machine, as a sentence; empty if it can."""
     try:
-        _place()
+        _parent_group()
     except TargetError as error:
         return error.cause
     return ""
@@ -123,23 +123,23 @@ def remove_group(group: MemoryGroup, journal: UndoJournal) -> Undone:
     return journal.undo(group.entry)
 
 
-def _place() -> tuple[str, str, int]:
+def _parent_group() -> tuple[str, str, int]:
     """Return the parent for a limited group, our own group, and the version."""
-    first_version = list(own_groups(LIVE, "memory"))
-    if first_version:
-        own = first_version[0]
+    version_1 = list(own_groups(LIVE, "memory"))
+    if version_1:
+        own = version_1[0]
         if not _is_writable(own):
             raise _cannot(f"only its administrator may create groups below {own}")
         return own, own, 1
-    second_version = list(own_groups(LIVE))
-    if not second_version:
+    version_2 = list(own_groups(LIVE))
+    if not version_2:
         raise _cannot("no control groups are mounted here")
-    for folder in second_version:
+    for folder in version_2:
         controllers = (LIVE.text(f"{folder}/cgroup.subtree_control") or "").split()
         if "memory" in controllers and _is_writable(folder):
-            return folder, second_version[0], 2
+            return folder, version_2[0], 2
     raise _cannot(
-        f"neither {second_version[0]} nor a group above it is delegated to this user with its"
+        f"neither {version_2[0]} nor a group above it is delegated to this user with its"
         " memory controller"
     )
 
@@ -176,17 +176,17 @@ _NAME: Final = "/dev/shm/PostgreSQL."  # noqa: S108 - where PostgreSQL has it
 _READ_ONLY: Final = 0o10000
 _NO_ADDRESS: Final = ctypes.c_void_p(-1).value
 
-_HEAD: Final = struct.Struct("=iiQQI4xQQQ")
+_HEADER: Final = struct.Struct("=iiQQI4xQQQ")
 """Of the System V shared memory: magic number, process, two sizes, the control segment's number, a
 pointer, and device and inode of the data folder."""
-_HEAD_MAGIC: Final = 679_834_894
+_HEADER_MAGIC: Final = 679_834_894
 _CONTROL: Final = struct.Struct("=III")
 """Magic number, number of segments, maximum number of segments."""
 _CONTROL_MAGIC: Final = 0x9A503D32
-_ITEMS_AT: Final = 16
+_ITEMS_OFFSET_BYTES: Final = 16
 _ITEM: Final = struct.Struct("=II")
 """Number of a segment, its reference count; the rest and its size depend on the version."""
-_HELD_MIN: Final = 1
+_REFERENCES_MIN: Final = 1
 
 
 def mapped_by(pid: int) -> Iterator[str]:
@@ -218,7 +218,7 @@ def remove_dynamic_memory(paths: Iterable[str]) -> None:
             Path(path).unlink()
 
 
-class Head(NamedTuple):
+class SharedMemoryHeader(NamedTuple):
     """The header of a server's System V shared memory.
 
     Attributes:
@@ -232,7 +232,7 @@ class Head(NamedTuple):
     inode: int
 
 
-def head_of(segment: int) -> Head | None:
+def read_header(segment: int) -> SharedMemoryHeader | None:
     """Return the header of a dead server's System V shared memory; None if not yet initialised.
 
     Args:
@@ -244,13 +244,13 @@ def head_of(segment: int) -> Head | None:
     if address in (None, _NO_ADDRESS):
         return None
     try:
-        head = _HEAD.unpack(ctypes.string_at(address, _HEAD.size))
+        header = _HEADER.unpack(ctypes.string_at(address, _HEADER.size))
     finally:
         library.shmdt(ctypes.c_void_p(address))
-    magic, _pid, _total, _free, control, _pointer, device, inode = head
-    if magic != _HEAD_MAGIC:
+    magic, _pid, _total, _free, control, _pointer, device, inode = header
+    if magic != _HEADER_MAGIC:
         return None
-    return Head(f"{_NAME}{control}" if control else "", device, inode)
+    return SharedMemoryHeader(f"{_NAME}{control}" if control else "", device, inode)
 
 
 def _listed_in(path: str) -> Iterator[str]:
@@ -259,15 +259,15 @@ def _listed_in(path: str) -> Iterator[str]:
         data = Path(path).read_bytes()
     except OSError:
         return
-    if len(data) < _ITEMS_AT:
+    if len(data) < _ITEMS_OFFSET_BYTES:
         return
-    magic, count, room = _CONTROL.unpack_from(data)
-    if magic != _CONTROL_MAGIC or not 0 < count <= room:
+    magic, count, capacity = _CONTROL.unpack_from(data)
+    if magic != _CONTROL_MAGIC or not 0 < count <= capacity:
         return
-    item_bytes = (len(data) - _ITEMS_AT) // room
+    item_bytes = (len(data) - _ITEMS_OFFSET_BYTES) // capacity
     if item_bytes < _ITEM.size:
         return
-    for place in range(count):
-        number, held = _ITEM.unpack_from(data, _ITEMS_AT + place * item_bytes)
-        if held >= _HELD_MIN:
+    for index in range(count):
+        number, references = _ITEM.unpack_from(data, _ITEMS_OFFSET_BYTES + index * item_bytes)
+        if references >= _REFERENCES_MIN:
             yield f"{_NAME}{number}"

@@ -26,7 +26,7 @@ _READ_ONLY_MAPPING: Final = (1, 1)  # PROT_READ, MAP_SHARED
 _FAILED_MAPPING: Final = ctypes.c_void_p(-1).value
 
 
-class Dropped(msgspec.Struct, frozen=True, kw_only=True):
+class CacheDrop(msgspec.Struct, frozen=True, kw_only=True):
     """The result of dropping.
 
     Attributes:
@@ -53,7 +53,7 @@ class _Counts(ctypes.Structure):
     )
 
 
-def drop_cached(folder: Path) -> Dropped:
+def drop_cached(folder: Path) -> CacheDrop:
     """Write back a folder's files, drop them from the page cache, and count the remaining pages.
 
     Symbolic links to folders are not followed. A file that is mapped or written by another process
@@ -66,7 +66,7 @@ def drop_cached(folder: Path) -> Dropped:
     sync_file_system(folder)
     for descriptor in _opened_files(folder):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    return Dropped(bytes_cached_before=before_bytes, bytes_cached_after=cached_bytes(folder))
+    return CacheDrop(bytes_cached_before=before_bytes, bytes_cached_after=cached_bytes(folder))
 
 
 def sync_file_system(folder: Path) -> None:
@@ -98,9 +98,9 @@ def cached_bytes(folder: Path) -> int:
 
 def _opened_files(folder: Path) -> Iterator[int]:
     """Yield a descriptor of each regular file below a folder, open until the next one."""
-    for place, _folders, names in os.walk(folder):
+    for parent, _folders, names in os.walk(folder):
         for name in names:
-            path = Path(place, name)
+            path = Path(parent, name)
             if path.is_symlink() or not path.is_file():
                 continue
             try:

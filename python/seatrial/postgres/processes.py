@@ -21,7 +21,12 @@ from typing import Final
 
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undoer import PATIENCE_S, comes_true
-from seatrial.postgres.memory import head_of, mapped_by, remove_dynamic_memory, segments_mapped_by
+from seatrial.postgres.memory import (
+    mapped_by,
+    read_header,
+    remove_dynamic_memory,
+    segments_mapped_by,
+)
 from seatrial.processes import start_ticks
 
 _PID_FILE: Final = "postmaster.pid"
@@ -29,7 +34,7 @@ _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
 _IPC_RMID: Final = 0
 _KEY_BITS: Final = 0xFFFFFFFF
 """A key has 32 bits; the kernel prints it signed, the pid file unsigned."""
-_HELD_S: Final = 1.0
+_DETACH_TIMEOUT_S: Final = 1.0
 _START_TOLERANCE_S: Final = 60.0
 
 
@@ -71,7 +76,7 @@ def server_processes(data_folder: Path) -> list[int]:
     here = os.path.realpath(data_folder)
     numbers = [int(name) for name in LIVE.names("/proc") if name.isdigit()]
     found = [pid for pid in numbers if _works_in(pid, here)]
-    return found or _family_by_pid_file(data_folder, numbers)
+    return found or _processes_by_pid_file(data_folder, numbers)
 
 
 def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
@@ -103,7 +108,7 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     shared: set[str] = set()
     segments: set[int] = set()
 
-    def none_is_left() -> bool:
+    def all_are_gone() -> bool:
         left = server_processes(data_folder)
         shared.update(path for pid in left for path in mapped_by(pid))
         segments.update(number for pid in left for number in segments_mapped_by(pid))
@@ -113,7 +118,7 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
         _signal(data_folder, left, signal.SIGKILL)
         return not left
 
-    is_gone = comes_true(none_is_left, patience_s)
+    is_gone = comes_true(all_are_gone, patience_s)
     if is_gone:
         remove_dynamic_memory(shared)
         for number in segments:
@@ -130,13 +135,16 @@ def remove_segments(data_folder: Path) -> None:
 
     Source: PostgreSQL's src/backend/port/sysv_shmem.c, ``PGSharedMemoryCreate``.
     """
-    # An exiting process shows no program any more while it still holds its memory.
-    comes_true(lambda: not any(each.holders for each in _segments_of(data_folder)), _HELD_S)
-    for each in _segments_of(data_folder):
-        if each.holders == 0:
-            head = head_of(each.number)
-            remove_dynamic_memory([head.control] if head and head.control else [])
-            _remove_segment(each.number)
+    # An exiting process shows no program any more while it is still attached to its memory.
+    comes_true(
+        lambda: not any(segment.attached for segment in _segments_of(data_folder)),
+        _DETACH_TIMEOUT_S,
+    )
+    for segment in _segments_of(data_folder):
+        if segment.attached == 0:
+            header = read_header(segment.number)
+            remove_dynamic_memory([header.control] if header and header.control else [])
+            _remove_segment(segment.number)
 
 
 def _remove_segment(number: int) -> None:
@@ -149,8 +157,8 @@ class _Segment:
 
     key: int
     number: int
-    made_by: int
-    holders: int
+    creator_pid: int
+    attached: int
     uid: int
 
 
@@ -162,10 +170,10 @@ def _segments_of(data_folder: Path) -> list[_Segment]:
         named = (written.segment[0] & _KEY_BITS, written.segment[1], written.pid)
     status = LIVE.status(str(data_folder))
     return [
-        each
-        for each in _segments()
-        if (each.key, each.number, each.made_by) == named
-        or (status is not None and _is_of_folder(each, status))
+        segment
+        for segment in _segments()
+        if (segment.key, segment.number, segment.creator_pid) == named
+        or (status is not None and _is_of_folder(segment, status))
     ]
 
 
@@ -173,10 +181,10 @@ def _is_of_folder(segment: _Segment, folder: os.stat_result) -> bool:
     """Return whether a segment was created by a dead server of a folder, even if incomplete."""
     if (segment.key, segment.uid) != (folder.st_ino & _KEY_BITS, folder.st_uid):
         return False
-    if start_ticks(segment.made_by) is not None:
+    if start_ticks(segment.creator_pid) is not None:
         return False
-    head = head_of(segment.number)
-    return head is None or (head.device, head.inode) == (folder.st_dev, folder.st_ino)
+    header = read_header(segment.number)
+    return header is None or (header.device, header.inode) == (folder.st_dev, folder.st_ino)
 
 
 def _segments() -> Iterator[_Segment]:
@@ -186,8 +194,8 @@ def _segments() -> Iterator[_Segment]:
         yield _Segment(
             key=fields[0] & _KEY_BITS,
             number=fields[1],
-            made_by=fields[4],
-            holders=fields[6],
+            creator_pid=fields[4],
+            attached=fields[6],
             uid=fields[7],
         )
 
@@ -195,8 +203,8 @@ def _segments() -> Iterator[_Segment]:
 def _works_in(pid: int, folder: str) -> bool:
     """Return whether a process runs a server's program and works in a folder."""
     try:
-        place = str(Path(f"/proc/{pid}/cwd").readlink())
-        if place.removesuffix(" (deleted)") != folder:
+        cwd = str(Path(f"/proc/{pid}/cwd").readlink())
+        if cwd.removesuffix(" (deleted)") != folder:
             return False
         program = str(Path(f"/proc/{pid}/exe").readlink())
     except OSError:
@@ -204,7 +212,7 @@ def _works_in(pid: int, folder: str) -> bool:
     return Path(program.removesuffix(" (deleted)")).name in _PROGRAMS
 
 
-def _family_by_pid_file(data_folder: Path, numbers: list[int]) -> list[int]:
+def _processes_by_pid_file(data_folder: Path, numbers: list[int]) -> list[int]:
     """Return the processes found by ``postmaster.pid``, where working folders are hidden.
 
     A root without CAP_SYS_PTRACE, as in many containers, cannot read those of other users. Then
@@ -264,9 +272,9 @@ def _signal(data_folder: Path, pids: list[int], number: signal.Signals) -> None:
             with contextlib.suppress(ProcessLookupError):
                 handles.append((pid, os.pidfd_open(pid)))
         # Process numbers cannot be reused while their handles are open, so they are checked now.
-        still_its = set(server_processes(data_folder))
+        pids_now = set(server_processes(data_folder))
         for pid, handle in handles:
-            if pid in still_its:
+            if pid in pids_now:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(handle, number)
     finally:

@@ -150,22 +150,22 @@ class RemoteServer:
             ValueError: without a journal, or with a name that is not the run's.
         """
         journal = self._required_journal(name)
-        maker = self.maker_of(name)
-        if maker not in (None, journal.run_id):
-            raise _not_ours(name, self.address.place)
-        if maker is not None:
+        creator = self.creator_of(name)
+        if creator not in (None, journal.run_id):
+            raise _not_ours(name, self.address.endpoint)
+        if creator is not None:
             self.drop_marked(name)
         journal.done(journal.record("remote_database", **self._details(name, journal)))
 
     def drop_marked(self, name: str) -> None:
-        """Drop a database that ``maker_of`` identified as ours, with its sessions.
+        """Drop a database that ``creator_of`` identified as ours, with its sessions.
 
         Raises:
             TargetError: when the server refuses; with its message.
         """
         self._execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
-    def maker_of(self, name: str) -> str | None:
+    def creator_of(self, name: str) -> str | None:
         """Return the run that created a database; empty when none did, None if absent.
 
         Raises:
@@ -191,7 +191,7 @@ class RemoteServer:
         with self._connected(dbname) as connection:
             found = [(str(kind), str(name)) for kind, name in connection.execute(_OBJECTS)]
         if found:
-            raise _not_empty(dbname, self.address.place, found)
+            raise _not_empty(dbname, self.address.endpoint, found)
 
     @contextmanager
     def _connected(self, dbname: str | None = None) -> Iterator[psycopg.Connection]:
@@ -236,7 +236,7 @@ def _refused(address: Address, code: str | None, words: str) -> TargetError:
         "57P01": "It is being stopped by its administrator",
     }
     return TargetError(
-        seen=f"The server at {address.place} refused: {words}",
+        seen=f"The server at {address.endpoint} refused: {words}",
         cause=causes.get(code or "", "The server's state or settings do not allow it"),
         next_step=f"Fix the cause; grant the privilege with `ALTER ROLE {address.user} CREATEDB`"
         " as its administrator"
@@ -245,19 +245,19 @@ def _refused(address: Address, code: str | None, words: str) -> TargetError:
     )
 
 
-def _not_ours(name: str, place: str) -> RefusedError:
+def _not_ours(name: str, endpoint: str) -> RefusedError:
     return RefusedError(
-        seen=f"The database {name} at {place} was not created by this run",
+        seen=f"The database {name} at {endpoint} was not created by this run",
         cause="It was created by somebody else, or its comment was changed",
         next_step="Check it, and drop it yourself if it is not needed",
     )
 
 
-def _not_empty(dbname: str, place: str, found: list[tuple[str, str]]) -> RefusedError:
+def _not_empty(dbname: str, endpoint: str, found: list[tuple[str, str]]) -> RefusedError:
     named = ", ".join(f"{kind} {name}" for kind, name in found[:_NAMED_MAX])
     more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
     return RefusedError(
-        seen=f"The database {dbname} at {place} is not empty: it has {named}{more}",
+        seen=f"The database {dbname} at {endpoint} is not empty: it has {named}{more}",
         cause="A trial would write to the same database and slow down its other users",
         next_step=f"Create one for the trial with `createdb NAME` and use it in the URL instead of"
         f" {dbname}, or grant the user CREATEDB so that the run creates it",
@@ -284,17 +284,17 @@ def system_identifier_of(path: str | Path) -> str | None:
     Returns:
         Its digits; None where the path is not in a data directory, or not readable.
     """
-    place = Path(path).absolute()
-    for folder in (place, *place.parents):
+    start = Path(path).absolute()
+    for folder in (start, *start.parents):
         try:
             if (folder / _VERSION_FILE).is_file() and (folder / _CONTROL_FILE).is_file():
-                return _read(folder / _CONTROL_FILE)
+                return _read_identifier(folder / _CONTROL_FILE)
         except OSError:
             return None
     return None
 
 
-def requested_system_identifier(address: Address) -> str | None:
+def server_system_identifier(address: Address) -> str | None:
     """Return a server's own system identifier, as digits; None where not permitted.
 
     Raises:
@@ -310,7 +310,7 @@ def requested_system_identifier(address: Address) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _read(path: Path) -> str | None:
+def _read_identifier(path: Path) -> str | None:
     with path.open("rb") as file:
         head = file.read(_IDENTIFIER.size)
     return str(_IDENTIFIER.unpack(head)[0]) if len(head) == _IDENTIFIER.size else None

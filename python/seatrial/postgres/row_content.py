@@ -29,7 +29,7 @@ BYTES_MAX: Final = 256 << 20
 """Tables are read, smallest first, up to this total size."""
 READ_S_MAX: Final = 60.0
 """Reading ends after this time; tables not read are listed."""
-MENTIONS_MAX: Final = 6
+NUMBERS_MAX: Final = 6
 """Numbers of a text that are distinguished; further ones are combined."""
 FIELDS_MAX: Final = 1_600
 """A query returns 1,664 columns at most. If a table needs more, texts are hashed as a whole."""
@@ -37,11 +37,11 @@ FIELDS_MAX: Final = 1_600
 VALUES: Final = "values"
 TEXT: Final = "text"
 CLOCK: Final = "clock"
-CHANCE: Final = "chance"
+RANDOM: Final = "chance"
 ID: Final = "id"
 
 _NUMBER: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9]+"
-_MENTION: Final = rf"([[:alpha:]_]*)[^[:alnum:]]*0*({_NUMBER})"
+_WORD_AND_NUMBER: Final = rf"([[:alpha:]_]*)[^[:alnum:]]*0*({_NUMBER})"
 _TEXTS: Final = ("text", "character", "json", "xml", "hstore", "citext", '"char"', "name")
 _CLOCKS: Final = ("timestamp", "date", "time")
 _TABLES: Final = """
@@ -55,10 +55,11 @@ _TABLES: Final = """
         AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
     ORDER BY size_bytes, 1, 2
 """
-_WORDING: Final = """
+OUTPUT_FORMAT: Final = """
     SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'iso_8601';
     SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1
 """
+"""Makes the text of values independent of the settings of a server or role."""
 _HASHED: Final = 'coalesce(hashtextextended({value}::text COLLATE "C", 0), 0)'
 _WORDS: Final = """
     SELECT word, hashtextextended(word COLLATE "C", 0) FROM unnest(%s::text[]) AS word
@@ -146,8 +147,11 @@ def read_content(connection: psycopg.Connection, *, bytes_max: int = BYTES_MAX) 
     until_s = time.monotonic() + READ_S_MAX
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        connection.execute(_WORDING)
-        known = {each.name: each for each in _tables(connection, catalogue)}
+        connection.execute(OUTPUT_FORMAT)
+        known = {
+            described_table.name: described_table
+            for described_table in _described_tables(connection, catalogue)
+        }
         read_bytes = 0
         for schema, table, is_parent, size_bytes, may in connection.execute(_TABLES).fetchall():
             name = f"{schema}.{table}"
@@ -164,7 +168,9 @@ def read_content(connection: psycopg.Connection, *, bytes_max: int = BYTES_MAX) 
             else:
                 try:
                     with connection.transaction():
-                        _fill(connection, known[name], (schema, table), left_ms, only=not is_parent)
+                        _read_rows(
+                            connection, known[name], (schema, table), left_ms, is_parent=is_parent
+                        )
                 except psycopg.errors.QueryCanceled:
                     content.unread[name] = f"not read within {READ_S_MAX:.0f} s"
                 except psycopg.DatabaseError as error:
@@ -174,21 +180,23 @@ def read_content(connection: psycopg.Connection, *, bytes_max: int = BYTES_MAX) 
     return content
 
 
-def _tables(connection: psycopg.Connection, catalogue: Catalogue) -> Iterator[TableContent]:
+def _described_tables(
+    connection: psycopg.Connection, catalogue: Catalogue
+) -> Iterator[TableContent]:
     """Yield every table with its columns from the catalogue, without rows."""
     owners = _owners(catalogue)
     words = _words(catalogue, owners)
-    every = sorted({word for each in words.values() for word in each})
-    hashes: dict[str, int] = dict(connection.execute(_WORDS, [every]).fetchall())
+    all_words = sorted({word for each in words.values() for word in each})
+    hashes: dict[str, int] = dict(connection.execute(_WORDS, [all_words]).fetchall())
     by_word = {word: owner for owner, own in words.items() for word in own}
-    for place, table in enumerate(catalogue.tables):
+    for index, table in enumerate(catalogue.tables):
         name = f"{table.schema}.{table.name}"
         keys = {number for key in table.unique_keys for number in key}
         columns = [
             ContentColumn(
                 name=column.name,
-                kind=ID if (place, number) in owners else _kind(column),
-                owner=owners.get((place, number)) or _named_owner(column, by_word, name),
+                kind=ID if (index, number) in owners else _kind(column),
+                owner=owners.get((index, number)) or _owner_by_name(column, by_word, name),
                 is_key=number in keys,
             )
             for number, column in enumerate(table.columns)
@@ -196,7 +204,7 @@ def _tables(connection: psycopg.Connection, catalogue: Catalogue) -> Iterator[Ta
         own = [
             column.name
             for number, column in enumerate(table.columns)
-            if owners.get((place, number)) == name and column.generated is not None
+            if owners.get((index, number)) == name and column.generated is not None
         ]
         yield TableContent(
             name=name,
@@ -212,13 +220,13 @@ def _owners(catalogue: Catalogue) -> dict[tuple[int, int], str]:
     referred = {
         (key.parent, number) for key in catalogue.foreign_keys for number in key.parent_columns
     }
-    for place, table in enumerate(catalogue.tables):
+    for index, table in enumerate(catalogue.tables):
         alone = {key[0] for key in table.unique_keys if len(key) == 1}
         for number, column in enumerate(table.columns):
-            is_distinguished = number in alone or (place, number) in referred
+            is_distinguished = number in alone or (index, number) in referred
             is_random_id = column.generated == "random" and is_distinguished
             if isinstance(column.generated, dict) or is_random_id:
-                owners[place, number] = f"{table.schema}.{table.name}"
+                owners[index, number] = f"{table.schema}.{table.name}"
     found = True
     while found:
         found = False
@@ -238,8 +246,8 @@ def _words(catalogue: Catalogue, owners: Mapping[tuple[int, int], str]) -> dict[
     that refer to it.
     """
     found: dict[str, set[str]] = {}
-    for (place, number), owner in owners.items():
-        table = catalogue.tables[place]
+    for (index, number), owner in owners.items():
+        table = catalogue.tables[index]
         column = table.columns[number].name.lower()
         own = found.setdefault(owner, set())
         if f"{table.schema}.{table.name}" != owner:
@@ -258,7 +266,7 @@ def _words(catalogue: Catalogue, owners: Mapping[tuple[int, int], str]) -> dict[
     }
 
 
-def _named_owner(column: Column, by_word: Mapping[str, str], table: str) -> str:
+def _owner_by_name(column: Column, by_word: Mapping[str, str], table: str) -> str:
     """Return the table whose ids a column may contain by its name; empty for none."""
     if not column.type_name.startswith(("smallint", "integer", "bigint", "numeric", "uuid")):
         return ""
@@ -270,59 +278,58 @@ def _kind(column: Column) -> str:
     if column.type_name.startswith(_CLOCKS) or column.generated == "time":
         return CLOCK
     if column.generated == "random":
-        return CHANCE
+        return RANDOM
     is_text = column.type_name.startswith(_TEXTS) or column.type_name.endswith("[]")
     return TEXT if is_text else VALUES
 
 
-def _fill(
+def _read_rows(
     connection: psycopg.Connection,
     table: TableContent,
     named: tuple[str, str],
     time_ms: int,
     *,
-    only: bool,
+    is_parent: bool,
 ) -> None:
     """Read the rows of a table."""
     from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
-    if len(dict(_requested(table))) > FIELDS_MAX:
-        whole = [
-            msgspec.structs.replace(each, kind=VALUES if each.kind == TEXT else each.kind)
-            for each in table.columns
+    if len(dict(_fields(table))) > FIELDS_MAX:
+        table.columns = [
+            msgspec.structs.replace(column, kind=VALUES if column.kind == TEXT else column.kind)
+            for column in table.columns
         ]
-        table.columns = whole
-    requested = dict(_requested(table))
-    texts = [each.name for each in table.columns if each.kind == TEXT]
+    fields = dict(_fields(table))
+    texts = [column.name for column in table.columns if column.kind == TEXT]
     from_ = sql.SQL("FROM {only} {table} AS t {found}").format(
-        only=sql.SQL("ONLY" if only else ""),
+        only=sql.SQL("" if is_parent else "ONLY"),
         table=sql.Identifier(*named),
-        found=_found(texts),
+        found=_numbers_expression(texts),
     )
     query = sql.SQL("COPY (SELECT {fields} {from_}) TO STDOUT (FORMAT binary)").format(
-        fields=sql.SQL(", ").join([*requested.values(), sql.SQL("0::bigint")]), from_=from_
+        fields=sql.SQL(", ").join([*fields.values(), sql.SQL("0::bigint")]), from_=from_
     )
     connection.execute(f"SET LOCAL statement_timeout = {time_ms}".encode())
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         data = b"".join(bytes(block) for block in copy)
-    table.fields, table.count = _unpacked(data, [*requested])
+    table.fields, table.count = _unpacked(data, [*fields])
 
 
-def _requested(table: TableContent) -> Iterator[tuple[str, sql.Composable]]:
+def _fields(table: TableContent) -> Iterator[tuple[str, sql.Composable]]:
     """Yield the fields of a table with the SQL expression of each."""
     from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
     def hashed(value: str, **names: sql.Composable) -> sql.Composable:
         return sql.SQL(_HASHED.replace("{value}", value)).format(**names)
 
-    place = 0
+    index = 0
     for column in table.columns:
         own = sql.Identifier("t", column.name)
         if column.kind != TEXT:
             yield f"v:{column.name}", hashed("{own}", own=own)
             continue
-        found = sql.Identifier("x", f"m{place}")
-        place += 1
+        found = sql.Identifier("x", f"m{index}")
+        index += 1
         pattern = sql.Literal(_NUMBER)
         yield (
             f"s:{column.name}",
@@ -330,15 +337,15 @@ def _requested(table: TableContent) -> Iterator[tuple[str, sql.Composable]]:
                 "regexp_replace(lower({own}::text), {pattern}, '#', 'g')", own=own, pattern=pattern
             ),
         )
-        for nth in range(1, MENTIONS_MAX + 1):
+        for nth in range(1, NUMBERS_MAX + 1):
             at = sql.SQL(str(nth))
             yield f"w{nth}:{column.name}", hashed("{found}[{at}][1]", found=found, at=at)
             yield f"n{nth}:{column.name}", hashed("{found}[{at}][2]", found=found, at=at)
-        beyond = sql.SQL(str(MENTIONS_MAX + 1))
-        yield f"r:{column.name}", hashed("{found}[{beyond}:]", found=found, beyond=beyond)
+        rest = sql.SQL(str(NUMBERS_MAX + 1))
+        yield f"r:{column.name}", hashed("{found}[{rest}:]", found=found, rest=rest)
 
 
-def _found(texts: list[str]) -> sql.Composable:
+def _numbers_expression(texts: list[str]) -> sql.Composable:
     """Return the expression that finds the numbers of texts with preceding words, once per row."""
     from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -350,10 +357,10 @@ def _found(texts: list[str]) -> sql.Composable:
             "AS {name}"
         ).format(
             own=sql.Identifier("t", column),
-            pattern=sql.Literal(_MENTION),
-            name=sql.Identifier(f"m{place}"),
+            pattern=sql.Literal(_WORD_AND_NUMBER),
+            name=sql.Identifier(f"m{index}"),
         )
-        for place, column in enumerate(texts)
+        for index, column in enumerate(texts)
     ]
     found = sql.SQL(", ").join(each)
     return sql.SQL("CROSS JOIN LATERAL (SELECT {found} OFFSET 0) AS x").format(found=found)
@@ -367,16 +374,16 @@ def _unpacked(data: bytes, names: list[str]) -> tuple[dict[str, numpy.ndarray], 
     import numpy as np  # noqa: PLC0415 - heavy
 
     shape: list[tuple[str, str]] = [("fields", ">i2")]
-    for place in range(len(names) + 1):
-        shape += [(f"length{place}", ">i4"), (f"value{place}", ">i8")]
+    for index in range(len(names) + 1):
+        shape += [(f"length{index}", ">i4"), (f"value{index}", ">i8")]
     record = np.dtype(shape)
     begin = 19 + int.from_bytes(data[15:19], "big")
     count = (len(data) - begin - 2) // record.itemsize
     rows = np.frombuffer(data, dtype=record, count=count, offset=begin)
     return (
         {
-            name: rows[f"value{place}"].astype(np.int64).view(np.uint64)
-            for place, name in enumerate(names)
+            name: rows[f"value{index}"].astype(np.int64).view(np.uint64)
+            for index, name in enumerate(names)
         },
         count,
     )
@@ -385,10 +392,10 @@ def _unpacked(data: bytes, names: list[str]) -> tuple[dict[str, numpy.ndarray], 
 SUFFIX: Final = ".rows"
 """Suffix of a trace's name: the final rows of the captured database."""
 VERSION: Final = 1
-_HEAD: Final = "head"
+_HEADER: Final = "head"
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True):
+class _FileTable(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     columns: list[ContentColumn]
     id_column: str
@@ -397,7 +404,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-class _Head(msgspec.Struct, frozen=True, kw_only=True):
+class _FileHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The header of the file; the rows follow, by number of table and field."""
 
     version: int
@@ -405,7 +412,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     database: str
     server: str
     unread: dict[str, str]
-    tables: list[_Table]
+    tables: list[_FileTable]
 
 
 def packed(content: Content) -> bytes:
@@ -413,7 +420,7 @@ def packed(content: Content) -> bytes:
     import numpy as np  # noqa: PLC0415 - heavy
 
     tables = [
-        _Table(
+        _FileTable(
             name=table.name,
             columns=table.columns,
             id_column=table.id_column,
@@ -423,7 +430,7 @@ def packed(content: Content) -> bytes:
         )
         for table in content.tables.values()
     ]
-    head = _Head(
+    header = _FileHeader(
         version=VERSION,
         taken_at=content.taken_at,
         database=content.database,
@@ -432,16 +439,16 @@ def packed(content: Content) -> bytes:
         tables=tables,
     )
     arrays: dict[str, Any] = {
-        _HEAD: np.frombuffer(msgspec.json.encode(head), dtype=np.uint8),
+        _HEADER: np.frombuffer(msgspec.json.encode(header), dtype=np.uint8),
         **{
-            f"{number}-{place}": field
+            f"{number}-{index}": field
             for number, table in enumerate(content.tables.values())
-            for place, field in enumerate(table.fields.values())
+            for index, field in enumerate(table.fields.values())
         },
     }
-    held = io.BytesIO()
-    np.savez_compressed(held, **arrays)
-    return held.getvalue()
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **arrays)
+    return archive.getvalue()
 
 
 def is_content(path: Path) -> bool:
@@ -451,8 +458,8 @@ def is_content(path: Path) -> bool:
         OSError: when it cannot be read.
     """
     try:
-        with zipfile.ZipFile(path) as held:
-            return f"{_HEAD}.npy" in held.namelist()
+        with zipfile.ZipFile(path) as archive:
+            return f"{_HEADER}.npy" in archive.namelist()
     except zipfile.BadZipFile:
         return False
 
@@ -466,10 +473,10 @@ def load_content(path: Path) -> Content:
     import numpy as np  # noqa: PLC0415 - heavy
 
     try:
-        with np.load(path, allow_pickle=False) as held:
-            head = msgspec.json.decode(held[_HEAD].tobytes(), type=_Head)
-            if head.version != VERSION:
-                raise _unread(path, f"it is of version {head.version}")
+        with np.load(path, allow_pickle=False) as archive:
+            header = msgspec.json.decode(archive[_HEADER].tobytes(), type=_FileHeader)
+            if header.version != VERSION:
+                raise _unreadable(path, f"it is of version {header.version}")
             tables = {
                 table.name: TableContent(
                     name=table.name,
@@ -478,23 +485,24 @@ def load_content(path: Path) -> Content:
                     words=table.words,
                     count=table.count,
                     fields={
-                        field: held[f"{number}-{place}"] for place, field in enumerate(table.fields)
+                        field: archive[f"{number}-{index}"]
+                        for index, field in enumerate(table.fields)
                     },
                 )
-                for number, table in enumerate(head.tables)
+                for number, table in enumerate(header.tables)
             }
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise _unread(path, str(error)) from None
+        raise _unreadable(path, str(error)) from None
     return Content(
         tables=tables,
-        unread=head.unread,
-        taken_at=head.taken_at,
-        database=head.database,
-        server=head.server,
+        unread=header.unread,
+        taken_at=header.taken_at,
+        database=header.database,
+        server=header.server,
     )
 
 
-def _unread(path: Path, why: str) -> UsageError:
+def _unreadable(path: Path, why: str) -> UsageError:
     return UsageError(
         seen=f"{path} has no rows to compare: {why}",
         cause="It is another file, is truncated, or comes from another version of Seatrial",

@@ -24,7 +24,7 @@ _SETTING = re.compile(
     r"|conflicting values|cannot be|could not map anonymous shared memory|superuser_reserved)"
 )
 _WORDS = re.compile(r"(?:LOG|WARNING|ERROR|FATAL|PANIC|HINT|DETAIL):\s+(.*)")
-_REPORTED = re.compile(r"\b(FATAL|PANIC|HINT)\b")
+_FATAL_OR_HINT = re.compile(r"\b(FATAL|PANIC|HINT)\b")
 _LINES_SHOWN_MAX: Final = 6
 
 
@@ -56,9 +56,7 @@ def died_at_start(folder: Path, log: str, version_text: str) -> SeatrialError:
         )
     return TargetError(
         seen=f"The server of {folder} stopped during start-up",
-        cause=f"The log ends with: {reported}"
-        if (reported := _reported(log))
-        else "The log is empty",
+        cause=f"The log ends with: {reason}" if (reason := _reason(log)) else "The log is empty",
         next_step="Fix the cause and retry",
     )
 
@@ -72,7 +70,7 @@ def not_ready_in_time(folder: Path, timeout_s: float, log: str) -> TargetError:
     )
 
 
-def died_in_mid_run(folder: Path, log: str, kills: int) -> TargetError:
+def died_during_run(folder: Path, log: str, kills: int) -> TargetError:
     """Return the error for a server that ended during a measurement.
 
     ``kills`` is the number of processes killed by the kernel at the memory limit.
@@ -100,10 +98,10 @@ def _fatal_lines(log: str) -> list[str]:
     return [line for line in log.splitlines() if "FATAL" in line or "PANIC" in line]
 
 
-def _reported(log: str) -> str:
+def _reason(log: str) -> str:
     """Return the reason in a log: its fatal lines and hints, else its end."""
-    reported = [line for line in log.splitlines() if _REPORTED.search(line)]
-    return "; ".join(reported[-_LINES_SHOWN_MAX:]) or _last_lines(log)
+    lines = [line for line in log.splitlines() if _FATAL_OR_HINT.search(line)]
+    return "; ".join(lines[-_LINES_SHOWN_MAX:]) or _last_lines(log)
 
 
 def _last_lines(log: str) -> str:
@@ -120,8 +118,8 @@ def _out_of_space(folder: Path, log: str) -> SpaceError | None:
     Its log reports it, or could not be written either, as it is next to the data.
     """
     if FULL_WORDS in log:
-        said = [line.strip() for line in log.splitlines() if FULL_WORDS in line]
-        return no_space(folder, f"its server stopped; its log: {said[-1]}")
+        lines = [line.strip() for line in log.splitlines() if FULL_WORDS in line]
+        return no_space(folder, f"its server stopped; its log: {lines[-1]}")
     free = "" if _fatal_lines(log) else free_text(folder)
     return (
         no_space(folder, f"its server stopped without a log message, and {free}") if free else None
@@ -132,8 +130,8 @@ Ending = Literal["fast", "immediate", "killed", "ended"]
 
 _LOG_READ_BYTES: Final = 256 * 1024
 _STOP_TIMEOUT_S: Final = 300.0
-_HURRY_S: Final = 10.0
-_DEATH_S: Final = 10.0
+_STOP_TIMEOUT_AFTER_ERROR_S: Final = 10.0
+_KILL_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +187,7 @@ class Server:
         ending: Ending = "ended"
         if self.is_alive():
             self.process.send_signal(signal.SIGINT)
-            ending = "fast" if self._ends_within(timeout_s) else self._end_at_once()
+            ending = "fast" if self._has_ended_within(timeout_s) else self._stop_immediately()
         self._undo()
         if ending != "fast":
             remove_dynamic_memory(self.shared_memory)
@@ -204,8 +202,8 @@ class Server:
         Raises:
             TargetError: when they cannot be killed.
         """
-        if not kill_server(self.data_folder) or not self._ends_within(_DEATH_S):
-            raise _undying(self.data_folder)
+        if not kill_server(self.data_folder) or not self._has_ended_within(_KILL_TIMEOUT_S):
+            raise _cannot_stop(self.data_folder)
         for entry in self.entries[-2::-1]:
             self.journal.undo(entry)
 
@@ -215,7 +213,7 @@ class Server:
 
     def death(self) -> TargetError:
         """Return the error for a server that was found dead, with the end of its log."""
-        return died_in_mid_run(
+        return died_during_run(
             self.data_folder, self.log_tail(), self.memory.kills() if self.memory else 0
         )
 
@@ -223,17 +221,17 @@ class Server:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_exception: object) -> None:
-        self.stop(_STOP_TIMEOUT_S if kind is None else _HURRY_S)
+        self.stop(_STOP_TIMEOUT_S if kind is None else _STOP_TIMEOUT_AFTER_ERROR_S)
 
-    def _end_at_once(self) -> Ending:
+    def _stop_immediately(self) -> Ending:
         self.process.send_signal(signal.SIGQUIT)
-        if self._ends_within(_DEATH_S):
+        if self._has_ended_within(_KILL_TIMEOUT_S):
             return "immediate"
-        if not kill_server(self.data_folder) or not self._ends_within(_DEATH_S):
-            raise _undying(self.data_folder)
+        if not kill_server(self.data_folder) or not self._has_ended_within(_KILL_TIMEOUT_S):
+            raise _cannot_stop(self.data_folder)
         return "killed"
 
-    def _ends_within(self, timeout_s: float) -> bool:
+    def _has_ended_within(self, timeout_s: float) -> bool:
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -243,10 +241,10 @@ class Server:
     def _undo(self) -> None:
         """Undo the records, the last first, including remaining processes."""
         results = [self.journal.undo(entry) for entry in reversed(self.entries)]
-        for each in results:
-            if each.outcome == Outcome.FAILED:
+        for result in results:
+            if result.outcome == Outcome.FAILED:
                 raise TargetError(
-                    seen=f"{each.subject} of a stopped server could not be undone: {each.detail}",
+                    seen=f"{result.subject} of a stopped server was not undone: {result.detail}",
                     cause="It is still in use, or a device hangs",
                     next_step="Run `seatrial clean` later; it is recorded",
                 )
@@ -263,7 +261,7 @@ def log_from(path: Path, start_bytes: int = 0) -> str:
         return ""
 
 
-def _undying(folder: Path) -> TargetError:
+def _cannot_stop(folder: Path) -> TargetError:
     return TargetError(
         seen=f"The server of {folder} cannot be stopped",
         cause="One of its processes may be waiting for a device that hangs",

@@ -59,16 +59,16 @@ def undo_remote_database(*, url: str, name: str, run_id: str) -> Result:
     try:
         address, _none = parse_url(url)
         server = RemoteServer(address)
-        made_by = server.maker_of(name)
-        if made_by is None:
+        creator = server.creator_of(name)
+        if creator is None:
             return gone("it no longer exists")
-        if made_by != run_id:
+        if creator != run_id:
             return foreign(f"it was not created by this run; see `psql -l {url}`")
         server.drop_marked(name)
     except SeatrialError as error:
         hint = f"Then run `PGPASSWORD=... seatrial clean`, or drop {name} yourself"
         return failed(f"{error.seen} {error.next_step} {hint}")
-    return undone(f"dropped from {address.place}")
+    return undone(f"dropped from {address.endpoint}")
 
 
 POSTGRES_UNDOERS: Final[dict[str, Undoer]] = {

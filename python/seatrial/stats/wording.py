@@ -302,21 +302,21 @@ def format_identity(identity: Mapping[str, FactorValue]) -> str:
     """
     size_bytes = int(identity.get("block_size_bytes", 0))
     on_database = is_on_database(identity)
-    is_of_replay = identity.get("operation") == STATEMENT
+    is_replay = identity.get("operation") == STATEMENT
     named = () if on_database else ("pattern", "operation")
     words = [str(identity[name]) for name in named if name in identity]
     words += [format_size(size_bytes)] if size_bytes else []
     parts = [" ".join(words)] if words else []
     if int(identity.get("threads", 0)):  # 0 of what others did
         noun = "client" if on_database else "thread"
-        noun = "connection" if is_of_replay else noun
+        noun = "connection" if is_replay else noun
         parts.append(format_plural(int(identity["threads"]), noun))
     if int(identity.get("depth", 1)) > 1:
         parts.append(f"depth {identity['depth']}")
     parts += [
         _format_factor(identity, name, value)
         for name, value in identity.items()
-        if name not in _DISTINGUISHED and not (is_of_replay and USUAL_OF_REPLAY.get(name) == value)
+        if name not in _DISTINGUISHED and not (is_replay and USUAL_OF_REPLAY.get(name) == value)
     ]
     heading = " on ".join(
         str(identity[name]) for name in ("workload", "target") if name in identity

@@ -237,8 +237,8 @@ def _at_once(kind: Kind, sessions: list[psycopg.Connection]) -> None:
         threading.Thread(target=turns, args=(number, session))
         for number, session in enumerate(sessions)
     ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not failed, failed

@@ -11,7 +11,7 @@ import psycopg
 
 from seatrial import _core
 from seatrial.postgres.connection import connect
-from seatrial.trials.replay.commands.read import Wanted, read_logs
+from seatrial.trials.replay.commands.read import ReadRequest, read_logs
 from seatrial.trials.replay.reading import Reading
 from trials.replay.logging_server import CLIENTS, MODES, TRANSACTIONS, LoggingServer
 
@@ -46,9 +46,9 @@ class Trace:
         Records of several sessions come into each of a server's files in another order.
         """
         sessions: dict[int, list[dict[str, Any]]] = {}
-        for each in self.statements:
-            own = {name: value for name, value in each.items() if name != "session"}
-            sessions.setdefault(each["session"], []).append(own)
+        for statement in self.statements:
+            own = {name: value for name, value in statement.items() if name != "session"}
+            sessions.setdefault(statement["session"], []).append(own)
         return sorted(sessions.values(), key=repr)
 
 
@@ -99,7 +99,7 @@ def _log(server: LoggingServer, name: str, folder: Path) -> Logged:
 
 def read(log: Path, trace: Path, **wanted: Any) -> Trace:
     """Read one log, by its content alone unless more is wanted."""
-    reading = read_logs(Wanted(logs=(log,), output=trace, **wanted), quiet=True)
+    reading = read_logs(ReadRequest(logs=(log,), output=trace, **wanted), quiet=True)
     statements = _core.trace_statements(trace, 0, reading.accounting.statements + 1)
     return Trace(reading, statements, trace)
 

@@ -115,7 +115,7 @@ def logging_server(folder: Path, binaries: Binaries) -> Iterator[LoggingServer]:
         account = account_for(data, binaries)
         cluster = create_cluster(data, binaries, account, journal)
         logs.mkdir()
-        account.own(logs)
+        account.take_ownership(logs)
         with (cluster.folder / "postgresql.auto.conf").open("a") as file:
             file.write(_settings(logs, formats))
         with cluster.start({"fsync": "off"}) as server:

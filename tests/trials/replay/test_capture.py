@@ -19,8 +19,8 @@ import pytest
 
 from cli.command import seatrial
 from seatrial import _core
-from seatrial.trials.replay.analysis.judgement import judge
-from seatrial.trials.replay.commands.compare_sides import of_trace
+from seatrial.trials.replay.analysis.verdict import judge
+from seatrial.trials.replay.commands.compare_sides import trace_side
 from trials.replay import talk
 from trials.replay.capturing import Capture, assert_unaltered, capturing, start_capture
 from trials.replay.encrypting import encrypting_server
@@ -98,9 +98,9 @@ def test_what_was_returned_is_in_the_trace(talked):
     for name, rows in saw:
         seen[name].append(rows)
     kept = collections.defaultdict(list)
-    for each in capture.statements:
-        if each["returned"] is not None and each["error"] is None:
-            kept[each["sql"].split("VALUES")[0].strip()].append(each["returned"])
+    for statement in capture.statements:
+        if statement["returned"] is not None and statement["error"] is None:
+            kept[statement["sql"].split("VALUES")[0].strip()].append(statement["returned"])
     person = kept["INSERT INTO person (name)"]
     one_by_one = [*seen["prepared"], *seen["piped"][0]]
     assert [each["rows"] for each in person][: len(one_by_one)] == _texts(one_by_one)
@@ -115,8 +115,8 @@ def test_what_was_returned_is_in_the_trace(talked):
 
 def test_its_times_are_the_clients(talked):
     capture, _ = talked
-    side = of_trace("talked", capture.trace)
-    assert (side.clock, side.detail) == ("client", "captured on the way to the server")
+    side = trace_side("talked", capture.trace)
+    assert (side.clock, side.detail) == ("client", "captured on the network")
 
 
 def _texts(rows: list[Any]) -> list[Any]:
@@ -126,7 +126,9 @@ def _texts(rows: list[Any]) -> list[Any]:
 def test_parameters_in_binary_are_the_text_that_means_the_same(talked, target):
     capture, _ = talked
     (insert,) = (
-        each for each in capture.statements if each["sql"].startswith("INSERT INTO thing (k")
+        statement
+        for statement in capture.statements
+        if statement["sql"].startswith("INSERT INTO thing (k")
     )
     assert insert["skip"] is None
     connection = psycopg.connect(target.url("talked"), autocommit=True)
@@ -147,26 +149,32 @@ def test_rows_tags_errors_and_transactions_are_as_the_client_saw_them(talked):
     capture, saw = talked
     codes = next(rows for name, rows in saw if name == "codes")
     statements = capture.statements
-    found = [each["error"] for each in statements if each["error"]]
+    found = [statement["error"] for statement in statements if statement["error"]]
     assert [code for code in found if code in codes][-len(codes) - 1 :] == [*codes, "22012"]
     updated = next(rows for name, rows in saw if name == "updated")
-    (update,) = (each for each in statements if each["sql"].startswith("UPDATE person"))
+    (update,) = (
+        statement for statement in statements if statement["sql"].startswith("UPDATE person")
+    )
     assert (update["rows"], update["tag"], update["transaction"]) == (updated, "UPDATE", 0)
-    sqls = {each["sql"] for each in statements}
+    sqls = {statement["sql"] for statement in statements}
     assert "INSERT INTO person (name) VALUES ('never')" not in sqls
-    pipe = [each for each in statements if (each["parameters"] or [""])[0] == "pipe 3"]
+    pipe = [
+        statement for statement in statements if (statement["parameters"] or [""])[0] == "pipe 3"
+    ]
     assert len({each["transaction"] for each in pipe}) == 1
     assert pipe[0]["transaction"] > 0
-    gone = next(each for each in statements if "'gone'" in each["sql"])
+    gone = next(statement for statement in statements if "'gone'" in statement["sql"])
     rollback = next(
-        each
-        for each in statements
-        if each["session"] == gone["session"] and each["tag"] == "ROLLBACK"
+        statement
+        for statement in statements
+        if statement["session"] == gone["session"] and statement["tag"] == "ROLLBACK"
     )
     assert gone["transaction"] == rollback["transaction"] > 0
-    skipped = {each["skip"] for each in statements if each["sql"].startswith("COPY person")}
+    skipped = {
+        statement["skip"] for statement in statements if statement["sql"].startswith("COPY person")
+    }
     assert skipped == {"copy_data"}
-    assert {each["skip"] for each in statements} == {None, "copy_data", "rolled_back"}
+    assert {statement["skip"] for statement in statements} == {None, "copy_data", "rolled_back"}
 
 
 @pytest.mark.parametrize("protocol", ["simple", "extended", "prepared", "pipeline"])
@@ -189,9 +197,9 @@ def test_pgbench_is_captured_and_plays_again(protocol, pgbench_tables, target, t
     of_clients = CLIENTS * TRANSACTIONS * per_transaction
     assert 0 <= reported.accounting.statements - of_clients <= 20
     assert reported.accounting.skipped == {}
-    assert sum(each["tag"] == "UPDATE" and each["rows"] == 1 for each in capture.statements) >= (
-        CLIENTS * TRANSACTIONS
-    )
+    assert sum(
+        statement["tag"] == "UPDATE" and statement["rows"] == 1 for statement in capture.statements
+    ) >= (CLIENTS * TRANSACTIONS)
     played = target.make("played", template=pgbench_tables)
     record = play(capture.trace, target.address(played))
     assert judge(record).ok, judge(record)
@@ -232,7 +240,7 @@ def test_psql_and_what_it_alone_does(target, tmp_path):
         reported.capture.unanswered,
         reported.capture.out_of_step,
     ) == (1, 0, 0)
-    sleep = next(each for each in capture.statements if "pg_sleep" in each["sql"])
+    sleep = next(statement for statement in capture.statements if "pg_sleep" in statement["sql"])
     assert sleep["error"] == "57014"
 
 
@@ -306,7 +314,10 @@ def test_no_password_gets_into_a_trace(method, target, tmp_path):
     content = capture.trace.read_bytes()
     assert secret.encode() not in content
     assert b"SCRAM" not in content
-    assert [each["sql"] for each in capture.statements][:2] == ["BEGIN", "SELECT current_user"]
+    assert [statement["sql"] for statement in capture.statements][:2] == [
+        "BEGIN",
+        "SELECT current_user",
+    ]
 
 
 def test_who_encrypts_is_passed_on_and_reported(tmp_path):
@@ -429,5 +440,7 @@ def test_a_killed_capture_is_recovered_up_to_its_last_checkpoint(target, tmp_pat
     done = seatrial("sql", "capture", "--recover", "-o", "t.trace", folder=tmp_path)
     assert done.code == 0, done.err
     statements = _core.trace_statements(tmp_path / "t.trace", 0, 100)
-    assert [each["parameters"] for each in statements] == [[f"{number}"] for number in range(10)]
+    assert [statement["parameters"] for statement in statements] == [
+        [f"{number}"] for number in range(10)
+    ]
     assert statements[9]["returned"]["rows"] == [["10"]]

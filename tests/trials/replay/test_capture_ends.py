@@ -14,7 +14,7 @@ import pytest
 
 from cli.command import Ended, ended, seatrial
 from seatrial.postgres.row_content import load_content
-from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.analysis.verdict import judge
 from trials.replay import talk
 from trials.replay.capturing import Command, assert_unaltered, capturing, start_capture
 from trials.replay.targets import Target, play
@@ -113,7 +113,7 @@ def test_what_is_being_captured_is_neither_recovered_nor_written_over(target, tm
         assert done.code == 2, done.err
         assert "is being written" in done.err
     assert_unaltered(capture)
-    assert [each["sql"] for each in capture.statements] == ["SELECT 1", "SELECT 2"]
+    assert [statement["sql"] for statement in capture.statements] == ["SELECT 1", "SELECT 2"]
 
 
 def _refused(target: Target, folder: Path, name: str) -> Ended:

@@ -22,7 +22,7 @@ import pytest
 
 from cli.command import ended, seatrial, start
 from seatrial import _core
-from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.analysis.verdict import judge
 from seatrial.trials.replay.reading import PacketCounts, Reading
 from trials.replay import talk
 from trials.replay.capturing import WAIT_S, Capture, Command, capturing, server_place
@@ -101,10 +101,12 @@ def assert_nothing_missing(reported: Reading) -> None:
 def by_session(trace: Path) -> list[list[dict[str, Any]]]:
     """What a trace holds of each session, without times and without the number of the session."""
     sessions: dict[int, list[dict[str, Any]]] = {}
-    for each in _core.trace_statements(trace, 0, 1 << 30):
-        own = {name: value for name, value in each.items() if name not in ("session", "start_us")}
+    for statement in _core.trace_statements(trace, 0, 1 << 30):
+        own = {
+            name: value for name, value in statement.items() if name not in ("session", "start_us")
+        }
         own["duration_us"] = own["duration_us"] is not None
-        sessions.setdefault(each["session"], []).append(own)
+        sessions.setdefault(statement["session"], []).append(own)
     return sorted(sessions.values(), key=repr)
 
 
@@ -292,7 +294,7 @@ def test_a_session_that_was_there_before_is_joined_and_known(target, tmp_path):
     seen = seen_of(reported)
     assert (seen.earlier, seen.joined, seen.left_out, seen.gaps) == (1, 1, 0, 0)
     statements = _core.trace_statements(tmp_path / "t.trace", 0, 100)
-    sqls = [each["sql"] for each in statements]
+    sqls = [statement["sql"] for statement in statements]
     assert sqls == [f"SELECT {number}" for number in range(4)][-len(sqls) :]
     assert len(sqls) >= 3
     assert any("were there before the capture: 1 were joined" in note for note in reported.notes)
@@ -332,7 +334,7 @@ def test_packets_that_the_kernel_dropped_are_counted_and_named(target, tmp_path)
     assert done.code == 4, done.err
     assert re.search(r"The kernel dropped [0-9]+ packets", done.out), done.out
     assert re.search(r"[0-9]+ times packets of a connection were missing", done.out), done.out
-    sqls = [each["sql"] for each in _core.trace_statements(tmp_path / "t.trace", 0, 100)]
+    sqls = [statement["sql"] for statement in _core.trace_statements(tmp_path / "t.trace", 0, 100)]
     assert sqls[0] == "SELECT 'first'"
     assert sqls[-3:] == ["SELECT 6", "SELECT 7", "SELECT 8"]
 

@@ -18,10 +18,10 @@ from seatrial.results.store import ResultsFile
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.server_side import (
     PlanNode,
-    counted,
-    counted_at,
-    grown,
+    counters_at,
+    increases,
     plans_of,
+    read_counters,
     shape,
 )
 from trials.replay.targets import Target
@@ -153,14 +153,14 @@ def test_a_replay_is_not_compared_with_a_log_without_an_offset(folder):
 
 def test_counters_grow_by_what_is_executed(counting):
     address = counting.address("before")
-    first = counted(address, None)
+    first = read_counters(address, None)
     for number in range(7):
         counting.run("before", FOUND.format(number))
-    second = counted(address, None)
+    second = read_counters(address, None)
     assert first is not None
     assert second is not None
     key = _core.fingerprint_sql(FOUND.format(0))[0]
-    own = grown(first, second)[key]
+    own = increases(first, second)[key]
     assert (own.calls, own.wal_bytes) == (7, 0)
     assert own.blocks_hit + own.blocks_read >= 7
     assert own.exec_ns > 0
@@ -175,7 +175,7 @@ def test_snapshots_of_a_server_are_sides(counting, tmp_path):
             *("sql", "compare", "--snapshot", url, "-o", f"a{name}.csv"), folder=tmp_path
         )
         assert written.code == 0, written.err
-    assert len(counted_at(url).rows) > 0
+    assert len(counters_at(url).rows) > 0
     reported = compared(tmp_path, "a0.csv", "a0.csv..a1.csv", "--json").document
     changes = {each["text"]: each for each in reported["queries"]["changes"]}
     lookup = changes["select v from t where k = $1"]

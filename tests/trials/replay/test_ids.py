@@ -136,9 +136,9 @@ def test_every_row_is_the_right_one_or_the_statement_is_reported(kinds, kinds_pl
     found = of_column(kinds_played.ids, f"public.{kind.column}")
     held = target.run("kinds_played", kind.held)
     wrong = sum(now != then for now, then in zip(held, kinds.held[name], strict=True))
-    left_alone = sum(found.unresolved.values())
+    unmapped = sum(found.unresolved.values())
     # What is left alone may leave its own row as it is, and change another.
-    assert wrong <= 2 * left_alone
+    assert wrong <= 2 * unmapped
     assert found.rewritten == found.exact + found.proved + found.by_pattern
     if kind.is_whole:
         assert (wrong, found.unresolved) == (0, {})

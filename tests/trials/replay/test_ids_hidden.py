@@ -15,7 +15,7 @@ from trials.replay.targets import catalogue_of, play
 
 
 @dataclass(frozen=True)
-class Played:
+class ReplayVariant:
     """What came of a kind: what the source holds, what the target holds, and the record.
 
     Attributes:
@@ -31,7 +31,7 @@ class Played:
     record: ReplayRecord
 
 
-def played(target, name: str, folder) -> Played:
+def played(target, name: str, folder) -> ReplayVariant:
     """Capture a kind, and play it to a database that gives other ids."""
     hidden = HIDDEN[name]
     source = target.make("hidden_source", TABLES + hidden.tables)
@@ -44,7 +44,7 @@ def played(target, name: str, folder) -> Played:
     address = target.address(database)
     record = play(trace, address, ids="infer", catalog=catalogue_of(address))
     ((touched,),) = target.run(database, TOUCHED)
-    return Played(target.run(source, HELD), target.run(database, HELD), touched, record)
+    return ReplayVariant(target.run(source, HELD), target.run(database, HELD), touched, record)
 
 
 @pytest.mark.parametrize("name", HIDDEN)

@@ -183,10 +183,10 @@ def at_once(address: Address, kind: Kind) -> None:
             failed.append(error)
 
     threads = [threading.Thread(target=turns, args=(number,)) for number in range(SESSIONS)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert not failed, failed
 
 

@@ -64,7 +64,7 @@ def split(document: str, places: list[float]) -> list[str]:
     return [json.dumps(part) for part in each]
 
 
-def pieces_of(documents: list[str], piece_bytes: int = WHOLE) -> list[bytes]:
+def parts_read(documents: list[str], piece_bytes: int = WHOLE) -> list[bytes]:
     return [piece for document in documents for piece in _core.SqlPart(document, piece_bytes)]
 
 
@@ -87,7 +87,7 @@ def test_any_parts_and_pieces_of_a_real_log_make_the_same_bytes(whole, name, pla
     log = FIXTURES / name
     with tempfile.TemporaryDirectory() as folder:
         parts = [part for document in planned([log]) for part in split(document, places)]
-        assert joined([log], Path(folder), pieces_of(parts, piece_bytes)) == whole[name]
+        assert joined([log], Path(folder), parts_read(parts, piece_bytes)) == whole[name]
 
 
 @settings(max_examples=20, deadline=None)
@@ -102,7 +102,7 @@ def test_records_and_sessions_that_cross_files_are_joined_as_well(cut, places):
         logs[1].write_bytes(text[behind:])
         documents = _core.sql_log_parts(spec_of(logs, Path("unused"), format="csv"), WHOLE)
         parts = [part for document in documents for part in split(document, places)]
-        found = joined(logs, folder, pieces_of(parts), format="csv")
+        found = joined(logs, folder, parts_read(parts), format="csv")
         assert found == read(logs, folder, format="csv", workers=2)
 
 
@@ -110,7 +110,7 @@ def test_a_packed_log_is_one_part_that_is_handed_on_in_pieces(tmp_path):
     log = tmp_path / "log.csv.gz"
     log.write_bytes(gzip.compress((FIXTURES / "16-both.csv").read_bytes()))
     (document,) = planned([log], 1000)
-    pieces = pieces_of([document], 3000)
+    pieces = parts_read([document], 3000)
     assert len(pieces) > 3
     assert joined([log], tmp_path, pieces) == read([log], tmp_path)
 
@@ -120,14 +120,14 @@ def test_a_part_that_is_missing_or_comes_late_is_noticed(tmp_path):
     first, second, third = split(planned([log])[0], [0.3, 0.6])
     for wrong in ([first, third], [second, third], [first, third, second], []):
         with pytest.raises(_core.NativeDefectError, match="missing or out of order"):
-            joined([log], tmp_path, pieces_of(wrong))
+            joined([log], tmp_path, parts_read(wrong))
     assert not list(tmp_path.iterdir()), "nothing is left"
 
 
 def test_a_reading_that_is_stopped_waits_for_no_part(tmp_path):
     log = FIXTURES / "16-both.csv"
     reading = _core.start_sql_read(spec_of([log], tmp_path / "a.trace", in_parts=True))
-    reading.give(pieces_of(split(planned([log])[0], [0.5]))[0])
+    reading.give(parts_read(split(planned([log])[0], [0.5]))[0])
     reading.stop()
     assert reading.wait(60)
     with pytest.raises(_core.NativeError, match="stopped"):
@@ -142,7 +142,7 @@ def test_a_log_that_was_cut_off_meanwhile_is_named(tmp_path):
     with log.open("r+b") as file:
         file.truncate(log.stat().st_size - 100)
     with pytest.raises(_core.NativeError, match=r"a\.csv ends after \d+ bytes, before its end"):
-        pieces_of([last])
+        parts_read([last])
 
 
 def test_another_file_of_the_same_path_is_not_read(tmp_path):
@@ -151,7 +151,7 @@ def test_another_file_of_the_same_path_is_not_read(tmp_path):
     (document,) = planned([log])
     log.write_bytes((FIXTURES / "16-durations.csv").read_bytes())
     with pytest.raises(_core.NativeError, match=r"a\.csv differs on this host"):
-        pieces_of([document])
+        parts_read([document])
 
 
 def test_what_has_no_boundaries_is_not_planned(tmp_path):

@@ -42,7 +42,7 @@ def traces(one) -> list[Trace]:
 
 
 def starting_with(statements: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    return [each for each in statements if each["sql"].startswith(text)]
+    return [statement for statement in statements if statement["sql"].startswith(text)]
 
 
 @every_load
@@ -81,7 +81,7 @@ def test_every_statement_of_pgbench_is_understood(one, traces):
         clients = {each["session"] for each in starting_with(trace.statements, HISTORY)}
         assert len(clients) == CLIENTS
         for client in clients:
-            sent = [each for each in trace.statements if each["session"] == client]
+            sent = [statement for statement in trace.statements if statement["session"] == client]
             words = [each["sql"].split()[0].rstrip(";") for each in sent]
             assert words == list(SCRIPT) * TRANSACTIONS
             numbers = [each["transaction"] for each in sent]
@@ -116,7 +116,7 @@ def test_the_protocol_and_names_are_as_sent(traces, load):
 def test_durations_are_known_where_they_are_logged(traces, load):
     is_timed = load.endswith("log_min_duration")
     for trace in traces:
-        ended = [each for each in trace.statements if each["error"] is None]
+        ended = [statement for statement in trace.statements if statement["error"] is None]
         assert {each["duration_us"] is not None for each in ended} == {is_timed}
 
 
@@ -126,7 +126,7 @@ def test_a_sessions_statements_come_one_after_the_other(traces, load):
     slack_us = 1_000 if load.endswith("log_min_duration") else 0
     for trace in traces:
         for statements in trace.by_session():
-            starts = [each["start_us"] for each in statements]
+            starts = [statement["start_us"] for statement in statements]
             gaps_us = [later - earlier for earlier, later in itertools.pairwise(starts)]
             assert all(gap_us >= -slack_us for gap_us in gaps_us)
 
@@ -135,12 +135,12 @@ def test_a_sessions_statements_come_one_after_the_other(traces, load):
 def test_what_a_log_has_trouble_with(traces):
     for trace in traces:
         statements = trace.statements
-        by_sql = Counter(each["sql"] for each in statements)
+        by_sql = Counter(statement["sql"] for statement in statements)
         assert by_sql["SELECT *\n  FROM odd\n\tWHERE t = 'a\tb' -- not all\n"] == 1
         assert by_sql["SELECT 1; SELECT 2"] == 1
         written = "\\x" + BYTES.hex()
         inserts = starting_with(statements, "INSERT INTO odd")
-        assert [each["parameters"] for each in inserts] == [
+        assert [insert["parameters"] for insert in inserts] == [
             [TEXT, written, None],
             [TEXT, written, "3"],
         ]
@@ -153,7 +153,7 @@ def test_what_a_log_has_trouble_with(traces):
 @of_oddities
 def test_what_a_function_writes_into_the_log_is_no_statement(traces):
     for trace in traces:
-        assert FORGED not in {each["sql"] for each in trace.statements}
+        assert FORGED not in {statement["sql"] for statement in trace.statements}
         assert len(starting_with(trace.statements, "DO $$")) == 1
 
 
@@ -167,7 +167,11 @@ def test_a_name_may_have_what_ends_names(traces):
 @of_oddities
 def test_what_failed_is_known_with_its_code(traces):
     for trace in traces:
-        failed = [(each["sql"], each["error"]) for each in trace.statements if each["error"]]
+        failed = [
+            (statement["sql"], statement["error"])
+            for statement in trace.statements
+            if statement["error"]
+        ]
         assert Counter(failed) == {
             ("SELEC 1", "42601"): 1,
             ("SELECT 1/0", "22012"): 2,

@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from seatrial import _core
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.database.measure.preflight import Shown
+from seatrial.trials.database.measure.preflight import TraceSequence
 from seatrial.trials.replay.commands.compare_sides import _TraceTimeline
 from seatrial.trials.replay.reading import Reading
 from seatrial.trials.replay.trace import Trace
@@ -23,7 +23,7 @@ READ_BY: dict[str, Any] = {
     "reading": Reading,
     "recording": StoredMetadata,
     "replay": ReplayRecord,
-    "sequences": tuple[Shown, ...],
+    "sequences": tuple[TraceSequence, ...],
     "timeline": _TraceTimeline,
     "trace": Trace,
 }
@@ -93,8 +93,8 @@ def differences(
     elif isinstance(read_as, inspect.DictType) and kind == "object":
         of_any = schema.get("additionalProperties")
         values = list(schema.get("properties", {}).values()) + ([of_any] if of_any else [])
-        for each in values:
-            yield from differences(each, read_as.value_type, root, f"{path}{{}}")
+        for value in values:
+            yield from differences(value, read_as.value_type, root, f"{path}{{}}")
     elif isinstance(read_as, inspect.TupleType) and "prefixItems" in schema:
         pairs = zip(schema["prefixItems"], read_as.item_types, strict=True)
         for place, (item, item_type) in enumerate(pairs):
@@ -123,7 +123,7 @@ def resolved(schema: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str, An
     """Return a schema without references and null, and whether it may be null."""
     choices = schema.get("anyOf", [])
     if {"type": "null"} in choices:
-        (schema,) = (each for each in choices if each != {"type": "null"})
+        (schema,) = (choice for choice in choices if choice != {"type": "null"})
         return resolved(schema, root)[0], True
     if "$ref" in schema:
         return resolved(root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)

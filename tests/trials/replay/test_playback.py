@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.analysis.verdict import judge
 from trials.replay.loads import Trace, read
 from trials.replay.logging_server import MODES, LoggingServer
 from trials.replay.mixed_load import ERRORS, RECONNECTS, SESSIONS, TABLES, TURNS, mixed_load
@@ -75,7 +75,7 @@ def assert_all_was_sent(record: ReplayRecord) -> None:
 def test_a_pace_is_not_overtaken(tpcb, target):
     name = target.make("tpcb_played", template="tpcb")
     trace = tpcb["simple"]
-    statements = sorted(each["start_us"] for each in trace.statements)
+    statements = sorted(statement["start_us"] for statement in trace.statements)
     half_us = (statements[-1] - statements[0]) // 2
     record = play(trace.path, target.address(name), speed=1.0, until_us=half_us)
     assert record.total.skipped["after_until"] > 0

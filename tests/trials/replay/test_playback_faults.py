@@ -15,7 +15,7 @@ from cli.command import Ended, ended
 from postgres.programs import installed_programs
 from seatrial.postgres.connection import connect
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.replay.commands.read import Wanted, read_logs
+from seatrial.trials.replay.commands.read import ReadRequest, read_logs
 from trials.replay.loads import read
 from trials.replay.logging_server import MODES
 from trials.replay.targets import (
@@ -109,7 +109,7 @@ def test_connections_that_are_refused(trace, target, tmp_path):
     target.run(name, "ALTER ROLE few NOSUPERUSER; GRANT ALL ON ALL TABLES IN SCHEMA public TO few")
     said, record = played_badly(trace, target, name, tmp_path, user="few")
     assert re.search(r"connections? (was|were) refused", said)
-    assert any("too many connections" in each.message for each in record.errors.examples) or (
+    assert any("too many connections" in example.message for example in record.errors.examples) or (
         "too many connections" in record.sessions.words
     )
     assert record.sessions.refused > 0
@@ -205,7 +205,7 @@ def test_a_database_of_somebody_is_not_written_to_unless_named(trace, target, tm
 def test_the_logs_own_server_is_refused(log, target, tmp_path):
     ((number,),) = target.run("postgres", "SELECT system_identifier FROM pg_control_system()")
     own = tmp_path / "own.trace"
-    read_logs(Wanted(logs=(log,), output=own, system_identifier=number), quiet=True)
+    read_logs(ReadRequest(logs=(log,), output=own, system_identifier=number), quiet=True)
     arguments = (own, target.url("short"), "--allow-writes", "short")
     reported = replay(*arguments, folder=tmp_path)
     assert reported.code == 5, reported.out + reported.err
@@ -218,7 +218,7 @@ def test_a_standby_is_refused(trace, target, tmp_path):
     folder = tmp_path / "standby"
     cluster = target.cluster
     folder.mkdir(mode=0o700)
-    cluster.account.own(folder)
+    cluster.account.take_ownership(folder)
     address = target.server.address
     cluster.account.run(
         [

@@ -98,13 +98,13 @@ def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
 
 
 def _database_words(identity: Identity, factors: Iterable[str]) -> Iterator[str]:
-    """Yield a database's factors in words; for a replay only the unusual ones."""
-    is_of_replay = identity.get("operation") == STATEMENT
+    """Yield what is shown of a database's factors; of a replay's only what is unusual."""
+    is_replay = identity.get("operation") == STATEMENT
     for name in factors:
         if name not in identity:
             continue
         value = identity[name]
-        if not is_of_replay:
+        if not is_replay:
             yield database_factor(name, value)
         elif name == "threads":
             yield format_plural(int(value), "connection")

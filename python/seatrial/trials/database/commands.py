@@ -1,4 +1,4 @@
-"""``seatrial db``: what storage does for PostgreSQL."""
+"""``seatrial db``: PostgreSQL's performance and durability on storage."""
 
 from __future__ import annotations
 
@@ -27,13 +27,21 @@ if TYPE_CHECKING:
 QUICK_SCALE: Final = 25
 """About 400 MB of tables and indexes."""
 QUICK_MEMORY: Final = "256MiB"
-"""For the server, its shared buffers and the page cache of its files: less than the tables."""
+"""Limit of the server with its page cache: less than the tables."""
 QUICK_CLIENTS: Final = (1, 10)
 QUICK_SECONDS: Final = 8.0
 QUICK_BUDGET_S: Final = 150.0
-"""For each target, loading not counted."""
-QUICK_UNLESS: Final = ("scale", "clients", "seconds", "rounds", "budget_s", "memory_limit", "rate")
-"""Whoever gives one of these has another trial in mind than the quick one."""
+"""For each target, without loading."""
+QUICK_EXCLUDING_OPTIONS: Final = (
+    "scale",
+    "clients",
+    "seconds",
+    "rounds",
+    "budget_s",
+    "memory_limit",
+    "rate",
+)
+"""With one of these options, the defaults of the quick trial do not apply."""
 
 CRASHES: Final = 5
 CRASH_SECONDS: Final = 3.0
@@ -76,126 +84,128 @@ _LABELLED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTAL
 _NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LABEL_LENGTH_MAX: Final = 40
 CONTROL_SUFFIX: Final = "-aa"
-"""Behind the label of a place that is measured twice."""
+"""Suffix of the label of the A/A control."""
 
 
 class DatabaseTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a database is to be tried.
+    """A target of a database trial.
 
     Attributes:
-        label: What cells call it.
-        directory: Where the data of a server of ours lie; empty for a server that is there.
-        url: Address of a server that is there, without a password; empty for a directory.
-        is_again: Whether it is the first place once more, for the noise floor.
+        label: Its name in cells.
+        directory: Folder of the data of our own server; empty for an existing server.
+        url: Address of an existing server, without a password; empty for a directory.
+        is_control: Whether it is the A/A control, a second measurement of the first target.
     """
 
     label: str
     directory: str = ""
     url: str = ""
-    is_again: bool = False
+    is_control: bool = False
 
 
-def places_of(
+def trial_targets(
     directories: Sequence[str], urls: Sequence[str], *, again: bool | None
 ) -> list[DatabaseTarget]:
-    """Return the places of a trial; passwords in addresses are taken out.
+    """Return the targets of a trial; passwords are removed from addresses.
 
     Args:
-        directories: As the user named them, each perhaps as ``LABEL=DIR``; one that is an address
-            is taken as one.
-        urls: Addresses, each perhaps as ``LABEL=URL``.
-        again: Whether the first place is measured as two; where there are several unless given.
+        directories: As given by the user, optionally as ``LABEL=DIR``; one that is an address
+            is used as one.
+        urls: Addresses, optionally as ``LABEL=URL``.
+        again: Whether there is an A/A control; by default with several targets.
 
     Raises:
         TargetError: when a directory does not exist.
-        UsageError: when there is no place, or an address cannot be read.
+        UsageError: when there is no target, or an address is invalid.
     """
     from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
     from seatrial.study.server_address import is_server_address  # noqa: PLC0415
 
-    reported = [_label(word) for word in (*directories, *urls)]
-    if not reported:
+    labelled = [_label(word) for word in (*directories, *urls)]
+    if not labelled:
         raise UsageError(
             seen="No directory or server is given",
             cause="A new server needs a directory; an existing one needs an address",
             next_step="Name one, as in `seatrial db /mnt/ssd` or `seatrial db --url "
             "postgresql://HOST/DATABASE`",
         )
-    are_urls = [is_server_address(word) for _, word in reported[: len(directories)]]
+    are_urls = [is_server_address(word) for _, word in labelled[: len(directories)]]
     are_urls += [True] * len(urls)
-    marked = list(zip(reported, are_urls, strict=True))
-    servers = iter(servers_of([word for (_, word), is_url in marked if is_url]))
-    places = []
-    for (label, word), is_url in marked:
-        where = next(servers) if is_url else str(resolve_directory(word))
-        named = label or ("trial" if len(reported) == 1 else _usual_label(where, is_url=is_url))
-        directory, url = ("", where) if is_url else (where, "")
-        places.append(DatabaseTarget(label=named, directory=directory, url=url))
-    places = _distinguished(places)
-    if again or (again is None and len(places) > 1):
-        first = places[0]
+    entries = list(zip(labelled, are_urls, strict=True))
+    servers = iter(servers_of([word for (_, word), is_url in entries if is_url]))
+    targets = []
+    for (label, word), is_url in entries:
+        location = next(servers) if is_url else str(resolve_directory(word))
+        name = label or ("trial" if len(labelled) == 1 else _default_label(location, is_url=is_url))
+        directory, url = ("", location) if is_url else (location, "")
+        targets.append(DatabaseTarget(label=name, directory=directory, url=url))
+    targets = _with_distinct_labels(targets)
+    if again or (again is None and len(targets) > 1):
+        first = targets[0]
         control = msgspec.structs.replace(
-            first, label=f"{first.label}{CONTROL_SUFFIX}", is_again=True
+            first, label=f"{first.label}{CONTROL_SUFFIX}", is_control=True
         )
-        places.append(control)
-    return places
+        targets.append(control)
+    return targets
 
 
-def study_mapping(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> Table:
-    """Return the study that the options describe.
+def study_mapping(targets: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> Table:
+    """Return the study of the options.
 
     Args:
-        places: Where.
-        options: Those of the command by name; None or empty where one was not given.
+        targets: The targets.
+        options: Options of the command by name; None or empty if not given.
 
     Raises:
-        UsageError: when an option has no effect on what is done.
+        UsageError: when an option has no effect.
     """
     kind = _kind(options)
     _require_effect(kind, options)
-    quick = kind == "pgbench" and not any(_is_given(options[name]) for name in QUICK_UNLESS)
+    quick = kind == "pgbench" and not any(
+        _is_given(options[name]) for name in QUICK_EXCLUDING_OPTIONS
+    )
     workload = _workload(kind, options)
     if quick:
-        workload |= _quick(places, options)
-    workloads = [*_commit_truth(places, options), workload]
+        workload |= _quick(targets, options)
+    workloads = [*_flush_checks(targets, options), workload]
     return without_none(
         {
             "name": "crash" if kind == "crash" else "db",
             "seed": options["seed"],
             "rounds": _rounds(kind, options),
-            "budget": without_none({"time_s": _budget_s(places, options, quick=quick)}),
+            "budget": without_none({"time_s": _budget_s(targets, options, quick=quick)}),
             "hosts": {"counts": options["hosts"]} if options["hosts"] else None,
-            "target": [_target(place, options) for place in places],
+            "target": [_target(target, options) for target in targets],
             "workload": workloads,
         }
     )
 
 
 def _label(word: str) -> tuple[str, str]:
-    """Return the label that a user gave, or none, and the place; a path that exists has none."""
+    """Return the user's label, if any, and the path or URL; an existing path has none."""
     match = _LABELLED.fullmatch(word)
     if match is None or os.path.lexists(word):
         return "", word
     return match[1], match[2]
 
 
-def _usual_label(where: str, *, is_url: bool) -> str:
-    """Return what to call one of several places: the end of its path, or its host."""
-    host = where.partition("://")[2].rpartition("@")[2].partition("/")[0].rpartition(":")[0]
-    name = host if is_url else Path(where).name
+def _default_label(location: str, *, is_url: bool) -> str:
+    """Return the default label of one of several targets: the end of its path, or its host."""
+    host = location.partition("://")[2].rpartition("@")[2].partition("/")[0].rpartition(":")[0]
+    name = host if is_url else Path(location).name
     plain = _NOT_A_NAME.sub("-", name).strip("-_")[:_LABEL_LENGTH_MAX]
     return plain or "trial"
 
 
-def _distinguished(places: Sequence[DatabaseTarget]) -> list[DatabaseTarget]:
-    """Return the places with a number behind each label that was there before."""
+def _with_distinct_labels(targets: Sequence[DatabaseTarget]) -> list[DatabaseTarget]:
+    """Return the targets with a number after each repeated label."""
     seen: Counter[str] = Counter()
-    apart = []
-    for place in places:
-        seen[place.label] += 1
-        number = f"-{seen[place.label]}" if seen[place.label] > 1 else ""
-        apart.append(msgspec.structs.replace(place, label=place.label + number))
-    return apart
+    distinct = []
+    for target in targets:
+        seen[target.label] += 1
+        number = f"-{seen[target.label]}" if seen[target.label] > 1 else ""
+        distinct.append(msgspec.structs.replace(target, label=target.label + number))
+    return distinct
 
 
 def _kind(options: Mapping[str, Any]) -> str:
@@ -253,23 +263,23 @@ def _workload(kind: str, options: Mapping[str, Any]) -> Table:
     return without_none({**own, **common})
 
 
-def _quick(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> Table:
-    """Return what the quick trial has by default: a database beyond its memory."""
+def _quick(targets: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> Table:
+    """Return the defaults of the quick trial: a database larger than its memory."""
     found: Table = {
         "scale": QUICK_SCALE,
         "clients": list(QUICK_CLIENTS),
         "seconds": QUICK_SECONDS,
     }
-    if _may_limit_memory(places, options):
+    if _may_limit_memory(targets, options):
         found["memory_limit"] = QUICK_MEMORY
     return found
 
 
-def _may_limit_memory(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> bool:
+def _may_limit_memory(targets: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> bool:
     from seatrial.postgres.memory import limit_obstacle  # noqa: PLC0415 - not for --help
 
     buffers = "shared_buffers" in {name.lower() for name in options["set"]}
-    return not buffers and all(place.directory for place in places) and not limit_obstacle()
+    return not buffers and all(target.directory for target in targets) and not limit_obstacle()
 
 
 def _rounds(kind: str, options: Mapping[str, Any]) -> Table:
@@ -280,28 +290,28 @@ def _rounds(kind: str, options: Mapping[str, Any]) -> Table:
 
 
 def _budget_s(
-    places: Sequence[DatabaseTarget], options: Mapping[str, Any], *, quick: bool
+    targets: Sequence[DatabaseTarget], options: Mapping[str, Any], *, quick: bool
 ) -> float | None:
     if options["budget_s"] is not None:
         return float(options["budget_s"])
-    return QUICK_BUDGET_S * len(places) if quick else None
+    return QUICK_BUDGET_S * len(targets) if quick else None
 
 
-def _target(place: DatabaseTarget, options: Mapping[str, Any]) -> Table:
-    if place.url:
-        own = {"kind": "database", "url": place.url, "database": options["database"]}
+def _target(target: DatabaseTarget, options: Mapping[str, Any]) -> Table:
+    if target.url:
+        own = {"kind": "database", "url": target.url, "database": options["database"]}
     else:
-        own = {"kind": "directory", "path": place.directory, "size": TRUTH_FILE}
-    return without_none({"label": place.label, **own, "pg_bin": options["pg_bin"]})
+        own = {"kind": "directory", "path": target.directory, "size": TRUTH_FILE}
+    return without_none({"label": target.label, **own, "pg_bin": options["pg_bin"]})
 
 
-def _commit_truth(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> list[Table]:
-    """Return the short samples that tell whether a flush is what it says.
+def _flush_checks(targets: Sequence[DatabaseTarget], options: Mapping[str, Any]) -> list[Table]:
+    """Return the short samples that show whether flushes are durable.
 
-    A commit of one page with its fdatasync stands next to a write of one page past the page cache
-    that is not flushed at all: the difference is what a flush takes.
+    A commit of one page with fdatasync is compared with a direct write of one page
+    without a flush: the difference is the time of a flush.
     """
-    labels = [place.label for place in places if place.directory and not place.is_again]
+    labels = [target.label for target in targets if target.directory and not target.is_control]
     if not labels or options["crash"] is not None or not options["commit_truth"]:
         return []
     commit = {
@@ -315,9 +325,9 @@ def _commit_truth(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) 
         "seconds": TRUTH_SECONDS,
     }
     direct = [
-        place.label
-        for place in places
-        if place.label in labels and _takes_direct(Path(place.directory))
+        target.label
+        for target in targets
+        if target.label in labels and _supports_direct_io(Path(target.directory))
     ]
     if not direct:
         return [commit]
@@ -334,8 +344,8 @@ def _commit_truth(places: Sequence[DatabaseTarget], options: Mapping[str, Any]) 
     return [commit, write]
 
 
-def _takes_direct(directory: Path) -> bool:
-    """Whether files of a directory can be written past the page cache; none is left there."""
+def _supports_direct_io(directory: Path) -> bool:
+    """Return whether files of a directory support direct I/O; none is left there."""
     flags = os.O_TMPFILE | os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC
     try:
         os.close(os.open(directory, flags, 0o600))
@@ -377,7 +387,7 @@ never appear in results, reports or logs. docs/database.md describes what is mea
 def _values(
     read: Callable[[str], object], expected: str
 ) -> Callable[[click.Context, click.Parameter, str | None], list[object] | None]:
-    """Return what reads an option of values with commas between them."""
+    """Return a parser of comma-separated values."""
 
     def callback(
         _context: click.Context, _parameter: click.Parameter, written: str | None
@@ -401,14 +411,14 @@ _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _factor(name: str, value: str, callback: Callable[..., object], about: str) -> _Option:
-    """Return an option that takes a value or several; each makes a test."""
+    """Return an option with one or several values; each is a separate test."""
     return click.option(name, metavar=f"{value},...", callback=callback, help=about)
 
 
 def _settings(
     _context: click.Context, _parameter: click.Parameter, written: tuple[str, ...]
 ) -> dict[str, list[str]]:
-    """Return the settings by name; a value in single quotes may hold commas."""
+    """Return the settings by name; a value in single quotes may contain commas."""
     found: dict[str, list[str]] = {}
     for word in written:
         name, equals, values = word.partition("=")
@@ -549,26 +559,26 @@ def command(
     measuring: MeasureOptions,
     **options: Any,  # noqa: ANN401 - as the study's keys take them
 ) -> int:
-    """Measure what storage does for PostgreSQL: transactions per second, and what limits them.
+    """Measure PostgreSQL on storage: transactions per second, and what limits them.
 
-    On a DIR a server of our own is made, whose data lie there: it listens on a private socket
-    only, runs under an unused user number where the command runs as root, and is gone afterwards.
-    The data are loaded once and copied for each sample, so every one begins with the same.
-    Several DIRs are measured in turns and compared with the first.
+    In a DIR a temporary server is created: it listens on a private socket
+    only, runs as an unused user ID if the command runs as root, and is removed afterwards.
+    The data are loaded once and copied for each sample, so that all samples start equally.
+    Several DIRs are interleaved and compared with the first.
     """
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
     from seatrial.study.load import study_from_options  # noqa: PLC0415
 
-    places = places_of(directories, urls, again=again)
+    targets = trial_targets(directories, urls, again=again)
     options["hosts"] = _hosts(ray, options["hosts"])
-    study = study_from_options(study_mapping(places, options), KEY_OPTIONS)
+    study = study_from_options(study_mapping(targets, options), KEY_OPTIONS)
     return show_or_measure(
         plan_for(study), measuring, resume=resume, with_published=reference, ray=ray or ""
     )
 
 
 def _hosts(ray: str | None, counts: list[int] | None) -> list[int] | None:
-    """Return the numbers of hosts: as given, else that of the whole cluster.
+    """Return the numbers of hosts; by default that of the whole cluster.
 
     Raises:
         ClusterError: when the cluster cannot be used.

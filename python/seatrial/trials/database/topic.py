@@ -102,12 +102,12 @@ class DatabaseTopic(Topic):
         """Return a stage of several hosts, for servers of a study that has some; else None."""
         hosts = request.plan.study.hosts
         if not hosts or not any(
-            each.kind in ("pgbench", "telemetry") for each in request.plan.cells
+            cell.kind in ("pgbench", "telemetry") for cell in request.plan.cells
         ):
             return None
-        from seatrial.trials.database.measure.hosts import loaded_by_hosts
+        from seatrial.trials.database.measure.hosts import stage_of_host_load
 
-        return loaded_by_hosts(request, hosts)
+        return stage_of_host_load(request, hosts)
 
     def with_files(self, workload: SampledWorkload, files: FileLookup) -> SampledWorkload:
         """Return a workload with its scripts, traces and snapshots as paths from the root."""
@@ -207,9 +207,9 @@ class DatabaseTopic(Topic):
     def plan_words(self, cell: Cell) -> list[str]:
         """Return the size of a trace, and the settings that all cells have in common."""
         from seatrial.trials.database.study.cells import fixed_settings
-        from seatrial.trials.replay.study.cells import trace_words
+        from seatrial.trials.replay.study.cells import trace_text
 
-        return [*trace_words(cell), *fixed_settings(cell)]
+        return [*trace_text(cell), *fixed_settings(cell)]
 
     def assumed_words(self, cells: Sequence[Cell]) -> str:
         """Return the assumption on a database's writes."""
@@ -303,21 +303,21 @@ class DatabaseTopic(Topic):
         found = database_of(summary)
         if found is None:
             return []
-        bounds = [f"{format_cell(each.cell)}: {each.verdict.sentence}" for each in found.cells]
-        caches = [f"{each.target}, {each.workload}: {each.sentence}" for each in found.sweeps]
+        bounds = [f"{format_cell(cell.cell)}: {cell.verdict.sentence}" for cell in found.cells]
+        caches = [f"{sweep.target}, {sweep.workload}: {sweep.sentence}" for sweep in found.sweeps]
         return [
             *sentences_part("Where the databases' time goes", bounds),
             *sentences_part("Gain of a larger cache", caches),
         ]
 
     def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
-        """Return rate and tail latency of the test that stands for a target."""
+        """Return rate and tail latency of the representative test of a target."""
         from seatrial.trials.database.analysis.first_screen import database_tiles
 
         return database_tiles(cells, analyses)
 
     def verdict_line(self, summary: Summary) -> str:
-        """Return what crash trials, replays or a database alone answer."""
+        """Return the verdict of crash trials and replays, or the rate of a database alone."""
         from seatrial.trials.database.analysis.first_screen import database_verdict
 
         return database_verdict(summary)
@@ -338,12 +338,12 @@ class DatabaseTopic(Topic):
         return VerdictPart(headline(best, bounds, cells), (best,)) if best else None
 
     def exit_code(self, summary: Summary) -> int:
-        """Return 12 where transactions were lost, 4 where a batch failed in a round."""
+        """Return 12 if transactions were lost, 4 if a batch failed in a round."""
         from seatrial.errors import EXIT_PARTIAL, EXIT_TRANSACTIONS_LOST
 
         if any(finding.kind == "transactions_lost" for finding in summary.findings):
             return EXIT_TRANSACTIONS_LOST
-        failed = any(each.cell.operation == "batch" and each.failed for each in summary.cells)
+        failed = any(cell.cell.operation == "batch" and cell.failed for cell in summary.cells)
         return EXIT_PARTIAL if failed else 0
 
     def document_part(self) -> DocumentPart:
@@ -370,7 +370,7 @@ class DatabaseTopic(Topic):
         """Return the analysis without some cells; cache size sweeps stay."""
         import msgspec
 
-        cells = [each for each in analysis.cells if each.cell.key not in keys]
+        cells = [cell for cell in analysis.cells if cell.cell.key not in keys]
         return msgspec.structs.replace(analysis, cells=cells)
 
     def figure(

@@ -1,7 +1,7 @@
 """The JSON documents of ``seatrial sql read`` and ``sql show``.
 
-As in all documents, times of the clock are Unix time in seconds, and a percentile that too few
-statements could know is absent.
+As in all documents, clock times are Unix time in seconds, and percentiles of too few
+statements are absent.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from seatrial.units import US_PER_S
 
 
 class ReadingDocument(Document, frozen=True, kw_only=True):
-    """What was read of logs.
+    """The result of reading logs.
 
     ``seatrial sql read``: every record accounted for, and the trace that was written.
 
     Attributes:
-        log_bytes: What was read, unpacked.
-        reading: What came of it.
+        log_bytes: Uncompressed size of the logs.
+        reading: The result.
     """
 
     kind: Literal["reading"] = "reading"
@@ -47,11 +47,11 @@ class ReadingDocument(Document, frozen=True, kw_only=True):
 
 
 class TraceOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trace was made of, and what of the log is not in it.
+    """The sources of a trace, and records that it lacks.
 
     Attributes:
-        log_bytes: What was read, unpacked.
-        origin: What it was.
+        log_bytes: Uncompressed size of the logs.
+        origin: The sources.
     """
 
     log_bytes: Count
@@ -59,13 +59,13 @@ class TraceOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpreadNs(msgspec.Struct, frozen=True, kw_only=True):
-    """A distribution of times in ns. A percentile that too few times could know is absent.
+    """A distribution of times in ns. Percentiles of too few times are absent.
 
     Attributes:
-        entries: How many times are known.
-        min: The smallest.
+        entries: Number of known times.
+        min: The minimum.
         mean: The mean.
-        max: The largest.
+        max: The maximum.
         p50: The median.
         p95: The 95th percentile.
         p99: The 99th percentile.
@@ -81,16 +81,16 @@ class SpreadNs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClassTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What the statements of a class come to.
+    """Totals of the statements of a class.
 
     Attributes:
-        statements: What kind of statement, such as ``select`` or ``insert``.
-        calls: Statements.
-        timed: Of how many a duration is known.
+        statements: Class of statement, such as ``select`` or ``insert``.
+        calls: Number of statements.
+        timed: Number with a known duration.
         total_s: Sum of these durations.
-        rows: Sum of the rows where they are known; 0 where no log has them.
-        errors: How many ended with an error.
-        skipped: How many cannot be sent again.
+        rows: Sum of the known row counts.
+        errors: Number with an error.
+        skipped: Number that cannot be replayed.
     """
 
     statements: str = msgspec.field(name="class")
@@ -103,13 +103,13 @@ class ClassTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Statements that are alike but for their values.
+    """Statements that differ only in their values.
 
     Attributes:
         fingerprint: Of the text, as 16 hexadecimal digits.
         text: The statement with ``$1`` for each value.
-        totals: What they come to.
-        latency_ns: Durations; None where none is known.
+        totals: Their totals.
+        latency_ns: Durations; None if none is known.
     """
 
     fingerprint: str
@@ -119,10 +119,10 @@ class QueryTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NameTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What belongs to a name.
+    """Totals of a database, user or application.
 
     Attributes:
-        name: The name; empty where the log does not tell.
+        name: The name; empty if unknown.
         sessions: Sessions.
         statements: Statements.
         total_s: Sum of their durations.
@@ -135,14 +135,14 @@ class NameTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands between BEGIN and COMMIT or their like.
+    """Transaction blocks.
 
     Attributes:
-        count: How many there are.
+        count: Number of blocks.
         statements: Statements in them.
-        statements_max: Statements in the longest.
-        statements_outside: Statements outside of any.
-        length_ns: From the start of the first statement to the end of the last; None where none
+        statements_max: Maximum number of statements in a block.
+        statements_outside: Statements outside of blocks.
+        length_ns: From the start of the first statement to the end of the last; None if none
             is known.
     """
 
@@ -157,10 +157,10 @@ class ThinkTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Times from the end of a statement to the start of its session's next.
 
     Attributes:
-        inside_ns: Within a transaction; None where none is known.
-        between_ns: Between transactions, and statements outside of any; None where none is known.
-        unknown: Times that are not known, for want of a duration.
-        overlapping: Statements that began before the one before them ended, as their times have it.
+        inside_ns: Within a transaction; None if none is known.
+        between_ns: Between transactions and statements outside of them; None if none is known.
+        unknown: Number of unknown times, as the duration is missing.
+        overlapping: Statements that began before the previous one ended, by their times.
     """
 
     inside_ns: SpreadNs | None
@@ -170,10 +170,10 @@ class ThinkTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
-    """Queries that are not listed one by one.
+    """Queries that are not listed.
 
     Attributes:
-        queries: How many; at least so many where there are more than can be distinguished.
+        queries: Their number; a lower bound if there are more than can be distinguished.
         calls: Their statements.
         total_s: Sum of their durations.
     """
@@ -187,7 +187,7 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
     """A minute.
 
     Attributes:
-        start_at: When it begins, Unix time in s.
+        start_at: Its start, Unix time in s.
         statements: Statements that began in it.
     """
 
@@ -199,9 +199,9 @@ class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
     """A slice of time.
 
     Attributes:
-        start_at: When it begins, Unix time in s.
+        start_at: Its start, Unix time in s.
         statements: Statements that began in it.
-        sessions_max: Sessions that were open at once in it, at most.
+        sessions_max: Maximum of concurrent sessions in it.
     """
 
     start_at: Amount
@@ -210,33 +210,33 @@ class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceDocument(Document, frozen=True, kw_only=True):
-    """What a trace holds.
+    """The contents of a trace.
 
     ``seatrial sql show``: sessions, statements, their timeline, and what of the log is missing.
 
     Attributes:
         trace: The file.
         trace_bytes: Its size.
-        origin: What it was made of.
-        counts: How much there is.
-        started_at: When the first statement began, Unix time in s; None without times.
-        ended_at: When the last one ended as far as durations are known.
-        running_mean: Statements at work at once, on the average; None without durations.
+        origin: Its sources.
+        counts: Numbers of sessions and statements.
+        started_at: Start of the first statement, Unix time in s; None without times.
+        ended_at: End of the last one as far as durations are known.
+        running_mean: Mean number of concurrent statements; None without durations.
         busiest_minute: The minute with the most statements; None without any, or without times.
         slice_s: Length of a slice.
         slices: The timeline, in order of time without gaps; empty without times.
-        timed: Statements of which a duration is known.
+        timed: Statements with a known duration.
         total_s: Sum of the durations.
-        several: Texts that hold several statements.
+        several: Texts with several statements.
         classes: By class, most time first.
         protocols: Statements by protocol: ``simple``, ``extended``, ``fetch``.
-        errors: Statements that failed, by the code of their error.
+        errors: Failed statements, by SQLSTATE.
         sessions: Connections.
-        transactions: What stands between BEGIN and COMMIT or their like.
+        transactions: Transaction blocks.
         think: Times from the end of a statement to the start of its session's next.
-        queries: Statements that are alike but for their values, most time first; so many as
-            ``--top`` says.
-        rest: Queries that are not listed one by one.
+        queries: Statements that differ only in their values, most time first; limited by
+            ``--top``.
+        rest: Queries that are not listed.
         databases: By database, most statements first.
         users: By user, most statements first.
         applications: By application, most statements first.
@@ -270,12 +270,12 @@ class TraceDocument(Document, frozen=True, kw_only=True):
 
 
 def reading_document(reading: Reading) -> str:
-    """Return what came of reading logs."""
+    """Return the document of reading logs."""
     return as_text(ReadingDocument(log_bytes=reading.log_bytes, reading=reading))
 
 
 def trace_document(shown: Trace) -> str:
-    """Return what a trace holds; what the clock says is null and empty without its times."""
+    """Return the document of a trace; without clock times, their fields are null or empty."""
     mix, has_clock = shown.mix, shown.has_clock
     return as_text(
         TraceDocument(
@@ -298,15 +298,15 @@ def trace_document(shown: Trace) -> str:
             sessions=mix.sessions,
             transactions=_transactions(mix.transactions, has_clock=has_clock),
             think=_think(mix.think),
-            queries=[_query(each) for each in mix.fingerprints],
+            queries=[_query(fingerprint) for fingerprint in mix.fingerprints],
             rest=Rest(
                 queries=shown.rest.fingerprints,
                 calls=shown.rest.calls,
                 total_s=shown.rest.total_us / US_PER_S,
             ),
-            databases=[_name(each) for each in mix.names.databases],
-            users=[_name(each) for each in mix.names.users],
-            applications=[_name(each) for each in mix.names.applications],
+            databases=[_name(database) for database in mix.names.databases],
+            users=[_name(user) for user in mix.names.users],
+            applications=[_name(application) for application in mix.names.applications],
         )
     )
 
@@ -370,7 +370,7 @@ def _think(found: Think) -> ThinkTimes:
 
 
 def _spread(spread: Spread) -> SpreadNs | None:
-    """Return a distribution; null where no time is known."""
+    """Return a distribution; None if no time is known."""
     if not spread.entries:
         return None
     known = {

@@ -1,6 +1,6 @@
-"""What was read of logs, and what a trace holds, as ``seatrial._core`` tells it.
+"""The result of reading logs or of a capture, as returned by ``seatrial._core``.
 
-Times of the clock (``_at``) are Unix time in seconds.
+Clock times (``_at``) are Unix time in seconds.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from seatrial.published import Amount, Count, Positive, one_of
 
 
 class Accounting(msgspec.Struct, frozen=True, kw_only=True):
-    """Where every record of a log went; two equations hold.
+    """The accounting of every record of a log; two equations hold.
 
     ``records = statements + joined + sessions + others + unreadable`` and
     ``statements = executable + skipped`` (crates/trace/src/captured.rs).
 
     Attributes:
         records: Records of the log.
-        statements: Statements, each once.
-        joined: Records that say more of a statement: its duration, its plan, its parse and bind.
-        sessions: Records of connections that come and go.
-        others: Records of anything else, such as checkpoints.
+        statements: Statements.
+        joined: Further records of a statement: its duration, plan, parse and bind.
+        sessions: Records of connections and disconnections.
+        others: Other records, such as checkpoints.
         unreadable: Records that could not be read, by reason.
-        executable: Statements that can be sent again.
-        skipped: Statements that cannot, by reason.
+        executable: Statements that can be replayed.
+        skipped: Statements that cannot be replayed, by reason.
     """
 
     records: Count
@@ -39,29 +39,27 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     skipped: dict[str, Count]
 
     def faults(self) -> list[str]:
-        """Return the equations that do not hold, with their figures; empty where both do."""
+        """Return the equations that do not hold, with their figures; empty if both hold."""
         parts = (self.statements, self.joined, self.sessions, self.others)
         records = sum(parts) + sum(self.unreadable.values())
         statements = self.executable + sum(self.skipped.values())
-        reported = []
+        broken = []
         if records != self.records:
-            reported.append(f"{self.records} records, of which {records} are accounted for")
+            broken.append(f"{self.records} records, of which {records} are accounted for")
         if statements != self.statements:
-            reported.append(
-                f"{self.statements} statements, of which {statements} are accounted for"
-            )
-        return reported
+            broken.append(f"{self.statements} statements, of which {statements} are accounted for")
+        return broken
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     """An example of a record that could not be read.
 
     Attributes:
-        reason: Why, as a name of ``unreadable`` in the accounting.
-        file: Where it is.
-        line: Which line of the file, unpacked, from 1.
-        offset_bytes: Its place in the file, unpacked.
-        text: Its beginning; empty where the trace is masked.
+        reason: Reason, as in ``unreadable`` of the accounting.
+        file: Its file.
+        line: Its line in the uncompressed file, from 1.
+        offset_bytes: Its offset in the uncompressed file.
+        text: Its beginning; empty if the trace is masked.
     """
 
     reason: str
@@ -75,11 +73,11 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file that was read.
 
     Attributes:
-        path: As it was given.
-        size_bytes: As it lies on the disk.
-        log_bytes: The same unpacked.
+        path: Its path as given.
+        size_bytes: Its size on the disk.
+        log_bytes: Its size uncompressed.
         format: ``stderr``, ``csv``, ``json``, ``raw``, or ``wire`` of a capture.
-        prefix: The ``log_line_prefix`` that it was read with; empty for other formats.
+        prefix: The ``log_line_prefix`` used to read it; empty for other formats.
         is_guessed: Whether format and prefix were inferred from its content alone.
     """
 
@@ -95,14 +93,14 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     """How a log without sessions was split into streams (crates/ingest/src/streams.rs).
 
     Attributes:
-        streams: Those that got a statement.
-        transactions: A statement outside of any block is one.
-        pinned: Transactions in the first stream because a session's state matters to them.
+        streams: Streams with a statement.
+        transactions: Transactions; a statement outside of a block counts as one.
+        pinned: Transactions in the first stream because they depend on session state.
         alone: Transactions that conflict with every other.
-        steps: Statements one after the other in the whole: all of them if nothing overlaps; None
-            where the log has times.
-        is_measured: Whether the streams are those that were at work at once, by the log's times.
-        crowded: Statements that begin while the one before in their stream is at work.
+        steps: Length of the longest sequence of dependent statements: all of them if nothing
+            overlaps; None if the log has times.
+        is_measured: Whether the number of streams is the observed concurrency, by the log's times.
+        crowded: Statements that begin before the previous one of their stream has ended.
     """
 
     streams: Count
@@ -115,26 +113,26 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PacketCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture saw of packets, and what is missing (crates/capture/src/packets/counts.rs).
+    """Packets of a capture, and gaps (crates/capture/src/packets/counts.rs).
 
     Attributes:
-        packets: Packets of the server's port that were looked at.
+        packets: Packets of the server's port.
         dropped: Packets that the kernel dropped, as its ring was full.
-        cut: Packets of which only the beginning was there.
-        unread: Packets that are fragments, or whose headers make no sense.
-        is_torn: Whether a file of packets ends in the midst of one.
-        repeated_bytes: Bytes that came again.
-        reordered: Packets that came ahead of others.
-        gaps: Times that something of a connection was missing.
-        gap_bytes: Bytes that were missing, where it is known how many.
-        resumed: Connections that were read again from a later moment on.
-        earlier: Connections that were there before the capture.
-        joined: Of these, read from a later moment on.
-        left_out: Connections that sent something and never came to such a moment.
-        unread_bytes: Bytes that clients sent on connections that waited for such a moment.
-        crowded: Packets of connections that were too many to be followed.
-        encrypted: The first of the connections that are encrypted, by their clients' addresses.
-        with_gaps: The first of those with gaps.
+        cut: Truncated packets.
+        unread: Fragments, and packets with invalid headers.
+        is_torn: Whether a file of packets ends within a packet.
+        repeated_bytes: Retransmitted bytes.
+        reordered: Packets that arrived out of order.
+        gaps: Gaps in connections.
+        gap_bytes: Missing bytes, as far as known.
+        resumed: Connections that were read again after a gap.
+        earlier: Connections that existed before the capture.
+        joined: Of these, connections that were read from some moment on.
+        left_out: Connections that sent something and never reached such a moment.
+        unread_bytes: Bytes that clients sent before such a moment.
+        crowded: Packets of connections above the maximum number.
+        encrypted: Addresses of the first clients with encrypted connections.
+        with_gaps: Addresses of the first clients with gaps.
     """
 
     packets: Count
@@ -157,31 +155,31 @@ class PacketCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaptureCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture on the wire saw besides statements (crates/capture/src/message_counts.rs).
+    """Further counts of a capture on the network (crates/capture/src/message_counts.rs).
 
     Attributes:
-        connections: Connections that clients made.
-        open_max: Open at once, at most.
-        encrypted: Of the connections, encrypted between client and server: passed on unread.
-        replication: Of these, for replication: passed on unread.
-        cancels: Of these, requests to cancel what another does.
-        not_let_in: Of these, not let in by the server.
-        no_server: Of these, with no server to go to.
-        not_understood: Of these, in another protocol, from some point on: passed on unread.
-        broken_off: Of the former, those of clients that were let in before.
-        defects: Of these, where a defect of ours showed: passed on unread from then on.
-        out_of_step: Answers that fitted no request.
+        connections: Connections of clients.
+        open_max: Maximum of concurrent connections.
+        encrypted: Encrypted connections: passed on unread.
+        replication: Replication connections: passed on unread.
+        cancels: Cancel requests.
+        not_let_in: Connections refused by the server.
+        no_server: Connections that could not reach the server.
+        not_understood: Connections in another protocol, from some point on: passed on unread.
+        broken_off: Of the former, those of clients that had logged in.
+        defects: Connections affected by a bug in Seatrial: passed on unread from then on.
+        out_of_step: Responses without a matching request.
         unanswered: Statements that were never answered.
-        returned: Statements whose returned values were kept.
-        returned_rows: Rows of them.
-        returned_cut: Of these statements, how many returned more than is kept.
-        returned_unread: Values of kept rows in a form that has no text of ours.
-        returned_unclear: Statements whose rows are not kept, as they had several results.
-        rolled_back_kept: Statements that were rolled back and count as executable all the same.
-        settings: Sessions by the name of what they set as they connected.
-        to_server_bytes: Bytes that went to the server.
-        to_clients_bytes: Bytes that went to clients.
-        packets: What is particular to packets; None where a proxy captured.
+        returned: Statements whose returned values were stored.
+        returned_rows: Their rows.
+        returned_cut: Of these statements, those that returned more than is stored.
+        returned_unread: Values of stored rows in an unsupported binary format.
+        returned_unclear: Statements whose rows are not stored, as they had several results.
+        rolled_back_kept: Statements that were rolled back and still count as executable.
+        settings: Sessions by the name of a setting in their connection request.
+        to_server_bytes: Bytes sent to the server.
+        to_clients_bytes: Bytes sent to clients.
+        packets: Counts of packets; None for a proxy.
     """
 
     connections: Count
@@ -209,20 +207,20 @@ class CaptureCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trace was made of, and what of the log is not in it.
+    """The sources of a trace, and records that it lacks.
 
     Attributes:
         is_masked: Whether literals and parameters were replaced.
-        files: What was read, in the order in which it was.
-        accounting: Where every record went.
-        unreadable: The first of each reason.
-        notes: What the reader took for granted, as sentences.
-        session_count: Sessions that were seen, or streams that were made.
-        started_at: Start of the first statement; None where the log has no times.
-        ended_at: End of the last one as far as durations tell, likewise.
-        split: How a log without sessions was split; None where it was not.
-        system_identifier: The server's own number for its data; None where it is not known.
-        capture: What was seen besides, where it was captured on the wire.
+        files: The files, in the order of reading.
+        accounting: The accounting of records.
+        unreadable: The first example of each reason.
+        notes: Assumptions of the reader, as sentences.
+        session_count: Sessions of the log, or streams that it was split into.
+        started_at: Start of the first statement; None if the log has no times.
+        ended_at: End of the last one as far as durations are known; None likewise.
+        split: How a log without sessions was split; None for other logs.
+        system_identifier: The server's system identifier; None if unknown.
+        capture: Further counts of a capture on the network; None for a log.
     """
 
     is_masked: bool
@@ -239,17 +237,17 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def log_bytes(self) -> int:
-        """What was read, unpacked."""
+        """Uncompressed size of all files."""
         return sum(file.log_bytes for file in self.files)
 
 
 class Reading(Origin, frozen=True, kw_only=True):
-    """What came of reading logs into a trace.
+    """The result of reading logs into a trace.
 
     Attributes:
         trace: The file that was written.
         trace_bytes: Its size.
-        took_s: How long it took.
+        took_s: Duration of reading.
     """
 
     trace: str

@@ -1,6 +1,6 @@
 """Replays as a topic (seatrial.topic).
 
-Their part of a study and the way they are measured are the database topic's: a trace is one more
+Their part of a study and their measurement are those of the database topic: a trace is another
 load of its servers.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ReplayTopic(Topic):
-    """Replays: what was captured of a server's work, played to another one."""
+    """Replays of the captured statements of a server on another one."""
 
     name = "replay"
     charts_first = True
@@ -47,46 +47,48 @@ class ReplayTopic(Topic):
     def stage(self, request: StageRequest) -> AnyStage | None:
         """Return a stage of several hosts, for replays on a cluster; else None."""
         plan = request.plan
-        if not request.ray or plan.study.hosts or any(each.kind != "replay" for each in plan.cells):
+        if not request.ray or plan.study.hosts or any(cell.kind != "replay" for cell in plan.cells):
             return None
-        from seatrial.trials.replay.measure.hosts import played_by_hosts
+        from seatrial.trials.replay.measure.hosts import stage_of_hosts
 
-        return played_by_hosts(request)
+        return stage_of_hosts(request)
 
     def exit_code(self, summary: Summary) -> int:
-        """Return 4 where replays did not begin with the same data."""
+        """Return 4 if replays did not start with the same data."""
         from seatrial.errors import EXIT_PARTIAL
         from seatrial.trials.replay.analysis.starts import starts_differ
 
         return EXIT_PARTIAL if starts_differ(summary) else 0
 
     def unlike(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
-        """Yield why replays are not one load: trace, how it was played, the data."""
-        from seatrial.trials.replay.analysis.comparison import unlike_replays
+        """Yield the differences between the loads of replays: trace, options, data."""
+        from seatrial.trials.replay.analysis.comparison import load_mismatches
 
-        return unlike_replays(a, b, matched)
+        return load_mismatches(a, b, matched)
 
     def weakened(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
-        """Yield a sentence for each side that did not play what was captured."""
-        from seatrial.trials.replay.analysis.comparison import unwell_replays
+        """Yield a sentence for each side whose replays had faults."""
+        from seatrial.trials.replay.analysis.comparison import faulty_replays
 
-        return unwell_replays(a, b, matched)
+        return faulty_replays(a, b, matched)
 
     def verdict_line(self, summary: Summary) -> str:
-        """Return whether what was captured was played, on each target; empty without a replay."""
-        from seatrial.trials.replay.analysis.judgement import replay_verdict
+        """Return the verdict on the replays on each target; empty without a replay."""
+        from seatrial.trials.replay.analysis.verdict import replay_verdict
 
         return replay_verdict(summary)
 
     def next_step(self, summary: Summary) -> str:
-        """Return what mends the gravest fault; empty without one."""
-        from seatrial.trials.replay.analysis.judgement import judged_targets
+        """Return the next step for the most severe fault; empty without one."""
+        from seatrial.trials.replay.analysis.verdict import verdicts_by_target
 
-        faults = [fault for each in judged_targets(summary).values() for fault in each.faults]
+        faults = [
+            fault for verdict in verdicts_by_target(summary).values() for fault in verdict.faults
+        ]
         return f"{faults[0].next}." if faults else ""
 
     def tables(self, summary: Summary) -> list[Table]:
-        """Return what was played, how late, and what came of it."""
+        """Return the tables of replays: rates, lag and outcomes."""
         from seatrial.trials.replay.report.tables import replay_tables
 
         return list(replay_tables(summary))
@@ -111,13 +113,13 @@ class ReplayTopic(Topic):
         return replay_columns(summary)
 
     def document_part(self) -> DocumentPart:
-        """Return what is known of the topic's cells as documents have it."""
+        """Return the analysis of replays for documents."""
         from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 
         return DocumentPart("replays", list[ReplayCell], "Analysis of each replay.", replays_of)
 
     def analyse(self, measured: AnalysisInput) -> list[ReplayCell] | None:
-        """Return what is known of each cell that plays a trace."""
+        """Return the analysis of each replay."""
         from seatrial.trials.replay.analysis.bottleneck import analyse_replays
 
         return analyse_replays(measured.run, measured.cells) or None
@@ -125,8 +127,8 @@ class ReplayTopic(Topic):
     def analysis_without(
         self, analysis: list[ReplayCell], keys: Collection[str]
     ) -> list[ReplayCell]:
-        """Return the analysis less some cells."""
-        return [each for each in analysis if each.cell.key not in keys]
+        """Return the analysis without some cells."""
+        return [replay for replay in analysis if replay.cell.key not in keys]
 
 
 TOPIC = ReplayTopic()

@@ -1,13 +1,17 @@
-"""What a trace holds, as ``seatrial._core`` tells it (crates/trace/src/mix.rs).
+"""The contents of a trace, as returned by ``seatrial._core`` (crates/trace/src/mix.rs).
 
-Times of the clock (``start_us``, ``first_us``, ``last_us``) are us since 1970. A trace of a file of
-SQL has no times of the clock: its statements were given some (docs/sql.md).
+Clock times (``start_us``, ``first_us``, ``last_us``) are us since 1970. A trace of a file of
+SQL has no clock times: its statements have made-up ones (docs/sql.md).
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
+from seatrial import _core
+from seatrial.errors import native_errors
 from seatrial.published import Count
 from seatrial.trials.replay.reading import Origin
 
@@ -16,13 +20,13 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """A distribution of times.
 
     Attributes:
-        entries: How many times are known.
+        entries: Number of known times.
         mean_ns: Their mean.
-        min_ns: The smallest.
+        min_ns: The minimum.
         p50_ns: The median; percentiles are within 0.4 %.
         p95_ns: The 95th percentile.
         p99_ns: The 99th percentile.
-        max_ns: The largest.
+        max_ns: The maximum.
     """
 
     entries: int
@@ -35,15 +39,15 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sums(msgspec.Struct, frozen=True, kw_only=True):
-    """What some statements come to.
+    """Totals of some statements.
 
     Attributes:
-        calls: How many there are.
-        timed: Of how many a duration is known.
+        calls: Number of statements.
+        timed: Number with a known duration.
         total_us: Sum of these durations.
-        rows: Sum of the rows, where they are known.
-        errors: How many ended with an error.
-        skipped: How many cannot be sent again.
+        rows: Sum of the known row counts.
+        errors: Number with an error.
+        skipped: Number that cannot be replayed.
     """
 
     calls: int
@@ -58,14 +62,14 @@ class ClassSums(Sums, frozen=True, kw_only=True):
     """Statements of a class.
 
     Attributes:
-        kind: Which, such as ``select``.
+        kind: The class, such as ``select``.
     """
 
     kind: str = msgspec.field(name="class")
 
 
 class Query(ClassSums, frozen=True, kw_only=True):
-    """Statements that are alike but for their values.
+    """Statements that differ only in their values.
 
     Attributes:
         hash: Of the text, as 16 hexadecimal digits.
@@ -79,13 +83,13 @@ class Query(ClassSums, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is: ``statements = executable + skipped``.
+    """Numbers of sessions and statements: ``statements = executable + skipped``.
 
     Attributes:
         sessions: Sessions, or streams.
         statements: Statements.
-        executable: Those that can be sent again.
-        skipped: Those that cannot, by reason.
+        executable: Those that can be replayed.
+        skipped: Those that cannot be replayed, by reason.
     """
 
     sessions: Count
@@ -98,11 +102,11 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True):
     """Connections.
 
     Attributes:
-        count: How many there are.
-        with_statements: Of how many there is a statement.
-        connects_seen: Of how many the log tells when they connected.
-        disconnects_seen: Of how many it tells when they disconnected.
-        at_once_max: How many were open at once, at most.
+        count: Their number.
+        with_statements: Number with a statement.
+        connects_seen: Number with a known time of connection.
+        disconnects_seen: Number with a known time of disconnection.
+        at_once_max: Maximum of concurrent sessions.
     """
 
     count: Count
@@ -113,13 +117,13 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transactions(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands between BEGIN and COMMIT or their like.
+    """Transaction blocks.
 
     Attributes:
-        count: How many there are.
+        count: Their number.
         statements: Statements in them.
-        statements_max: Statements in the longest.
-        statements_outside: Statements outside of any.
+        statements_max: Maximum number of statements in a block.
+        statements_outside: Statements outside of blocks.
         length: From the start of the first statement to the end of the last.
     """
 
@@ -135,9 +139,9 @@ class Think(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         inside: Within a transaction.
-        between: Between transactions, and statements outside of any.
-        unknown: How many are not known, for want of a duration.
-        overlapping: Statements that began before the one before them ended, as their times have it.
+        between: Between transactions and statements outside of them.
+        unknown: Number of unknown times, as the duration is missing.
+        overlapping: Statements that began before the previous one ended, by their times.
     """
 
     inside: Spread
@@ -150,9 +154,9 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     """A slice of time.
 
     Attributes:
-        start_us: When it begins.
+        start_us: Its start.
         statements: Statements that began in it.
-        sessions_max: Sessions that were open at once in it, at most.
+        sessions_max: Maximum of concurrent sessions in it.
     """
 
     start_us: int
@@ -176,7 +180,7 @@ class BusiestMinute(msgspec.Struct, frozen=True, kw_only=True):
     """The minute with the most statements.
 
     Attributes:
-        start_us: When it begins.
+        start_us: Its start.
         statements: Statements that began in it.
     """
 
@@ -185,10 +189,10 @@ class BusiestMinute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Name(msgspec.Struct, frozen=True, kw_only=True):
-    """What belongs to a database, a user or an application.
+    """Totals of a database, a user or an application.
 
     Attributes:
-        name: Its name; empty where the log does not tell.
+        name: Its name; empty if unknown.
         sessions: Sessions.
         statements: Statements.
         total_us: Sum of their durations.
@@ -201,7 +205,7 @@ class Name(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """What belongs to each name, most statements first.
+    """Totals by name, most statements first.
 
     Attributes:
         databases: By database.
@@ -215,19 +219,19 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mix(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace in figures.
+    """Figures of a trace.
 
     Attributes:
-        counts: Sessions, statements, and how many can be sent again.
-        first_us: When the first statement began; None without statements.
-        last_us: When the last one ended, as far as durations are known.
-        timed: Statements of which a duration is known.
+        counts: Numbers of sessions and statements.
+        first_us: Start of the first statement; None without statements.
+        last_us: End of the last one, as far as durations are known.
+        timed: Statements with a known duration.
         total_us: Sum of the durations.
-        running_mean: Statements at work at once, on the average.
-        several: Texts that hold several statements.
+        running_mean: Mean number of concurrent statements.
+        several: Texts with several statements.
         classes: By class, most time first.
         protocols: Statements by protocol.
-        errors: Statements that failed, by the code of their error.
+        errors: Failed statements, by SQLSTATE.
         sessions: Connections.
         transactions: Transactions.
         think: Times between statements.
@@ -257,10 +261,10 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
-    """Queries that are not listed one by one.
+    """Queries that are not listed.
 
     Attributes:
-        fingerprints: How many; at least so many where there are more than can be distinguished.
+        fingerprints: Their number; a lower bound if there are more than can be distinguished.
         calls: Their statements.
         total_us: Sum of their durations.
     """
@@ -271,14 +275,14 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trace holds, and what it was made of.
+    """The contents of a trace, and its sources.
 
     Attributes:
         trace: The file.
         trace_bytes: Its size.
-        origin: What it was made of.
+        origin: Its sources.
         mix: Its figures.
-        rest: What is not among the queries of ``mix``.
+        rest: Queries that are not among those of ``mix``.
     """
 
     trace: str
@@ -289,5 +293,20 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_clock(self) -> bool:
-        """Whether its times are those of a clock."""
+        """Whether it has clock times."""
         return self.origin.started_at is not None
+
+
+def read_trace(trace: Path, *, top: int) -> Trace:
+    """Return the contents of a trace.
+
+    Args:
+        trace: The file.
+        top: Number of queries to return, by total time.
+
+    Raises:
+        UsageError: when it is not a trace, is damaged, or cannot be read.
+    """
+    with native_errors():
+        encoded = _core.show_trace(trace, top)
+    return msgspec.json.decode(encoded, type=Trace)

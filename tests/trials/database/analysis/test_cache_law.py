@@ -28,7 +28,7 @@ def test_three_points_of_the_article_predict_the_fourth():
     assert round(predicted.value) == 426
     assert predicted.value / 407 - 1 == pytest.approx(0.047, abs=0.0005)
     assert predicted.low < 407 < predicted.high
-    assert not law.refused
+    assert not law.obstacle
 
 
 def test_all_four_points_of_the_article_lie_within_5_percent():
@@ -36,7 +36,7 @@ def test_all_four_points_of_the_article_lie_within_5_percent():
     for size_mib, rate_per_s in RATES_PER_S.items():
         assert law.rate_per_s(size_mib * MIB).value == pytest.approx(rate_per_s, rel=0.053)
     assert round(law.a.value, 2) == 0.29
-    assert max(abs(math.expm1(off)) for off in law.off_shares) < 0.05
+    assert max(abs(math.expm1(off)) for off in law.residual_shares) < 0.05
 
 
 def test_without_the_ssd_the_processor_time_stays_open():
@@ -92,7 +92,7 @@ def test_a_flat_line_is_refused():
         CacheTime(size, 0.001 * off, 0.01, 3)
         for size, off in zip(SIZES_BYTES, (1.0, 1.01, 0.99, 0.98), strict=True)
     ]
-    assert cache_law(points).refused == "A larger cache has no significant effect"
+    assert cache_law(points).obstacle == "A larger cache has no significant effect"
 
 
 def test_a_gain_within_the_noise_of_its_rounds_is_refused():
@@ -100,14 +100,14 @@ def test_a_gain_within_the_noise_of_its_rounds_is_refused():
         CacheTime(size, time_s, 0.05, 3)
         for size, time_s in zip(SIZES_BYTES, (1.0, 0.97, 0.93, 0.9), strict=True)
     ]
-    assert "no significant effect" in cache_law(points).refused
+    assert "no significant effect" in cache_law(points).obstacle
 
 
 def test_points_off_the_law_are_refused():
     """Data that are all wanted equally often: misses fall in a straight line, then end."""
     times_s = [0.001 + 0.01 * max(0.0, 1 - size / (8 * GIB)) for size in SIZES_BYTES]
     points = [CacheTime(size, t, 0.01, 3) for size, t in zip(SIZES_BYTES, times_s, strict=True)]
-    assert "The model does not fit" in cache_law(points).refused
+    assert "The model does not fit" in cache_law(points).obstacle
 
 
 @pytest.mark.parametrize("sizes_bytes", [[GIB, 2 * GIB], [GIB, GIB, 2 * GIB]], ids=str)

@@ -31,9 +31,9 @@ def test_reads_sum_up_to_1_and_have_intervals_over_rounds():
     samples = [sample_of(round=n, counters=reads(*each)) for n, each in enumerate(rounds)]
     shares = cell_part(*samples).reads
     values = (shares.shared_buffers, shares.page_cache, shares.device)
-    assert sum(each.value for each in values) == pytest.approx(1.0)
+    assert sum(value.value for value in values) == pytest.approx(1.0)
     assert shares.shared_buffers.value == pytest.approx(0.7)
-    assert all(0 <= each.low <= each.value <= each.high <= 1 for each in values)
+    assert all(0 <= value.low <= value.value <= value.high <= 1 for value in values)
     assert shares.blocks == 300_000
 
 

@@ -164,7 +164,7 @@ def compared(rates_a, rates_b, tails):
 
 def says_different(found):
     answers = [*found.comparands, *found.overall_answers.values()]
-    return any(each.answer in ("higher", "lower") for each in answers)
+    return any(answer.answer in ("higher", "lower") for answer in answers)
 
 
 def drawn_quiet(draw, rounds):
@@ -192,7 +192,7 @@ def test_of_100_comparisons_of_equal_databases_at_most_5_are_false():
     sides = [drawn_quiet(draw, ROUNDS) for _ in range(50)]
     sides += [drawn_recorded(draw, ROUNDS, name) for name in RECORDED_PER_S for _ in range(25)]
     assert len(sides) == 100
-    assert sum(says_different(compared(*each, tails_of(draw, ROUNDS))) for each in sides) <= 5
+    assert sum(says_different(compared(*side, tails_of(draw, ROUNDS))) for side in sides) <= 5
 
 
 @pytest.mark.parametrize("rounds", [3, 5, ROUNDS])

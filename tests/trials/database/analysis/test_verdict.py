@@ -317,7 +317,7 @@ def test_a_driver_near_its_limit_with_busy_processors_leaves_both():
     record = record_of(waits=PROCESSOR, client_cpu_share=0.71)
     verdict = verdict_of(sample_of(record=record, columns=BUSY))
     assert (verdict.bound, verdict.likely) == ("inconclusive", "cpu")
-    assert [each.name for each in verdict.rivals if not each.is_excluded] == ["client"]
+    assert [rival.name for rival in verdict.rivals if not rival.is_excluded] == ["client"]
     assert "separate machine" in verdict.next
 
 

@@ -23,7 +23,7 @@ from seatrial.postgres.connection import connect
 from seatrial.study.load import study_from_options
 from seatrial.trials.database import commands as db_command
 from seatrial.trials.database import commands as db_study
-from seatrial.trials.database.commands import places_of, study_mapping
+from seatrial.trials.database.commands import study_mapping, trial_targets
 
 RIGHT, WRONG = "c0rrect-h0rse", "wr0ng-battery"
 SHORT = ("--scale", "1", "--clients", "2", "--seconds", "1", "--rounds", "1", "--no-aa")
@@ -42,10 +42,10 @@ def place(tmp_path) -> Path:
 
 def mapping(*arguments):
     """Return the study that a command line makes."""
-    context = db_command.command.make_context("db", [str(each) for each in arguments])
+    context = db_command.command.make_context("db", [str(argument) for argument in arguments])
     options = dict(context.params)
     named = (options["directories"], options["urls"])
-    found = study_mapping(places_of(*named, again=options["again"]), options)
+    found = study_mapping(trial_targets(*named, again=options["again"]), options)
     study_from_options(found, db_study.KEY_OPTIONS)  # a study that holds
     return found
 
@@ -171,7 +171,7 @@ class TestOptions:
 
     def test_no_place_at_all(self):
         with pytest.raises(UsageError, match="No directory or server is given"):
-            places_of([], [], again=None)
+            trial_targets([], [], again=None)
 
 
 class TestPasswords:
@@ -192,7 +192,7 @@ class TestPasswords:
 
     def test_of_an_address_it_goes_into_the_environment_only(self, monkeypatch, capsys):
         monkeypatch.delenv("PGPASSWORD", raising=False)
-        (found,) = places_of([], [f"postgresql://bench:{RIGHT}@db1/d"], again=False)
+        (found,) = trial_targets([], [f"postgresql://bench:{RIGHT}@db1/d"], again=False)
         assert RIGHT not in repr(found)
         assert os.environ["PGPASSWORD"] == RIGHT
         reported = capsys.readouterr()
@@ -203,7 +203,7 @@ class TestPasswords:
 
     def test_two_of_them_cannot_be_handed_on(self):
         with pytest.raises(UsageError, match="different passwords") as refused:
-            places_of([], ["postgresql://a:one1@h/d", "postgresql://b:two2@h/d"], again=False)
+            trial_targets([], ["postgresql://a:one1@h/d", "postgresql://b:two2@h/d"], again=False)
         assert "one1" not in str(refused.value)
 
 

@@ -34,19 +34,19 @@ def send(ledger: Ledger, count: int, worker: int = 0) -> list[Entry]:
 
 def test_all_that_was_acknowledged_is_there(ledger):
     verdict = ledger.compare(found_of(send(ledger, 20) + send(ledger, 5, worker=1)))
-    assert verdict.is_well
+    assert verdict.is_ok
     assert (verdict.checked, verdict.lost) == (25, 0)
 
 
 def test_an_acknowledged_transaction_that_is_gone_is_lost_once(ledger):
     entries = send(ledger, 20)
     assert ledger.compare(found_of(entries[:-3])).lost == 3
-    assert ledger.compare(found_of(entries[:-3])).is_well
+    assert ledger.compare(found_of(entries[:-3])).is_ok
 
 
 def test_a_loss_shows_in_a_later_check_too(ledger):
     entries = send(ledger, 20)
-    assert ledger.compare(found_of(entries)).is_well
+    assert ledger.compare(found_of(entries)).is_ok
     assert ledger.compare(found_of(entries[1:])).lost == 1
 
 
@@ -56,10 +56,10 @@ def test_what_was_in_flight_may_be_there_or_not(ledger):
     ledger.commits(kept)
     ledger.commits(gone)
     verdict = ledger.compare(found_of([*entries, kept]))
-    assert verdict.is_well
+    assert verdict.is_ok
     assert (verdict.in_flight, verdict.in_flight_kept) == (2, 1)
     # It is settled now: what was kept must stay, what was gone must not come.
-    assert ledger.compare(found_of([*entries, kept])).is_well
+    assert ledger.compare(found_of([*entries, kept])).is_ok
     changed = ledger.compare(found_of([*entries, gone]))
     assert (changed.lost, changed.unsent) == (1, 1)
 
@@ -74,7 +74,7 @@ def test_a_transaction_with_another_content_is_altered(ledger):
     entries = send(ledger, 4)
     wrong = Entry(0, 4, entries[3].left, entries[3].right, entries[3].amount + 1)
     verdict = ledger.compare(found_of([*entries[:3], wrong]))
-    assert (verdict.altered, verdict.lost, verdict.is_well) == (1, 0, False)
+    assert (verdict.altered, verdict.lost, verdict.is_ok) == (1, 0, False)
 
 
 @pytest.mark.parametrize("missing", ["left", "right", "ledger", "left and right"])
@@ -89,7 +89,7 @@ def test_a_part_of_a_transaction_alone_is_half_a_transaction(ledger, missing):
     }
     verdict = ledger.compare(parts[missing])
     assert verdict.half == 1
-    assert not verdict.is_well
+    assert not verdict.is_ok
 
 
 def test_what_is_wrong_is_counted_by_the_first_check_that_sees_it(ledger):
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_counted_by_the_first_check_that_sees_it(ledger):
     wrong = msgspec.structs.replace(whole, left=without.left)
     first, second = ledger.compare(wrong), ledger.compare(wrong)
     assert (first.half, first.unsent) == (1, 1)
-    assert second.is_well
+    assert second.is_ok
 
 
 def test_a_torn_value_is_half_a_transaction(ledger):
@@ -112,4 +112,4 @@ def test_a_torn_value_is_half_a_transaction(ledger):
 def test_a_database_that_does_not_come_back_has_lost_all(ledger):
     send(ledger, 9)
     verdict = ledger.lose_all()
-    assert (verdict.checked, verdict.lost, verdict.is_well) == (9, 9, False)
+    assert (verdict.checked, verdict.lost, verdict.is_ok) == (9, 9, False)

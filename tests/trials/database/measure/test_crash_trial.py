@@ -13,7 +13,7 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.connection import connect
 from seatrial.postgres.processes import server_processes
-from seatrial.trials.database.measure.crash import CrashTrial, found_in
+from seatrial.trials.database.measure.crash import CrashTrial, read_content
 from seatrial.trials.database.measure.crash_ledger import ROWS, rows_of
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
@@ -41,7 +41,7 @@ def make_trial(tmp_path, monkeypatch):
         yield make
         for trial in made:
             trial.close()
-            assert server_processes(trial.place) == []
+            assert server_processes(trial.data_folder) == []
         assert folder.files() == []
 
 
@@ -50,8 +50,8 @@ def test_nothing_is_lost_when_a_server_is_killed(make_trial, scale):
     trial = make_trial(scale)
     first, second = (trial.crash(SECONDS, SilentWatcher()) for _ in range(2))
     for crashed in (first, second):
-        assert crashed.came_back
-        assert crashed.verdict.is_well
+        assert crashed.recovered
+        assert crashed.verdict.is_ok
         assert crashed.faults in ("", None)
         assert len(crashed.load.answers) > 10
     # The second check covers what the first crash had left.
@@ -64,8 +64,8 @@ def test_nothing_is_lost_when_a_server_is_killed(make_trial, scale):
 def test_the_rows_that_are_changed_are_those_of_the_whole_scale(make_trial):
     trial = make_trial(scale=2)
     crashed = trial.crash(SECONDS, SilentWatcher())
-    assert crashed.verdict.is_well
-    found = found_in(trial._address(trial._server))
+    assert crashed.verdict.is_ok
+    found = read_content(trial._address(trial._server))
     assert max(found.left) > ROWS
     assert max(found.left) <= rows_of(2) == 8000
     assert all(value or changed for value, changed in found.left.values())
@@ -110,14 +110,14 @@ def test_tables_that_cannot_be_read_are_an_error_for_a_person(make_trial):
     with connect(address) as connection:
         connection.execute("DROP TABLE crash_left")
     with pytest.raises(TargetError, match="crash_left"):
-        found_in(address)
+        read_content(address)
 
 
 def test_a_database_that_does_not_come_back_has_lost_all(make_trial, monkeypatch):
     trial = make_trial()
     monkeypatch.setattr(trial, "_cluster", _Broken(trial._cluster))
     crashed = trial.crash(SECONDS, SilentWatcher())
-    assert not crashed.came_back
+    assert not crashed.recovered
     assert crashed.verdict.lost == crashed.verdict.checked > 0
     assert "did not recover: the log is gone" in crashed.notes[-1]
 

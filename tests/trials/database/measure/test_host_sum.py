@@ -10,8 +10,8 @@ from seatrial._core import Histogram
 from seatrial.results.fleet import ClockOffset
 from seatrial.results.model import OperationResult, Outcome, Slice, Timeline
 from seatrial.trials.database.measure.driver_result import Completions, DriverResult
-from seatrial.trials.database.measure.host_load import Part
-from seatrial.trials.database.measure.host_sum import HostAnswer, Together, summed
+from seatrial.trials.database.measure.host_load import HostResult
+from seatrial.trials.database.measure.host_sum import CommonLoad, HostReport, merged_result
 
 SLICE_NS = 100_000_000
 DURATION_S = 2.0
@@ -23,7 +23,7 @@ CLOCK = ClockOffset(
     round_trip_ns_min=40_000,
     read_at_ns=0,
 )
-TOGETHER = Together(
+TOGETHER = CommonLoad(
     start_ns=10**12, duration_s=DURATION_S, slice_ms=100, hosts_count=9, on_loss="stop", lost=[]
 )
 # When a transaction ended after the host's first one began, and how long it took.
@@ -37,7 +37,7 @@ hosts = st.lists(
 )
 
 
-def answer_of(number, done, first_ns, loaded_ms) -> HostAnswer:
+def answer_of(number, done, first_ns, loaded_ms) -> HostReport:
     """A host whose first transaction began so long after the agreed start, or before it."""
     # As they are read from a log: what ended before the start is in the first slice.
     ended = [(max(0, first_ns + at_ns), latency_ns) for at_ns, latency_ns in done]
@@ -69,11 +69,11 @@ def answer_of(number, done, first_ns, loaded_ms) -> HostAnswer:
         },
         timeline=Timeline(slice_ns=SLICE_NS, slices=slices),
     )
-    return HostAnswer(
+    return HostReport(
         name=f"host{number}",
         address=f"10.0.0.{number}",
         cpus=1.0,
-        part=Part(
+        part=HostResult(
             result=DriverResult(
                 completions=completions,
                 interrupted=False,
@@ -93,8 +93,8 @@ def answer_of(number, done, first_ns, loaded_ms) -> HostAnswer:
 @given(hosts, st.randoms())
 def test_merged_equals_pooled_over_the_common_window_in_any_order(given_hosts, draw):
     answers = [answer_of(number, *each) for number, each in enumerate(given_hosts)]
-    result = summed(TOGETHER, answers)
-    mixed = summed(TOGETHER, draw.sample(answers, len(answers)))
+    result = merged_result(TOGETHER, answers)
+    mixed = merged_result(TOGETHER, draw.sample(answers, len(answers)))
     assert mixed.completions == result.completions
     # The window in slices: after the start, or the latest first transaction, until the first host
     # has ended.
@@ -114,27 +114,27 @@ def test_merged_equals_pooled_over_the_common_window_in_any_order(given_hosts, d
     if pooled:
         assert merged.response == Histogram.of(pooled).encode()
     record = result.fleet
-    assert sum(each.window_completed for each in record.hosts) == len(pooled)
-    assert record.outside_completed == sum(len(each[0]) for each in given_hosts) - len(pooled)
+    assert sum(host.window_completed for host in record.hosts) == len(pooled)
+    assert record.outside_completed == sum(len(host[0]) for host in given_hosts) - len(pooled)
 
 
 def test_a_late_host_shortens_the_window_and_is_not_averaged():
     steady = [(at_ns, 1_000) for at_ns in range(0, 2_000_000_000, 10_000_000)]
-    result = summed(
+    result = merged_result(
         TOGETHER, [answer_of(1, steady, 0, 2_000), answer_of(2, steady, 250_000_000, 1_700)]
     )
     # From 300 ms to 1,900 ms, 100 a second from each.
     assert result.completions.duration_s == pytest.approx(1.6)
-    assert [each.window_completed for each in result.fleet.hosts] == [160, 160]
+    assert [host.window_completed for host in result.fleet.hosts] == [160, 160]
     assert result.fleet.skew_ns == 250_000_000
 
 
 def test_hosts_that_load_before_the_start_began_together():
     steady = [(at_ns, 1_000) for at_ns in range(0, 3_000_000_000, 10_000_000)]
-    result = summed(
+    result = merged_result(
         TOGETHER,
         [answer_of(1, steady, -930_000_000, 3_000), answer_of(2, steady, -700_000_000, 3_000)],
     )
     assert result.completions.duration_s == pytest.approx(1.9)
-    assert [each.window_completed for each in result.fleet.hosts] == [190, 190]
+    assert [host.window_completed for host in result.fleet.hosts] == [190, 190]
     assert (result.fleet.skew_ns, result.fleet.hosts[1].lateness_ns) == (0, -700_000_000)

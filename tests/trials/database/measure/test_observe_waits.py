@@ -55,7 +55,7 @@ def test_looks_are_gathered_by_second_and_a_second_without_any_is_a_gap():
     assert columns["waits_cpu_share"] == [0.75, None, None]
     assert columns["backends_active"] == [2, None, 0]
     assert columns["backends_idle"] == [0, None, 2]
-    assert waits.looks == 3
+    assert waits.count == 3
 
 
 def test_a_checkpoint_is_reported_by_the_share_of_looks_in_which_it_ran():

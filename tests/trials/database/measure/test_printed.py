@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from seatrial.trials.database.measure.pgbench import complaint, progress, totals
-from seatrial.trials.database.measure.processes import LINES_MAX, Crowd, Process
+from seatrial.trials.database.measure.pgbench import error_text, progress, totals
+from seatrial.trials.database.measure.processes import LINES_MAX, Process, ProcessGroup
 
 OF_18 = """\
 pgbench (18.6, server 15.18 (Debian 15.18-0+deb12u1))
@@ -80,8 +80,8 @@ def test_a_complaint_holds_what_happened_once_and_no_chatter():
         "pgbench: error: client 2 aborted in command 4: ERROR:  deadlock",
         "pgbench: error: Run was aborted; the above results are incomplete.",
     ]
-    assert complaint(lines) == "client 1 aborted in command 4: ERROR:  deadlock"
-    assert complaint([CLOSED]) == "no reason given"
+    assert error_text(lines) == "client 1 aborted in command 4: ERROR:  deadlock"
+    assert error_text([CLOSED]) == "no reason given"
 
 
 def test_an_error_is_reported_before_the_notices_that_went_before_it():
@@ -91,10 +91,10 @@ def test_an_error_is_reported_before_the_notices_that_went_before_it():
         *(f"{count} of 400000 tuples done" for count in range(20)),
         "pgbench: error: could not finish: ERROR:  could not extend file: No space left on device",
     ]
-    assert complaint(lines) == (
+    assert error_text(lines) == (
         "could not finish: ERROR:  could not extend file: No space left on device"
     )
-    assert complaint(
+    assert error_text(
         ["psql:night.sql:3: ERROR:  no such table", "psql:night.sql:2: NOTICE:  ok"]
     ) == ("psql:night.sql:3: ERROR:  no such table")
 
@@ -102,10 +102,10 @@ def test_an_error_is_reported_before_the_notices_that_went_before_it():
 def test_what_a_process_says_at_its_end_is_kept_after_hours_of_progress():
     lines = LINES_MAX * 3
     script = f"import sys\nfor n in range({lines}): print('progress', n, file=sys.stderr)\n"
-    with Crowd() as crowd:
+    with ProcessGroup() as processes:
         words = [sys.executable, "-c", script + "sys.exit('ERROR: the end')"]
-        crowd.start(lambda: Process(words, os.environ, lambda _line: None))
-        (ended,) = crowd.listen(lambda: None)
+        processes.start(lambda: Process(words, os.environ, lambda _line: None))
+        (ended,) = processes.wait(lambda: None)
     assert ended.lines[0] == "progress 0"
     assert len(ended.lines) == LINES_MAX * 2
-    assert complaint(ended.lines) == "ERROR: the end"
+    assert error_text(ended.lines) == "ERROR: the end"

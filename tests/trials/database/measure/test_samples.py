@@ -132,7 +132,7 @@ def here(tmp_path_factory):
     for name, text in FILES.items():
         (place / name).write_text(text)
         (place / name).chmod(0o755)
-    with trial(folder, STUDY.format(place=place)) as opened:
+    with trial(folder, STUDY.format(data_folder=place)) as opened:
         yield opened
     assert sorted(path.name for path in place.iterdir()) == sorted(FILES)
 

@@ -121,7 +121,7 @@ def test_figures_of_another_script_have_no_published_ones_with_them():
 
 def test_the_published_figures_are_those_of_the_reference():
     rows = list(csv.DictReader(REFERENCE.read_text().splitlines()))
-    assert [each.rate_per_s for each in published_rates()] == [
+    assert [rate.rate_per_s for rate in published_rates()] == [
         float(row["tps_client_1"]) for row in rows
     ]
 

@@ -24,7 +24,7 @@ from seatrial.trials.database.report.tables import (
     rate_tables,
 )
 from seatrial.trials.database.report.time_tables import others_table
-from seatrial.trials.database.report.words import figure_name, figure_text, seconds_interval
+from seatrial.trials.database.report.wording import figure_name, figure_text, seconds_interval
 from trials.database.report.database_hand import (
     BATCH_REAL_S,
     DRIVES,

@@ -31,7 +31,7 @@ def test_json_is_as_published_and_names_each_cell():
     document = json.loads(export(SUMMARY, "json"))
     json_schema.assert_published(document)
     analysed = [each["key"] for each in document["database"]["cells"]]
-    assert analysed == [each.cell.key for each in database_of(SUMMARY).cells]
+    assert analysed == [cell.cell.key for cell in database_of(SUMMARY).cells]
     assert document["database"]["sweeps"][0]["sentence"] == database_of(SUMMARY).sweeps[0].sentence
 
 
@@ -78,7 +78,7 @@ def test_csv_has_the_mean_of_each_machine_where_there_were_two():
 def test_csv_has_the_real_time_of_a_batch():
     (key,) = [key for key in KEYS if "/batch/" in key]
     row = rows()[key]
-    (analysed,) = [each for each in database_of(SUMMARY).cells if each.cell.key == key]
+    (analysed,) = [cell for cell in database_of(SUMMARY).cells if cell.cell.key == key]
     assert float(row["real_s"]) == analysed.batch_s["real"].value
     assert float(row["real_s_low"]) < float(row["real_s"]) < float(row["real_s_high"])
     assert rows()[KEYS[0]]["real_s"] == ""
@@ -86,8 +86,8 @@ def test_csv_has_the_real_time_of_a_batch():
 
 def test_markdown_says_what_the_time_went_into():
     text = export(SUMMARY, "markdown")
-    for each in database_of(SUMMARY).cells:
-        assert " ".join(each.verdict.sentence.split(",")[0].split()) in text
+    for cell in database_of(SUMMARY).cells:
+        assert " ".join(cell.verdict.sentence.split(",")[0].split()) in text
     assert "## Gain of a larger cache" in text
 
 

@@ -41,7 +41,7 @@ def said(text: str) -> str:
         (PGBENCH + 'memory_limit = "1GB"', ".memory_limit is invalid", "1GiB"),
         (PGBENCH + 'memory_limit = "1GiB"\nstart = "warm"', ".memory_limit ", "'cold'"),
         (PGBENCH + "settings = 3", "line 4: workload[0].settings is 3", "a table"),
-        (PGBENCH + 'settings = { fsync = ["on", true] }', ".fsync holds 'on' twice", "once"),
+        (PGBENCH + 'settings = { fsync = ["on", true] }', ".fsync has 'on' twice", "once"),
         (PGBENCH + 'settings = { "f sync" = 1 }', "f sync is not the name of a setting", "example"),
         (PGBENCH + "settings = { port = 1 }", "settings.port cannot be set", "Seatrial sets"),
         (PGBENCH + "settings = { PORT = 1 }", "settings.PORT cannot be set", "Seatrial sets"),
@@ -141,7 +141,7 @@ PASSWORDS = [
 @pytest.mark.parametrize("address", PASSWORDS)
 def test_a_password_is_refused_and_not_repeated(key: str, address: str) -> None:
     reported = said(f'{HEAD}[[target]]\n{key} = "{address}"\n{WORKLOAD}')
-    assert f"target[0].{key} holds a password, which would be stored" in reported
+    assert f"target[0].{key} contains a password, which would be stored" in reported
     assert "PGPASSWORD" in reported
     assert SECRET not in reported
     with pytest.raises(StudyError) as caught:

@@ -26,7 +26,7 @@ def test_hosts_load_a_server():
     [
         ({"target": [{"path": "/mnt/ssd"}]}, "is a directory, and .hosts. load a server"),
         ({"hosts": {"counts": [1], "files": "own"}}, "has no effect on servers"),
-        ({"workload": [PGBENCH, {"kind": "io"}]}, "cannot stand in one study"),
+        ({"workload": [PGBENCH, {"kind": "io"}]}, "cannot be in one study"),
         ({"workload": [{"kind": "batch", "file": "x.sql"}]}, "a batch is that of one machine"),
     ],
 )

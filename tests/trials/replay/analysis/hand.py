@@ -306,7 +306,7 @@ def _parts(count: int, steps: list[Step]) -> list[int]:
 def replay_record(
     play: Play, accounts: dict[str, ReplayAccount], steps: list[Step], duration_s: float
 ) -> ReplayRecord:
-    sent = sum(each.sent for each in accounts.values())
+    sent = sum(account.sent for account in accounts.values())
     commits = round(play.captured_s * play.captured_per_s * 0.1)
     reached = round(commits * play.ended_at_share)
     return ReplayRecord(
@@ -385,7 +385,7 @@ def _rows(play: Play, accounts: dict[str, ReplayAccount]) -> ReplayRows:
     return ReplayRows(
         compared=1_000,
         equal=1_000 - play.rows_different,
-        tags_compared=sum(each.ok for each in accounts.values()),
+        tags_compared=sum(account.ok for account in accounts.values()),
         tags_different=play.rolled_back,
         writes=writes,
         empty_writes=play.empty_writes,
@@ -487,7 +487,7 @@ def adds_up(record: ReplayRecord) -> bool:
     """Whether classes, queries and time say the same of a record."""
     total = record.total
     sent_over_time = sum(each.answered for each in record.timeline)
-    of_queries = sum(each.ok for each in record.queries)
+    of_queries = sum(query.ok for query in record.queries)
     return (
         all(each.adds_up for each in record.classes.values())
         and sent_over_time == total.sent

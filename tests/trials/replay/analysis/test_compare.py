@@ -34,7 +34,7 @@ def compared(a, b):
 
 def test_a_faster_server_answers_more_statements_a_second():
     found = compared(Play(), Play(capacity_per_s=1_800.0))
-    rate = next(each for each in found.comparands if each.figure == "statements/s")
+    rate = next(comparand for comparand in found.comparands if comparand.figure == "statements/s")
     assert rate.answer == "higher"
     assert rate.ratio.value == pytest.approx(2.0, rel=0.05)
     assert found.overall_answers["statements/s"].answer == "higher"
@@ -43,21 +43,21 @@ def test_a_faster_server_answers_more_statements_a_second():
 
 def test_each_class_of_statements_has_its_latencies():
     found = compared(Play(speed=1.0), Play(speed=1.0))
-    figures = {each.figure for each in found.comparands}
+    figures = {comparand.figure for comparand in found.comparands}
     assert {f"{name} p99" for name in ("select", "update", "insert", "transaction")} <= figures
-    assert {each.answer for each in found.comparands} <= {"same", "undecided"}
+    assert {comparand.answer for comparand in found.comparands} <= {"same", "undecided"}
 
 
 def test_a_replay_that_is_shorter_because_it_is_faster_is_no_fault():
     found = compared(Play(), Play(capacity_per_s=1_800.0))
-    assert not [each for each in found.warnings if "long" in each]
+    assert not [warning for warning in found.warnings if "long" in warning]
 
 
 def test_a_load_that_was_not_played_is_reported():
     broken = Play(ended_at_share=0.5, end="server_lost")
     found = compared(Play(), broken)
     assert any("1 replay on after had faults" in w for w in found.warnings)
-    assert not any("on before" in each for each in found.warnings)
+    assert not any("on before" in warning for warning in found.warnings)
 
 
 def test_other_traces_of_the_same_name_are_not_compared():
@@ -65,7 +65,7 @@ def test_other_traces_of_the_same_name_are_not_compared():
     with pytest.raises(UsageError, match="played different traces"):
         compare(a, [b])
     (found,) = compare(a, [b], anyway=True)
-    assert any("played different traces" in each for each in found.warnings)
+    assert any("played different traces" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_other_traces_of_the_same_name_are_not_compared():
     ],
 )
 def test_other_loads_of_one_trace_are_not_compared(reported, words):
-    usual = {"until_s": None, "connections_max": None, "databases": [], "allow": []}
+    usual_floor = {"until_s": None, "connections_max": None, "databases": [], "allow": []}
     load = {"kind": "archive", "file": "/b/old.dump"}
-    a = _described(side("before", Play()), {"replay": usual, "load": load})
-    b = _described(side("after", Play()), {"replay": usual | reported.get("replay", {}),
+    a = _described(side("before", Play()), {"replay": usual_floor, "load": load})
+    b = _described(side("after", Play()), {"replay": usual_floor | reported.get("replay", {}),
                                       "load": reported.get("load", load)})  # fmt: skip
     with pytest.raises(UsageError, match=words):
         compare(a, [b])
     (found,) = compare(a, [b], anyway=True)
-    assert any("different loads" in each for each in found.warnings)
-    compare(a, [_described(b, {"replay": usual | {"allow": ["same_system"]}, "load": load})])
+    assert any("different loads" in warning for warning in found.warnings)
+    compare(a, [_described(b, {"replay": usual_floor | {"allow": ["same_system"]}, "load": load})])
 
 
 def _described(one_side, reported):

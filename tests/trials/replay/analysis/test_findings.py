@@ -7,7 +7,7 @@ import pytest
 
 from seatrial.findings.summary import summarise
 from seatrial.results.replay import ReplayClassRows, ReplayIdClass, ReplayIdExample, ReplayIds
-from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.analysis.verdict import judge
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE, kinds_of, only
 

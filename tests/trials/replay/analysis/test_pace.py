@@ -8,7 +8,7 @@ import pytest
 from seatrial.findings.summary import summarise
 from seatrial.report.table import rate_text
 from seatrial.stats.wording import format_estimate
-from seatrial.trials.replay.analysis.model import replays_of, worst_of
+from seatrial.trials.replay.analysis.model import replays_of, worst_round
 from seatrial.trials.replay.analysis.pace import (
     answered_per_s,
     captured_per_s,
@@ -109,9 +109,9 @@ def test_a_pace_is_kept_only_in_time():
 def test_the_round_that_is_reported_is_the_one_with_the_most_that_went_wrong():
     well, failed = sample_of(Play()), sample_of(Play(failed=9), round=1)
     lost = sample_of(Play(ended_at_share=0.5, end="server_lost"), round=2)
-    assert worst_of([well, failed])[0].round == 1
-    assert worst_of([well, failed, lost])[0].round == 2
-    assert worst_of([]) is None
+    assert worst_round([well, failed])[0].round == 1
+    assert worst_round([well, failed, lost])[0].round == 2
+    assert worst_round([]) is None
 
 
 def test_a_start_up_phase_is_never_cut_off_a_replay():

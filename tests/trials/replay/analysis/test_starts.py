@@ -12,9 +12,13 @@ from seatrial.errors import EXIT_PARTIAL
 from seatrial.findings.summary import summarise
 from seatrial.results.model import StartRecord
 from seatrial.results.replay import ReplayErrorExample
-from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import schema_errors
-from seatrial.trials.replay.analysis.starts import sides_differ, start_differences, start_words
+from seatrial.trials.replay.analysis.starts import (
+    sides_differ,
+    start_difference_text,
+    start_differences,
+)
+from seatrial.trials.replay.analysis.verdict import judge
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE, kinds_of, only
 
@@ -111,7 +115,7 @@ def test_a_command_that_brought_nothing_back_is_reported(unrestored, restored, i
     found = start_differences(samples)
     assert bool(found) == is_reported
     if is_reported:
-        assert "the restore command did nothing: it wrote" in start_words(found[0])
+        assert "the restore command did nothing: it wrote" in start_difference_text(found[0])
     whole = {"rows": {"public.orders": 1_000}, "rows_estimated": {}}
     first, last = (
         begun(msgspec.structs.replace(sample.database.start, **whole), nth)
@@ -175,7 +179,7 @@ def test_only_what_should_be_alike_is_compared():
     aged = [begun(START, clone="reuse"), begun(other, 1, clone="reuse")]
     assert start_differences([begun(START), migrated, begun(None, 2), *aged]) == []
     targets = start_differences([begun(START), begun(other, 0, "ssd")])
-    assert {each.sample.cell.target for each in targets} == {"ssd"}
+    assert {target.sample.cell.target for target in targets} == {"ssd"}
 
 
 def failing(*codes: tuple[str, str, int], migrate="/new.sql"):

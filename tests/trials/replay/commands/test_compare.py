@@ -138,7 +138,7 @@ def test_a_batch_that_is_timed_several_times_is_one(folder):
         (("--snapshot", "postgresql://nowhere/x"), "-o"),
         (("before.log", "after.log", "-o", "x.csv"), "--snapshot"),
         (("--batch", "b", "x.time", "1s"), "x.time cannot be read"),
-        (("before.log", "after.log", "--client-offset", "80"), "no time with a unit"),
+        (("before.log", "after.log", "--client-offset", "80"), "not a time with a unit"),
     ],
 )
 def test_what_cannot_be_compared_is_a_sentence_and_exit_code_2(folder, arguments, words):

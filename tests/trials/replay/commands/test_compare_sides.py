@@ -12,15 +12,15 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.results.store import ResultsFile
 from seatrial.trials.replay.commands.compare import CompareOptions, run
-from seatrial.trials.replay.commands.compare_replays import one_replay, two_replays
+from seatrial.trials.replay.commands.compare_replays import replay_side, replay_sides
 from seatrial.trials.replay.commands.compare_sides import (
-    Reading,
+    ReadOptions,
     Sides,
-    on_one_clock,
-    require_alike,
-    sides_of,
+    read_sides,
+    require_same_kind,
+    without_offset,
 )
-from seatrial.trials.replay.compare.model import CallFigures, Entrant, Named, Unit
+from seatrial.trials.replay.compare.model import CallFigures, MeasuredSide, QueryLabel, Unit
 from stats.builders import run_of
 from trials.replay.analysis.hand import Play, rounds_of
 
@@ -62,8 +62,8 @@ def results(tmp_path_factory) -> Path:
     }
     with ResultsFile.open(path, create=True) as store:
         for number, (label, samples) in enumerate(held.items()):
-            targets = list(dict.fromkeys(each.cell.target for each in samples))
-            study = {"target": [{"label": each, "path": f"/mnt/{each}"} for each in targets]}
+            targets = list(dict.fromkeys(sample.cell.target for sample in samples))
+            study = {"target": [{"label": target, "path": f"/mnt/{target}"} for target in targets]}
             own = msgspec.structs.replace(
                 run_of(study=study), id=f"20261121-07450{number}-3fa2", label=label
             )
@@ -86,27 +86,27 @@ def results(tmp_path_factory) -> Path:
 )
 def test_what_is_no_pair_is_refused(results, references, control, words):
     with pytest.raises(UsageError) as refused:
-        two_replays(references, control, results, anyway=False)
+        replay_sides(references, control, results, anyway=False)
     assert words in str(refused.value)
 
 
 def test_other_loads_are_compared_where_it_is_requested(results):
-    found = two_replays(["hdd", "part"], None, results, anyway=True)
-    assert any("are different loads" in each for each in found.after.warnings)
-    assert not two_replays(["hdd", "ssd"], None, results, anyway=False).after.warnings
+    found = replay_sides(["hdd", "part"], None, results, anyway=True)
+    assert any("are different loads" in warning for warning in found.after.warnings)
+    assert not replay_sides(["hdd", "ssd"], None, results, anyway=False).after.warnings
 
 
 def test_a_schema_is_named_behind_a_colon(results):
-    alone = two_replays(["schemas"], None, results, anyway=False)
+    alone = replay_sides(["schemas"], None, results, anyway=False)
     assert (alone.before.name, alone.after.name) == ("schemas:then", "schemas:now")
-    named = two_replays(["four:old:then", "four:old:now"], None, results, anyway=False)
-    assert (named.before.name, len(named.before.units)) == ("four:old:then", 2)
-    assert one_replay("schemas:now", results).name == "schemas:now"
+    sides = replay_sides(["four:old:then", "four:old:now"], None, results, anyway=False)
+    assert (sides.before.name, len(sides.before.units)) == ("four:old:then", 2)
+    assert replay_side("schemas:now", results).name == "schemas:now"
 
 
 def test_a_run_of_two_targets_is_no_side_of_a_log(results):
     with pytest.raises(UsageError, match="Name it, as in both:new"):
-        one_replay("both", results)
+        replay_side("both", results)
 
 
 ROWS = [
@@ -131,19 +131,19 @@ def test_two_moments_of_one_server_are_reported(tmp_path):
     first, last = (
         str(snapshot(tmp_path / f"a{n}.csv", n + 1, 1_795_000_000 + n)) for n in range(2)
     )
-    reading = Reading(results=tmp_path / "none")
+    reading = ReadOptions(results=tmp_path / "none")
     for references in ((first, last), (last, first)):
-        (warning,) = sides_of(references, None, reading).after.warnings
+        (warning,) = read_sides(references, None, reading).after.warnings
         assert f"{first}..{last}." in warning
-    assert not sides_of((f"{first}..{last}", last), None, reading).after.warnings
+    assert not read_sides((f"{first}..{last}", last), None, reading).after.warnings
     with pytest.raises(UsageError, match="was taken before"):
-        sides_of((f"{last}..{first}", last), None, reading)
+        read_sides((f"{last}..{first}", last), None, reading)
     with pytest.raises(UsageError, match="are the same"):
-        sides_of((first, f"{tmp_path}/./a0.csv"), None, reading)
+        read_sides((first, f"{tmp_path}/./a0.csv"), None, reading)
 
 
-def side(name, clock, *totals_s) -> Entrant:
-    return Entrant(
+def side(name, clock, *totals_s) -> MeasuredSide:
+    return MeasuredSide(
         name=name,
         kind="replay" if clock == "client" else "log",
         clock=clock,
@@ -157,7 +157,7 @@ def side(name, clock, *totals_s) -> Entrant:
             )
             for number, each in enumerate(totals_s)
         ],
-        named={key: Named(key, "select") for key in "ab"},
+        labels={key: QueryLabel(key, "select") for key in "ab"},
     )
 
 
@@ -166,7 +166,7 @@ def test_what_the_offset_leaves_nothing_of_is_left_out_of_both_sides():
         before=side("log", "server", (1.0, 0.02)),
         after=side("ssd", "client", (2.0, 0.009), (2.0, 0.02)),
     )
-    found = on_one_clock(sides, 0.001)
+    found = without_offset(sides, 0.001)
     for each in (found.before, found.after):
         assert [list(unit.measured) for unit in each.units] == [["a"]] * len(each.units)
     assert found.after.units[0].measured["a"].total_s == pytest.approx(1.99)
@@ -178,9 +178,9 @@ def test_a_capture_by_the_proxy_has_the_clock_of_a_replay():
     wire = msgspec.structs.replace(side("wire", "client", (1.0, 1.0)), kind="log")
     replayed = side("ssd", "client", (1.0, 1.0))
     log = side("log", "server", (1.0, 1.0))
-    require_alike(Sides(before=wire, after=replayed), None)
+    require_same_kind(Sides(before=wire, after=replayed), None)
     with pytest.raises(UsageError, match="--client-offset"):
-        require_alike(Sides(before=log, after=wire), None)
+        require_same_kind(Sides(before=log, after=wire), None)
 
 
 def options(folder: Path, *sides: str, **more) -> CompareOptions:
@@ -192,7 +192,7 @@ def options(folder: Path, *sides: str, **more) -> CompareOptions:
     [
         (
             {"pages": ("a.log", "b.log"), "control": "a.log"},
-            "--aa is given, and would change nothing",
+            "--aa is given, and would have no effect",
         ),
         ({"batches": (("b", "1s", "2s"),), "pages_control": "a.log"}, "--pages-aa is given"),
         ({"batches": (("b", "1s", "2s"),), "offset_s": 1e-6}, "--client-offset is given"),
@@ -219,24 +219,24 @@ def access_log(place: Path, *lines: tuple[str, int]) -> Path:
 def test_a_page_that_returns_errors_alone_is_reported(tmp_path):
     good = str(access_log(tmp_path / "a.log", *[("/a", 200), ("/b", 200)] * 20))
     bad = str(access_log(tmp_path / "b.log", *[("/a", 200), ("/b", 502)] * 20))
-    found = sides_of((good, bad), None, Reading(results=tmp_path / "none"))
+    found = read_sides((good, bad), None, ReadOptions(results=tmp_path / "none"))
     (warning,) = found.after.warnings
     assert "GET /b (20 requests)" in warning
-    assert f"that {good} served" in warning
-    assert "1 page with errors alone left out" in found.after.detail
+    assert f"1 page of {good} returned only errors" in warning
+    assert "1 page with only errors left out" in found.after.detail
 
 
 def test_pieces_of_a_log_are_one_side(tmp_path):
     pieces = [access_log(tmp_path / f"a.log.{n}", *[("/a", 200)] * 20) for n in range(3)]
     other = access_log(tmp_path / "b.log", *[("/a", 200)] * 20)
-    reading = Reading(results=tmp_path / "none")
-    for named in (f"{tmp_path}/a.log.*", ",".join(map(str, pieces))):
-        found = sides_of((named, str(other)), None, reading)
-        assert found.before.name == named
+    reading = ReadOptions(results=tmp_path / "none")
+    for reference in (f"{tmp_path}/a.log.*", ",".join(map(str, pieces))):
+        found = read_sides((reference, str(other)), None, reading)
+        assert found.before.name == reference
         assert found.before.units[0].measured["GET /a"].calls == 60
     snapshots = ",".join(str(snapshot(tmp_path / f"{n}.csv", 1, 1)) for n in range(2))
-    with pytest.raises(UsageError, match="not pieces of one log"):
-        sides_of((snapshots, str(other)), None, reading)
+    with pytest.raises(UsageError, match="not parts of one log"):
+        read_sides((snapshots, str(other)), None, reading)
 
 
 def test_the_pages_have_an_a_a_pair_of_their_own(tmp_path, capsys):

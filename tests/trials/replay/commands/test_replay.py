@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import seatrial
 from seatrial.errors import UsageError
-from seatrial.trials.replay.commands.read import Wanted, read_logs
+from seatrial.trials.replay.commands.read import ReadRequest, read_logs
 from seatrial.trials.replay.commands.replay import study_mapping
 from trials.replay.study.traces import read_raw
 
@@ -20,7 +20,7 @@ LOG = (
 URL = "postgresql://me@localhost:1/db"
 OTHER = "postgresql://me@localhost:2/db"
 OPTIONS = {
-    "places": (URL,),
+    "addresses": (URL,),
     "speed": "max",
     "order": "session",
     "ids": None,
@@ -47,7 +47,7 @@ def trace(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trace")
     (folder / "server.log").write_text(LOG)
     made = folder / "a.trace"
-    read_logs(Wanted(logs=(folder / "server.log",), output=made), quiet=True)
+    read_logs(ReadRequest(logs=(folder / "server.log",), output=made), quiet=True)
     return made
 
 
@@ -76,7 +76,7 @@ def test_every_option_has_its_key(trace, tmp_path, monkeypatch):
     (target,), (workload,) = (
         study_of(
             trace,
-            places=(".",),
+            addresses=(".",),
             speed=2.5,
             order="key",
             ids="off",
@@ -125,10 +125,10 @@ def test_every_option_has_its_key(trace, tmp_path, monkeypatch):
         ({"allow_writes": "db", "rounds": 2}, "Several rounds are requested on a database that"),
         ({"allow_writes": "db", "clone": "template"}, "--allow-writes is given, but"),
         ({"scale": 1, "restore": "true"}, "--restore is given, but the replay uses a database"),
-        ({"places": (".",), "restore": "true"}, "--restore is given, but"),
-        ({"places": (URL, URL), "allow_writes": "db"}, "(5, the default of several targets)"),
+        ({"addresses": (".",), "restore": "true"}, "--restore is given, but"),
+        ({"addresses": (URL, URL), "allow_writes": "db"}, "(5, the default of several targets)"),
         (
-            {"places": (URL, OTHER), "allow_writes": "db", "rounds": 1},
+            {"addresses": (URL, OTHER), "allow_writes": "db", "rounds": 1},
             "is replayed 2 times in one round",
         ),
         ({"read_only": True, "pg_bin": "bin"}, "--pg-bin is given with the address of a server"),
@@ -142,7 +142,7 @@ def test_what_makes_no_sense_is_refused(trace, options, words):
 def test_several_targets_are_measured_in_turns_and_the_first_once_more(trace, tmp_path):
     for name in ("hdd", "ssd"):
         (tmp_path / name).mkdir()
-    study = study_of(trace, places=(f"old={tmp_path / 'hdd'}", str(tmp_path / "ssd")), scale=1)
+    study = study_of(trace, addresses=(f"old={tmp_path / 'hdd'}", str(tmp_path / "ssd")), scale=1)
     assert [each["label"] for each in study["target"]] == ["old", "ssd", "old-aa"]
     assert study["target"][0]["path"] == study["target"][2]["path"] == str(tmp_path / "hdd")
     assert study["rounds"] == {"min": 5, "max": 5}

@@ -10,7 +10,7 @@ from seatrial.cli.options import MeasureOptions
 from seatrial.cli.outcome import echo_paths
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
-from seatrial.trials.replay.analysis.judgement import judge_rounds
+from seatrial.trials.replay.analysis.verdict import verdict_of_rounds
 from seatrial.trials.replay.commands.replay import print_replay
 from stats.builders import run_of
 from trials.replay.analysis.hand import Play, rounds_of
@@ -37,7 +37,7 @@ def test_the_default_output_is_at_most_thirty_lines(tmp_path, monkeypatch, capsy
         store.add_run(run, samples)
         results = store.path
     judged = {
-        label: judge_rounds([each.replay for each in samples if each.cell.target == label])
+        label: verdict_of_rounds([each.replay for each in samples if each.cell.target == label])
         for label in labels
     }
     measuring = MeasureOptions(

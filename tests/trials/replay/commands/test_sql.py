@@ -18,10 +18,10 @@ import pytest
 from cli.command import ended, seatrial, start
 from report.json_schema import assert_published
 from seatrial.errors import RefusedError, UsageError
-from seatrial.trials.replay.commands.read import Wanted, read_logs
-from seatrial.trials.replay.commands.show import show_trace
+from seatrial.trials.replay.commands.read import ReadRequest, read_logs
 from seatrial.trials.replay.reading import Reading
 from seatrial.trials.replay.report.trace_text import trace_text
+from seatrial.trials.replay.trace import read_trace
 
 HEAD = "2026-11-21 12:00:{second:02}.000 UTC"
 LINES = (
@@ -69,7 +69,7 @@ def test_a_log_is_read_and_shown(log, tmp_path):
     assert read.err == ""
     shown = seatrial("sql", "show", "a.trace", folder=tmp_path)
     assert shown.code == 0, shown.err
-    assert "at most 2 open at once" in shown.out
+    assert "at most 2 open concurrently" in shown.out
     assert "update t set x = $1" in shown.out
     assert "5 statements = 5 executable + 0 skipped" in shown.out
     assert "salt" not in shown.out
@@ -83,13 +83,13 @@ def test_the_servers_own_number_is_found_below_its_data_directory(log, tmp_path)
     control = NUMBER.to_bytes(8, sys.byteorder) + bytes(8184)
     (data / "global" / "pg_control").write_bytes(control)
     inside = log.rename(data / "log" / "server.log")
-    found = read_logs(Wanted(logs=(inside,), output=tmp_path / "a.trace"), quiet=True)
+    found = read_logs(ReadRequest(logs=(inside,), output=tmp_path / "a.trace"), quiet=True)
     assert found.system_identifier == NUMBER
     assert f"server        {NUMBER}; a replay is never sent there" in trace_text(
-        show_trace(tmp_path / "a.trace", top=1)
+        read_trace(tmp_path / "a.trace", top=1)
     )
     (data / "global" / "pg_control").unlink()
-    unknown = read_logs(Wanted(logs=(inside,), output=tmp_path / "b.trace"), quiet=True)
+    unknown = read_logs(ReadRequest(logs=(inside,), output=tmp_path / "b.trace"), quiet=True)
     assert unknown.system_identifier is None
 
 
@@ -199,7 +199,7 @@ def test_the_concurrency_of_a_log_without_sessions_is_measured(tmp_path):
 
 def read(log: Path, output: Path, **wanted: Any) -> Reading:
     """Read in this process, which is quicker than a command of its own."""
-    return read_logs(Wanted(logs=(log,), output=output, **wanted), quiet=True)
+    return read_logs(ReadRequest(logs=(log,), output=output, **wanted), quiet=True)
 
 
 REFUSED = [
@@ -279,7 +279,7 @@ def test_what_is_no_trace_is_not_shown(tmp_path, content, words):
     if content is not None:
         trace.write_bytes(content)
     with pytest.raises(UsageError, match=words):
-        show_trace(trace, top=1)
+        read_trace(trace, top=1)
 
 
 def test_a_trace_that_was_cut_off_is_refused(log, tmp_path):

@@ -17,9 +17,9 @@ from seatrial.trials.replay.compare.model import (
     CallFigures,
     CallTimeline,
     Clock,
-    Entrant,
     Kind,
-    Named,
+    MeasuredSide,
+    QueryLabel,
     Unit,
 )
 
@@ -46,15 +46,15 @@ def keys_of(queries: int) -> list[str]:
     return [f"{number:016x}" for number in range(queries)]
 
 
-def named(keys: Sequence[str]) -> dict[str, Named]:
-    return {key: Named(text=f"select {key}", kind="select") for key in keys}
+def labels(keys: Sequence[str]) -> dict[str, QueryLabel]:
+    return {key: QueryLabel(text=f"select {key}", kind="select") for key in keys}
 
 
 def entrant(
     name: str, units: Sequence[Unit], *, kind: Kind = "replay", clock: Clock = "client"
-) -> Entrant:
+) -> MeasuredSide:
     keys = list(dict.fromkeys(key for unit in units for key in unit.measured))
-    return Entrant(name=name, kind=kind, clock=clock, units=units, named=named(keys))
+    return MeasuredSide(name=name, kind=kind, clock=clock, units=units, labels=labels(keys))
 
 
 def turns(
@@ -64,7 +64,7 @@ def turns(
     queries: int = 20,
     slower: Mapping[str, float] | float = 1.0,
     in_turns: bool = True,
-) -> tuple[Entrant, Entrant]:
+) -> tuple[MeasuredSide, MeasuredSide]:
     """Return before and after in runs of the same machine, in turns or one after the other.
 
     Args:
@@ -103,7 +103,7 @@ def capture(
     slices_sd: float = SLICES_SD,
     correlation: float = SLICES_CORRELATION,
     name: str = "log",
-) -> Entrant:
+) -> MeasuredSide:
     """Return one capture: calls by chance, times of neighbouring slices alike."""
     keys = keys_of(len(means_s))
     timeline = wandering(rng, slices, slices_sd, correlation) + level

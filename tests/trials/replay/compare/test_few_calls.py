@@ -16,19 +16,19 @@ from seatrial.trials.replay.compare.model import (
     BeforeAfter,
     CallFigures,
     CallTimeline,
-    Entrant,
+    MeasuredSide,
     Unit,
 )
-from seatrial.trials.replay.compare.report.words import floor_words
+from seatrial.trials.replay.compare.report.wording import floor_words
 from seatrial.trials.replay.compare.table import compared
-from seatrial.trials.replay.compare.verdict import Judging, slower_by
+from seatrial.trials.replay.compare.verdict import Criteria, slower_by
 
 from .sides import entrant
 
 SLICES = 400
 
 
-def log(name: str, calls: dict[str, dict[int, list[float]]]) -> Entrant:
+def log(name: str, calls: dict[str, dict[int, list[float]]]) -> MeasuredSide:
     """A log of 400 s: the times of each query's calls, by the second."""
     measured = {
         key: CallFigures(calls=sum(map(len, of.values())), total_s=sum(map(sum, of.values())))
@@ -78,7 +78,7 @@ def test_a_burst_of_calls_says_nothing_of_its_scatter():
         log(name, {"often": often(seed), "burst": {7: [mean_s] * 30}})
         for name, seed, mean_s in (("a", 1, 1e-4), ("b", 2, 9e-4))
     ]
-    changes = {each.key: each for each in compared(*sides).changes}
+    changes = {change.key: change for change in compared(*sides).changes}
     assert changes["burst"].speed_up.low is None
     assert changes["burst"].answer == "undecided"
     assert changes["often"].speed_up.low is not None
@@ -107,14 +107,14 @@ def test_snapshots_settle_no_single_query():
 
 @pytest.mark.parametrize(("half", "answer"), [(0.1, "slower"), (0.5, "undecided")])
 def test_a_querys_own_scatter_comes_on_top_of_the_noise(half, answer):
-    judging = Judging(basis="once", margin_share=0.05, floor=1.9, is_of_query=True)
+    judging = Criteria(basis="once", margin_share=0.05, floor=1.9, is_of_query=True)
     value = 1 / 2.1
     low, high = value * math.exp(-half), value * math.exp(half)
     speed_up = Estimate(value=value, low=low, high=high, rounds=1, unit="ratio", over="timeline")
     assert high < 1
-    assert judging.of_once(speed_up).answer == answer
+    assert judging.from_once(speed_up).answer == answer
     whole = msgspec.structs.replace(judging, is_of_query=False)
-    assert whole.of_once(speed_up).answer == "slower"
+    assert whole.from_once(speed_up).answer == "slower"
 
 
 def test_the_words_of_the_noise_claim_no_more_than_was_measured():

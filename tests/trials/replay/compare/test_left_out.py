@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, Entrant, Table, Unit
+from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, MeasuredSide, Table, Unit
 from seatrial.trials.replay.compare.report.terminal import before_after_text
 from seatrial.trials.replay.compare.table import compared
 from seatrial.trials.replay.compare.verdict import change_words, table_sentences
@@ -18,11 +18,13 @@ from .sides import keys_of, turns
 ROUNDS = 10
 
 
-def pair(slower: float = 1.5, rounds: int = ROUNDS) -> tuple[Entrant, Entrant]:
+def pair(slower: float = 1.5, rounds: int = ROUNDS) -> tuple[MeasuredSide, MeasuredSide]:
     return turns(np.random.default_rng(1), rounds=rounds, queries=6, slower=slower)
 
 
-def changed(side: Entrant, number: int, measured: Mapping[str, CallFigures | None]) -> Entrant:
+def changed(
+    side: MeasuredSide, number: int, measured: Mapping[str, CallFigures | None]
+) -> MeasuredSide:
     """Return a side with other sums in one round; None for a query that it lacks."""
     units = []
     for unit in side.units:
@@ -46,7 +48,7 @@ def test_a_round_in_which_the_server_took_no_connection_leaves_the_average_there
     assert (table.before.units, table.after.units) == (ROUNDS - 1, ROUNDS - 1)
     assert (table.before.left_out, table.after.left_out) == (1, 1)
     assert all(change.in_average for change in table.changes)
-    reported = [each for each in table.warnings if "left out" in each]
+    reported = [warning for warning in table.warnings if "left out" in warning]
     assert reported == [
         "Round 4 of after is left out on both sides: queries with 100 % of the time were missing "
         "in it or failed."
@@ -100,7 +102,7 @@ def test_no_average_is_not_nothing():
     assert second != first
 
 
-def failing(side: Entrant, key: str, mean_s: float) -> Entrant:
+def failing(side: MeasuredSide, key: str, mean_s: float) -> MeasuredSide:
     units = []
     for unit in side.units:
         calls = unit.measured[key].calls
@@ -123,7 +125,7 @@ def test_what_fails_at_once_is_not_faster(monkeypatch):
     assert table.overall.answer != "faster"
     assert table.overall.faster == 0
     assert saved_is_what_the_whole_saves(table)
-    assert any("failed more often on after" in each for each in table.warnings)
+    assert any("failed more often on after" in warning for warning in table.warnings)
     text = before_after_text(BeforeAfter(queries=table), top=10)
     (heads,) = [line for line in text.splitlines() if line.startswith("Query")]
     assert "Failed" in heads

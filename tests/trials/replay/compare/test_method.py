@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from seatrial.trials.replay.compare.floors import LEVEL, USUAL, judge, usual
+from seatrial.trials.replay.compare.floors import LEVEL, USUAL, adjust_p_values, usual_floor
 from seatrial.trials.replay.compare.model import CallFigures, Unit
-from seatrial.trials.replay.compare.table import are_in_turns, basis_of, compared
+from seatrial.trials.replay.compare.table import are_interleaved, basis_of, compared
 
 from .sides import capture, entrant, turns
 
 
 @given(st.lists(st.floats(1e-9, 1), min_size=1, max_size=40))
 def test_an_interval_leaves_out_1_exactly_where_a_discovery_is(p_values):
-    judged = judge(p_values)
+    judged = adjust_p_values(p_values)
     for p, adjusted in zip(p_values, judged.p_adjusted, strict=True):
         if abs(adjusted - LEVEL) > 1e-9:
             assert (p <= judged.alpha) == (adjusted <= LEVEL)
@@ -68,8 +68,8 @@ def test_what_queries_save_adds_up_to_what_the_whole_saves():
 
 def test_turns_are_reported_from_sequences_by_the_clock():
     rng = np.random.default_rng(3)
-    assert are_in_turns(*turns(rng, rounds=4))
-    assert not are_in_turns(*turns(rng, rounds=4, in_turns=False))
+    assert are_interleaved(*turns(rng, rounds=4))
+    assert not are_interleaved(*turns(rng, rounds=4, in_turns=False))
     before, after = turns(rng, rounds=4)
     undated = [msgspec.structs.replace(each, begin_s=None) for each in after.units]
     assert basis_of(before, msgspec.structs.replace(after, units=undated)) == "in_sequence"
@@ -120,9 +120,9 @@ def test_halves_that_differ_raise_the_floor():
 
 
 def test_shorter_runs_differ_by_more():
-    assert usual("once", 6.0) == usual("once", 3600.0) == pytest.approx(1.9)
-    assert usual("once", 0.6) > usual("once", 3.0) > 1.9
-    assert usual("interleaved", 0.6) == 1.0
+    assert usual_floor("once", 6.0) == usual_floor("once", 3600.0) == pytest.approx(1.9)
+    assert usual_floor("once", 0.6) > usual_floor("once", 3.0) > 1.9
+    assert usual_floor("interleaved", 0.6) == 1.0
 
 
 def test_two_captures_are_never_called_the_same():

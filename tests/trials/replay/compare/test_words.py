@@ -12,8 +12,8 @@ from seatrial.findings.registry import (
     find_in_before_after,
 )
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.replay.compare.captures import Timed, compare_batch
-from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, Entrant, Unit
+from seatrial.trials.replay.compare.captures import BatchRun, compare_batch
+from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, MeasuredSide, Unit
 from seatrial.trials.replay.compare.report.terminal import before_after_text
 from seatrial.trials.replay.compare.table import compared
 from seatrial.trials.replay.compare.verdict import (
@@ -58,7 +58,8 @@ def test_pages_are_called_pages():
 
 
 def test_the_nightly_batch_is_reported_as_measured_once():
-    batch = compare_batch("nightly batch", [Timed(real_s=20886.451)], [Timed(real_s=1834.747)],
+    before, after = BatchRun(real_s=20886.451), BatchRun(real_s=1834.747)
+    batch = compare_batch("nightly batch", [before], [after],
                           margin_share=0.05)  # fmt: skip
     assert batch.answer == "faster"
     assert batch_words(batch) == "Nightly batch 11.4x faster (measured once each)"
@@ -66,7 +67,7 @@ def test_the_nightly_batch_is_reported_as_measured_once():
 
 def test_a_batch_of_many_nights_has_an_interval():
     rng = np.random.default_rng(3)
-    nights = [[Timed(real_s=float(s)) for s in mean * np.exp(rng.normal(0, 0.05, 7))]
+    nights = [[BatchRun(real_s=float(s)) for s in mean * np.exp(rng.normal(0, 0.05, 7))]
               for mean in (600, 60)]  # fmt: skip
     batch = compare_batch("load", *nights, margin_share=0.05)
     assert batch.answer == "faster"
@@ -84,7 +85,7 @@ def test_a_batch_of_many_nights_has_an_interval():
     ],
 )
 def test_a_row_of_a_batch_says_what_its_verdict_says(before_s, after_s, words):
-    times = [[Timed(real_s=each) for each in side] for side in (before_s, after_s)]
+    times = [[BatchRun(real_s=each) for each in side] for side in (before_s, after_s)]
     batch = compare_batch("b", *times, margin_share=0.05)
     text = before_after_text(BeforeAfter(batches=[batch], verdict=[batch_words(batch)]), top=1)
     (row,) = [line for line in text.splitlines() if line.startswith("b ")]
@@ -94,13 +95,15 @@ def test_a_row_of_a_batch_says_what_its_verdict_says(before_s, after_s, words):
 
 @pytest.mark.parametrize(("after_s", "answer"), [(700, "undecided"), (1300, "slower")])
 def test_a_batch_that_ran_once_needs_more_than_noise(after_s, answer):
-    batch = compare_batch("b", [Timed(real_s=600)], [Timed(real_s=after_s)], margin_share=0.05)
+    batch = compare_batch(
+        "b", [BatchRun(real_s=600)], [BatchRun(real_s=after_s)], margin_share=0.05
+    )
     assert batch.answer == answer
 
 
 def test_a_batch_that_failed_is_reported():
-    times = [Timed(real_s=600), Timed(real_s=3, failed=True)]
-    batch = compare_batch("b", times, [Timed(real_s=600)], margin_share=0.05)
+    times = [BatchRun(real_s=600), BatchRun(real_s=3, failed=True)]
+    batch = compare_batch("b", times, [BatchRun(real_s=600)], margin_share=0.05)
     assert batch.warnings == ["1 of 2 runs before ended with an error: failing early is fast."]
 
 
@@ -113,7 +116,7 @@ def test_what_is_slower_is_first_and_named():
     (key,) = keys_of(20)[3:4]
     slower = {key: 1.5, keys_of(20)[4]: 1.2}
     table = compared(*turns(np.random.default_rng(5), rounds=16, slower=slower))
-    assert [each.key for each in table.regressions] == [key, keys_of(20)[4]]
+    assert [regression.key for regression in table.regressions] == [key, keys_of(20)[4]]
     reported = slower_by(BeforeAfter(queries=table), 0.3)
     assert reported[-1].startswith(f"select {key} 1.")
     assert not any(keys_of(20)[4] in each for each in reported)
@@ -136,7 +139,7 @@ def test_a_limit_is_passed_where_the_near_end_of_the_interval_is():
 
 
 def test_what_noise_may_have_made_of_it_does_not_count_for_a_limit():
-    batch = compare_batch("b", [Timed(real_s=600)], [Timed(real_s=1300)], margin_share=0.05)
+    batch = compare_batch("b", [BatchRun(real_s=600)], [BatchRun(real_s=1300)], margin_share=0.05)
     found = BeforeAfter(batches=[batch])
     assert batch.answer == "slower"
     assert slower_by(found, 0.13)  # 1300 / 600 / 1.9 = 1.14
@@ -177,7 +180,7 @@ def test_the_same_is_said_with_its_bound():
     )
 
 
-def once(name: str, mean_s: float, **more: object) -> Entrant:
+def once(name: str, mean_s: float, **more: object) -> MeasuredSide:
     measured = {"0": CallFigures(calls=1000.0, total_s=1000 * mean_s)}
     unit = Unit(number=0, measured=measured, covered_s=100.0, **more)
     return entrant(name, [unit], kind="statements", clock="server")
@@ -222,5 +225,5 @@ def test_traffic_and_failures_are_reported():
     after = entrant("b", [msgspec.structs.replace(after.units[0], measured=measured)],
                     kind="statements", clock="server")  # fmt: skip
     warnings = compared(before, after).warnings
-    assert any("load alone changes response times" in each for each in warnings)
-    assert any("900 of 9,000" in each for each in warnings)
+    assert any("load alone changes response times" in warning for warning in warnings)
+    assert any("900 of 9,000" in warning for warning in warnings)

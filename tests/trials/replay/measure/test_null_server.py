@@ -139,16 +139,16 @@ def test_a_ceiling_that_cannot_be_measured_is_reported(tmp_path):
 @needs_pgbench
 def test_the_socket_lies_in_the_folder_that_goes_with_the_run(tmp_path, monkeypatch):
     made = []
-    usual = tempfile.TemporaryDirectory
+    usual_floor = tempfile.TemporaryDirectory
     monkeypatch.setattr(
-        tempfile, "TemporaryDirectory", lambda **how: made.append(how["dir"]) or usual(**how)
+        tempfile, "TemporaryDirectory", lambda **how: made.append(how["dir"]) or usual_floor(**how)
     )
-    with usual(dir="/tmp") as short:
+    with usual_floor(dir="/tmp") as short:
         long = tmp_path / ("x" * 70)
         long.mkdir()
         for place in (Path(short), long):
             ceiling_per_s(
-                PROGRAMS[0], ["-b", "select-only"], clients=1, threads=1, place=place, seconds=0.1
+                PROGRAMS[0], ["-b", "select-only"], clients=1, threads=1, folder=place, seconds=0.1
             )
         assert made[0] == short
         assert made[1] != str(long), "too long for a socket"

@@ -17,10 +17,10 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.study.model import PlannedTarget
-from seatrial.trials.database.measure.standing import StandingDatabase
+from seatrial.trials.database.measure.existing_database import ExistingDatabase
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec, ReplaySpec
 from seatrial.trials.replay.measure import replay_ceiling
-from seatrial.trials.replay.measure.replay import Live, play
+from seatrial.trials.replay.measure.replay import ProgressReport, play
 from trials.database.measure.trial import trial
 from trials.replay.measure.fake_playback import FakePlayback
 from trials.replay.study.traces import make_trace
@@ -209,7 +209,7 @@ def test_an_empty_database_is_reported_before_anything_is_sent(tmp_path, trace, 
         start="as_is",
         replay=ReplaySpec(trace=str(trace), read_only=True, is_standing=True),
     )
-    database = StandingDatabase(target, [own], UndoJournal("bare", tmp_path))
+    database = ExistingDatabase(target, [own], UndoJournal("bare", tmp_path))
     database.check()
     database.prepare(heard := Heard())
     assert any(
@@ -303,7 +303,7 @@ def test_a_short_trace_reports_no_ceiling(trace, played):
         start="as_is",
         replay=ReplaySpec(trace=str(trace)),
     )
-    found = replay_ceiling.own_ceiling("replay", spec, installed_programs())
+    found = replay_ceiling.client_ceiling("replay", spec, installed_programs())
     assert found.per_s is None
     assert found.notes == ["The driver's maximum rate is unknown: the trace is too short."]
 
@@ -311,7 +311,7 @@ def test_a_short_trace_reports_no_ceiling(trace, played):
 @pytest.mark.parametrize("is_paced", [False, True])
 def test_progress_is_reported_by_what_was_answered_since(is_paced):
     heard = Heard()
-    live = Live(heard, is_paced=is_paced)
+    live = ProgressReport(heard, is_paced=is_paced)
     base = {"failed": 0, "skipped": 1, "captured_total": 40, "lag_ns": 5, "open": 1}
     for elapsed_s, answered in ((1.0, 100), (3.0, 100), (4.0, 150)):
         live.report(SimpleNamespace(**base, elapsed_s=elapsed_s, answered=answered))

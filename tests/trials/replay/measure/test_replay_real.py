@@ -16,7 +16,7 @@ from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
-from seatrial.postgres.connection import connect, driver_way, parse_url
+from seatrial.postgres.connection import connect, driver_parameters, parse_url
 from seatrial.postgres.processes import kill_server
 from seatrial.trials.database.study.workloads import ReplaySpec
 from seatrial.trials.replay.measure import replay_ceiling
@@ -80,7 +80,9 @@ def folder(tmp_path: Path) -> str:
 
 def length_s(trace: Path) -> float:
     """How long the capture took: as fast as this machine is."""
-    starts = [each["start_us"] for each in trace_statements(trace, 0, 2 * PLAYED * STATEMENTS)]
+    starts = [
+        statement["start_us"] for statement in trace_statements(trace, 0, 2 * PLAYED * STATEMENTS)
+    ]
     return (max(starts) - min(starts)) / 1e6
 
 
@@ -103,7 +105,7 @@ def test_a_sample_on_a_directory_adds_up_and_is_watched(tmp_path, trace):
             assert set(total.skipped) <= {"server", "ddl"}
             assert record.commits.committed == PLAYED
             assert sample.outcome.completed == total.ok
-            assert sum(each.completed for each in sample.operations.values()) == total.ok
+            assert sum(operation.completed for operation in sample.operations.values()) == total.ok
             assert sample.database.client_cpu_share > 0
             assert sample.database.ceiling_per_s > sample.outcome.completed / sample.duration_s
             assert sample.counters["transactions_committed"] >= PLAYED
@@ -179,10 +181,10 @@ def test_a_password_is_taken_as_libpq_takes_it(tmp_path, source, trace, monkeypa
     monkeypatch.delenv("PGPASSWORD", raising=False)
     monkeypatch.setenv("PGPASSFILE", os.fspath(passfile))
     url = f"postgresql://reader@/postgres?host={address.host}"
-    assert driver_way(*parse_url(url))["password"] == "p w"
+    assert driver_parameters(*parse_url(url))["password"] == "p w"
     monkeypatch.delenv("PGPASSFILE")
     monkeypatch.setenv("PGPASSWORD", "of the environment")
-    assert driver_way(*parse_url(url))["password"] == "of the environment"
+    assert driver_parameters(*parse_url(url))["password"] == "of the environment"
     with trial(tmp_path, study(trace, f'url = "{url}"', "read_only = true")) as here:
         sample = here.measure("replay")
     assert "of the environment" not in msgspec.json.encode(sample.replay).decode()
@@ -232,7 +234,7 @@ def standby(source, tmp_path):
             pass
         signal = data / "standby.signal"
         signal.touch()
-        account.own(signal)
+        account.take_ownership(signal)
         with cluster.start({}) as server:
             yield server
 

@@ -8,13 +8,13 @@ import pytest
 from seatrial.errors import RefusedError
 from seatrial.trials.database.study.workloads import ReplaySpec
 from seatrial.trials.replay.measure import replay_safety
-from seatrial.trials.replay.measure.replay_safety import Standing, notes_on, require_safe
+from seatrial.trials.replay.measure.replay_safety import DatabaseState, notes_on, require_safe
 from seatrial.trials.replay.study.trace_facts import trace_facts
 from trials.replay.study.traces import make_trace
 
 NUMBER = 7_575_757_575_757_575_757
-PLACE = Standing(
-    place="db:5432",
+PLACE = DatabaseState(
+    endpoint="db:5432",
     database="shop_copy",
     user="bench",
     in_recovery=False,
@@ -32,7 +32,7 @@ def trace(tmp_path, monkeypatch) -> str:
     return path
 
 
-def of(**changes) -> Standing:
+def of(**changes) -> DatabaseState:
     return msgspec.structs.replace(PLACE, **changes)
 
 

@@ -13,8 +13,8 @@ from postgres.programs import installed_programs
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import connect
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.standing import run_restore
-from seatrial.trials.database.measure.start_state import look_at_start
+from seatrial.trials.database.measure.existing_database import run_restore
+from seatrial.trials.database.measure.start_state import read_start_state
 from seatrial.trials.replay.analysis.starts import start_differences
 from trials.database.measure.trial import trial
 from trials.replay.logging_server import MODES, LoggingServer, logging_server
@@ -109,7 +109,7 @@ def test_copies_of_a_directory_begin_alike_in_each_schema(tmp_path, trace):
     }
     assert changed.sequences == {"public.added": 1}
     assert [sample.replay.errors.new for sample in (samples[0], samples[2])] == [0, 0]
-    codes = {each.sqlstate: each.count for each in samples[1].replay.errors.examples}
+    codes = {example.sqlstate: example.count for example in samples[1].replay.errors.examples}
     assert codes["42P01"] == 2 * TRANSACTIONS
 
 
@@ -151,7 +151,7 @@ def test_what_was_not_restored_shows(tmp_path, source, trace, standing):
     more = 'allow_writes = "standing"'
     with trial(tmp_path, study(standing, trace, more)) as here:
         starts = [here.measure("replay", round_number=nth).database.start for nth in (0, 1)]
-    assert [each.rows["public.pgbench_history"] for each in starts] == [0, 2 * TRANSACTIONS]
+    assert [start.rows["public.pgbench_history"] for start in starts] == [0, 2 * TRANSACTIONS]
 
 
 def test_a_restore_that_leaves_what_was_updated_shows(tmp_path, source, trace, standing):
@@ -161,7 +161,11 @@ def test_a_restore_that_leaves_what_was_updated_shows(tmp_path, source, trace, s
     with trial(tmp_path, study(standing, trace, more)) as here:
         samples = [here.measure("replay", round_number=nth) for nth in (0, 1)]
     assert samples[0].database.start.rows == samples[1].database.start.rows
-    names = {each.name for each in start_differences(samples) if each.what == "contents"}
+    names = {
+        difference.name
+        for difference in start_differences(samples)
+        if difference.what == "contents"
+    }
     assert names == {f"public.pgbench_{name}" for name in ("accounts", "branches", "tellers")}
 
 
@@ -192,13 +196,13 @@ def test_contents_are_the_same_whatever_the_order_and_the_settings(source):
     run(source, "postgres", "CREATE TABLE IF NOT EXISTS odd (t text, at timestamptz, b bytea)")
     run(source, "postgres", "INSERT INTO odd VALUES ('a', now(), '\\x01'), ('b', NULL, NULL)")
     to = endpoints(source, "postgres")
-    first = look_at_start(to, restored="").contents["public.odd"]
+    first = read_start_state(to, restored="").contents["public.odd"]
     run(source, "postgres", "ALTER DATABASE postgres SET timezone = 'Asia/Tokyo'")
     run(source, "postgres", "UPDATE odd SET t = t WHERE t = 'a'")
-    assert look_at_start(to, restored="").contents["public.odd"] == first
+    assert read_start_state(to, restored="").contents["public.odd"] == first
     run(source, "postgres", "UPDATE odd SET t = 'c' WHERE t = 'a'")
-    assert look_at_start(to, restored="").contents["public.odd"] != first
-    assert look_at_start(to, restored="", keeps_contents=False).contents == {}
+    assert read_start_state(to, restored="").contents["public.odd"] != first
+    assert read_start_state(to, restored="", keeps_contents=False).contents == {}
 
 
 def test_a_restore_that_fails_is_reported_with_its_last_words(source):
@@ -215,7 +219,7 @@ def test_large_tables_are_estimated_and_what_may_not_be_read_is_reported(source,
     run(source, "postgres", "CREATE TABLE IF NOT EXISTS tiny AS SELECT 1 AS one")
     run(source, "postgres", "CREATE SEQUENCE hidden; ANALYZE")
     monkeypatch.setattr("seatrial.trials.database.measure.start_state.COUNTED_BYTES_MAX", 1 << 20)
-    found = look_at_start(endpoints(source, "postgres"), restored="")
+    found = read_start_state(endpoints(source, "postgres"), restored="")
     assert found.rows["public.tiny"] == 1
     assert "public.pgbench_accounts" not in found.rows
     assert found.rows_estimated["public.pgbench_accounts"] == pytest.approx(100_000, rel=0.1)
@@ -223,6 +227,6 @@ def test_large_tables_are_estimated_and_what_may_not_be_read_is_reported(source,
     run(source, "postgres", "CREATE ROLE stranger LOGIN")
     to = endpoints(source, "postgres")
     stranger = msgspec.structs.replace(to.addresses[0], user="stranger")
-    seen = look_at_start(msgspec.structs.replace(to, addresses=[stranger]), restored="")
+    seen = read_start_state(msgspec.structs.replace(to, addresses=[stranger]), restored="")
     assert {"public.hidden", "public.tiny"} <= set(seen.unread)
     assert seen.rows == {}

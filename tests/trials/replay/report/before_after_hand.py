@@ -85,11 +85,11 @@ def make_change(  # noqa: PLR0917 - one row of QUERIES
 
 
 def make_overall(changes: list[Change], **others: Any) -> Overall:
-    before_s = math.fsum(each.before.total_s for each in changes)
-    after_s = before_s - math.fsum(each.saved_s for each in changes)
-    logs = [math.log(each.speed_up.value) for each in changes]
-    counts = [each.answer for each in changes]
-    plans = [each.plan_changed for each in changes if each.plan_changed is not None]
+    before_s = math.fsum(change.before.total_s for change in changes)
+    after_s = before_s - math.fsum(change.saved_s for change in changes)
+    logs = [math.log(change.speed_up.value) for change in changes]
+    counts = [change.answer for change in changes]
+    plans = [change.plan_changed for change in changes if change.plan_changed is not None]
     values = {
         "speed_up": ratio(before_s / after_s, 0.05),
         "geometric": ratio(math.exp(sum(logs) / len(logs)), 0.07),

@@ -34,7 +34,7 @@ def page() -> Node:
 
 
 def figure_of(table, name: str):
-    (found,) = [each for each in before_after_figures(table, "query") if each.id == name]
+    (found,) = [figure for figure in before_after_figures(table, "query") if figure.id == name]
     return found
 
 
@@ -209,7 +209,7 @@ def test_a_page_of_nothing_is_refused():
 
 def test_the_made_up_queries_add_up():
     table = make_table(all_queries())
-    saved_s = sum(each.saved_s for each in table.changes)
+    saved_s = sum(change.saved_s for change in table.changes)
     assert table.overall.before_s - saved_s == pytest.approx(table.overall.after_s)
 
 

@@ -95,7 +95,7 @@ def test_ranks_are_as_significant_as_the_intervals():
         estimate((50.0, 48.0, 52.0), "statements/s", 3),
         estimate((50.0, None, None), "statements/s", 1),
     ]
-    assert [rank_text(each, values[:3]) for each in values[:3]] == ["1 to 2", "1 to 2", "3"]
+    assert [rank_text(value, values[:3]) for value in values[:3]] == ["1 to 2", "1 to 2", "3"]
     assert rank_text(values[3], values) == "–"
 
 
@@ -105,7 +105,7 @@ def test_the_table_has_every_measured_figure_and_fits_a_terminal():
     assert len(measured) == 16
     assert measured[4][:2] == ["hdd, schema old", "32 MiB"]
     assert measured[4][4] == "16"
-    assert [each.id for each in replay_tables(sweep())][1] == "replay-caches-1"
+    assert [replay_table.id for replay_table in replay_tables(sweep())][1] == "replay-caches-1"
 
 
 def test_a_sweep_of_replays_is_not_reported_as_one_of_transactions():

@@ -163,7 +163,9 @@ def test_tables_that_differ_are_shown():
         ["public.orders", "600", "599", "36", "seen 35"],
         ["public.large", "–", "–", "–", "not compared: beyond 256 MiB of tables"],
     ]
-    assert "replay-content-1" in [each.id for each in replay_tables(summary_with(content=content))]
+    assert "replay-content-1" in [
+        replay_table.id for replay_table in replay_tables(summary_with(content=content))
+    ]
 
 
 def test_rows_that_were_not_compared_say_why():

@@ -80,7 +80,9 @@ def test_markdown_has_the_bottleneck_and_the_account():
 
 
 def test_a_query_is_cut_on_a_terminal_only():
-    (table,) = [each for each in replay_tables(troubled()) if "queries" in each.id]
+    (table,) = [
+        replay_table for replay_table in replay_tables(troubled()) if "queries" in replay_table.id
+    ]
     assert all(len(row[0]) <= 24 for row in table.rows)
     assert any(row[0].endswith("…") for row in table.rows)
 
@@ -100,9 +102,9 @@ def test_a_query_of_which_nothing_ended_well_has_no_times():
         record = msgspec.structs.replace(sample.replay, queries=[failed, *others])
         samples.append(msgspec.structs.replace(sample, replay=record))
     (table,) = [
-        each
-        for each in replay_tables(summarise(summary.run, samples))
-        if each.id == "replay-queries-1"
+        replay_table
+        for replay_table in replay_tables(summarise(summary.run, samples))
+        if replay_table.id == "replay-queries-1"
     ]
     assert table.rows[0][4:6] == ["–", "–"]
     assert "0 ns" not in as_text(table)

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from results.replay_records import WELL, error, with_errors
 from seatrial.stats.estimate import Estimate
 from seatrial.study.cell import Cell
-from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import Bottleneck, ReplayCell
+from seatrial.trials.replay.analysis.verdict import judge
 from seatrial.trials.replay.report.terminal import verdict_text
 
 ONCE = Estimate(value=8198.0, low=None, high=None, rounds=1, unit="statements/s")

@@ -78,7 +78,7 @@ def test_a_masked_reading_and_a_split_say_so():
     text = " ".join(text.split())
     assert "0.100 of the log, masked" in text
     assert "8 for 600 transactions; 700 statements in 100 steps" in text
-    assert "5 in the first, for a session's own state; 2 alone" in text
+    assert "5 in the first, as they depend on session state; 2 alone" in text
 
 
 def test_streams_of_a_log_with_times_are_reported_by_how_they_were_found():
@@ -87,7 +87,7 @@ def test_streams_of_a_log_with_times_are_reported_by_how_they_were_found():
     measured = msgspec.structs.replace(split, is_measured=True, crowded=2)
     reported = split_text(measured, 9)
     assert reported.startswith("3 for 9 transactions; the concurrency measured")
-    assert reported.endswith("2 statements begin before their stream is free")
+    assert reported.endswith("2 statements overlap the previous one of their stream")
 
 
 def test_nothing_read_is_reported_without_figures_of_nothing():

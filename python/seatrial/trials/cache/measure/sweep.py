@@ -20,7 +20,7 @@ from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import SilentWatcher, Watcher
 from seatrial.postgres.catalogue import read_catalogue
-from seatrial.postgres.connection import driver_way
+from seatrial.postgres.connection import driver_parameters
 from seatrial.results.model import OperationResult
 from seatrial.results.replay import ReplayRecord
 from seatrial.trials.cache.measure.counters import (
@@ -29,16 +29,16 @@ from seatrial.trials.cache.measure.counters import (
     read_counters,
     relation_accesses,
 )
-from seatrial.trials.database.measure.embedded import Embedded
+from seatrial.trials.database.measure.embedded import EmbeddedServers
 from seatrial.trials.database.measure.pgbench import (
-    complaint,
+    error_text,
     progress,
     script_arguments,
     scripts_of,
     totals,
 )
 from seatrial.trials.database.measure.preflight import needs_catalogue
-from seatrial.trials.database.measure.processes import Crowd, Process
+from seatrial.trials.database.measure.processes import Process, ProcessGroup
 from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import engine_spec
@@ -161,7 +161,7 @@ def smallest_bytes(sessions: int) -> int:
 class SweepServer:
     """Runs a load on servers that differ in their shared buffers alone."""
 
-    def __init__(self, host: Embedded, load: Load, watcher: Watcher) -> None:
+    def __init__(self, host: EmbeddedServers, load: Load, watcher: Watcher) -> None:
         """Store the host of the servers, whose data are loaded.
 
         Args:
@@ -214,11 +214,11 @@ class SweepServer:
             self._load.spec, settings=settings, start="cold", clone="copy"
         )
         with self._host.ready(spec) as ready:
-            if ready.place is None:
+            if ready.data_folder is None:
                 raise RuntimeError("a server of our own has a folder")
             try:
                 with ServerSession(ready.endpoints) as session:
-                    yield ready.endpoints, session, ready.place
+                    yield ready.endpoints, session, ready.data_folder
             except SeatrialError as error:
                 raise ready.explain(error) from None
 
@@ -322,12 +322,12 @@ def _run_pgbench(
         if (found := progress(line)) is not None:
             rates_per_s.append(found.per_s)
 
-    with Crowd() as crowd:
-        crowd.start(partial(Process, command, endpoints.environments()[0], take_line))
-        (ended,) = crowd.listen(lambda: None)
+    with ProcessGroup() as processes:
+        processes.start(partial(Process, command, endpoints.environments()[0], take_line))
+        (ended,) = processes.wait(lambda: None)
     if ended.status != 0:
         raise TargetError(
-            seen=f"pgbench failed with exit code {ended.status}: {complaint(ended.lines)}",
+            seen=f"pgbench failed with exit code {ended.status}: {error_text(ended.lines)}",
             cause="A statement failed, or the server ended",
             next_step="Run the script by hand with `pgbench`, and check the server's log",
         )
@@ -350,7 +350,7 @@ def _replay(
             catalogue = read_catalogue(session.connection)
     spec = engine_spec(
         load.spec.replay,
-        driver_way(endpoints.addresses[0], endpoints.secret),
+        driver_parameters(endpoints.addresses[0], endpoints.secret),
         slice_ms=100,
         stall_threshold_ms=500,
         catalogue=catalogue,

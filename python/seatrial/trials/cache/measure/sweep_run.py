@@ -40,8 +40,8 @@ from seatrial.trials.cache.measure.sweep import (
     SweepServer,
     smallest_bytes,
 )
-from seatrial.trials.database.measure.embedded import Embedded
-from seatrial.trials.database.measure.stage import choose_place
+from seatrial.trials.database.measure.embedded import EmbeddedServers
+from seatrial.trials.database.measure.stage import choose_log_folder
 from seatrial.trials.watch.recording import Recording, read
 from seatrial.units import NS_PER_S
 
@@ -120,11 +120,11 @@ def run_sweep(request: SweepRequest, watcher: Watcher) -> CacheSweepResult:
     with ExitStack() as stack:
         stack.enter_context(RunLock([target_table], waits=request.waits, report=watcher.stage))
         journal = stack.enter_context(UndoJournal(run_id))
-        host = Embedded(target, [request.load.spec], journal)
+        host = EmbeddedServers(target, [request.load.spec], journal)
         host.check()
         folder = stack.enter_context(TrialFolder(target_table, run_id, journal))
         folder.open(host.needed_bytes(), shrink_option="--scale")
-        log_disk, _ = choose_place([target_table], journal.path.parent)
+        log_disk, _ = choose_log_folder([target_table], journal.path.parent)
         logs = stack.enter_context(TrialFolder(log_disk, run_id, journal))
         logs.open(0, direct=False)
         host.use(folder)

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SIZES_MIN: Final = 3
-USUAL_SCATTER: Final = 0.04
+PUBLISHED_SCATTER: Final = 0.04
 """Residual of the logarithms of the published times. Three points estimate it poorly, so theirs is
-moderated by this value, weighted like ``USUAL_WEIGHT`` additional degrees of freedom."""
-USUAL_WEIGHT: Final = 2
-OFF_SHARE_MAX: Final = 0.10
+moderated by this value, weighted like ``PUBLISHED_WEIGHT`` additional degrees of freedom."""
+PUBLISHED_WEIGHT: Final = 2
+RESIDUAL_SHARE_MAX: Final = 0.10
 """A point with a larger residual than this, and than its variance explains, rejects the law."""
 GAIN_RATIO_MIN: Final = 1.05
 """A smaller gain from the smallest cache to the largest is too small to fit the law."""
@@ -85,9 +85,9 @@ class _Fit:
     a: float
     square_sum: float
 
-    def time_s(self, place: float) -> float:
+    def time_s(self, log_ratio: float) -> float:
         """Return the time at a size, given as its logarithm less the mean of the points'."""
-        return self.cpu_s + math.exp(self.log_k - self.a * place)
+        return self.cpu_s + math.exp(self.log_k - self.a * log_ratio)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class CacheLaw:
         k_s: ``k`` with sizes in bytes, so that ``t = cpu + k * C**-a`` in seconds.
         a: The exponent.
         scatter_share: Moderated residual of the times.
-        off_shares: Residual of each point: the logarithm of its time over the fitted one.
-        refused: Why there is no prediction, as a sentence; empty if the law fits.
+    residual_shares: Residual of each point: the logarithm of its time over the fitted one.
+        obstacle: Why there is no prediction, as a sentence; empty if the law fits.
     """
 
     points: tuple[CacheTime, ...]
@@ -109,8 +109,8 @@ class CacheLaw:
     k_s: float
     a: Estimate
     scatter_share: float
-    off_shares: tuple[float, ...]
-    refused: str
+    residual_shares: tuple[float, ...]
+    obstacle: str
     _fits: tuple[_Fit, ...]
     _best: _Fit
     _degrees: float
@@ -121,10 +121,10 @@ class CacheLaw:
         The interval covers every CPU time that the points allow, the uncertainty of ``k`` and
         ``a``, and the residual of a point.
         """
-        place = math.log(size_bytes) - _center(self.points)
-        ends = [self._ends(fit, place) for fit in self._fits]
+        log_ratio = math.log(size_bytes) - _center(self.points)
+        ends = [self._ends(fit, log_ratio) for fit in self._fits]
         return Estimate(
-            value=self._best.time_s(place),
+            value=self._best.time_s(log_ratio),
             low=min(low for low, _ in ends),
             high=max(high for _, high in ends),
             rounds=min(point.rounds for point in self.points),
@@ -137,14 +137,14 @@ class CacheLaw:
         low, high = (None if not end else 1 / end for end in (time.high, time.low))
         return Estimate(value=1 / time.value, low=low, high=high, rounds=time.rounds, unit="tps")
 
-    def _ends(self, fit: _Fit, place: float) -> tuple[float, float]:
+    def _ends(self, fit: _Fit, log_ratio: float) -> tuple[float, float]:
         covariance = _covariance(fit, self.points)
-        gradient = _gradient(fit, place)
+        gradient = _gradient(fit, log_ratio)
         of_parameters = sum(
             gradient[i] * covariance[i][j] * gradient[j] for i in (0, 1) for j in (0, 1)
         )
         half = t_of(self._degrees) * self.scatter_share * math.sqrt(1 + of_parameters)
-        time_s = fit.time_s(place)
+        time_s = fit.time_s(log_ratio)
         return time_s * math.exp(-half), time_s * math.exp(half)
 
 
@@ -170,10 +170,10 @@ def cache_law(points: Sequence[CacheTime], *, cpu_s: tuple[float, float] | None 
     high_s = min(high_s, _CPU_SHARE_MAX * shortest_s)
     low_s = min(low_s, high_s)
     steps = 0 if low_s == high_s else _CPU_STEPS
-    tried = [low_s + (high_s - low_s) * step / max(1, steps) for step in range(steps + 1)]
-    fits = [_fitted(ordered, each_s) for each_s in tried]
+    cpu_times_s = [low_s + (high_s - low_s) * step / max(1, steps) for step in range(steps + 1)]
+    fits = [_fitted(ordered, candidate_s) for candidate_s in cpu_times_s]
     best = min(fits, key=lambda fit: fit.square_sum)
-    return _judged(ordered, fits, best, is_cpu_known=steps == 0)
+    return _checked_law(ordered, fits, best, is_cpu_known=steps == 0)
 
 
 def law_of_rates(
@@ -204,7 +204,7 @@ def _center(points: Sequence[CacheTime]) -> float:
     return math.fsum(math.log(point.size_bytes) for point in points) / len(points)
 
 
-def _places(points: Sequence[CacheTime]) -> list[float]:
+def _log_ratios(points: Sequence[CacheTime]) -> list[float]:
     center = _center(points)
     return [math.log(point.size_bytes) - center for point in points]
 
@@ -214,33 +214,33 @@ def _fitted(points: Sequence[CacheTime], cpu_s: float) -> _Fit:
     import numpy as np  # noqa: PLC0415
     from scipy.optimize import least_squares  # noqa: PLC0415
 
-    places = np.array(_places(points))
+    log_ratios = np.array(_log_ratios(points))
     times_s = np.array([point.time_s for point in points])
     logs = np.log(times_s)
-    slope, start = np.polyfit(places, np.log(times_s - cpu_s), 1)
+    slope, start = np.polyfit(log_ratios, np.log(times_s - cpu_s), 1)
 
-    def off(parameters: Array) -> Array:
-        found: Array = np.log(cpu_s + np.exp(parameters[0] - parameters[1] * places)) - logs
+    def residuals(parameters: Array) -> Array:
+        found: Array = np.log(cpu_s + np.exp(parameters[0] - parameters[1] * log_ratios)) - logs
         return found
 
     found = least_squares(
-        off,
+        residuals,
         x0=[start, min(max(-slope, 0.0), _EXPONENT_MAX)],
         bounds=([-np.inf, 0.0], [np.inf, _EXPONENT_MAX * (1 + 1e-9)]),
     )
-    log_k, a = (float(each) for each in found.x)
+    log_k, a = (float(value) for value in found.x)
     return _Fit(cpu_s=cpu_s, log_k=log_k, a=a, square_sum=float(2 * found.cost))
 
 
-def _gradient(fit: _Fit, place: float) -> tuple[float, float]:
+def _gradient(fit: _Fit, log_ratio: float) -> tuple[float, float]:
     """Return the derivatives of the logarithm of the time by ``log k`` and by ``a``."""
-    share = 1 - fit.cpu_s / fit.time_s(place)
-    return share, -share * place
+    share = 1 - fit.cpu_s / fit.time_s(log_ratio)
+    return share, -share * log_ratio
 
 
 def _covariance(fit: _Fit, points: Sequence[CacheTime]) -> tuple[tuple[float, float], ...]:
     """Return the covariance of ``log k`` and ``a`` for a residual of 1."""
-    rows = [_gradient(fit, place) for place in _places(points)]
+    rows = [_gradient(fit, log_ratio) for log_ratio in _log_ratios(points)]
     of_k = math.fsum(row[0] ** 2 for row in rows)
     both = math.fsum(row[0] * row[1] for row in rows)
     of_a = math.fsum(row[1] ** 2 for row in rows)
@@ -248,22 +248,22 @@ def _covariance(fit: _Fit, points: Sequence[CacheTime]) -> tuple[tuple[float, fl
     return ((of_a / whole, -both / whole), (-both / whole, of_k / whole))
 
 
-def _judged(
+def _checked_law(
     points: tuple[CacheTime, ...], fits: Sequence[_Fit], best: _Fit, *, is_cpu_known: bool
 ) -> CacheLaw:
     """Return the law with the CPU times that the points allow, and whether it fits."""
     spare = len(points) - (2 if is_cpu_known else 3)
-    degrees = float(spare + USUAL_WEIGHT)
-    moderated = (USUAL_WEIGHT * USUAL_SCATTER**2 + best.square_sum) / degrees
+    degrees = float(spare + PUBLISHED_WEIGHT)
+    moderated = (PUBLISHED_WEIGHT * PUBLISHED_SCATTER**2 + best.square_sum) / degrees
     of_rounds = math.fsum(point.error_share**2 for point in points) / len(points)
     scatter = math.sqrt(max(moderated, of_rounds))
     allowed = best.square_sum + (t_of(degrees) * scatter) ** 2
     possible = tuple(fit for fit in fits if fit.square_sum <= allowed)
     rounds = min(point.rounds for point in points)
     halves = [t_of(degrees) * scatter * math.sqrt(_covariance(f, points)[1][1]) for f in possible]
-    off = tuple(
-        math.log(point.time_s / best.time_s(place))
-        for point, place in zip(points, _places(points), strict=True)
+    residuals = tuple(
+        math.log(point.time_s / best.time_s(log_ratio))
+        for point, log_ratio in zip(points, _log_ratios(points), strict=True)
     )
     return CacheLaw(
         points=points,
@@ -283,26 +283,26 @@ def _judged(
             unit="exponent",
         ),
         scatter_share=scatter,
-        off_shares=off,
-        refused=_law_refused(points, off),
+        residual_shares=residuals,
+        obstacle=_misfit(points, residuals),
         _fits=possible,
         _best=best,
         _degrees=degrees,
     )
 
 
-def _law_refused(points: Sequence[CacheTime], off_shares: Sequence[float]) -> str:
+def _misfit(points: Sequence[CacheTime], residual_shares: Sequence[float]) -> str:
     """Return why the law does not fit these points; empty if it does."""
     first, last = points[0], points[-1]
     gain = math.log(first.time_s / last.time_s)
     noise = t_of(max(1, first.rounds - 1)) * math.hypot(first.error_share, last.error_share)
     if gain < max(math.log(GAIN_RATIO_MIN), noise):
         return "A larger cache has no significant effect"
-    worst = max(range(len(points)), key=lambda place: abs(off_shares[place]))
-    allowed = max(OFF_SHARE_MAX, 3 * points[worst].error_share)
-    if abs(off_shares[worst]) > allowed:
+    worst = max(range(len(points)), key=lambda log_ratio: abs(residual_shares[log_ratio]))
+    allowed = max(RESIDUAL_SHARE_MAX, 3 * points[worst].error_share)
+    if abs(residual_shares[worst]) > allowed:
         return (
-            f"The model does not fit: the largest deviation is {abs(off_shares[worst]):.0%}"
+            f"The model does not fit: the largest deviation is {abs(residual_shares[worst]):.0%}"
         ).replace("%", " %")
     return ""
 
@@ -347,7 +347,7 @@ def cache_sweeps(cells: Sequence[CellSummary], parts: Sequence[DatabaseCell]) ->
             if cache_bytes(summary.cell, factor) and not summary.blank:
                 groups[_group(summary.cell, factor)].append(summary)
         for group, members in groups.items():
-            if len({cache_bytes(each.cell, factor) for each in members}) > 1:
+            if len({cache_bytes(member.cell, factor) for member in members}) > 1:
                 found.append(_sweep(factor, group, members, cells, by_key))
     return found
 
@@ -383,17 +383,17 @@ def _sweep(
     cells: Sequence[CellSummary],
     by_key: Mapping[str, DatabaseCell],
 ) -> CacheSweep:
-    ordered = sorted(members, key=lambda each: cache_bytes(each.cell, factor) or 0)
-    sizes_bytes = [cache_bytes(each.cell, factor) or 0 for each in ordered]
-    times = [time_of(each.iops) for each in ordered]
+    ordered = sorted(members, key=lambda member: cache_bytes(member.cell, factor) or 0)
+    sizes_bytes = [cache_bytes(member.cell, factor) or 0 for member in ordered]
+    times = [time_of(member.iops) for member in ordered]
     known_s = _known_cpu_s(factor, group, ordered, cells, by_key)
-    data_bytes = max((by_key[each.cell.key].database_bytes for each in ordered), default=0)
+    data_bytes = max((by_key[member.cell.key].database_bytes for member in ordered), default=0)
     law = _law(sizes_bytes, times, known_s)
     next_bytes = 2 * sizes_bytes[-1]
-    refused = _unfilled(ordered, sizes_bytes, by_key) or _refused(
+    obstacle = _never_full(ordered, sizes_bytes, by_key) or _obstacle(
         law, sizes_bytes, data_bytes, ordered[0].cell
     )
-    predicted = law.rate_per_s(next_bytes) if law and not refused else None
+    predicted = law.rate_per_s(next_bytes) if law and not obstacle else None
     if predicted is not None:  # statements of a replay, transactions otherwise
         predicted = msgspec.structs.replace(predicted, unit=ordered[0].iops.unit)
     return CacheSweep(
@@ -408,8 +408,10 @@ def _sweep(
         a=law.a if law else _unknown("exponent"),
         next_size_bytes=next_bytes,
         predicted_per_s=predicted,
-        fits=not refused,
-        sentence=_predicting(ordered, law, next_bytes, predicted) if law and predicted else refused,
+        fits=not obstacle,
+        sentence=_prediction_text(ordered, law, next_bytes, predicted)
+        if law and predicted
+        else obstacle,
         evidence=_evidence(law, data_bytes),
     )
 
@@ -452,29 +454,29 @@ def _known_cpu_s(
     client-bound, its time is the CPU time, as with the SSD in the article; otherwise its time is
     an upper bound.
     """
-    own_s = min(1 / each.iops.value for each in members)
-    alike = [
+    own_s = min(1 / member.iops.value for member in members)
+    same_elsewhere = [
         other
         for other in cells
         if not other.blank
         and other.cell.target != group[0]
         and _group(other.cell, factor)[1:] == group[1:]
     ]
-    fastest = max(alike, key=lambda each: each.iops.value, default=None)
+    fastest = max(same_elsewhere, key=lambda other: other.iops.value, default=None)
     if fastest is None or 1 / fastest.iops.value >= own_s:
         return None
     fastest_s = 1 / fastest.iops.value
-    is_reported = by_key[fastest.cell.key].verdict.bound in _FASTER_BOUNDS
-    return (fastest_s, fastest_s) if is_reported else (0.0, fastest_s)
+    is_cpu_time = by_key[fastest.cell.key].verdict.bound in _FASTER_BOUNDS
+    return (fastest_s, fastest_s) if is_cpu_time else (0.0, fastest_s)
 
 
-def _unfilled(
+def _never_full(
     ordered: Sequence[CellSummary], sizes_bytes: Sequence[int], by_key: Mapping[str, DatabaseCell]
 ) -> str:
     """Return that a cache was never full, as a sentence; empty if each was.
 
-    A cold cache with fewer misses than its size acts like a smaller one, so its cell says nothing
-    about that size. If reads are not waited for, the whole working set may fit.
+    A cold cache with fewer misses than its size acts like a smaller one, so its cell
+    says nothing about that size. If the load is not read-bound, the whole working set may fit.
     """
     longest_s, short = 0.0, []
     for summary, size_bytes in zip(ordered, sizes_bytes, strict=True):
@@ -497,22 +499,22 @@ def _unfilled(
     )
 
 
-def _refused(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int, cell: Cell) -> str:
+def _obstacle(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int, cell: Cell) -> str:
     """Return why there is no prediction, as a sentence; empty if there is one."""
     if law is None:
         return (
             f"{len(set(sizes_bytes))} sizes are too few for a prediction: measure at least "
             f"{SIZES_MIN}, each twice the previous one."
         )
-    held = [size for size in sizes_bytes if data_bytes and size >= data_bytes]
-    if held:
+    sufficient = [size for size in sizes_bytes if data_bytes and size >= data_bytes]
+    if sufficient:
         return (
-            f"A cache of {format_size(held[0])} holds the whole database "
+            f"A cache of {format_size(sufficient[0])} holds the whole database "
             f"({format_size(data_bytes)}): a larger one gains nothing, and there is no prediction."
         )
-    if law.refused:
+    if law.obstacle:
         return (
-            f"{law.refused}: a {_requested(cell)} took "
+            f"{law.obstacle}: a {_unit_of_work(cell)} took "
             f"{format_duration_ns(law.points[0].time_s * 1e9)} with {format_size(sizes_bytes[0])} "
             f"and {format_duration_ns(law.points[-1].time_s * 1e9)} with "
             f"{format_size(sizes_bytes[-1])}. The data may fit into another cache, or reads are "
@@ -526,7 +528,7 @@ def _refused(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int, 
     return ""
 
 
-def _predicting(
+def _prediction_text(
     members: Sequence[CellSummary],
     law: CacheLaw,
     next_bytes: int,
@@ -539,15 +541,15 @@ def _predicting(
         f"A cache of {format_size(next_bytes)}, twice the largest, would give "
         f"{format_estimate(predicted)}. From "
         f"{format_size(law.points[0].size_bytes)} to {format_size(law.points[-1].size_bytes)} "
-        f"the rate grew {_gain_words(members[0], members[-1])}, from {format_estimate(first)} to "
-        f"{format_estimate(last)}. Model: the time per {_requested(members[0].cell)} falls as "
+        f"the rate grew {_gain_text(members[0], members[-1])}, from {format_estimate(first)} to "
+        f"{format_estimate(last)}. Model: the time per {_unit_of_work(members[0].cell)} falls as "
         f"size^-{law.a.value:.2f} ({format_interval(law.a)}) towards "
-        f"{_of_processor(law)}; the points deviate by at most "
-        f"{format_share(max(abs(off) for off in law.off_shares))}."
+        f"{_cpu_time_text(law)}; the points deviate by at most "
+        f"{format_share(max(abs(off) for off in law.residual_shares))}."
     )
 
 
-def _gain_words(first: CellSummary, last: CellSummary) -> str:
+def _gain_text(first: CellSummary, last: CellSummary) -> str:
     """Return the factor by which the rate grew, with its interval over the rounds of both."""
     both = figures_of_both(first.samples, last.samples, COMPLETED)
     (name,) = both.a.keys() & both.b.keys()
@@ -557,17 +559,17 @@ def _gain_words(first: CellSummary, last: CellSummary) -> str:
     return ratio_words(ratio_estimate(of, ALPHA))
 
 
-def _requested(cell: Cell) -> str:
+def _unit_of_work(cell: Cell) -> str:
     """Return the unit of work of a cell: statement or transaction."""
     return STATEMENT if cell.operation == STATEMENT else "transaction"
 
 
-def _of_processor(law: CacheLaw) -> str:
-    reported = format_duration_ns(law.cpu_s.value * 1e9) if law.cpu_s.value else "almost 0"
+def _cpu_time_text(law: CacheLaw) -> str:
+    text = format_duration_ns(law.cpu_s.value * 1e9) if law.cpu_s.value else "almost 0"
     if law.cpu_s.high == law.cpu_s.low:
-        return f"{reported} of CPU time"
+        return f"{text} of CPU time"
     most = format_duration_ns((law.cpu_s.high or 0.0) * 1e9)
-    return f"{reported} (at most {most}) of CPU time"
+    return f"{text} (at most {most}) of CPU time"
 
 
 def _unknown(unit: str) -> Estimate:
@@ -575,12 +577,12 @@ def _unknown(unit: str) -> Estimate:
 
 
 def _evidence(law: CacheLaw | None, data_bytes: int) -> dict[str, float]:
-    reported = {"database_bytes": float(data_bytes)} if data_bytes else {}
+    figures = {"database_bytes": float(data_bytes)} if data_bytes else {}
     if law is None:
-        return reported
-    return reported | {
+        return figures
+    return figures | {
         "cpu_s": law.cpu_s.value,
         "exponent": law.a.value,
         "scatter_share": law.scatter_share,
-        "off_share_max": max(abs(off) for off in law.off_shares),
+        "off_share_max": max(abs(off) for off in law.residual_shares),
     }

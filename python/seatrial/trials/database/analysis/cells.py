@@ -31,14 +31,14 @@ from seatrial.trials.database.analysis.readings import (
     client_time,
     event_shares,
     mean_of_rounds,
-    sightings,
+    wait_counts,
 )
-from seatrial.trials.database.analysis.rivals import Grounds
+from seatrial.trials.database.analysis.rivals import LoadEvidence
 from seatrial.trials.database.analysis.verdict import time_verdict
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.replay.analysis.model import ReplayCell
 
-PLACES: Final = ("shared_buffers", "page_cache", "device")
+SOURCES: Final = ("shared_buffers", "page_cache", "device")
 BLOCKS_MIN: Final = 1000
 """Of a round; fewer blocks are those of the catalog, and say nothing about the data."""
 
@@ -53,10 +53,10 @@ def read_shares(samples: Sequence[Sample]) -> ReadShares | None:
     if not known or len(known) < len(rounds):
         return None
     shares = {
-        place: mean_of_rounds(
-            [blocks[place] / math.fsum(blocks.values()) for blocks in known], "share", high_max=1.0
+        source: mean_of_rounds(
+            [blocks[source] / math.fsum(blocks.values()) for blocks in known], "share", high_max=1.0
         )
-        for place in PLACES
+        for source in SOURCES
     }
     return ReadShares(
         blocks=round(math.fsum(math.fsum(blocks.values()) for blocks in known)), **shares
@@ -65,10 +65,10 @@ def read_shares(samples: Sequence[Sample]) -> ReadShares | None:
 
 def _blocks(sample: Sample) -> dict[str, float] | None:
     """Return the blocks (8 KiB) of a sample by source; None if too few or not all are known."""
-    names = {place: f"reads_{place}" for place in PLACES}
+    names = {source: f"reads_{source}" for source in SOURCES}
     if not all(name in sample.counters for name in names.values()):
         return None
-    blocks = {place: max(0.0, sample.counters[name]) for place, name in names.items()}
+    blocks = {source: max(0.0, sample.counters[name]) for source, name in names.items()}
     return blocks if math.fsum(blocks.values()) >= BLOCKS_MIN else None
 
 
@@ -86,18 +86,18 @@ def database_cell(summary: CellSummary, cpus: float | None = None) -> DatabaseCe
         cpus: Processors that server and clients can use; None if unknown.
     """
     rounds = rounds_of(summary)
-    samples = [each.sample for each in rounds]
+    samples = [round_.sample for round_ in rounds]
     records = records_of(samples)
-    seen = sightings(samples)
+    waits = wait_counts(samples)
     columns = cell_columns(rounds)
     size_bytes = round(_median([r.database_bytes for r in records if r.database_bytes]) or 0)
     loaded_s = _median([r.loaded_s for r in records if r.loaded_s])
     last = records[-1] if records else None
     return DatabaseCell(
         cell=summary.cell,
-        verdict=time_verdict(_grounds(summary, rounds, columns, cpus)),
-        waits=class_shares(seen),
-        wait_events=event_shares(seen),
+        verdict=time_verdict(_evidence(summary, rounds, columns, cpus)),
+        waits=class_shares(waits),
+        wait_events=event_shares(waits),
         reads=read_shares(samples),
         server=last.server if last else "",
         settings=last.settings if last else {},
@@ -112,25 +112,25 @@ def database_cell(summary: CellSummary, cpus: float | None = None) -> DatabaseCe
     )
 
 
-def grounds_of(summary: CellSummary, cpus: float | None = None) -> Grounds:
-    """Return the grounds of a verdict on a cell; arguments as of :func:`database_cell`."""
+def load_evidence(summary: CellSummary, cpus: float | None = None) -> LoadEvidence:
+    """Return the evidence for a verdict on a cell; arguments as of :func:`database_cell`."""
     rounds = rounds_of(summary)
-    return _grounds(summary, rounds, cell_columns(rounds), cpus)
+    return _evidence(summary, rounds, cell_columns(rounds), cpus)
 
 
-def _grounds(
+def _evidence(
     summary: CellSummary,
     rounds: Sequence[Round],
     columns: dict[str, Estimate],
     cpus: float | None,
-) -> Grounds:
-    samples = [each.sample for each in rounds]
+) -> LoadEvidence:
+    samples = [round_.sample for round_ in rounds]
     records = records_of(samples)
     spec = specification(summary.cell)
     requested_per_s = spec.rate_per_s * spec.processes if spec and spec.rate_per_s else None
     # A remote server runs on another machine, of which nothing is known.
     is_here = "server_cpu_cores" in columns or "cpu_idle_share" in columns
-    return Grounds(
+    return LoadEvidence(
         time=client_time(samples),
         columns=columns,
         checkpoints=checkpoint_effect(rounds),

@@ -54,9 +54,9 @@ class Seconds:
         """Reduction of the whole round's rate, compared with the seconds without."""
         if self.rate_ratio is None:
             return None
-        every = [*self.during_per_s, *self.else_per_s]
+        all_per_s = [*self.during_per_s, *self.else_per_s]
         usual = math.fsum(self.else_per_s) / len(self.else_per_s)
-        return 1 - math.fsum(every) / len(every) / usual
+        return 1 - math.fsum(all_per_s) / len(all_per_s) / usual
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class CheckpointEffect:
     seconds_else: int
 
     @property
-    def is_confidently_below(self) -> float:
+    def ratio_high(self) -> float:
         """Upper end of the ratio's interval; 1 if it was seen in one round only."""
         return 1.0 if self.rate_ratio.high is None else self.rate_ratio.high
 
@@ -99,8 +99,8 @@ def checkpoint_effect(rounds: Sequence[Round]) -> CheckpointEffect | None:
     """Return the effect of checkpoints; None if no round has seconds of both kinds."""
     known = [
         part
-        for each in rounds
-        if (part := _seconds(each)) is not None and part.rate_ratio is not None
+        for round_ in rounds
+        if (part := _seconds(round_)) is not None and part.rate_ratio is not None
     ]
     ratios = [part.rate_ratio for part in known if part.rate_ratio is not None]
     losses = [part.lost_share for part in known if part.lost_share is not None]
@@ -123,24 +123,24 @@ def checkpoint_effect(rounds: Sequence[Round]) -> CheckpointEffect | None:
 
 def running_share(rounds: Sequence[Round]) -> float | None:
     """Return the share of the time in which a checkpoint ran; None if unknown."""
-    values = [share for each in rounds for _, share in _entries(each)]
+    values = [share for round_ in rounds for _, share in _entries(round_)]
     return math.fsum(values) / len(values) if values else None
 
 
-def _entries(each: Round) -> Iterator[tuple[int, float]]:
+def _entries(round_: Round) -> Iterator[tuple[int, float]]:
     """Yield index and share of the known entries of the running phase."""
-    series = each.sample.series
+    series = round_.sample.series
     if series is None:
         return
-    first = entries_from(series, each.phase.from_s)
+    first = entries_from(series, round_.phase.from_s)
     for index, share in enumerate(series.columns.get(RUNNING_COLUMN, [])):
         if index >= first and share is not None:
             yield index, share
 
 
-def _seconds(each: Round) -> Seconds | None:
+def _seconds(round_: Round) -> Seconds | None:
     """Return a round's entries by whether a checkpoint ran; None without a timeline."""
-    sample = each.sample
+    sample = round_.sample
     if sample.series is None or not is_long_enough(sample):
         return None
     if sample.timeline.slice_ns > sample.series.period_s * NS_PER_S:
@@ -150,16 +150,16 @@ def _seconds(each: Round) -> Seconds | None:
     during, elsewhere = Histogram.of([]), Histogram.of([])
     during_per_s: list[float] = []
     else_per_s: list[float] = []
-    for index, share in _entries(each):
+    for index, share in _entries(round_):
         if index >= whole or ELSE_SHARE_MAX < share < DURING_SHARE_MIN:
             continue
-        own = by_entry.get(index, Histogram.of([]))
+        histogram = by_entry.get(index, Histogram.of([]))
         if share >= DURING_SHARE_MIN:
-            during_per_s.append(own.count / sample.series.period_s)
-            during = during.merged(own)
+            during_per_s.append(histogram.count / sample.series.period_s)
+            during = during.merged(histogram)
         else:
-            else_per_s.append(own.count / sample.series.period_s)
-            elsewhere = elsewhere.merged(own)
+            else_per_s.append(histogram.count / sample.series.period_s)
+            elsewhere = elsewhere.merged(histogram)
     return Seconds(during_per_s, else_per_s, during, elsewhere)
 
 
@@ -169,8 +169,8 @@ def _by_entry(sample: Sample, period_s: float) -> dict[int, Histogram]:
     slice_s = sample.timeline.slice_ns / NS_PER_S
     for part in sample.timeline.slices:
         entry = int(part.index * slice_s / period_s + 1e-6)
-        own = Histogram.decode(part.response)
-        found[entry] = found[entry].merged(own) if entry in found else own
+        histogram = Histogram.decode(part.response)
+        found[entry] = found[entry].merged(histogram) if entry in found else histogram
     return found
 
 

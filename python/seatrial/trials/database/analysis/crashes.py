@@ -42,7 +42,7 @@ class CrashOutcome(msgspec.Struct, frozen=True, kw_only=True):
     recovery_s_max: float
 
     @property
-    def is_well(self) -> bool:
+    def is_ok(self) -> bool:
         """Whether all acknowledged transactions were present, and nothing else."""
         return not (
             self.lost or self.half or self.unsent or self.altered or self.gone or self.index_faults
@@ -73,30 +73,30 @@ def crash_outcome(samples: Iterable[Sample]) -> CrashOutcome:
     )
 
 
-def crash_words(outcome: CrashOutcome) -> str:
+def crash_text(outcome: CrashOutcome) -> str:
     """Return the outcome of a crash trial in one phrase."""
     crashes = format_plural(outcome.crashes, "crash", "crashes")
-    if outcome.is_well:
+    if outcome.is_ok:
         acknowledged = format_plural(outcome.acknowledged, "acknowledged transaction")
         return f"none of {acknowledged} lost in {crashes}"
     return f"durability violated in {crashes}"
 
 
-def wrong_words(outcome: CrashOutcome) -> str:
+def violations_text(outcome: CrashOutcome) -> str:
     """Return the violations as a list in words; empty if there were none."""
-    reported: Mapping[str, int] = {
+    counts: Mapping[str, int] = {
         "{} lost": outcome.lost,
         "at least {} partially applied": outcome.half,
         "{} visible but never committed": outcome.unsent,
         "{} with altered content": outcome.altered,
     }
-    words = [text.format(format_count(count)) for text, count in reported.items() if count]
+    parts = [text.format(format_count(count)) for text, count in counts.items() if count]
     if outcome.gone:
-        words.append(f"no recovery after {format_plural(outcome.gone, 'crash', 'crashes')}")
+        parts.append(f"no recovery after {format_plural(outcome.gone, 'crash', 'crashes')}")
     if outcome.index_faults:
         times = format_plural(outcome.index_faults, "crash", "crashes")
-        words.append(f"corrupt tables or indexes after {times}")
-    return ", ".join(words)
+        parts.append(f"corrupt tables or indexes after {times}")
+    return ", ".join(parts)
 
 
 def _sum(samples: Iterable[Sample], name: str) -> int:

@@ -1,4 +1,4 @@
-"""What the first screen of a run shows of a database: figures, and the answer in a few words."""
+"""A database on the first screen of a run: figures, and the verdict in a few words."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from seatrial.stats.wording import format_estimate, format_plural, format_value
 from seatrial.trials.database.analysis.crashes import crash_outcome, is_crash_trial
 from seatrial.trials.database.analysis.headline import PERCENTILES, cell_words, headline_cell
 from seatrial.trials.database.analysis.model import batch_length, database_of
-from seatrial.trials.replay.analysis.model import is_of_replay, replays_of
+from seatrial.trials.replay.analysis.model import is_replay, replays_of
 
 
 def database_tiles(cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:
-    """Return rate, tail latency and, of a replay, the pace of the test that stands for a target."""
+    """Return rate, tail latency, and the pace of a replay, of a target's representative test."""
     best = headline_cell(cells, cells)
     if best is None or is_crash_trial(best.cell):
         return []
@@ -29,14 +29,14 @@ def database_tiles(cells: Sequence[CellSummary], analyses: Mapping[str, Any]) ->
     tiles = [_tile(best, _rate_name(best), best.iops, detail=detail)]
     if tail:
         tiles.append(_tile(best, tail[0], tail[1], better="lower", detail=_bound(best, analyses)))
-    if is_of_replay(best.cell):
+    if is_replay(best.cell):
         ratio = next((e.ratio for e in analyses.get("replay", []) if e.cell == best.cell), None)
         tiles += [_tile(best, "of the captured rate", ratio)] if ratio else []
     return tiles
 
 
 def _tail(summary: CellSummary) -> tuple[str, Estimate] | None:
-    """Return the highest known percentile of the kind of transaction that there is most of."""
+    """Return the highest known percentile of the most frequent kind of transaction."""
 
     def count(kind: str) -> int:
         return sum(s.operations[kind].completed for s in summary.samples if kind in s.operations)
@@ -48,7 +48,7 @@ def _tail(summary: CellSummary) -> tuple[str, Estimate] | None:
 
 
 def _rate_name(summary: CellSummary) -> str:
-    return "replay" if is_of_replay(summary.cell) else f"{summary.cell.kind} transactions"
+    return "replay" if is_replay(summary.cell) else f"{summary.cell.kind} transactions"
 
 
 def _bound(summary: CellSummary, analyses: Mapping[str, Any]) -> str:
@@ -77,28 +77,28 @@ def _tile(
 
 
 def _test(summary: CellSummary) -> str:
-    if is_of_replay(summary.cell):
+    if is_replay(summary.cell):
         return PurePath(str(summary.cell.factors.get("trace", "trace"))).name
     return cell_words(summary).removeprefix("at ").removeprefix("with ")
 
 
 def database_verdict(summary: Summary) -> str:
     """Return the answer of crash trials and replays, or the rate of a database alone."""
-    crashes = [each for each in summary.cells if is_crash_trial(each.cell)]
+    crashes = [cell for cell in summary.cells if is_crash_trial(cell.cell)]
     if crashes:
         return _crash_verdict([s for each in crashes for s in each.samples])
     if replays := replays_of(summary):
-        rate = max(replays, key=lambda each: each.answered_per_s.value)
-        alike = {each.kind for each in summary.findings if each.severity == "critical"}
-        rows = "" if alike else ", no critical finding"
+        rate = max(replays, key=lambda replay: replay.answered_per_s.value)
+        critical = {finding.kind for finding in summary.findings if finding.severity == "critical"}
+        rows = "" if critical else ", no critical finding"
         pace = f", {format_value(rate.ratio)} the captured rate" if rate.ratio else ""
         return f"replayed at {format_estimate(rate.answered_per_s)}{pace}{rows}"
-    if not database_of(summary) or any(not _is_database(each) for each in summary.cells):
+    if not database_of(summary) or any(not _is_database(cell) for cell in summary.cells):
         return ""
     if any(sample.fleet and sample.fleet.lost for each in summary.cells for sample in each.samples):
         # Which host was lost comes first.
         return ""
-    targets = {each.cell.target for each in summary.cells}
+    targets = {cell.cell.target for cell in summary.cells}
     if len(targets) > 1:
         return ""
     tiles = database_tiles(summary.cells, summary.analyses)
@@ -115,7 +115,7 @@ def _crash_verdict(samples: Sequence[Any]) -> str:
     outcome = crash_outcome(samples)
     crashes = format_plural(outcome.crashes, "crash", "crashes")
     acknowledged = format_plural(outcome.acknowledged, "acknowledged transaction")
-    if outcome.is_well:
+    if outcome.is_ok:
         return f"durable: {acknowledged} survived {crashes}"
     if outcome.lost:
         commits = format_plural(outcome.acknowledged, "acknowledged commit")

@@ -16,19 +16,19 @@ from seatrial.stats.wording import (
     format_plural,
     format_value,
 )
-from seatrial.trials.database.analysis.crashes import crash_outcome, crash_words, is_crash_trial
+from seatrial.trials.database.analysis.crashes import crash_outcome, crash_text, is_crash_trial
 from seatrial.trials.database.analysis.model import batch_length, specification
 from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.replay.analysis.model import is_of_replay, replays
+from seatrial.trials.replay.analysis.model import is_replay, replays
 from seatrial.trials.replay.analysis.pace import answered_per_s, ratio_to_capture
 
-READS_ALONE = ("select-only",)
+READ_ONLY_SCRIPTS = ("select-only",)
 PERCENTILES = ("p99", "p90", "p50")
 """The highest known one is reported."""
 
 
 def headline_cell(
-    cells: Sequence[CellSummary], everywhere: Sequence[CellSummary]
+    cells: Sequence[CellSummary], all_cells: Sequence[CellSummary]
 ) -> CellSummary | None:
     """Return the representative cell of a target; None if it has no database cell.
 
@@ -38,28 +38,28 @@ def headline_cell(
 
     Args:
         cells: Of the target, with at least one completed request.
-        everywhere: Of all targets.
+        all_cells: Of all targets.
     """
-    measure = _standing_out(everywhere)
-    own = [each for each in cells if is_of_database(each.cell)]
+    measure = _representative(all_cells)
+    on_target = [cell for cell in cells if is_of_database(cell.cell)]
     same = [
         each
-        for each in own
+        for each in on_target
         if measure and each.cell.key_without_target == measure.cell.key_without_target
     ]
-    return same[0] if same else _standing_out(own)
+    return same[0] if same else _representative(on_target)
 
 
-def _standing_out(cells: Sequence[CellSummary]) -> CellSummary | None:
-    known = [each for each in cells if is_of_database(each.cell) and not each.blank]
-    return max(known, key=lambda each: (_order(each), each.iops.value), default=None)
+def _representative(cells: Sequence[CellSummary]) -> CellSummary | None:
+    known = [cell for cell in cells if is_of_database(cell.cell) and not cell.blank]
+    return max(known, key=lambda cell: (_order(cell), cell.iops.value), default=None)
 
 
 def _order(summary: CellSummary) -> tuple[bool, bool, bool, bool, int]:
     """Return a sort key; the largest is representative: loads before crashes, then data."""
     spec = specification(summary.cell)
     data = max(spec.load.scale, spec.load.devices) if spec else 0
-    writes = spec is None or spec.script not in READS_ALONE
+    writes = spec is None or spec.script not in READ_ONLY_SCRIPTS
     durable = spec is None or all(spec.settings.get(name) != "off" for name in KEPT)
     is_load = not is_crash_trial(summary.cell)
     return is_load, summary.cell.operation != "batch", writes, durable, data
@@ -75,19 +75,22 @@ def headline(
         bounds: What bounds a cell, by its key.
         alongside: All cells of its target; the figures name what distinguishes it from them.
     """
-    apart = _apart(summary, alongside)
+    distinguishing = _distinguishing_text(summary, alongside)
     if is_crash_trial(summary.cell):
-        return crash_words(crash_outcome(summary.samples))
-    if is_of_replay(summary.cell):
-        return _of_replay(summary, bounds.get(summary.cell.key, "inconclusive"), apart)
+        return crash_text(crash_outcome(summary.samples))
+    if is_replay(summary.cell):
+        return _replay_headline(
+            summary, bounds.get(summary.cell.key, "inconclusive"), distinguishing
+        )
     bound = bounds.get(summary.cell.key, "inconclusive")
-    ending = "" if bound == "inconclusive" else f", {_BOUND_WORDS.get(bound, bound)}-bound"
+    ending = "" if bound == "inconclusive" else f", {_BOUND_NAMES.get(bound, bound)}-bound"
     if summary.cell.operation == "batch":
-        return f"{_of_batch(summary)}{ending}"
-    return f"{format_estimate(summary.iops)}{_tail(summary)} {cell_words(summary)}{apart}{ending}"
+        return f"{_batch_headline(summary)}{ending}"
+    rate = format_estimate(summary.iops)
+    return f"{rate}{_tail(summary)} {cell_words(summary)}{distinguishing}{ending}"
 
 
-_BOUND_WORDS = {"cpu": "CPU"}
+_BOUND_NAMES = {"cpu": "CPU"}
 
 
 ERRORS_SHARE_MAX = 0.05
@@ -104,7 +107,7 @@ _REPLAY_ENDINGS = {
 }
 
 
-def _of_replay(summary: CellSummary, bound: str, apart: str) -> str:
+def _replay_headline(summary: CellSummary, bound: str, distinguishing: str) -> str:
     """Return ``replays prod.trace at 880 statements/s (± 3 %), 4.5x the capture, ...``."""
     samples = counted(summary.samples)
     # Errors are answers, too, and count in the comparison with the capture, unless they dominate.
@@ -113,11 +116,11 @@ def _of_replay(summary: CellSummary, bound: str, apart: str) -> str:
     alongside = f", {format_value(ratio)} the capture's rate" if ratio else ""
     name = PurePath(str(summary.cell.factors.get("trace", "a trace"))).name
     rate = answered_per_s(samples) if replays(samples) else summary.iops
-    reported = f"replays {name}{apart} at {format_estimate(rate)}{_tail(summary)}{alongside}"
-    return f"{reported}{_REPLAY_ENDINGS.get(bound, '')}"
+    text = f"replays {name}{distinguishing} at {format_estimate(rate)}{_tail(summary)}{alongside}"
+    return f"{text}{_REPLAY_ENDINGS.get(bound, '')}"
 
 
-def _of_batch(summary: CellSummary) -> str:
+def _batch_headline(summary: CellSummary) -> str:
     file = summary.cell.factors.get("file", summary.cell.workload)
     real = batch_length(summary.samples, "real")
     if real is None:
@@ -142,7 +145,7 @@ def _tail(summary: CellSummary) -> str:
     return f" with {name}{of} {format_estimate(known[name])}" if name else ""
 
 
-def _apart(summary: CellSummary, alongside: Sequence[CellSummary]) -> str:
+def _distinguishing_text(summary: CellSummary, alongside: Sequence[CellSummary]) -> str:
     """Return what distinguishes a cell from others with the same words; empty if nothing."""
     own = summary.cell.identity()
     others = [
@@ -153,9 +156,9 @@ def _apart(summary: CellSummary, alongside: Sequence[CellSummary]) -> str:
         and cell_words(each) == cell_words(summary)
     ]
     names = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    reported = {name: own[name] for name in names if name not in ("threads", "trace")}
-    words = format_identity({**reported, "operation": summary.cell.operation}) if reported else ""
-    return f" ({words})" if words else ""
+    shown = {name: own[name] for name in names if name not in ("threads", "trace")}
+    text = format_identity({**shown, "operation": summary.cell.operation}) if shown else ""
+    return f" ({text})" if text else ""
 
 
 def cell_words(summary: CellSummary) -> str:
@@ -189,6 +192,6 @@ def _real(summary: CellSummary) -> Estimate | str:
     ]
     rounds = len(counted(summary.samples))
     if len(times_ns) < rounds:
-        reported = format_plural(rounds, "round")
-        return f"it failed in {rounds - len(times_ns)} of {reported}"
+        all_rounds = format_plural(rounds, "round")
+        return f"it failed in {rounds - len(times_ns)} of {all_rounds}"
     return estimate_of_rounds(times_ns, "ns")

@@ -30,7 +30,7 @@ WEIGHTS: Final[Mapping[str, str]] = {
 COUNTED: Final = ("checkpoints_timed", "checkpoints_requested", "deadlocks")
 """Columns that are summed over a sample."""
 CHECKPOINTS: Final = "checkpoints"
-_UNSHOWN: Final = ("waits_", "checkpoints_")
+_HIDDEN_PREFIXES: Final = ("waits_", "checkpoints_")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def cell_columns(rounds: Sequence[Round]) -> dict[str, Estimate]:
         name
         for each in rounds
         for name in (each.sample.series.columns if each.sample.series else ())
-        if not name.startswith(_UNSHOWN)
+        if not name.startswith(_HIDDEN_PREFIXES)
     )
     found = {}
     for name in names:
@@ -202,28 +202,28 @@ def group_of(event: str) -> str:
     return _BY_CLASS.get(class_of(event), "other")
 
 
-def sightings(samples: Iterable[Sample]) -> Counter[str]:
+def wait_counts(samples: Iterable[Sample]) -> Counter[str]:
     """Return how often active clients were seen in each wait event, over all samples."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for sample in samples:
         if sample.database:
-            seen.update(sample.database.waits)
-    return +seen
+            counts.update(sample.database.waits)
+    return +counts
 
 
-def class_shares(seen: Counter[str]) -> dict[str, float]:
+def class_shares(counts: Counter[str]) -> dict[str, float]:
     """Return the share of each wait class, adding up to 1; empty if none was seen."""
-    whole = seen.total()
+    whole = counts.total()
     found: dict[str, float] = defaultdict(float)
-    for event, count in seen.most_common():
+    for event, count in counts.most_common():
         found[class_of(event)] += count / whole
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def event_shares(seen: Counter[str]) -> dict[str, float]:
+def event_shares(counts: Counter[str]) -> dict[str, float]:
     """Return the shares of the most frequent events, at most 12."""
-    whole = seen.total()
-    return {event: count / whole for event, count in seen.most_common(EVENTS_SHOWN_MAX) if count}
+    whole = counts.total()
+    return {event: count / whole for event, count in counts.most_common(EVENTS_SHOWN_MAX) if count}
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class ClientTime:
         shares: By group, adding up to 1. ``client`` is the time in which the server waited for the
             client: connections that were idle, or idle in transaction.
         events: Share of each event in the same time.
-        looks: Number of observations over all samples.
+        observations: Number of observations over all samples.
         active_share: Share of the connections that were running a statement; None if unknown.
         active_mean: Mean number of active connections.
         connections_mean: Mean number of connections, active or not; None if unknown.
@@ -242,7 +242,7 @@ class ClientTime:
 
     shares: dict[str, float]
     events: dict[str, float]
-    looks: float
+    observations: float
     active_share: float | None
     active_mean: float | None
     connections_mean: float | None = None
@@ -260,10 +260,10 @@ class ClientTime:
         once, however many clients it saw, because clients often wait for the same thing.
         """
         share = self.shares.get(group, 0.0)
-        if self.looks <= 0:
+        if self.observations <= 0:
             return False
         spread = share + other_share - (share - other_share) ** 2
-        return share - other_share > 2 * math.sqrt(max(0.0, spread) / self.looks)
+        return share - other_share > 2 * math.sqrt(max(0.0, spread) / self.observations)
 
     def dominates(self, group: str, hidden_share: float = 0.0) -> bool:
         """Return whether a group has 40 % of the time and significantly 1.5 times any other.
@@ -285,7 +285,7 @@ class ClientTime:
             and self.is_confidently_above(group, next_share + hidden_share)
         )
 
-    def events_words(self, group: str, count_max: int = 2) -> str:
+    def events_text(self, group: str, count_max: int = 2) -> str:
         """Return the most frequent events of a group, such as ``WALSync, WALWrite``."""
         own = sorted(
             ((share, event) for event, share in self.events.items() if group_of(event) == group),
@@ -299,13 +299,13 @@ def client_time(samples: Sequence[Sample]) -> ClientTime | None:
 
     Connections that were always idle count, too: all of their time is the client's.
     """
-    seen = sightings(samples)
+    counts = wait_counts(samples)
     active, idle = (_mean_backends(samples, names) for names in (_ACTIVE, _IDLE))
-    if not seen.total() and (active or not idle):
+    if not counts.total() and (active or not idle):
         return None
     active_share = None if active is None else active / ((active + (idle or 0.0)) or 1.0)
     working = 1.0 if active_share is None else active_share
-    events = {event: count / seen.total() * working for event, count in seen.items()}
+    events = {event: count / counts.total() * working for event, count in counts.items()}
     shares: dict[str, float] = defaultdict(float)
     for event, share in events.items():
         shares[group_of(event)] += share
@@ -313,7 +313,7 @@ def client_time(samples: Sequence[Sample]) -> ClientTime | None:
     return ClientTime(
         shares=dict(shares),
         events=events,
-        looks=_looks(samples, seen),
+        observations=_observation_count(samples, counts),
         active_share=active_share,
         active_mean=active,
         connections_mean=None if active is None else active + (idle or 0.0),
@@ -334,7 +334,7 @@ def _mean_backends(samples: Sequence[Sample], names: Sequence[str]) -> float | N
     return math.fsum(values) / len(values) if values else None
 
 
-def _looks(samples: Sequence[Sample], seen: Counter[str]) -> float:
+def _observation_count(samples: Sequence[Sample], counts: Counter[str]) -> float:
     """Return the number of observations; if it was not recorded, events seen per client."""
     counted = math.fsum(sample.counters.get("observer_looks", 0.0) for sample in samples)
-    return counted or seen.total() / max(1, samples[0].cell.threads)
+    return counted or counts.total() / max(1, samples[0].cell.threads)

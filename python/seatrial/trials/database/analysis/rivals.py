@@ -1,4 +1,4 @@
-"""The rivals of a leading bound, and the figures that exclude them.
+"""The rival explanations of a leading bound, and the figures that exclude them.
 
 A figure excludes its rival if it is at or below its limit. A figure that was not measured excludes
 nothing. The limits are in docs/method.md, "What bounds a database".
@@ -24,7 +24,7 @@ WAITED_GROUPS: Final = ("commit", "read", "write", "lock")
 
 
 @dataclass(frozen=True)
-class Grounds:
+class LoadEvidence:
     """The figures of one cell that a verdict is based on.
 
     Attributes:
@@ -86,7 +86,7 @@ class Grounds:
     def own_share(self) -> float | None:
         """Share that server and driver used of the processors available to them."""
         cores = [self.column(f"{who}_cpu_cores") for who in ("server", "client")]
-        known = [each for each in cores if each is not None]
+        known = [core for core in cores if core is not None]
         if not self.cpus or len(known) < len(cores):
             return None
         return min(1.0, sum(known) / self.cpus)
@@ -133,7 +133,7 @@ class Grounds:
             return None
         requested_bytes = self._total("others_read_bytes", "others_write_bytes")
         unclaimed_bytes = self._unclaimed_bytes()
-        known = [each for each in (requested_bytes, unclaimed_bytes) if each is not None]
+        known = [bound for bound in (requested_bytes, unclaimed_bytes) if bound is not None]
         return min(1.0, min(known) / disk_bytes) if known else None
 
     @property
@@ -161,7 +161,9 @@ class Grounds:
     @property
     def driver_share(self) -> float | None:
         """How close the driver is to its limit: share of a core or of its ceiling, the larger."""
-        known = [each for each in (self.client_cpu_share, self.ceiling_share) if each is not None]
+        known = [
+            share for share in (self.client_cpu_share, self.ceiling_share) if share is not None
+        ]
         return max(known, default=None)
 
     @property
@@ -170,12 +172,12 @@ class Grounds:
         cores, time = self.column("server_cpu_cores"), self.time
         if cores is None or time is None or not time.active_mean or not time.active_share:
             return None
-        wanted_cores = time.active_mean * self.share("cpu") / time.active_share
+        expected_cores = time.active_mean * self.share("cpu") / time.active_share
         if self.cpus:
-            wanted_cores = min(wanted_cores, self.cpus)
-        return min(1.0, cores / wanted_cores) if wanted_cores > 0 else None
+            expected_cores = min(expected_cores, self.cpus)
+        return min(1.0, cores / expected_cores) if expected_cores > 0 else None
 
-    def evidence(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float]:
         """Return every figure that the rules use, by name with unit last."""
         time, effect = self.time, self.checkpoints
         found: dict[str, float | None] = {
@@ -199,7 +201,7 @@ class Grounds:
             "checkpoint_rate_ratio": effect.rate_ratio.value if effect else None,
             "checkpoint_rate_ratio_high": effect.rate_ratio.high if effect else None,
             "checkpoint_lost_share": effect.lost_share if effect else None,
-            "looks_count": time.looks if time else None,
+            "looks_count": time.observations if time else None,
             "active_share": time.active_share if time else None,
             **({f"wait_{group}_share": self.share(group) for group in GROUPS} if time else {}),
             **{name: self.column(name) for name in _EVIDENCE_COLUMNS},
@@ -218,7 +220,9 @@ class Grounds:
 
     def _unclaimed_bytes(self) -> float | None:
         """Return the bytes that the disks moved beyond the server's requests; None if unknown."""
-        read_bytes, write_bytes = (self._total(f"disk_{way}_bytes") for way in ("read", "write"))
+        read_bytes, write_bytes = (
+            self._total(f"disk_{direction}_bytes") for direction in ("read", "write")
+        )
         own_read_bytes = self._total("server_read_bytes")
         wal_bytes = self._total("wal_bytes")
         if None in (read_bytes, write_bytes, own_read_bytes, wal_bytes):
@@ -261,68 +265,68 @@ OFF_PROCESSOR_SHARE_MAX: Final = 0.5
 _OF_TIME: Final = "of the clients' time"
 _OF_CPUS: Final = "of the CPU"
 
-Judge = Callable[[Grounds, str], Rival]
+RivalTest = Callable[[LoadEvidence, str], Rival]
 """Returns a rival of a bound."""
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _Description:
     """A rival in words, and the next step that settles it."""
 
-    words: str
+    text: str
     next: str
 
 
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "other_waits": _Kind(
+_DESCRIPTIONS: Final[Mapping[str, _Description]] = {
+    "other_waits": _Description(
         "other waits",
         "Vary clients and memory ('--clients', '--memory-limit'): the factor that changes the rate "
         "is the bottleneck",
     ),
-    "processors": _Kind(
+    "processors": _Description(
         "the CPU",
         "Repeat with fewer clients than processors: waits for a CPU then disappear, other waits "
         "remain",
     ),
-    "client": _Kind(
+    "client": _Description(
         "the client",
         "Give the driver more threads or processes ('jobs', 'processes') or a separate machine "
         "('seatrial db --url'), and repeat",
     ),
-    "others_cpu": _Kind(
+    "others_cpu": _Description(
         "other work on the machine", "Stop the other work on the machine and repeat"
     ),
-    "steal": _Kind(
+    "steal": _Description(
         "the hypervisor (steal time)",
         "Repeat when the host is less busy, or on a dedicated machine",
     ),
-    "others_io": _Kind(
+    "others_io": _Description(
         "I/O of other processes",
         "Stop the other users of the disk, or put the data on a separate disk, and repeat",
     ),
-    "checkpoint": _Kind(
+    "checkpoint": _Description(
         "checkpoints",
         "Repeat with a max_wal_size so large that no checkpoint runs ('--set max_wal_size=64GB'): "
         "the gain in rate is the cost of checkpoints",
     ),
-    "seatrial": _Kind(
+    "seatrial": _Description(
         "Seatrial itself", "Put the driver on a separate machine ('seatrial db --url')"
     ),
-    "kernel": _Kind(
+    "kernel": _Description(
         "the kernel",
         "Repeat with more memory, and check limits on I/O and memory (cgroups)",
     ),
 }
 
 
-def rivals_of(grounds: Grounds, bound: str) -> list[Rival]:
+def rivals_of(evidence: LoadEvidence, bound: str) -> list[Rival]:
     """Return the rivals of a cell's leading bound, in the order of the method.
 
     Args:
-        grounds: Of the cell.
+        evidence: Of the cell.
         bound: ``cpu``, ``read``, ``commit``, ``checkpoint``, ``lock`` or ``client``.
     """
-    return [judge(grounds, bound) for judge in _JUDGES[bound]]
+    return [test(evidence, bound) for test in _TESTS_OF_BOUND[bound]]
 
 
 def _rival(
@@ -331,18 +335,18 @@ def _rival(
     value: float | None,
     allowed_max: float,
     *,
-    what: str,
-    words: str = "",
+    of: str,
+    text: str = "",
 ) -> Rival:
-    kind = _KINDS[name]
+    description = _DESCRIPTIONS[name]
     is_excluded = value is not None and value <= allowed_max
-    reported = words or kind.words
+    subject = text or description.text
     if value is None:
-        sentence = f"{reported} (not measured)"
+        sentence = f"{subject} (not measured)"
     elif is_excluded:
-        sentence = f"{reported} ({format_share(value)} {what})"
+        sentence = f"{subject} ({format_share(value)} {of})"
     else:
-        sentence = f"{reported} ({format_share(value)} {what}, {format_share(allowed_max)} allowed)"
+        sentence = f"{subject} ({format_share(value)} {of}, {format_share(allowed_max)} allowed)"
     return Rival(
         name=name,
         figure=figure,
@@ -350,15 +354,15 @@ def _rival(
         allowed_max=allowed_max,
         is_excluded=is_excluded,
         sentence=sentence,
-        next=kind.next,
+        next=description.next,
     )
 
 
-def _hidden_share(grounds: Grounds) -> float:
-    return grounds.server_delay_share or 0.0
+def _hidden_share(evidence: LoadEvidence) -> float:
+    return evidence.server_delay_share or 0.0
 
 
-def _own_share(grounds: Grounds, bound: str) -> float:
+def _bound_share(evidence: LoadEvidence, bound: str) -> float:
     """Return the lower bound of a bound's share of the clients' time.
 
     Lock waits count with what the lock holders wait for, as in the verdict.
@@ -366,152 +370,154 @@ def _own_share(grounds: Grounds, bound: str) -> float:
     groups = {
         "cpu": ("cpu",),
         "checkpoint": ("commit", "write", "lock"),
-        "commit": ("commit", "lock") if not _leads_alone(grounds, "commit") else ("commit",),
-        "read": ("read", "lock") if not _leads_alone(grounds, "read") else ("read",),
+        "commit": ("commit", "lock") if not _leads_alone(evidence, "commit") else ("commit",),
+        "read": ("read", "lock") if not _leads_alone(evidence, "read") else ("read",),
     }.get(bound, (bound,))
-    return sum(grounds.share(group) for group in groups) - _hidden_share(grounds)
+    return sum(evidence.share(group) for group in groups) - _hidden_share(evidence)
 
 
-def _leads_alone(grounds: Grounds, group: str) -> bool:
-    return grounds.share(group) >= LEAD_RATIO_MIN * grounds.share("lock")
+def _leads_alone(evidence: LoadEvidence, group: str) -> bool:
+    return evidence.share(group) >= LEAD_RATIO_MIN * evidence.share("lock")
 
 
-def _other_waits(grounds: Grounds, bound: str) -> Rival:
+def _other_waits(evidence: LoadEvidence, bound: str) -> Rival:
     """Return the next largest wait; the bound has to be 1.5 times as large."""
-    own = {
+    own_groups = {
         "checkpoint": ("commit", "write", "lock"),
         "commit": ("commit", "lock"),
         "read": ("read", "lock"),
     }.get(bound, (bound,))
-    if bound in ("commit", "read") and _leads_alone(grounds, bound):
-        own = (bound,)
-    others = [g for g in GROUPS if g not in (*own, "cpu", "client")]
-    value = max(grounds.share(group) for group in others) if grounds.time else None
-    allowed = max(0.0, _own_share(grounds, bound)) / LEAD_RATIO_MIN
-    return _rival("other_waits", "next_wait_share", value, allowed, what=_OF_TIME)
+    if bound in ("commit", "read") and _leads_alone(evidence, bound):
+        own_groups = (bound,)
+    others = [g for g in GROUPS if g not in (*own_groups, "cpu", "client")]
+    value = max(evidence.share(group) for group in others) if evidence.time else None
+    allowed = max(0.0, _bound_share(evidence, bound)) / LEAD_RATIO_MIN
+    return _rival("other_waits", "next_wait_share", value, allowed, of=_OF_TIME)
 
 
-def _waits(grounds: Grounds, _bound: str) -> Rival:
+def _waits(evidence: LoadEvidence, _bound: str) -> Rival:
     """Return all waits together, if the processors are full."""
-    value = grounds.waited_share if grounds.time else None
-    return _rival(
-        "other_waits", "waited_share", value, WAITED_SHARE_MAX, what=_OF_TIME, words="waits"
-    )
+    value = evidence.waited_share if evidence.time else None
+    return _rival("other_waits", "waited_share", value, WAITED_SHARE_MAX, of=_OF_TIME, text="waits")
 
 
-def _processors(grounds: Grounds, bound: str) -> Rival:
+def _processors(evidence: LoadEvidence, bound: str) -> Rival:
     """Return the time without a wait event, plus run-queue time hidden in other waits."""
-    delay = grounds.server_delay_share
-    allowed = max(0.0, _own_share(grounds, bound)) / LEAD_RATIO_MIN
+    delay = evidence.server_delay_share
+    allowed = max(0.0, _bound_share(evidence, bound)) / LEAD_RATIO_MIN
     if delay is None:
         # Without run-queue figures: processors with headroom have no relevant queue.
-        busy = grounds.busy_share
-        return _rival("processors", "busy_share", busy, HEAD_ROOM_BUSY_SHARE_MAX, what="busy")
-    value = grounds.share("cpu") + delay
-    what = f"{_OF_TIME} on a CPU or waiting for one"
-    return _rival("processors", "processor_time_share", value, allowed, what=what)
+        busy = evidence.busy_share
+        return _rival("processors", "busy_share", busy, HEAD_ROOM_BUSY_SHARE_MAX, of="busy")
+    value = evidence.share("cpu") + delay
+    of = f"{_OF_TIME} on a CPU or waiting for one"
+    return _rival("processors", "processor_time_share", value, allowed, of=of)
 
 
-def _client_waits(grounds: Grounds, bound: str) -> Rival:
+def _client_waits(evidence: LoadEvidence, bound: str) -> Rival:
     """Return the share of idle connections: the server waited for their next statement."""
-    value = grounds.share("client") if grounds.time else None
-    allowed = max(0.0, _own_share(grounds, bound)) / LEAD_RATIO_MIN
-    return _rival("client", "wait_client_share", value, allowed, what=_OF_TIME)
+    value = evidence.share("client") if evidence.time else None
+    allowed = max(0.0, _bound_share(evidence, bound)) / LEAD_RATIO_MIN
+    return _rival("client", "wait_client_share", value, allowed, of=_OF_TIME)
 
 
-def _client_against_processors(grounds: Grounds, _bound: str) -> Rival:
+def _client_against_processors(evidence: LoadEvidence, _bound: str) -> Rival:
     """Return the driver's busiest thread, or its CPU compared with the server's.
 
     For a server that fills the processors. The driver's ceiling says little in that case: the null
     server shares the processors, too.
     """
-    thread, limit = grounds.client_cpu_share, DRIVER_SHARE_MAX
+    thread, limit = evidence.client_cpu_share, DRIVER_SHARE_MAX
     if thread is None or thread > limit:
-        what = "of a core by its busiest thread"
-        return _rival("client", "client_cpu_share", thread, limit, what=what)
-    server, client = (grounds.column(f"{who}_cpu_cores") for who in ("server", "client"))
+        of = "of a core by its busiest thread"
+        return _rival("client", "client_cpu_share", thread, limit, of=of)
+    server, client = (evidence.column(f"{who}_cpu_cores") for who in ("server", "client"))
     value = None if server is None or client is None else client / max(server, 1e-9)
     return _rival(
         "client",
         "client_to_server_cpu_ratio",
         value,
         1 / LEAD_RATIO_MIN,
-        what="of the server's CPU time",
+        of="of the server's CPU time",
     )
 
 
-def _others_cpu(grounds: Grounds, _bound: str) -> Rival:
+def _others_cpu(evidence: LoadEvidence, _bound: str) -> Rival:
     """Return other programs' CPU share, or the server's run-queue wait if there is headroom."""
-    others, delay, busy = grounds.others_cpu_share, grounds.server_delay_share, grounds.busy_share
+    others, delay, busy = (
+        evidence.others_cpu_share,
+        evidence.server_delay_share,
+        evidence.busy_share,
+    )
     if others is not None and others <= OTHERS_CPU_SHARE_MAX:
-        return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, what=_OF_CPUS)
+        return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, of=_OF_CPUS)
     if busy is not None and busy <= HEAD_ROOM_BUSY_SHARE_MAX and delay is not None:
-        what = f"{_OF_TIME} the server waited for a CPU"
-        return _rival("others_cpu", "server_delay_share", delay, DELAY_SHARE_MAX, what=what)
-    return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, what=_OF_CPUS)
+        of = f"{_OF_TIME} the server waited for a CPU"
+        return _rival("others_cpu", "server_delay_share", delay, DELAY_SHARE_MAX, of=of)
+    return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, of=_OF_CPUS)
 
 
-def _others_cpu_of_client(grounds: Grounds, bound: str) -> Rival:
+def _others_cpu_of_client(evidence: LoadEvidence, bound: str) -> Rival:
     """Return other programs that took CPU from the driver or from the server."""
-    delay_cores = grounds.client_delay_share
+    delay_cores = evidence.client_delay_share
     if delay_cores is None:
-        delay_cores = grounds.column("client_delay_cores")
+        delay_cores = evidence.column("client_delay_cores")
     if delay_cores is not None and delay_cores > CLIENT_DELAY_CORES_MAX:
-        others = grounds.others_cpu_share
-        return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, what=_OF_CPUS)
-    return _others_cpu(grounds, bound)
+        others = evidence.others_cpu_share
+        return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, of=_OF_CPUS)
+    return _others_cpu(evidence, bound)
 
 
-def _others_cpu_strictly(grounds: Grounds, _bound: str) -> Rival:
+def _others_cpu_strictly(evidence: LoadEvidence, _bound: str) -> Rival:
     """Return other programs' CPU share, if the CPU itself is the bound."""
-    others = grounds.others_cpu_share
-    return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, what=_OF_CPUS)
+    others = evidence.others_cpu_share
+    return _rival("others_cpu", "others_cpu_share", others, OTHERS_CPU_SHARE_MAX, of=_OF_CPUS)
 
 
-def _steal(grounds: Grounds, _bound: str) -> Rival:
-    value = grounds.column("cpu_steal_share")
-    return _rival("steal", "cpu_steal_share", value, STEAL_SHARE_MAX, what=_OF_CPUS)
+def _steal(evidence: LoadEvidence, _bound: str) -> Rival:
+    value = evidence.column("cpu_steal_share")
+    return _rival("steal", "cpu_steal_share", value, STEAL_SHARE_MAX, of=_OF_CPUS)
 
 
-def _others_io(grounds: Grounds, _bound: str) -> Rival:
-    value = grounds.others_io_share
-    what = "of the disk's traffic at most"
-    return _rival("others_io", "others_io_share", value, OTHERS_IO_SHARE_MAX, what=what)
+def _others_io(evidence: LoadEvidence, _bound: str) -> Rival:
+    value = evidence.others_io_share
+    of = "of the disk's traffic at most"
+    return _rival("others_io", "others_io_share", value, OTHERS_IO_SHARE_MAX, of=of)
 
 
-def _checkpoint(grounds: Grounds, _bound: str) -> Rival:
+def _checkpoint(evidence: LoadEvidence, _bound: str) -> Rival:
     """Return how long checkpoints ran, or an upper bound of what they wrote."""
-    running, written = grounds.checkpoint_share, grounds.checkpoint_bytes_share
-    began = grounds.checkpoints_count
+    running, written = evidence.checkpoint_share, evidence.checkpoint_bytes_share
+    began = evidence.checkpoints_count
     is_rare = running is not None and running <= CHECKPOINT_RUNNING_SHARE_MAX
     if is_rare or written is None or began is None:
         limit = CHECKPOINT_RUNNING_SHARE_MAX
-        return _rival("checkpoint", "checkpoint_running_share", running, limit, what="of the time")
-    what = "of the bytes written at most"
+        return _rival("checkpoint", "checkpoint_running_share", running, limit, of="of the time")
+    of = "of the bytes written at most"
     limit = CHECKPOINT_BYTES_SHARE_MAX
-    return _rival("checkpoint", "checkpoint_bytes_share", written, limit, what=what)
+    return _rival("checkpoint", "checkpoint_bytes_share", written, limit, of=of)
 
 
-def _seatrial(grounds: Grounds, _bound: str) -> Rival:
-    value = grounds.seatrial_cpu_share
-    return _rival("seatrial", "seatrial_cpu_share", value, SEATRIAL_SHARE_MAX, what=_OF_CPUS)
+def _seatrial(evidence: LoadEvidence, _bound: str) -> Rival:
+    value = evidence.seatrial_cpu_share
+    return _rival("seatrial", "seatrial_cpu_share", value, SEATRIAL_SHARE_MAX, of=_OF_CPUS)
 
 
-def _kernel(grounds: Grounds, _bound: str) -> Rival:
+def _kernel(evidence: LoadEvidence, _bound: str) -> Rival:
     """Return the time without a wait event in which the server had no processor either."""
-    on = grounds.on_processor_share
-    value = None if on is None else max(0.0, 1 - on - _delay_of_unnamed_share(grounds))
-    what = "of the time without a wait event"
-    return _rival("kernel", "off_processor_share", value, OFF_PROCESSOR_SHARE_MAX, what=what)
+    on = evidence.on_processor_share
+    value = None if on is None else max(0.0, 1 - on - _delay_of_unnamed_share(evidence))
+    of = "of the time without a wait event"
+    return _rival("kernel", "off_processor_share", value, OFF_PROCESSOR_SHARE_MAX, of=of)
 
 
-def _delay_of_unnamed_share(grounds: Grounds) -> float:
-    unnamed = grounds.share("cpu")
-    return _hidden_share(grounds) / unnamed if unnamed > 0 else 0.0
+def _delay_of_unnamed_share(evidence: LoadEvidence) -> float:
+    without_event = evidence.share("cpu")
+    return _hidden_share(evidence) / without_event if without_event > 0 else 0.0
 
 
 _DISK: Final = (_other_waits, _processors, _client_waits, _others_cpu, _steal, _others_io)
-_JUDGES: Final[Mapping[str, tuple[Judge, ...]]] = {
+_TESTS_OF_BOUND: Final[Mapping[str, tuple[RivalTest, ...]]] = {
     "commit": (*_DISK, _checkpoint),
     "read": (*_DISK, _checkpoint),
     "checkpoint": _DISK,

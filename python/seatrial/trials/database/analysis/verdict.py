@@ -22,12 +22,12 @@ from seatrial.trials.database.analysis.readings import (
 from seatrial.trials.database.analysis.rivals import (
     DRIVER_SHARE_MAX,
     WAITED_SHARE_MAX,
-    Grounds,
+    LoadEvidence,
     rivals_of,
 )
 
 INCONCLUSIVE: Final = "inconclusive"
-LOOKS_MIN: Final = 20
+OBSERVATIONS_MIN: Final = 20
 QUEUE_SHARE_MIN: Final = 0.6
 """Of lock waits plus what the lock holders wait for, if neither dominates alone."""
 CHECKPOINT_LOST_SHARE_MIN: Final = 0.25
@@ -44,51 +44,53 @@ VARY: Final = (
     "the bottleneck"
 )
 
-_Evidence = tuple[str, str] | None
+_Finding = tuple[str, str] | None
 """A leading bound and the evidence for it."""
 
 
-def time_verdict(grounds: Grounds) -> TimeVerdict:
+def time_verdict(evidence: LoadEvidence) -> TimeVerdict:
     """Return what bounds a cell: the leading bound, if all rivals are excluded."""
-    if reported := _of_schedule(grounds):
-        return _open(grounds, reported, "Raise the requested rate until it is no longer reached")
-    if reported := _unseen(grounds):
-        return _open(grounds, reported, LONGER)
+    if opening := _schedule_text(evidence):
+        return _inconclusive(
+            evidence, opening, "Raise the requested rate until it is no longer reached"
+        )
+    if opening := _too_few_observations(evidence):
+        return _inconclusive(evidence, opening, LONGER)
     for rule in (
-        _of_checkpoints,
-        _of_waits,
-        _of_full_processors,
-        _of_time_without_waits,
-        _of_client,
+        _checkpoint_bound,
+        _wait_bound,
+        _full_processor_bound,
+        _cpu_bound,
+        _client_bound,
     ):
-        found = rule(grounds)
+        found = rule(evidence)
         if found is not None:
-            return _judged(grounds, *found)
-    return _open(grounds, _nothing_dominates(grounds), VARY)
+            return _verdict_on(evidence, *found)
+    return _inconclusive(evidence, _shares_text(evidence), VARY)
 
 
-def _judged(grounds: Grounds, bound: str, ground: str) -> TimeVerdict:
+def _verdict_on(evidence: LoadEvidence, bound: str, reason: str) -> TimeVerdict:
     """Return the verdict on the leading bound; inconclusive if a rival is not excluded."""
-    rivals = rivals_of(grounds, bound)
-    left = [rival for rival in rivals if not rival.is_excluded]
-    opening = f"{OPENINGS[bound]}: {ground}"
-    if left:
-        opening = f"Inconclusive, probably {OPENINGS[bound].lower()}: {ground}"
+    rivals = rivals_of(evidence, bound)
+    open_rivals = [rival for rival in rivals if not rival.is_excluded]
+    opening = f"{OPENINGS[bound]}: {reason}"
+    if open_rivals:
+        opening = f"Inconclusive, probably {OPENINGS[bound].lower()}: {reason}"
         opening = opening.replace("cpu-bound", "CPU-bound")
-    return _reported(
-        grounds,
+    return _verdict(
+        evidence,
         opening,
-        bound=INCONCLUSIVE if left else bound,
-        likely=bound if left else "",
+        bound=INCONCLUSIVE if open_rivals else bound,
+        likely=bound if open_rivals else "",
         rivals=rivals,
-        next_step=". ".join(dict.fromkeys(rival.next for rival in left)),
+        next_step=". ".join(dict.fromkeys(rival.next for rival in open_rivals)),
     )
 
 
-def _open(grounds: Grounds, opening: str, next_step: str) -> TimeVerdict:
+def _inconclusive(evidence: LoadEvidence, opening: str, next_step: str) -> TimeVerdict:
     """Return an inconclusive verdict without a leading bound."""
-    return _reported(
-        grounds, opening, bound=INCONCLUSIVE, likely="", rivals=[], next_step=next_step
+    return _verdict(
+        evidence, opening, bound=INCONCLUSIVE, likely="", rivals=[], next_step=next_step
     )
 
 
@@ -102,8 +104,8 @@ OPENINGS: Final[Mapping[str, str]] = {
 }
 
 
-def _reported(
-    grounds: Grounds,
+def _verdict(
+    evidence: LoadEvidence,
     opening: str,
     *,
     bound: str,
@@ -111,12 +113,12 @@ def _reported(
     rivals: Sequence[Rival],
     next_step: str,
 ) -> TimeVerdict:
-    more = [part for part in (_of_machine(grounds), _of_device(grounds)) if part]
+    more = [part for part in (_machine_text(evidence), _device_text(evidence)) if part]
     sentences = ["; ".join([opening, *more])]
-    if grounds.cut_s > 0 and grounds.time is not None:
+    if evidence.cut_s > 0 and evidence.time is not None:
         sentences.append(
             "Wait events cover whole samples, including up to "
-            f"{grounds.cut_s:.1f} s of start-up phase"
+            f"{evidence.cut_s:.1f} s of start-up phase"
         )
     sentences += rival_texts(rivals)
     if bound == INCONCLUSIVE and likely:
@@ -125,7 +127,7 @@ def _reported(
     return TimeVerdict(
         bound=bound,
         sentence=f"{'. '.join(sentences)}.",
-        evidence=grounds.evidence() | figures,
+        evidence=evidence.figures() | figures,
         likely=likely,
         rivals=list(rivals),
         next=next_step,
@@ -134,68 +136,70 @@ def _reported(
 
 def rival_texts(rivals: Sequence[Rival]) -> list[str]:
     """Return the rivals that are not excluded and those that are, as sentences without stops."""
-    found = []
-    for words, is_excluded in (("Not excluded", False), ("Excluded", True)):
-        reported = [rival.sentence for rival in rivals if rival.is_excluded == is_excluded]
-        if reported:
-            found.append(f"{words}: {', '.join(reported)}")
-    return found
+    texts = []
+    for heading, is_excluded in (("Not excluded", False), ("Excluded", True)):
+        sentences = [rival.sentence for rival in rivals if rival.is_excluded == is_excluded]
+        if sentences:
+            texts.append(f"{heading}: {', '.join(sentences)}")
+    return texts
 
 
-def _of_schedule(grounds: Grounds) -> str:
+def _schedule_text(evidence: LoadEvidence) -> str:
     """Return that the schedule sets the rate, if the server keeps up with it."""
-    requested_per_s = grounds.requested_per_s
-    if not requested_per_s or grounds.rate.value < KEPT_RATE_SHARE_MIN * requested_per_s:
+    requested_per_s = evidence.requested_per_s
+    if not requested_per_s or evidence.rate.value < KEPT_RATE_SHARE_MIN * requested_per_s:
         return ""
     return (
         f"The schedule sets the rate: {format_iops(requested_per_s)} transactions/s were "
-        f"requested, and {format_estimate(grounds.rate)} completed; this does not show the "
+        f"requested, and {format_estimate(evidence.rate)} completed; this does not show the "
         "bottleneck at "
         "higher rates"
     )
 
 
-def _unseen(grounds: Grounds) -> str:
+def _too_few_observations(evidence: LoadEvidence) -> str:
     """Return that there are too few wait-event samples, and whether the driver is at its limit."""
-    if grounds.time is not None and grounds.time.looks >= LOOKS_MIN:
+    if evidence.time is not None and evidence.time.observations >= OBSERVATIONS_MIN:
         return ""
-    seen = (
+    observed = (
         "no wait events were sampled"
-        if grounds.time is None
-        else f"wait events were sampled only {grounds.time.looks:.0f} times"
+        if evidence.time is None
+        else f"wait events were sampled only {evidence.time.observations:.0f} times"
     )
-    driver = _driver_words(grounds)
-    return f"Inconclusive: {seen}{f', and {driver}' if driver else ''}"
+    driver = _driver_text(evidence)
+    return f"Inconclusive: {observed}{f', and {driver}' if driver else ''}"
 
 
-def _of_checkpoints(grounds: Grounds) -> _Evidence:
-    effect, time = grounds.checkpoints, grounds.time
-    lost = effect is not None and effect.is_confidently_below < 1
+def _checkpoint_bound(evidence: LoadEvidence) -> _Finding:
+    effect, time = evidence.checkpoints, evidence.time
+    lost = effect is not None and effect.ratio_high < 1
     if effect is not None and lost and effect.lost_share >= CHECKPOINT_LOST_SHARE_MIN:
         return "checkpoint", (
             f"checkpoints reduced the rate by {format_share(effect.lost_share)}; during them it "
             f"was {format_estimate(effect.rate_ratio)} of the rate between them"
         )
-    running = grounds.checkpoint_share or 0.0
+    running = evidence.checkpoint_share or 0.0
     if time is None or running < CHECKPOINT_RUNNING_SHARE_MIN:
         return None
     if time.dominates("write"):
         return "checkpoint", (
-            f"{_of_time(time, 'write')} was spent waiting for writes of data files and new WAL "
-            f"segments ({time.events_words('write')}), and a checkpoint ran "
+            f"{_share_of_time(time, 'write')} was spent waiting for writes of data files and new "
+            f"WAL segments ({time.events_text('write')}), and a checkpoint ran "
             f"{format_share(running)} of the time"
         )
-    return _of_checkpoint_bytes(grounds, time, running)
+    return _checkpoint_bound_by_bytes(evidence, time, running)
 
 
-def _of_checkpoint_bytes(grounds: Grounds, time: ClientTime, running: float) -> _Evidence:
+def _checkpoint_bound_by_bytes(
+    evidence: LoadEvidence, time: ClientTime, running: float
+) -> _Finding:
     """Return checkpoints if clients wait for writes that are mostly caused by checkpoints.
 
     Commits wait behind a checkpoint's writes. A running checkpoint alone does not show that: most
     waits must be for data files, or the device must be saturated.
     """
-    caused, busy = grounds.checkpoint_bytes_share, grounds.column("device_busy_share") or 0.0
-    if caused is None or caused < CHECKPOINT_CAUSED_SHARE_MIN or not grounds.checkpoints_count:
+    caused, busy = evidence.checkpoint_bytes_share, evidence.column("device_busy_share") or 0.0
+    if caused is None or caused < CHECKPOINT_CAUSED_SHARE_MIN or not evidence.checkpoints_count:
         return None
     writes, commits = (time.shares.get(name, 0.0) for name in ("write", "commit"))
     waits_for_files = writes >= DOMINATES_SHARE_MIN and time.is_confidently_above("write", commits)
@@ -206,21 +210,21 @@ def _of_checkpoint_bytes(grounds: Grounds, time: ClientTime, running: float) -> 
         return None
     return "checkpoint", (
         f"{format_share(writes + commits)} of the clients' time was spent waiting for writes of "
-        f"data files and WAL ({time.events_words('write')}), a checkpoint ran "
+        f"data files and WAL ({time.events_text('write')}), a checkpoint ran "
         f"{format_share(running)} of the time, and checkpoint writes and full-page images were at "
         f"most {format_share(caused)} of the bytes written"
     )
 
 
-def _of_waits(grounds: Grounds) -> _Evidence:
-    time = grounds.time
+def _wait_bound(evidence: LoadEvidence) -> _Finding:
+    time = evidence.time
     if time is None:
         return None
     bound = next((name for name in _WAITING if time.dominates(name)), None)
     if bound is None:
-        return _of_queue(time)
-    ground = f"{_of_time(time, bound)} {_WAITING[bound]} ({time.events_words(bound)})"
-    return bound, ground + (_holders(time) if bound == "lock" else "")
+        return _lock_holder_bound(time)
+    reason = f"{_share_of_time(time, bound)} {_WAITING[bound]} ({time.events_text(bound)})"
+    return bound, reason + (_holders(time) if bound == "lock" else "")
 
 
 _WAITING: Final[Mapping[str, str]] = {
@@ -230,7 +234,7 @@ _WAITING: Final[Mapping[str, str]] = {
 }
 
 
-def _of_queue(time: ClientTime) -> _Evidence:
+def _lock_holder_bound(time: ClientTime) -> _Finding:
     """Return what the lock holders wait for, while many others wait for their locks.
 
     Faster commits shorten the queue for rows that are locked by a committing transaction.
@@ -242,9 +246,9 @@ def _of_queue(time: ClientTime) -> _Evidence:
     if not leads or lock_share + share < QUEUE_SHARE_MIN:
         return None
     return bound, (
-        f"{_of_time(time, bound)} {_WAITING[bound]} ({time.events_words(bound)}), and "
+        f"{_share_of_time(time, bound)} {_WAITING[bound]} ({time.events_text(bound)}), and "
         f"{format_share(lock_share)} waiting for locks held meanwhile "
-        f"({time.events_words('lock')})"
+        f"({time.events_text('lock')})"
     )
 
 
@@ -263,79 +267,79 @@ def _holders(time: ClientTime) -> str:
     return f", and the lock holders mostly {doing[group]}"
 
 
-def _driver_words(grounds: Grounds) -> str:
+def _driver_text(evidence: LoadEvidence) -> str:
     """Return how close the driver is to its limit; empty if it is not close."""
-    reported = []
-    if (grounds.client_cpu_share or 0.0) > DRIVER_SHARE_MAX:
-        reported.append(
-            f"the driver's busiest thread used {format_share(grounds.client_cpu_share or 0.0)} of "
+    parts = []
+    if (evidence.client_cpu_share or 0.0) > DRIVER_SHARE_MAX:
+        parts.append(
+            f"the driver's busiest thread used {format_share(evidence.client_cpu_share or 0.0)} of "
             "a core"
         )
-    if (grounds.ceiling_share or 0.0) > DRIVER_SHARE_MAX and grounds.ceiling_per_s:
-        reported.append(
-            f"the rate reached {format_share(grounds.ceiling_share or 0.0)} of the driver's "
-            f"maximum ({format_iops(grounds.ceiling_per_s)} transactions/s against a null server)"
+    if (evidence.ceiling_share or 0.0) > DRIVER_SHARE_MAX and evidence.ceiling_per_s:
+        parts.append(
+            f"the rate reached {format_share(evidence.ceiling_share or 0.0)} of the driver's "
+            f"maximum ({format_iops(evidence.ceiling_per_s)} transactions/s against a null server)"
         )
-    return " and ".join(reported)
+    return " and ".join(parts)
 
 
-def _of_full_processors(grounds: Grounds) -> _Evidence:
+def _full_processor_bound(evidence: LoadEvidence) -> _Finding:
     """Return server or driver, whichever uses more CPU, if the processors have no headroom."""
-    busy = grounds.busy_share
-    if busy is None or busy < BUSY_SHARE_MIN or grounds.waited_share > WAITED_SHARE_MAX:
+    busy = evidence.busy_share
+    if busy is None or busy < BUSY_SHARE_MIN or evidence.waited_share > WAITED_SHARE_MAX:
         return None
-    server, client = (grounds.column(f"{who}_cpu_cores") for who in ("server", "client"))
-    ground = f"the processors were {format_share(busy)} busy"
+    server, client = (evidence.column(f"{who}_cpu_cores") for who in ("server", "client"))
+    reason = f"the processors were {format_share(busy)} busy"
     if server is None or client is None or server >= client:
-        return "cpu", ground
-    driver = _driver_words(grounds)
+        return "cpu", reason
+    driver = _driver_text(evidence)
     return "client", (
-        f"{ground}; the driver used {_cores(client)} cores and the server "
+        f"{reason}; the driver used {_cores(client)} cores and the server "
         f"{_cores(server)}{f'; {driver}' if driver else ''}"
     )
 
 
-def _of_time_without_waits(grounds: Grounds) -> _Evidence:
+def _cpu_bound(evidence: LoadEvidence) -> _Finding:
     """Return the CPU if connections spend their time without a wait.
 
     Each connection uses one processor at a time: a few may be CPU-bound on an idle machine.
     """
-    time = grounds.time
+    time = evidence.time
     if time is None or not time.dominates("cpu"):
         return None
-    ground = f"{_of_time(time, 'cpu')} was spent without a wait event"
-    on_processor = grounds.on_processor_share
+    reason = f"{_share_of_time(time, 'cpu')} was spent without a wait event"
+    on_processor = evidence.on_processor_share
     if on_processor is None:
-        return "cpu", ground
+        return "cpu", reason
     return "cpu", (
-        f"{ground}, {format_share(on_processor)} of it on a CPU; each connection can use one CPU "
+        f"{reason}, {format_share(on_processor)} of it on a CPU; each connection can use one CPU "
         "at a time"
     )
 
 
-def _of_client(grounds: Grounds) -> _Evidence:
+def _client_bound(evidence: LoadEvidence) -> _Finding:
     """Return the client if the server waits for statements, or the driver is near its limit."""
-    time, driver = grounds.time, _driver_words(grounds)
+    time, driver = evidence.time, _driver_text(evidence)
     waits = time is not None and time.dominates("client")
     if time is None or not (waits or driver):
         return None
-    ground = f"the server waited for the next statement {_of_time(time, 'client')}"
-    return "client", f"{ground}{f', and {driver}' if driver else ' (network or driver)'}"
+    reason = f"the server waited for the next statement {_share_of_time(time, 'client')}"
+    return "client", f"{reason}{f', and {driver}' if driver else ' (network or driver)'}"
 
 
-def _of_time(time: ClientTime, group: str) -> str:
+def _share_of_time(time: ClientTime, group: str) -> str:
     return f"{format_share(time.shares.get(group, 0.0))} of the clients' time"
 
 
-def _nothing_dominates(grounds: Grounds) -> str:
-    shares = sorted(((grounds.share(group), group) for group in GROUPS), key=lambda pair: -pair[0])
-    reported = [f"{format_share(share)} {_IN_SHORT[group]}" for share, group in shares[:3] if share]
-    others = grounds.others_cpu_share or 0.0
+def _shares_text(evidence: LoadEvidence) -> str:
+    shares = sorted(((evidence.share(group), group) for group in GROUPS), key=lambda pair: -pair[0])
+    parts = [f"{format_share(share)} {_GROUP_NAMES[group]}" for share, group in shares[:3] if share]
+    others = evidence.others_cpu_share or 0.0
     alongside = f"; other work used {format_share(others)} of the CPU" if others > 0.1 else ""
-    return f"Inconclusive, nothing dominates the clients' time: {', '.join(reported)}{alongside}"
+    return f"Inconclusive, nothing dominates the clients' time: {', '.join(parts)}{alongside}"
 
 
-_IN_SHORT: Final = {
+_GROUP_NAMES: Final = {
     "commit": "commits",
     "read": "reads",
     "write": "writes of data files",
@@ -346,40 +350,36 @@ _IN_SHORT: Final = {
 }
 
 
-def _of_machine(grounds: Grounds) -> str:
+def _machine_text(evidence: LoadEvidence) -> str:
     """Return how many cores the server used, and the steal time."""
-    cores, steal = grounds.column("server_cpu_cores"), grounds.column("cpu_steal_share")
-    reported = []
+    cores, steal = evidence.column("server_cpu_cores"), evidence.column("cpu_steal_share")
+    parts = []
     if cores is not None:
-        among = f" of {grounds.cpus:g} cores" if grounds.cpus else " cores"
-        reported.append(f"the server used {_cores(cores)}{among}")
-    elif grounds.busy_share is not None:
-        reported.append(f"the processors were {format_share(grounds.busy_share)} busy")
+        among = f" of {evidence.cpus:g} cores" if evidence.cpus else " cores"
+        parts.append(f"the server used {_cores(cores)}{among}")
+    elif evidence.busy_share is not None:
+        parts.append(f"the processors were {format_share(evidence.busy_share)} busy")
     if steal is not None and steal > 0.1:
-        reported.append(f"steal time was {format_share(steal)}")
-    return " and ".join(reported)
+        parts.append(f"steal time was {format_share(steal)}")
+    return " and ".join(parts)
 
 
 def _cores(value: float) -> str:
     return f"{value:.2f}" if value < 1 else f"{value:.1f}"
 
 
-def _of_device(grounds: Grounds) -> str:
+def _device_text(evidence: LoadEvidence) -> str:
     """Return how busy the device was, and its rates of reads, writes and flushes."""
-    busy = grounds.column("device_busy_share")
+    busy = evidence.column("device_busy_share")
     if busy is None:
         return ""
-    reported = [f"the device was {format_share(min(1.0, busy))} busy"]
+    parts = [f"the device was {format_share(min(1.0, busy))} busy"]
     for name, words in (
         ("device_read_per_s", "reads"),
         ("device_write_per_s", "writes"),
         ("device_flush_per_s", "flushes"),
     ):
-        value = grounds.column(name)
+        value = evidence.column(name)
         if value is not None and value >= 1:
-            reported.append(f"{format_iops(value)} {words}")
-    return (
-        reported[0]
-        if len(reported) == 1
-        else f"{reported[0]} with {', '.join(reported[1:])} per second"
-    )
+            parts.append(f"{format_iops(value)} {words}")
+    return parts[0] if len(parts) == 1 else f"{parts[0]} with {', '.join(parts[1:])} per second"

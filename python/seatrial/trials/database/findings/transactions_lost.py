@@ -14,7 +14,7 @@ from seatrial.trials.database.analysis.crashes import (
     CrashOutcome,
     crash_outcome,
     is_crash_trial,
-    wrong_words,
+    violations_text,
 )
 from seatrial.trials.database.analysis.model import records_of
 
@@ -47,7 +47,7 @@ def transactions_lost(context: Context) -> list[Finding]:
         the faulty component.
     """
     trials = [(c, crash_outcome(c.samples)) for c in context.cells if is_crash_trial(c.cell)]
-    return [_finding(cell, outcome) for cell, outcome in trials if not outcome.is_well]
+    return [_finding(cell, outcome) for cell, outcome in trials if not outcome.is_ok]
 
 
 class TransactionsLostFigures(Figures, frozen=True, kw_only=True, tag="transactions_lost"):
@@ -91,7 +91,7 @@ def _finding(cell: CellSummary, outcome: CrashOutcome) -> Finding:
         severity="critical",
         cells=identities([cell]),
         figures=TransactionsLostFigures(
-            wrong=wrong_words(outcome),
+            wrong=violations_text(outcome),
             crashes_count=outcome.crashes,
             acknowledged_count=outcome.acknowledged,
             lost_count=outcome.lost,

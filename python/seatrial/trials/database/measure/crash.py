@@ -35,9 +35,9 @@ from seatrial.trials.database.measure.crash_ledger import (
     rows_of,
 )
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.pgbench import complaint
+from seatrial.trials.database.measure.pgbench import error_text
 from seatrial.trials.database.measure.power_cut import SIZE_BYTES, CuttableFilesystem
-from seatrial.trials.database.measure.processes import Crowd, Process
+from seatrial.trials.database.measure.processes import Process, ProcessGroup
 from seatrial.trials.database.measure.server_session import ServerSession, refused
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec
@@ -51,12 +51,12 @@ _CHANGED: Final = "SELECT id, value, changed FROM {} WHERE value <> 0 OR changed
 _LEFT: Final = _CHANGED.format("crash_left")
 _RIGHT: Final = _CHANGED.format("crash_right")
 
-AMCHECK_SOUND: Final = 0
+AMCHECK_OK: Final = 0
 AMCHECK_FAULTS: Final = 2
 """Source: PostgreSQL's documentation of pg_amcheck, "Exit Status" in src/bin/pg_amcheck."""
 
 
-def found_in(address: Address) -> LedgerContent:
+def read_content(address: Address) -> LedgerContent:
     """Read all tables of a crash trial; where pages have checksums, reading verifies them.
 
     Unchanged rows are read by the server, but not transferred.
@@ -95,16 +95,16 @@ def index_faults(address: Address, binaries: Binaries) -> str:
         "--heapallindexed",
         f"--database={address.dbname}",
     ]
-    with Crowd() as crowd:
-        crowd.start(lambda: Process(command, address.environment(), lambda _line: None))
-        (ended,) = crowd.listen(lambda: None)
-    if ended.status == AMCHECK_SOUND:
+    with ProcessGroup() as processes:
+        processes.start(lambda: Process(command, address.environment(), lambda _line: None))
+        (ended,) = processes.wait(lambda: None)
+    if ended.status == AMCHECK_OK:
         return ""
-    words = complaint([*ended.lines, *ended.output.splitlines()])
+    message = error_text([*ended.lines, *ended.output.splitlines()])
     if ended.status == AMCHECK_FAULTS:
-        return words
+        return message
     raise TargetError(
-        seen=f"pg_amcheck could not check the database: {words}",
+        seen=f"pg_amcheck could not check the database: {message}",
         cause="The extension amcheck is not installed with this PostgreSQL, or the server stopped",
         next_step="Install PostgreSQL's contrib modules, or select another one with --pg-bin",
     )
@@ -123,15 +123,15 @@ _TABLES: Final = """
     );
 """
 
-_TAKE: Final = "UPDATE crash_left SET value = value - %s, changed = changed + 1 WHERE id = %s"
-_GIVE: Final = "UPDATE crash_right SET value = value + %s, changed = changed + 1 WHERE id = %s"
-_WRITE_DOWN: Final = "INSERT INTO crash_ledger VALUES (%s, %s, %s, %s, %s)"
+_DEBIT: Final = "UPDATE crash_left SET value = value - %s, changed = changed + 1 WHERE id = %s"
+_CREDIT: Final = "UPDATE crash_right SET value = value + %s, changed = changed + 1 WHERE id = %s"
+_INSERT: Final = "INSERT INTO crash_ledger VALUES (%s, %s, %s, %s, %s)"
 _CONNECT_S_MAX: Final = 30.0
 _END_S_MAX: Final = 30.0
 _PAUSE_S: Final = 0.01
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class AcknowledgedTransaction(msgspec.Struct, frozen=True, array_like=True):
     """One acknowledged transaction.
 
     Attributes:
@@ -169,7 +169,7 @@ class CrashLoad:
     def __init__(self, address: Address, ledger: Ledger, workers: int) -> None:
         self._address = address
         self._ledger = ledger
-        self._begun = threading.Barrier(workers + 1)
+        self._barrier = threading.Barrier(workers + 1)
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._threads = [
@@ -177,7 +177,7 @@ class CrashLoad:
             for number in range(workers)
         ]
         self._began_ns = 0
-        self.answers: list[Answer] = []
+        self.answers: list[AcknowledgedTransaction] = []
         """Acknowledged transactions, in no particular order."""
         self.failed = 0
         """Transactions that the server refused while running."""
@@ -195,8 +195,8 @@ class CrashLoad:
         for thread in self._threads:
             thread.start()
         with contextlib.suppress(threading.BrokenBarrierError):
-            self._begun.wait(_CONNECT_S_MAX)
-        if self._begun.broken:
+            self._barrier.wait(_CONNECT_S_MAX)
+        if self._barrier.broken:
             self.stop()
             # Connecting again raises the server's own message.
             connect(self._address).close()
@@ -204,12 +204,12 @@ class CrashLoad:
     def stop(self) -> None:
         """Stop all workers; those whose server is dead have ended already."""
         self._stopped.set()
-        self._begun.abort()
+        self._barrier.abort()
         for thread in self._threads:
             thread.join(_END_S_MAX)
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether all workers have ended, as when the server died by itself."""
         return not any(thread.is_alive() for thread in self._threads)
 
@@ -217,12 +217,12 @@ class CrashLoad:
         try:
             connection = connect(self._address)
         except SeatrialError:
-            self._begun.abort()
+            self._barrier.abort()
             return
         with contextlib.closing(connection):
             connection.prepare_threshold = 0
             try:
-                self._begun.wait(_CONNECT_S_MAX)
+                self._barrier.wait(_CONNECT_S_MAX)
             except threading.BrokenBarrierError:
                 return
             self._transact(connection, worker, time.monotonic_ns())
@@ -244,25 +244,25 @@ class CrashLoad:
                 self._refused(connection, str(error))
             else:
                 now_ns = time.monotonic_ns()
-                self.answers.append(Answer(now_ns - began_ns, now_ns - sent_ns))
+                self.answers.append(AcknowledgedTransaction(now_ns - began_ns, now_ns - sent_ns))
 
     def _send(self, connection: psycopg.Connection, entry: Entry) -> None:
         connection.execute("BEGIN")
-        connection.execute(_TAKE, (entry.amount, entry.left))
-        connection.execute(_GIVE, (entry.amount, entry.right))
-        connection.execute(_WRITE_DOWN, tuple(_fields(entry)))
+        connection.execute(_DEBIT, (entry.amount, entry.left))
+        connection.execute(_CREDIT, (entry.amount, entry.right))
+        connection.execute(_INSERT, tuple(_fields(entry)))
         self._ledger.commits(entry)
         connection.execute("COMMIT")
         self._ledger.acknowledge(entry)
 
-    def _refused(self, connection: psycopg.Connection, words: str) -> None:
+    def _refused(self, connection: psycopg.Connection, message: str) -> None:
         """Record that the running server refused a transaction, and continue after a pause."""
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
         with self._lock:
             self.failed += 1
             if not self.refusals:
-                self.refusals.append(" ".join(words.split()))
+                self.refusals.append(" ".join(message.split()))
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")
         self._stopped.wait(_PAUSE_S)
@@ -275,7 +275,7 @@ def _fields(entry: Entry) -> Iterator[int]:
 DATABASE: Final = "trial"
 DATA_FOLDER: Final = "data"
 """On a file system with power cuts."""
-LIES_S: Final = 1.0
+LIE_S: Final = 1.0
 """A lying drive loses the writes of this time before the power cut, if the load lasts longer."""
 KILL_SHARE_MIN: Final = 0.2
 """The server is killed after this share of the longest time at the earliest."""
@@ -292,7 +292,7 @@ def drive_bytes(spec: DatabaseSpec) -> int:
     return SIZE_BYTES + 2 * data_bytes(spec.load)
 
 
-class Crashed(msgspec.Struct, frozen=True, kw_only=True):
+class CrashResult(msgspec.Struct, frozen=True, kw_only=True):
     """One crash and the result of its check.
 
     Attributes:
@@ -313,7 +313,7 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True):
     began_s: float
     lasted_s: float
     verdict: Verdict
-    came_back: bool
+    recovered: bool
     recovery_s: float
     faults: str | None
     server: str
@@ -347,7 +347,7 @@ class CrashTrial:
         self._spec = spec
         self._binaries = binaries
         self._journal = journal
-        self._moments = random.Random(seed)
+        self._kill_times = random.Random(seed)
         self._ledger = Ledger(seed, rows_of(spec.load.scale))
         self._server: Server | None = None
         self._notes: list[str] = []
@@ -357,14 +357,14 @@ class CrashTrial:
             CuttableFilesystem(folder, name, journal, size_bytes=size_bytes) if cuts else None
         )
         # A file outside the file system with power cuts survives them.
-        self.place = self._drive.point / DATA_FOLDER if self._drive else folder / name
+        self.data_folder = self._drive.point / DATA_FOLDER if self._drive else folder / name
         self._settings = {**_LOG_SETTINGS, **spec.settings} if cuts else spec.settings
-        account = account_for(self.place, binaries)
-        self._cluster = create_cluster(self.place, binaries, account, journal)
+        account = account_for(self.data_folder, binaries)
+        self._cluster = create_cluster(self.data_folder, binaries, account, journal)
         self._checks_pages = _enable_checksums(self._cluster)
         self._checks_indexes = self._prepare()
 
-    def crash(self, seconds_max: float, watcher: Watcher) -> Crashed:
+    def crash(self, seconds_max: float, watcher: Watcher) -> CrashResult:
         """Start the load, kill the server at a random time, restart it, and check.
 
         Args:
@@ -377,27 +377,27 @@ class CrashTrial:
         """
         server = self._server or self._cluster.start(self._settings)
         self._server = server
-        server_name, settings = self._ask(server)
+        server_name, settings = self._server_facts(server)
         load = CrashLoad(self._address(server), self._ledger, self._spec.clients)
-        moment_s = seconds_max * self._moments.uniform(KILL_SHARE_MIN, 1.0)
+        kill_at_s = seconds_max * self._kill_times.uniform(KILL_SHARE_MIN, 1.0)
         began_s, began_at_s = time.monotonic(), time.time()
         try:
             load.start()
             began_s, began_at_s = time.monotonic(), time.time()
-            self._load_until(moment_s, began_s, load, server, watcher)
+            self._load_until(kill_at_s, began_s, load, server, watcher)
             lasted_s = time.monotonic() - began_s
             self._kill(server)
         finally:
             load.stop()
         self._server = None
         watcher.stage("Server killed; recovering")
-        verdict, recovery_s, faults, size_bytes, notes = self._come_back()
-        return Crashed(
+        verdict, recovery_s, faults, size_bytes, notes = self._recover()
+        return CrashResult(
             load=load,
             began_s=began_at_s,
             lasted_s=lasted_s,
             verdict=verdict,
-            came_back=self._server is not None,
+            recovered=self._server is not None,
             recovery_s=recovery_s,
             faults=faults,
             server=server_name,
@@ -415,7 +415,7 @@ class CrashTrial:
         if self._server is not None and self._server.is_alive():
             self._server.stop(0.0)
         self._server = None
-        end_server(self.place)
+        end_server(self.data_folder)
         if self._drive:
             self._drive.close()
         else:
@@ -452,30 +452,30 @@ class CrashTrial:
     def _session(self, address: Address) -> ServerSession:
         return ServerSession(Endpoints(addresses=[address], secret=None, binaries=self._binaries))
 
-    def _ask(self, server: Server) -> tuple[str, dict[str, str]]:
+    def _server_facts(self, server: Server) -> tuple[str, dict[str, str]]:
         with self._session(self._address(server)) as session:
             return session.name(), session.settings()
 
     def _load_until(
-        self, moment_s: float, began_s: float, load: CrashLoad, server: Server, watcher: Watcher
+        self, kill_at_s: float, began_s: float, load: CrashLoad, server: Server, watcher: Watcher
     ) -> None:
         """Let the load run until the kill, and report the progress.
 
         Raises:
             TargetError: when the server died by itself.
         """
-        lies_at_s = max(moment_s - LIES_S, moment_s / 2) if self._spec.power_cut == "lying" else -1
+        lies_at_s = max(kill_at_s - LIE_S, kill_at_s / 2) if self._spec.power_cut == "lying" else -1
         reported_s = began_s
-        while (elapsed_s := time.monotonic() - began_s) < moment_s:
-            if not server.is_alive() or load.is_over:
+        while (elapsed_s := time.monotonic() - began_s) < kill_at_s:
+            if not server.is_alive() or load.has_ended:
                 raise server.death()
             if self._drive and 0 <= lies_at_s <= elapsed_s:
-                self._drive.remember()
+                self._drive.save_content()
                 lies_at_s = -1
             if time.monotonic() - reported_s >= _REPORT_S:
                 reported_s = time.monotonic()
                 watcher.live(_reading(load, elapsed_s))
-            time.sleep(min(_TICK_S, max(moment_s - elapsed_s, 0.0)))
+            time.sleep(min(_TICK_S, max(kill_at_s - elapsed_s, 0.0)))
 
     def _kill(self, server: Server) -> None:
         """Kill the server, then cut the power at once: nothing is written in between.
@@ -488,17 +488,17 @@ class CrashTrial:
         # Its record would precede those of later mounts, and be undone after them.
         self._journal.undo(server.entries[-1])
 
-    def _come_back(self) -> tuple[Verdict, float, str | None, int, list[str]]:
+    def _recover(self) -> tuple[Verdict, float, str | None, int, list[str]]:
         """Restart the server and check; if it does not recover, everything is lost."""
         began_s = time.monotonic()
         try:
             if self._drive:
-                self._drive.come_back(with_earlier=self._spec.power_cut == "lying")
+                self._drive.remount(with_saved=self._spec.power_cut == "lying")
             began_s = time.monotonic()
             self._server = self._cluster.start(self._settings)
             recovery_s = time.monotonic() - began_s
             address = self._address(self._server)
-            verdict = self._ledger.compare(found_in(address))
+            verdict = self._ledger.compare(read_content(address))
             faults = index_faults(address, self._binaries) if self._checks_indexes else None
             with self._session(address) as session:
                 size_bytes = session.size_bytes()
@@ -507,8 +507,8 @@ class CrashTrial:
             if self._server is not None:
                 self._server.stop(0.0)
                 self._server = None
-            words = f"The database did not recover: {error.seen} {error.cause}"
-            return self._ledger.lose_all(), recovery_s, None, 0, [words]
+            message = f"The database did not recover: {error.seen} {error.cause}"
+            return self._ledger.lose_all(), recovery_s, None, 0, [message]
         return verdict, recovery_s, faults, size_bytes, []
 
 

@@ -86,7 +86,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_kept: int
 
     @property
-    def is_well(self) -> bool:
+    def is_ok(self) -> bool:
         """Whether nothing was lost and nothing unexpected exists."""
         return not (self.lost or self.half or self.unsent or self.altered)
 
@@ -132,11 +132,11 @@ class Ledger:
         It settles transactions in flight: existing ones must remain, missing ones must not appear
         later. Each fault is counted once, by the first check that finds it.
         """
-        there = {(entry.worker, entry.sequence) for entry in found.entries}
+        present = {(entry.worker, entry.sequence) for entry in found.entries}
         checked, in_flight = len(self._acknowledged), len(self._in_flight)
-        lost = self._acknowledged - there
-        kept = self._in_flight & there
-        unsent = there - self._acknowledged - self._in_flight - self._wrong
+        lost = self._acknowledged - present
+        kept = self._in_flight & present
+        unsent = present - self._acknowledged - self._in_flight - self._wrong
         altered = {
             (entry.worker, entry.sequence)
             for entry in found.entries
@@ -188,17 +188,17 @@ def _half(found: LedgerContent) -> int:
     """
     moved_from = ((entry.left, -entry.amount) for entry in found.entries)
     moved_to = ((entry.right, entry.amount) for entry in found.entries)
-    return max(_discords(found.left, moved_from), _discords(found.right, moved_to))
+    return max(_deviations(found.left, moved_from), _deviations(found.right, moved_to))
 
 
-def _discords(rows: Mapping[int, tuple[int, int]], changes: Iterable[tuple[int, int]]) -> int:
+def _deviations(rows: Mapping[int, tuple[int, int]], changes: Iterable[tuple[int, int]]) -> int:
     """Return how many changes of a table's rows differ from the ledger, either way."""
-    reported: dict[int, list[int]] = defaultdict(list)
+    expected: dict[int, list[int]] = defaultdict(list)
     for row, amount in changes:
-        reported[row].append(amount)
-    discords = 0
-    for row in rows.keys() | reported.keys():
+        expected[row].append(amount)
+    deviations = 0
+    for row in rows.keys() | expected.keys():
         value, changed = rows.get(row, (0, 0))
-        missing = abs(changed - len(reported[row]))
-        discords += missing or int(value != sum(reported[row]))
-    return discords
+        missing = abs(changed - len(expected[row]))
+        deviations += missing or int(value != sum(expected[row]))
+    return deviations

@@ -24,8 +24,8 @@ from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure.crash import (
     DATA_FOLDER,
-    Answer,
-    Crashed,
+    AcknowledgedTransaction,
+    CrashResult,
     CrashTrial,
     drive_bytes,
 )
@@ -46,7 +46,7 @@ class CrashTrials:
     """Crashes the servers of a run's cells of kind ``crash``.
 
     Args:
-        plan: What the run measures.
+        plan: The plan of the run.
         journal: Records every change before it is made.
     """
 
@@ -110,14 +110,14 @@ class CrashTrials:
         if trial is None:
             watcher.stage(f"Creating a server for the crash trial on {cell.target}")
             trial = self._trials[cell.key] = self._trial(cell, round_number)
-        surroundings = SystemCounters(trial.place)
+        surroundings = SystemCounters(trial.data_folder)
         crashed = trial.crash(cell.parsed.duration_s, watcher)
-        grown = surroundings.grown() if crashed.came_back else {}
-        if not crashed.came_back:
+        increases = surroundings.grown() if crashed.recovered else {}
+        if not crashed.recovered:
             del self._trials[cell.key]
             trial.close()
         _require_work(crashed)
-        return self._sample(cell, crashed, grown, round_number, position)
+        return self._sample(cell, crashed, increases, round_number, position)
 
     def close(self) -> None:
         """Stop all servers and clean up."""
@@ -145,8 +145,8 @@ class CrashTrials:
     def _sample(
         self,
         cell: Cell,
-        crashed: Crashed,
-        grown: dict[str, float],
+        crashed: CrashResult,
+        increases: dict[str, float],
         round_number: int,
         position: int,
     ) -> Sample:
@@ -177,11 +177,11 @@ class CrashTrials:
                 )
             },
             timeline=_timeline(load.answers, cell.parsed.slice_ms * NS_PER_MS),
-            counters={**grown, **_counters(crashed)},
+            counters={**increases, **_counters(crashed)},
             database=self._record(cell, crashed),
         )
 
-    def _record(self, cell: Cell, crashed: Crashed) -> DatabaseRecord:
+    def _record(self, cell: Cell, crashed: CrashResult) -> DatabaseRecord:
         refusals = [f"The server refused: {words}" for words in crashed.load.refusals]
         faults = [f"pg_amcheck found: {crashed.faults}"] if crashed.faults else []
         return DatabaseRecord(
@@ -202,27 +202,29 @@ def _needed_bytes(spec: DatabaseSpec) -> int:
     return drive_bytes(spec) * (2 if spec.power_cut == "lying" else 1)
 
 
-def _counters(crashed: Crashed) -> dict[str, float]:
+def _counters(crashed: CrashResult) -> dict[str, float]:
     """Return the outcome of a crash by the names used in its finding and table."""
     verdict = crashed.verdict
-    reported = {
+    counters = {
         f"crash_{name}": float(count) for name, count in msgspec.structs.asdict(verdict).items()
     }
-    reported |= {
-        "crash_came_back": float(crashed.came_back),
+    counters |= {
+        "crash_came_back": float(crashed.recovered),
         "crash_recovery_s": crashed.recovery_s,
     }
     if crashed.faults is not None:
-        reported["crash_index_faults"] = float(bool(crashed.faults))
-    return reported
+        counters["crash_index_faults"] = float(bool(crashed.faults))
+    return counters
 
 
-def _timeline(answers: list[Answer], slice_ns: int) -> Timeline:
-    requests = (Request(OPERATION, each.at_ns - each.took_ns, each.at_ns) for each in answers)
+def _timeline(answers: list[AcknowledgedTransaction], slice_ns: int) -> Timeline:
+    requests = (
+        Request(OPERATION, answer.at_ns - answer.took_ns, answer.at_ns) for answer in answers
+    )
     return timeline_of(requests, slice_ns)
 
 
-def _require_work(crashed: Crashed) -> None:
+def _require_work(crashed: CrashResult) -> None:
     """Check that there were transactions: a crash without any proves nothing.
 
     Raises:

@@ -32,14 +32,14 @@ from seatrial.trials.database.measure.pgbench import (
     read_logs,
     run_pgbench,
 )
-from seatrial.trials.database.measure.processes import Crowd, Ended, Process
+from seatrial.trials.database.measure.processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import run_replay
 from seatrial.units import NS_PER_MS, NS_PER_S
 
 OPERATION: Final = "batch"
-LAST_WORDS: Final = 5
-LAST_WORDS_S: Final = 5.0
+OUTPUT_LINES_MAX: Final = 5
+GRACE_S: Final = 5.0
 """Time for a batch that exceeds its limit to end by itself."""
 
 
@@ -72,11 +72,11 @@ def run_batch(spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions) 
     command = command_of(spec.script, endpoints)
     started_unix_s = time.time()
     deadline = _Deadline(options.duration_s)
-    with Crowd() as crowd:
-        deadline.crowd = crowd
+    with ProcessGroup() as processes:
+        deadline.processes = processes
         for environment in endpoints.environments():
-            crowd.start(partial(_started, command, environment))
-        ended = crowd.listen(deadline.look)
+            processes.start(partial(_started, command, environment))
+        ended = processes.wait(deadline.check)
     return DriverResult(
         completions=_completions(ended, options, deadline, started_unix_s),
         interrupted=False,
@@ -91,7 +91,7 @@ def run_batch(spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions) 
             "sys": sum(process.system_s for process in ended),
         },
         notes=[
-            f"The batch failed: {_last_words(process, deadline)}."
+            f"The batch failed: {_failure_text(process, deadline)}."
             for process in ended
             if process.status != 0
         ],
@@ -102,19 +102,19 @@ class _Deadline:
     """Ends the batch when its time is over."""
 
     def __init__(self, duration_s: float) -> None:
-        self.crowd = Crowd()
+        self.processes = ProcessGroup()
         self.duration_s = duration_s
         self.is_over = False
         self._began_s = time.monotonic()
 
-    def look(self) -> None:
+    def check(self) -> None:
         elapsed_s = time.monotonic() - self._began_s
-        if elapsed_s > self.duration_s + LAST_WORDS_S:
-            self.crowd.signal(signal.SIGKILL)
+        if elapsed_s > self.duration_s + GRACE_S:
+            self.processes.signal(signal.SIGKILL)
         elif elapsed_s > self.duration_s and not self.is_over:
             self.is_over = True
             # On an interrupt, psql cancels its statement on the server, too.
-            self.crowd.signal(signal.SIGINT)
+            self.processes.signal(signal.SIGINT)
 
 
 def _started(command: Sequence[str], environment: dict[str, str]) -> Process:
@@ -130,11 +130,14 @@ def _started(command: Sequence[str], environment: dict[str, str]) -> Process:
 
 
 def _completions(
-    ended: Sequence[Ended], options: DriverOptions, deadline: _Deadline, started_unix_s: float
+    ended: Sequence[ProcessResult],
+    options: DriverOptions,
+    deadline: _Deadline,
+    started_unix_s: float,
 ) -> Completions:
-    """Return how the batches ended: each is one operation, with its real time as response."""
-    good_ns = [round(each.real_s * NS_PER_S) for each in ended if each.status == 0]
-    failed = [each for each in ended if each.status != 0]
+    """Return the batches as operations, with their real time as response."""
+    good_ns = [round(process.real_s * NS_PER_S) for process in ended if process.status == 0]
+    failed = [process for process in ended if process.status != 0]
     slice_ns = options.slice_ms * NS_PER_MS
     slices = [
         Slice(
@@ -149,7 +152,7 @@ def _completions(
     ]
     return Completions(
         started_at=started_unix_s,
-        duration_s=max(each.real_s for each in ended),
+        duration_s=max(process.real_s for process in ended),
         outcome=Outcome(
             offered=len(ended),
             completed=len(good_ns),
@@ -167,33 +170,33 @@ def _completions(
         },
         timeline=Timeline(slice_ns=slice_ns, slices=slices),
         errors_count=len(failed),
-        errors=[_error(each, deadline) for each in failed],
+        errors=[_error(process, deadline) for process in failed],
     )
 
 
-def _error(process: Ended, deadline: _Deadline) -> ErrorSample:
+def _error(process: ProcessResult, deadline: _Deadline) -> ErrorSample:
     return ErrorSample(
         operation=OPERATION,
         offset_bytes=0,
         length_bytes=0,
         errno=max(process.status, 0),
-        name=_last_words(process, deadline),
+        name=_failure_text(process, deadline),
         at_s=process.real_s,
     )
 
 
-def _last_words(process: Ended, deadline: _Deadline) -> str:
+def _failure_text(process: ProcessResult, deadline: _Deadline) -> str:
     """Return how a batch failed, with its last lines on stderr."""
     how = f"exit code {process.status}" if process.status > 0 else f"signal {-process.status}"
     if deadline.is_over:
         how = f"stopped after {deadline.duration_s:g} s"
-    words = " / ".join(line.strip() for line in process.lines[-LAST_WORDS:] if line.strip())
+    words = " / ".join(line.strip() for line in process.lines[-OUTPUT_LINES_MAX:] if line.strip())
     return f"{how}{': ' if words else ''}{words}"
 
 
-def _unusable(path: Path, what: str, cause: str, command: str) -> TargetError:
+def _unusable(path: Path, problem: str, cause: str, command: str) -> TargetError:
     return TargetError(
-        seen=f"The batch {path} {what}",
+        seen=f"The batch {path} {problem}",
         cause=f"Probably {cause}",
         next_step=f"Check it with `{command}`",
     )
@@ -226,10 +229,12 @@ def drive(
     if kind == "replay":
         return run_replay(spec, endpoints, options, watcher)
     scripts = scripts_of(kind, spec)
-    result = _read(run_pgbench(spec, scripts, endpoints, options, watcher), spec, scripts, options)
+    result = _with_logs(
+        run_pgbench(spec, scripts, endpoints, options, watcher), spec, scripts, options
+    )
     if kind != "telemetry":
         return result
-    ingested = _completed(result, telemetry.INGEST) * spec.batch_rows
+    ingested = _completed_count(result, telemetry.INGEST) * spec.batch_rows
     return msgspec.structs.replace(result, counters={"ingested_rows": float(ingested)})
 
 
@@ -238,12 +243,12 @@ def scripts_of(kind: str, spec: DatabaseSpec) -> Scripts:
     return telemetry.scripts_of(spec) if kind == "telemetry" else pgbench.scripts_of(spec)
 
 
-def _completed(result: DriverResult, operation: str) -> int:
+def _completed_count(result: DriverResult, operation: str) -> int:
     found = result.completions.operations.get(operation)
     return found.completed if found else 0
 
 
-def _read(
+def _with_logs(
     run: PgbenchRun, spec: DatabaseSpec, scripts: Scripts, options: DriverOptions
 ) -> DriverResult:
     """Combine pgbench's output with its logs.
@@ -256,7 +261,7 @@ def _read(
     for printed, logged in zip(run.totals, logs.processes, strict=True):
         _require_agreement(printed, logged, options)
     transactions = sum(printed["transactions"] for printed in run.totals)
-    # Of no transaction pgbench prints no rate.
+    # Without transactions pgbench prints no rate.
     per_s = sum(printed.get("tps", 0.0) for printed in run.totals)
     shares = [each.thread_cpu_share for each in run.ended if each.thread_cpu_share is not None]
     return DriverResult(
@@ -276,7 +281,7 @@ def _read(
 
 
 def _unlogged_s(run: PgbenchRun) -> float:
-    """Return how long pgbench ran where no transaction ended, so that its logs are empty (s)."""
+    """Return how long pgbench ran (s), if no transaction ended and its logs are empty."""
     return max(each.real_s for each in run.ended)
 
 
@@ -299,7 +304,7 @@ def _require_agreement(
 
 
 def _starts_us(logs: PgbenchLogs) -> list[int]:
-    starts_us = (each.first_start_unix_us for each in logs.processes)
+    starts_us = (process.first_start_unix_us for process in logs.processes)
     return [each for each in starts_us if each is not None]
 
 

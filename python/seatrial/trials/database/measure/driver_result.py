@@ -15,12 +15,12 @@ from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
-from seatrial.trials.database.measure.processes import Crowd
+from seatrial.trials.database.measure.processes import ProcessGroup
 
-Play = Callable[[SpecDocument, Watcher], Any]
-"""Plays what the engine's specification says, and reports to a watcher; returns a ``Ran``."""
-Load = Callable[[str, Any, "Endpoints", "DriverOptions", Watcher], "DriverResult"]
-"""Loads databases on several hosts, as ``drive`` does it on this machine."""
+ReplayFunction = Callable[[SpecDocument, Watcher], Any]
+"""Runs a replay by the engine's specification; returns a ``PlaybackOutcome``."""
+LoadFunction = Callable[[str, Any, "Endpoints", "DriverOptions", Watcher], "DriverResult"]
+"""Loads databases from several hosts, like ``drive`` from this machine."""
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +86,9 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
         batch_s: ``real``, ``user`` and ``sys`` of a batch.
         counters: Other counters; names end in the unit.
         notes: What could not be read or done, as sentences.
-        fleet: Of several hosts that replayed or loaded together.
+        fleet: The record of several hosts that replayed or loaded together.
         first_start_unix_us: Intended start of the first transaction of the process that began
-            last, where pgbench ran.
+            last, if pgbench ran.
     """
 
     completions: Completions
@@ -114,10 +114,10 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
         slice_ms: Length of the timeline's slices.
         stall_threshold_ms: Shortest time without a completion that is a stall.
         folder: An empty folder for its logs.
-        play: Plays a trace, on several hosts; None for this machine alone.
+        play: Replays a trace on several hosts; None for this machine alone.
         load: Runs pgbench on several hosts; None for this machine alone.
         start_unix_ns: From when slices count; from the first transaction on by default.
-        crowd: Holds the client processes, for whoever may end them early.
+        processes: The client processes, so that they can be ended early.
     """
 
     duration_s: float
@@ -125,7 +125,7 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     slice_ms: int
     stall_threshold_ms: int
     folder: Path
-    play: Play | None = None
-    load: Load | None = None
+    play: ReplayFunction | None = None
+    load: LoadFunction | None = None
     start_unix_ns: int | None = None
-    crowd: Crowd | None = None
+    processes: ProcessGroup | None = None

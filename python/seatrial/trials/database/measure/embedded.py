@@ -24,7 +24,7 @@ from seatrial.machine.undoer import comes_true
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import Binaries, find_binaries
-from seatrial.postgres.clone import How, clone_folder
+from seatrial.postgres.clone import CloneMethod, clone_folder
 from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.memory import memory_limit, remove_group
 from seatrial.postgres.page_cache import drop_cached
@@ -35,10 +35,10 @@ from seatrial.results.model import StartRecord
 from seatrial.study.model import PlannedTarget
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.load import Loaded, fill, migrate
-from seatrial.trials.database.measure.ready import Ready, Template, with_bases
+from seatrial.trials.database.measure.load import LoadResult, load_databases, migrate
+from seatrial.trials.database.measure.ready import ReadyServer, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
-from seatrial.trials.database.measure.start_state import look_at_start
+from seatrial.trials.database.measure.start_state import read_start_state
 from seatrial.trials.database.study.cost import space_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
@@ -74,7 +74,7 @@ def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
     raise UsageError(
         seen=f"A memory limit of {format_size(limit_bytes)} is less than the "
         f"{format_size(needed_bytes)} that a server with shared_buffers of "
-        f"{format_size(buffers_bytes)} and {clients} clients may come to hold",
+        f"{format_size(buffers_bytes)} and {clients} clients may use",
         cause="The kernel would kill the server during the run, as soon as its buffers are in use",
         next_step=f"Use a limit of at least {format_size(needed_bytes)}, or smaller "
         "shared_buffers, such as --set shared_buffers=32MB",
@@ -84,22 +84,22 @@ def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
 CLONE: Final = "sample"
 DATABASE: Final = "trial"
 COPY: Final = "copy"
-DEATH_S: Final = 1.0
-"""Clients may notice the end of a server before we do."""
+SERVER_EXIT_S: Final = 1.0
+"""Clients may notice the end of a server earlier."""
 LOG_LINES: Final = 5
-_GRAVE: Final = re.compile(r"\b(FATAL|PANIC): |terminated by signal")
+_ERROR: Final = re.compile(r"\b(FATAL|PANIC): |terminated by signal")
 COLD_SHARE_MAX: Final = 0.01
 """Share of the data that may remain in the page cache for a cold start."""
-USUAL_CONNECTIONS: Final = 100
+DEFAULT_CONNECTIONS: Final = 100
 """PostgreSQL's own max_connections."""
 OWN_CONNECTIONS: Final = 10
 """Connections for the observer and other tools, with those reserved for superusers."""
 WARM: Final = ("warm", "prewarmed", "as_is")
 """Start states that reading the data does not change."""
-AT_ONCE_S: Final = 0.0
+STOP_TIMEOUT_S: Final = 0.0
 """A server whose data is discarded need not be synced."""
 
-_HOW: Final[dict[str, How]] = {"reflink": "reflink", "copy": "copy"}
+_CLONE_METHODS: Final[dict[str, CloneMethod]] = {"reflink": "reflink", "copy": "copy"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class _Data:
     is_kept: bool = False
 
 
-class Embedded:
+class EmbeddedServers:
     """Provides our own servers on one directory.
 
     Args:
@@ -139,7 +139,7 @@ class Embedded:
         self._folder: TrialFolder | None = None
         self._binaries: Binaries | None = None
         self._clusters: dict[Template, Cluster] = {}
-        self._loaded: dict[Template, Loaded] = {}
+        self._loaded: dict[Template, LoadResult] = {}
 
     def check(self) -> None:
         """Find the programs, and check settings and limits as far as possible without a server.
@@ -155,7 +155,7 @@ class Embedded:
             check_settings(spec.settings)
             _require_possible(spec)
         limits_bytes = {spec.memory_limit_bytes for spec in self._specs} - {None}
-        for limit_bytes in sorted(each for each in limits_bytes if each is not None):
+        for limit_bytes in sorted(limit for limit in limits_bytes if limit is not None):
             remove_group(memory_limit(limit_bytes, self._journal), self._journal)
 
     def needed_bytes(self) -> int:
@@ -184,7 +184,7 @@ class Embedded:
         """Do nothing: no server runs between samples, and the trial folder is removed."""
 
     @contextmanager
-    def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
+    def ready(self, spec: DatabaseSpec) -> Iterator[ReadyServer]:
         """Clone, bring into the start state and start a server; stop and remove it at the end.
 
         Raises:
@@ -193,31 +193,31 @@ class Embedded:
         """
         with self._data(spec) as data:
             is_cold = spec.start not in WARM
-            start = self._looked_at_cold(data, spec) if spec.replay and is_cold else None
-            notes = _bring_into(data.cluster.folder, spec)
+            start = self._start_state_when_cold(data, spec) if spec.replay and is_cold else None
+            notes = _prepare_page_cache(data.cluster.folder, spec)
             limit_bytes = spec.memory_limit_bytes
             server = data.cluster.start(_settings(spec), memory_limit_bytes=limit_bytes)
             try:
                 endpoints = self._endpoints(server, data.database, spec.processes)
                 if spec.replay and not is_cold:
-                    start = _looked_at(data, endpoints)
+                    start = _start_state(data, endpoints)
                 if spec.start == "prewarmed":
                     prewarm(endpoints)
-                yield Ready(
+                yield ReadyServer(
                     endpoints=endpoints,
                     origin=endpoints.binaries.origin,
                     start_state=spec.start,
-                    place=data.cluster.folder,
+                    data_folder=data.cluster.folder,
                     server_pid=server.pid,
                     loaded=self._loaded[spec.load, spec.processes],
                     cloned=data.how,
                     cloned_s=data.elapsed_s,
-                    explain=lambda error: explained(error, server),
+                    explain=lambda error: explain_error(error, server),
                     notes=notes,
                     start=start,
                 )
             finally:
-                server.stop(*(() if data.is_kept else (AT_ONCE_S,)))
+                server.stop(*(() if data.is_kept else (STOP_TIMEOUT_S,)))
 
     def _templates(self) -> list[Template]:
         return with_bases((spec.load, spec.processes) for spec in self._specs)
@@ -225,14 +225,14 @@ class Embedded:
     def _prepare(self, template: Template, watcher: Watcher) -> None:
         folder, binaries = self._required()
         name = _template_name(template, binaries)
-        path, reported = folder.file(name), folder.file(f"{name}.json")
+        path, result_file = folder.file(name), folder.file(f"{name}.json")
         cluster = self._cluster_at(path, template, binaries)
-        if not reported.exists():
+        if not result_file.exists():
             cluster.remove()
-            loaded = self._made(cluster, template, watcher)
-            reported.write_bytes(msgspec.json.encode(loaded))
+            loaded = self._create(cluster, template, watcher)
+            result_file.write_bytes(msgspec.json.encode(loaded))
         self._clusters[template] = cluster
-        self._loaded[template] = msgspec.json.decode(reported.read_bytes(), type=Loaded)
+        self._loaded[template] = msgspec.json.decode(result_file.read_bytes(), type=LoadResult)
 
     def _cluster_at(self, path: Path, template: Template, binaries: Binaries) -> Cluster:
         """Return a template's cluster; a clone has the owner of its source."""
@@ -242,7 +242,7 @@ class Embedded:
         account = account_for(path, binaries)
         return Cluster(folder=path, binaries=binaries, account=account, journal=self._journal)
 
-    def _made(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
+    def _create(self, cluster: Cluster, template: Template, watcher: Watcher) -> LoadResult:
         """Create and load a template, or derive it from the one whose schema it changes."""
         load, processes = template
         if load.migrate:
@@ -255,19 +255,19 @@ class Embedded:
 
     def _try_settings(self, cluster: Cluster, load: LoadSpec, processes: int) -> None:
         """Start the empty server with the settings of each cell, to report invalid ones early."""
-        tried: dict[str, list[DatabaseSpec]] = {}
+        by_settings: dict[str, list[DatabaseSpec]] = {}
         for spec in self._specs:
             if (spec.load.unmigrated, spec.processes) == (load, processes):
-                tried.setdefault(repr(sorted(spec.settings.items())), []).append(spec)
-        for alike in tried.values():
+                by_settings.setdefault(repr(sorted(spec.settings.items())), []).append(spec)
+        for specs in by_settings.values():
             with (
-                cluster.start(alike[0].settings) as server,
+                cluster.start(specs[0].settings) as server,
                 ServerSession(self._admin(server)) as session,
             ):
-                for spec in alike:
+                for spec in specs:
                     require_memory(session, spec)
 
-    def _load(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
+    def _load(self, cluster: Cluster, template: Template, watcher: Watcher) -> LoadResult:
         load, processes = template
         with cluster.start({}) as server:
             try:
@@ -275,12 +275,12 @@ class Embedded:
                 with ServerSession(self._admin(server)) as session:
                     for address in endpoints.addresses:
                         session.connection.execute(f"CREATE DATABASE {address.dbname}".encode())
-                loaded = fill(load, endpoints, self._target.label, watcher)
+                loaded = load_databases(load, endpoints, self._target.label, watcher)
             except TargetError as error:
-                raise explained(error, server) from None
+                raise explain_error(error, server) from None
         return loaded
 
-    def _migrate(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
+    def _migrate(self, cluster: Cluster, template: Template, watcher: Watcher) -> LoadResult:
         load, processes = template
         base = self._loaded[load.unmigrated, processes]
         with cluster.start({}) as server:
@@ -288,13 +288,13 @@ class Embedded:
                 endpoints = self._endpoints(server, DATABASE, processes)
                 migrated = migrate(load, endpoints, self._target.label, watcher)
             except TargetError as error:
-                raise explained(error, server) from None
-        return Loaded(loaded_s=base.loaded_s + migrated.loaded_s, rows=migrated.rows)
+                raise explain_error(error, server) from None
+        return LoadResult(loaded_s=base.loaded_s + migrated.loaded_s, rows=migrated.rows)
 
-    def _looked_at_cold(self, data: _Data, spec: DatabaseSpec) -> StartRecord:
+    def _start_state_when_cold(self, data: _Data, spec: DatabaseSpec) -> StartRecord:
         """Read the initial state of a sample with a separate start, as reading fills caches."""
         with data.cluster.start({}) as server:
-            return _looked_at(data, self._endpoints(server, data.database, spec.processes))
+            return _start_state(data, self._endpoints(server, data.database, spec.processes))
 
     def _endpoints(self, server: Server, database: str, processes: int) -> Endpoints:
         names = _names(database, processes)
@@ -303,7 +303,7 @@ class Embedded:
 
     @contextmanager
     def _data(self, spec: DatabaseSpec) -> Iterator[_Data]:
-        """Provide the loaded data for one sample, in the requested way."""
+        """Provide the loaded data for one sample, by the requested method."""
         folder, _ = self._required()
         source = self._clusters[spec.load, spec.processes]
         if spec.clone == "template":
@@ -313,12 +313,14 @@ class Embedded:
             )
         elif spec.clone == "reuse":
             kept = source.at(folder.file(f"{source.folder.name}-reuse"))
-            elapsed_s = 0.0 if kept.folder.exists() else _clone_whole(source, kept)
+            elapsed_s = 0.0 if kept.folder.exists() else _clone_atomically(source, kept)
             yield _Data(cluster=kept, how="reuse", elapsed_s=elapsed_s, is_kept=True)
         else:
             cluster = source.at(folder.file(CLONE))
             cluster.remove()
-            cloned = clone_folder(source.folder, cluster.folder, _HOW.get(spec.clone, "auto"))
+            cloned = clone_folder(
+                source.folder, cluster.folder, _CLONE_METHODS.get(spec.clone, "auto")
+            )
             try:
                 yield _Data(cluster=cluster, how=cloned.how, elapsed_s=cloned.elapsed_s)
             finally:
@@ -350,25 +352,25 @@ class Embedded:
             RuntimeError: before ``check``.
         """
         if self._binaries is None:
-            raise RuntimeError("check comes before anything else")
+            raise RuntimeError("check must be called first")
         return self._binaries
 
     def _required(self) -> tuple[TrialFolder, Binaries]:
         if self._folder is None:
-            raise RuntimeError("use comes before anything is made")
+            raise RuntimeError("use must be called first")
         return self._folder, self.binaries
 
 
-def _looked_at(data: _Data, endpoints: Endpoints) -> StartRecord:
+def _start_state(data: _Data, endpoints: Endpoints) -> StartRecord:
     are_copied = data.how in ("reflink", "copy")
-    return look_at_start(endpoints, restored=data.how, of_copied_files=are_copied)
+    return read_start_state(endpoints, restored=data.how, of_copied_files=are_copied)
 
 
 def _require_possible(spec: DatabaseSpec) -> None:
     """Raise StudyError for impossible combinations."""
     if spec.memory_limit_bytes is not None and spec.start in ("warm", "as_is"):
         raise StudyError(
-            seen=f'A workload asks for start = "{spec.start}" under a memory_limit',
+            seen=f'A workload has start = "{spec.start}" under a memory_limit',
             cause="The cloned files are already in the page cache, which the limit does not cover",
             next_step='Use start = "cold" or "prewarmed"',
         )
@@ -377,12 +379,12 @@ def _require_possible(spec: DatabaseSpec) -> None:
 def _settings(spec: DatabaseSpec) -> dict[str, str]:
     """Return the settings of a cell, with enough connections for a replay."""
     needed = spec.clients + OWN_CONNECTIONS
-    if spec.replay is None or needed <= USUAL_CONNECTIONS:
+    if spec.replay is None or needed <= DEFAULT_CONNECTIONS:
         return spec.settings
     return {"max_connections": str(needed), **spec.settings}
 
 
-def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
+def _prepare_page_cache(folder: Path, spec: DatabaseSpec) -> list[str]:
     """Bring the files of a stopped server into the start state; return notes."""
     if spec.start in ("warm", "as_is"):
         return []
@@ -392,11 +394,11 @@ def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
         return []
     return [
         f"The start is not cold: the page cache keeps {dropped.bytes_cached_after / size_bytes:.0%}"
-        " of the data, as on a file system that lives in memory."
+        " of the data, as on a file system in memory."
     ]
 
 
-def _clone_whole(source: Cluster, kept: Cluster) -> float:
+def _clone_atomically(source: Cluster, kept: Cluster) -> float:
     """Clone a cluster atomically, so that a kill leaves no partial one; return the seconds."""
     part = kept.at(kept.folder.with_name(f"{kept.folder.name}-part"))
     part.remove()
@@ -408,7 +410,7 @@ def _clone_whole(source: Cluster, kept: Cluster) -> float:
 def _template_name(template: Template, binaries: Binaries) -> str:
     """Return a name that identifies the load, so that targets in one directory share it.
 
-    That is so in an A/A pair.
+    An A/A control shares it.
     """
     described = msgspec.json.encode([*template, str(binaries.folder)])
     return f"template-{hashlib.sha256(described).hexdigest()[:8]}"
@@ -418,19 +420,19 @@ def _names(database: str, processes: int) -> list[str]:
     return [f"{database}_{number}" for number in range(1, processes + 1)]
 
 
-def explained(error: SeatrialError, server: Server) -> SeatrialError:
+def explain_error(error: SeatrialError, server: Server) -> SeatrialError:
     """Return the error of a server that died, instead of the clients' errors.
 
     If the server is alive, the end of its log is added to the clients' error.
     """
-    if not comes_true(lambda: not server.is_alive(), DEATH_S):
+    if not comes_true(lambda: not server.is_alive(), SERVER_EXIT_S):
         full = as_space_error(error, server.data_folder)
         if full is not error:
             return full
-        reported = [line for line in server.log_tail().splitlines() if _GRAVE.search(line)]
-        if not reported:
+        lines = [line for line in server.log_tail().splitlines() if _ERROR.search(line)]
+        if not lines:
             return error
-        last = " / ".join(reported[-LOG_LINES:])
+        last = " / ".join(lines[-LOG_LINES:])
         return TargetError(
             seen=f"{error.seen.rstrip('.')}; the server's log: {last}",
             cause=error.cause,

@@ -1,9 +1,9 @@
-"""One result from what several hosts loaded: counts of the common window, never percentiles.
+"""Merges the results of several hosts: counts of the common window, never percentiles.
 
-Slices count from the agreed start on every host, so that those of one index are of the same time,
-but for what is not known of the clocks. The window begins with the slice after the start, or after
-the latest first transaction where a host was not ready by then; it ends with the last whole slice
-that all hosts have. The first slice has all that ended before the start.
+Slices count from the agreed start on every host, so that those of one index have the same time,
+except for the uncertainty of the clocks. The window begins with the slice after the start, or after
+the latest first transaction if a host was not ready by then; it ends with the last whole slice
+of all hosts. The first slice has everything that ended before the start.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
 from seatrial.results.model import Outcome, Timeline
 from seatrial.trials.database.measure.driver_result import Completions, DriverResult
-from seatrial.trials.database.measure.host_load import Part
+from seatrial.trials.database.measure.host_load import HostResult
 from seatrial.units import NS_PER_MS, NS_PER_S
 
 
-class HostAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one host returned.
+class HostReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one host, with its clock and network.
 
     Attributes:
         name: The host.
         address: In the cluster's network.
         cpus: Its processors.
-        part: What it loaded.
-        before: Its clock against ours before the sample.
-        after: Afterwards; None if it could not be read any more.
-        received_bytes_per_s: By its network interfaces.
+        part: Its part of the load.
+        before: Its clock's offset from ours before the sample.
+        after: The same afterwards; None if it could not be read.
+        received_bytes_per_s: Of its network interfaces.
         sent_bytes_per_s: Likewise.
     """
 
     name: str
     address: str
     cpus: float
-    part: Part
+    part: HostResult
     before: ClockOffset
     after: ClockOffset | None
     received_bytes_per_s: float
     sent_bytes_per_s: float
 
 
-class Together(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hosts had in common.
+class CommonLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """The common parameters of the hosts.
 
     Attributes:
         start_ns: The agreed start, by our monotonic clock.
-        duration_s: How long each was to load.
+        duration_s: Planned duration of each.
         slice_ms: Length of the timeline's slices.
-        hosts_count: How many hosts took part.
+        hosts_count: Number of participating hosts.
         on_loss: The study's rule.
         lost: Hosts that did not answer.
     """
@@ -64,28 +64,28 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[LostHost]
 
 
-def summed(together: Together, answers: Sequence[HostAnswer]) -> DriverResult:
-    """Return the sum over hosts in their common window, with a record of each host.
+def merged_result(load: CommonLoad, reports: Sequence[HostReport]) -> DriverResult:
+    """Return the merged result of the common window, with a record of each host.
 
     Raises:
-        ValueError: without an answer.
+        ValueError: without a report.
     """
-    slice_ns = together.slice_ms * NS_PER_MS
-    skip = max(1, -(-max(each.part.first_ns for each in answers) // slice_ns))
-    merged = merge([_host_sample(together, each, skip, slice_ns) for each in answers])
-    earliest_ns = min(_late_ns(each) for each in answers)
-    hosts = [_record(each, merged, earliest_ns, together) for each in answers]
-    in_window = sum(each.completed for each in merged.operations.values())
-    results = [each.part.result for each in answers]
-    shares = [each.client_cpu_share for each in results if each.client_cpu_share is not None]
+    slice_ns = load.slice_ms * NS_PER_MS
+    skip = max(1, -(-max(report.part.first_ns for report in reports) // slice_ns))
+    merged = merge([_host_sample(load, report, skip, slice_ns) for report in reports])
+    earliest_ns = min(_lateness_ns(report) for report in reports)
+    hosts = [_record(report, merged, earliest_ns, load) for report in reports]
+    in_window = sum(operation.completed for operation in merged.operations.values())
+    results = [report.part.result for report in reports]
+    shares = [result.client_cpu_share for result in results if result.client_cpu_share is not None]
     return DriverResult(
         completions=Completions(
-            started_at=max(each.completions.started_at for each in results),
+            started_at=max(result.completions.started_at for result in results),
             duration_s=max(merged.duration_ns, 1) / NS_PER_S,
             outcome=_outcome(in_window, results),
             operations=merged.operations,
             timeline=merged.timeline,
-            errors_count=sum(each.completions.errors_count for each in results),
+            errors_count=sum(result.completions.errors_count for result in results),
             errors=[error for each in results for error in each.completions.errors],
         ),
         interrupted=False,
@@ -94,86 +94,86 @@ def summed(together: Together, answers: Sequence[HostAnswer]) -> DriverResult:
             for number, each in enumerate(results, start=1)
             for name, value in each.reported.items()
         },
-        cpu_user_s=sum(each.cpu_user_s for each in results),
-        cpu_system_s=sum(each.cpu_system_s for each in results),
+        cpu_user_s=sum(result.cpu_user_s for result in results),
+        cpu_system_s=sum(result.cpu_system_s for result in results),
         client_cpu_share=max(shares, default=None),
         counters=_counters(results),
-        notes=[f"{answer.name}: {note}" for answer in answers for note in answer.part.result.notes],
+        notes=[f"{report.name}: {note}" for report in reports for note in report.part.result.notes],
         fleet=FleetRecord(
             hosts=hosts,
-            lost=together.lost,
-            planned_hosts=together.hosts_count,
-            on_loss=together.on_loss,
-            skew_ns=max(each.started_ns for each in hosts),
+            lost=load.lost,
+            planned_hosts=load.hosts_count,
+            on_loss=load.on_loss,
+            skew_ns=max(host.started_ns for host in hosts),
             skew_bound_ns=skew_bound_ns(hosts),
             unaligned_ns_max=skew_bound_ns(hosts),
-            outside_completed=sum(each.completed for each in hosts) - in_window,
+            outside_completed=sum(host.completed for host in hosts) - in_window,
         ),
     )
 
 
-def _host_sample(together: Together, answer: HostAnswer, skip: int, slice_ns: int) -> HostSample:
+def _host_sample(load: CommonLoad, report: HostReport, skip: int, slice_ns: int) -> HostSample:
     """Return a host's slices from the first one of the common window on."""
-    timeline = answer.part.result.completions.timeline
+    timeline = report.part.result.completions.timeline
     return HostSample(
-        name=answer.name,
-        start_ns=together.start_ns + skip * slice_ns,
-        end_ns=together.start_ns + _end_ns(together, answer),
+        name=report.name,
+        start_ns=load.start_ns + skip * slice_ns,
+        end_ns=load.start_ns + _end_ns(load, report),
         timeline=Timeline(
             slice_ns=timeline.slice_ns,
             slices=[
-                msgspec.structs.replace(each, index=each.index - skip)
-                for each in timeline.slices
-                if each.index >= skip
+                msgspec.structs.replace(part, index=part.index - skip)
+                for part in timeline.slices
+                if part.index >= skip
             ],
         ),
     )
 
 
-def _end_ns(together: Together, answer: HostAnswer) -> int:
-    """Return when a host's part ended, after the agreed start: as planned, or before.
+def _end_ns(load: CommonLoad, report: HostReport) -> int:
+    """Return the end of a host's part after the agreed start: as planned, or earlier.
 
-    pgbench's alarm counts from before it connects: one that is late loads for less than planned.
+    pgbench's alarm counts from before it connects: a late one loads for less than planned.
     """
-    loaded_ns = int(answer.part.result.completions.duration_s * NS_PER_S)
-    return min(answer.part.first_ns + loaded_ns, int(together.duration_s * NS_PER_S))
+    loaded_ns = int(report.part.result.completions.duration_s * NS_PER_S)
+    return min(report.part.first_ns + loaded_ns, int(load.duration_s * NS_PER_S))
 
 
-def _late_ns(answer: HostAnswer) -> int:
-    """Return how long after the agreed start a host began, by which it should load the server."""
-    return max(0, answer.part.first_ns)
+def _lateness_ns(report: HostReport) -> int:
+    """Return how long after the agreed start a host began to load the server."""
+    return max(0, report.part.first_ns)
 
 
-def _record(answer: HostAnswer, merged: Merged, earliest_ns: int, together: Together) -> HostRecord:
-    result, part = answer.part.result, merged.parts[answer.name]
+def _record(report: HostReport, merged: Merged, earliest_ns: int, load: CommonLoad) -> HostRecord:
+    result, part = report.part.result, merged.parts[report.name]
     outcome, duration_s = result.completions.outcome, result.completions.duration_s
     used_s = result.cpu_user_s + result.cpu_system_s
     return HostRecord(
-        name=answer.name,
-        address=answer.address,
-        started_ns=_late_ns(answer) - earliest_ns,
-        lateness_ns=answer.part.first_ns,
-        ended_ns=_end_ns(together, answer) - earliest_ns,
-        clock_before=answer.before,
-        clock_after=answer.after,
+        name=report.name,
+        address=report.address,
+        started_ns=_lateness_ns(report) - earliest_ns,
+        lateness_ns=report.part.first_ns,
+        ended_ns=_end_ns(load, report) - earliest_ns,
+        clock_before=report.before,
+        clock_after=report.after,
         completed=outcome.completed,
         failed=outcome.failed,
         window_completed=sum(part.completed.values()),
         window_bytes=0,
         responses={name: each.encode() for name, each in part.responses.items()},
         completed_per_slice=part.per_slice,
-        cpu_share=used_s / duration_s / answer.cpus if duration_s > 0 else 0.0,
-        received_bytes_per_s=answer.received_bytes_per_s,
-        sent_bytes_per_s=answer.sent_bytes_per_s,
+        cpu_share=used_s / duration_s / report.cpus if duration_s > 0 else 0.0,
+        received_bytes_per_s=report.received_bytes_per_s,
+        sent_bytes_per_s=report.sent_bytes_per_s,
     )
 
 
 def _outcome(in_window: int, results: Sequence[DriverResult]) -> Outcome:
     """Return the accounting of the common window, with the failures of the whole samples."""
-    outcomes = [each.completions.outcome for each in results]
-    failed = sum(each.failed for each in outcomes)
-    late = sum(each.late_skipped for each in outcomes)
-    in_flight = sum(each.in_flight_at_end for each in outcomes)
+    outcomes = [result.completions.outcome for result in results]
+    failed = sum(outcome.failed for outcome in outcomes)
+    late = sum(outcome.late_skipped for outcome in outcomes)
+    in_flight = sum(outcome.in_flight_at_end for outcome in outcomes)
     return Outcome(
         completed=in_window,
         offered=in_window + failed + late + in_flight,
@@ -184,8 +184,8 @@ def _outcome(in_window: int, results: Sequence[DriverResult]) -> Outcome:
 
 
 def _counters(results: Sequence[DriverResult]) -> dict[str, float]:
-    added: dict[str, float] = {}
-    for each in results:
-        for name, value in each.counters.items():
-            added[name] = added.get(name, 0.0) + value
-    return added
+    totals: dict[str, float] = {}
+    for result in results:
+        for name, value in result.counters.items():
+            totals[name] = totals.get(name, 0.0) + value
+    return totals

@@ -1,9 +1,9 @@
-"""A server that several hosts load together: pgbench on each, one start, and the sum.
+"""A server loaded by several hosts: pgbench on each, with a common start and a merged result.
 
-Every host connects once -> clocks are read -> each is given an instant of its own monotonic clock
--> pgbench runs there, and nobody calls anybody -> results -> clocks are read again -> merged.
+Every host connects once -> clocks are read -> each gets the start as an instant of its monotonic
+clock -> pgbench runs there, without communication -> results -> clocks are read again -> merged.
 
-The server is prepared, and its own counters are read, by the machine that conducts.
+The coordinating machine prepares the server and reads its counters.
 """
 
 from __future__ import annotations
@@ -39,49 +39,51 @@ from seatrial.trials.database.measure.driver_result import (
     Endpoints,
 )
 from seatrial.trials.database.measure.host_load import HostLoad
-from seatrial.trials.database.measure.host_sum import HostAnswer, Together, summed
+from seatrial.trials.database.measure.host_sum import CommonLoad, HostReport, merged_result
 from seatrial.trials.database.measure.stage import Databases
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
 
 CONNECT_S: Final = 30.0
-"""pgbench may take so long to connect its clients: with TLS and authentication a few hundred take
+"""Maximum time for pgbench to connect its clients: with TLS and authentication a few hundred take
 seconds."""
 GRACE_S: Final = 15.0
 NAME_BYTES_MAX: Final = 63
-"""PostgreSQL cuts longer application names off."""
-_LOOK: Final = "Look with `seatrial fleet check --ray ADDRESS URL`, and go on with --resume"
-_END: Final = """
+"""PostgreSQL truncates longer application names."""
+_CHECK_HINT: Final = "Look with `seatrial fleet check --ray ADDRESS URL`, and go on with --resume"
+_TERMINATE: Final = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE application_name = %s AND datname = ANY(%s)
 """
 
 
-def loaded_by_hosts(request: StageRequest, hosts: Hosts) -> HostsStage:
-    """Return the stage of a study whose servers several hosts load.
+def stage_of_host_load(request: StageRequest, hosts: Hosts) -> HostsStage:
+    """Return the stage of a study whose servers are loaded by several hosts.
 
     Args:
-        request: What is measured, and where the head answers.
+        request: The plan, and the address of the cluster.
         hosts: The study's ``[hosts]``.
     """
-    return HostsStage(request, max(hosts.counts), lambda group: HostCrowd(group, hosts, request))
+    return HostsStage(
+        request, max(hosts.counts), lambda group: HostLoadGenerator(group, hosts, request)
+    )
 
 
 class HostsStage(Stage):
-    """Where databases are measured whose load comes from the hosts of a cluster.
+    """Measures databases that are loaded by the hosts of a cluster.
 
     Args:
-        request: What is measured, and where the head answers.
-        count: How many hosts take part; None for all of the cluster.
-        crowd_of: Makes what equips a driver with the load of a group.
+        request: The plan, and the address of the cluster.
+        count: Number of hosts; None for all of the cluster.
+        driver_of: Returns the load of a group of hosts.
     """
 
     def __init__(
-        self, request: StageRequest, count: int | None, crowd_of: Callable[[Group], Crew]
+        self, request: StageRequest, count: int | None, driver_of: Callable[[Group], HostDriver]
     ) -> None:
         self._address = request.ray
         self._count = count
-        self._crowd_of = crowd_of
-        self._crew: Crew | None = None
+        self._driver_of = driver_of
+        self._driver: HostDriver | None = None
         self._stack = ExitStack()
         super().__init__(
             request.plan,
@@ -93,12 +95,12 @@ class HostsStage(Stage):
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            self._crew = self._crowd_of(
+            self._driver = self._driver_of(
                 undo.enter_context(group_of_hosts(self._address, self._count))
             )
             for driver in self._drivers.values():
                 if isinstance(driver, Databases):
-                    self._crew.equip(driver)
+                    self._driver.attach_to(driver)
             undo.push(super().__exit__)
             super().__enter__()
             self._stack = undo.pop_all()
@@ -113,28 +115,28 @@ class HostsStage(Stage):
         self._stack.__exit__(kind, error, trace)
 
     def is_available(self, cell: Cell) -> bool:
-        """Return whether enough hosts are left for a cell."""
-        return self._crew is None or hosts_of(cell) <= self._crew.left_count
+        """Return whether enough hosts remain for a cell."""
+        return self._driver is None or hosts_of(cell) <= self._driver.remaining_count
 
 
-class Crew(Protocol):
-    """Hosts that load databases; equips the driver of a stage with them."""
+class HostDriver(Protocol):
+    """Hosts that load databases for the driver of a stage."""
 
     @property
-    def left_count(self) -> int:
-        """How many hosts are left."""
+    def remaining_count(self) -> int:
+        """Number of remaining hosts."""
 
-    def equip(self, driver: Databases) -> None:
-        """Have a driver's load made by the hosts."""
+    def attach_to(self, driver: Databases) -> None:
+        """Let the hosts generate the load of a driver."""
 
 
-class HostCrowd:
+class HostLoadGenerator:
     """Runs pgbench on hosts of a group.
 
     Args:
         group: The hosts.
         hosts: The study's ``[hosts]``.
-        request: What is measured.
+        request: The plan.
     """
 
     def __init__(self, group: Group, hosts: Hosts, request: StageRequest) -> None:
@@ -142,28 +144,28 @@ class HostCrowd:
         self._hosts = hosts
         self._run_id = request.run_id
         self._pg_bins = {target.url: target.pg_bin for target in request.plan.targets}
-        self._gone: set[str] = set()
+        self._lost: set[str] = set()
 
     @property
-    def left_count(self) -> int:
-        """How many hosts are left."""
-        return len(self._left())
+    def remaining_count(self) -> int:
+        """Number of remaining hosts."""
+        return len(self._remaining())
 
-    def equip(self, driver: Databases) -> None:
-        """Have a driver's pgbench run on the hosts."""
+    def attach_to(self, driver: Databases) -> None:
+        """Run a driver's pgbench on the hosts."""
         driver.load = lambda cell, round_number: partial(
-            self._load, hosts=self._turn(hosts_of(cell), round_number)
+            self._load, hosts=self._hosts_of_round(hosts_of(cell), round_number)
         )
 
-    def _left(self) -> list[Host]:
-        return [each for each in self._group.hosts if each.name not in self._gone]
+    def _remaining(self) -> list[Host]:
+        return [host for host in self._group.hosts if host.name not in self._lost]
 
-    def _turn(self, count: int, round_number: int) -> list[Host]:
-        """Return the hosts of a round: each has its turn where a cell needs fewer."""
-        left = self._left()
-        first = round_number % len(left)
-        hosts = [left[(first + number) % len(left)] for number in range(count)]
-        return sorted(hosts, key=left.index)
+    def _hosts_of_round(self, count: int, round_number: int) -> list[Host]:
+        """Return the hosts of a round; they take turns if a cell needs fewer."""
+        remaining = self._remaining()
+        first = round_number % len(remaining)
+        hosts = [remaining[(first + number) % len(remaining)] for number in range(count)]
+        return sorted(hosts, key=remaining.index)
 
     def _load(
         self,
@@ -175,36 +177,38 @@ class HostCrowd:
         *,
         hosts: Sequence[Host],
     ) -> DriverResult:
-        """Load the databases from these hosts; return the sum.
+        """Load the databases from these hosts; return the merged result.
 
         Raises:
-            KeyboardInterrupt: when the user ended it; nothing is kept.
+            KeyboardInterrupt: when the user ended it; no result is stored.
             PartialResult: when a host was lost before the start.
             TargetError: when no host finished, or their programs differ.
         """
         watcher.stage(f"Loading from {len(hosts)} hosts")
-        named = {host.name: _own_endpoints(endpoints, host.name, self._run_id) for host in hosts}
+        endpoints_of_host = {
+            host.name: _own_endpoints(endpoints, host.name, self._run_id) for host in hosts
+        }
         prepared = self._group.call_each(
             lambda actor, host: actor.prepare_work.remote(
-                self._part(hosts.index(host), kind, spec, named[host.name], options)
+                self._part(hosts.index(host), kind, spec, endpoints_of_host[host.name], options)
             ),
             hosts,
         )
         self._require_all(prepared)
-        _require_alike(prepared)
-        read = self._group.clocks(hosts)
-        self._require_all(read)
-        before = {name: each for name, each in read.items() if isinstance(each, ClockOffset)}
+        _require_same_version(prepared)
+        readings = self._group.clocks(hosts)
+        self._require_all(readings)
+        clocks = {name: each for name, each in readings.items() if isinstance(each, ClockOffset)}
         start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
-        answers = self._answers(hosts, named, start_ns, before, options.duration_s)
-        found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
-        lost = [each for each in answers.values() if isinstance(each, HostLost)]
-        self._gone |= {each.host for each in lost}
-        kept = [host for host in hosts if host.name in found]
-        if not kept:
-            raise all_hosts_lost(lost, "server", _LOOK)
-        after = self._group.clocks(kept)
-        together = Together(
+        answers = self._results(hosts, endpoints_of_host, start_ns, clocks, options.duration_s)
+        results = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
+        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
+        self._lost |= {host.host for host in lost}
+        finished = [host for host in hosts if host.name in results]
+        if not finished:
+            raise all_hosts_lost(lost, "server", _CHECK_HINT)
+        after = self._group.clocks(finished)
+        load = CommonLoad(
             start_ns=start_ns,
             duration_s=options.duration_s,
             slice_ms=options.slice_ms,
@@ -212,20 +216,20 @@ class HostCrowd:
             on_loss=self._hosts.on_loss,
             lost=[each.since_start() for each in lost],
         )
-        return summed(
-            together,
+        return merged_result(
+            load,
             [
-                HostAnswer(
+                HostReport(
                     name=host.name,
                     address=host.node.address,
                     cpus=max(1.0, host.node.cpus),
-                    part=found[host.name]["done"],
-                    before=before[host.name],
+                    part=results[host.name]["done"],
+                    before=clocks[host.name],
                     after=_clock(after[host.name]),
-                    received_bytes_per_s=float(found[host.name]["received_bytes_per_s"]),
-                    sent_bytes_per_s=float(found[host.name]["sent_bytes_per_s"]),
+                    received_bytes_per_s=float(results[host.name]["received_bytes_per_s"]),
+                    sent_bytes_per_s=float(results[host.name]["sent_bytes_per_s"]),
                 )
-                for host in kept
+                for host in finished
             ],
         )
 
@@ -237,7 +241,7 @@ class HostCrowd:
         endpoints: Endpoints,
         options: DriverOptions,
     ) -> HostLoad:
-        """Return the load of one host: the same but for its seed."""
+        """Return the load of one host, with its own seed."""
         is_own = kind == "pgbench" and spec.script not in BUILTIN_SCRIPTS
         pg_bin = next(iter(self._pg_bins.values()), "") if len(self._pg_bins) == 1 else ""
         return HostLoad(
@@ -248,7 +252,7 @@ class HostCrowd:
             pg_bin=pg_bin or "",
             options=msgspec.structs.replace(
                 options,
-                # Each process of a host has a seed of its own, too.
+                # Each process of a host has its own seed.
                 seed=options.seed + number * spec.processes,
                 load=None,
                 play=None,
@@ -257,7 +261,7 @@ class HostCrowd:
             script=Path(spec.script).read_text(encoding="utf-8") if is_own else None,
         )
 
-    def _answers(
+    def _results(
         self,
         hosts: Sequence[Host],
         endpoints: Mapping[str, Endpoints],
@@ -265,7 +269,7 @@ class HostCrowd:
         clocks: Mapping[str, ClockOffset],
         duration_s: float,
     ) -> dict[str, Mapping[str, Any] | HostLost]:
-        """Have the hosts load from one instant on; return their parts, or how they were lost.
+        """Let the hosts load from one instant on; return their results, or how they were lost.
 
         Raises:
             KeyboardInterrupt: when the user ended it.
@@ -273,7 +277,7 @@ class HostCrowd:
         stops = self._hosts.on_loss == "stop"
 
         def after_loss(lost: HostLost) -> bool:
-            # Its open transactions hold locks, for which the others would wait.
+            # The others would wait for locks of its open transactions.
             _end_sessions(endpoints[lost.host])
             for host in hosts if stops else ():
                 if host.name != lost.host:
@@ -299,31 +303,33 @@ class HostCrowd:
         Raises:
             PartialResult: when one did not.
         """
-        lost = [each for each in answers.values() if isinstance(each, HostLost)]
+        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
         if lost:
-            self._gone |= {each.host for each in lost}
+            self._lost |= {host.host for host in lost}
             raise PartialResult(
                 seen=f"{'; '.join(each.words for each in lost)}, before the next test began; the "
                 "samples until then are stored",
                 cause="The host has no pgbench, cannot reach the server, or is gone",
-                next_step=_LOOK,
+                next_step=_CHECK_HINT,
             )
 
 
 def _own_endpoints(endpoints: Endpoints, host: str, run_id: str) -> Endpoints:
-    """Return the databases with the name by which the server knows the sessions of a host."""
+    """Return the databases with an application name that identifies the sessions of a host."""
     name = f"seatrial {run_id} {host}".encode()[:NAME_BYTES_MAX].decode(errors="ignore")
     return msgspec.structs.replace(
         endpoints,
         addresses=[
-            msgspec.structs.replace(each, parameters={**each.parameters, "application_name": name})
-            for each in endpoints.addresses
+            msgspec.structs.replace(
+                address, parameters={**address.parameters, "application_name": name}
+            )
+            for address in endpoints.addresses
         ],
     )
 
 
 def _end_sessions(endpoints: Endpoints) -> None:
-    """End the sessions of a host that was lost; a server that refuses keeps them."""
+    """End the sessions of a host that was lost, if the server permits it."""
     address = endpoints.addresses[0]
     name = address.parameters["application_name"]
     plain = msgspec.structs.replace(
@@ -335,10 +341,10 @@ def _end_sessions(endpoints: Endpoints) -> None:
         suppress(TargetError),
         closing(connection.connect(plain, secret=endpoints.secret)) as session,
     ):
-        session.execute(_END, (name, databases))
+        session.execute(_TERMINATE, (name, databases))
 
 
-def _require_alike(versions: Mapping[str, str]) -> None:
+def _require_same_version(versions: Mapping[str, str]) -> None:
     """Check that all hosts have the same version of pgbench.
 
     Raises:

@@ -18,8 +18,8 @@ from seatrial.postgres.connection import Address, connect
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.pgbench import complaint
-from seatrial.trials.database.measure.processes import Crowd, Process
+from seatrial.trials.database.measure.pgbench import error_text
+from seatrial.trials.database.measure.processes import Process, ProcessGroup
 from seatrial.trials.database.study.cost import data_bytes, history_rows
 from seatrial.trials.database.study.workloads import LoadSpec
 
@@ -30,7 +30,7 @@ _CUSTOM_FORMAT: Final = b"PGDMP"
 _SHARE: Final = re.compile(r"tuples \((\d+%)\) done")
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of loading.
 
     Attributes:
@@ -53,7 +53,7 @@ def describe(load: LoadSpec) -> str:
     return Path(load.file).name
 
 
-def migrate(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> Loaded:
+def migrate(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> LoadResult:
     """Change the schema of every database, which contain the unmigrated load.
 
     Args:
@@ -69,7 +69,7 @@ def migrate(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) 
     watcher.stage(f"Changing the schema on {where}: {Path(load.migrate).name}")
     rows = sum(_migrate_one(load.migrate, endpoints, address) for address in endpoints.addresses)
     _checkpoint(endpoints)
-    return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
+    return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
 def _migrate_one(file: str, endpoints: Endpoints, address: Address) -> int:
@@ -84,7 +84,9 @@ def _migrate_one(file: str, endpoints: Endpoints, address: Address) -> int:
     return _count_rows(endpoints, address)
 
 
-def fill(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> Loaded:
+def load_databases(
+    load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher
+) -> LoadResult:
     """Load every database, one after the other, and write everything out.
 
     Args:
@@ -107,13 +109,13 @@ def fill(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> 
         step = f"Loading {describe(load)} on {where}{which}"
         if load.kind != "nothing":
             watcher.stage(f"{step}: {format_size(data_bytes(load))}")
-        rows += _fill_one(load, endpoints, address, partial(_report, watcher, step))
+        rows += _load_database(load, endpoints, address, partial(_report, watcher, step))
     _checkpoint(endpoints)
-    return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
+    return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
 def unload(load: LoadSpec, endpoints: Endpoints) -> None:
-    """Drop what ``fill`` created in databases that are not ours, except what a file created.
+    """Drop the tables of ``load_databases`` in databases that are not ours, except those of a file.
 
     Raises:
         TargetError: when the server refuses.
@@ -126,16 +128,22 @@ def unload(load: LoadSpec, endpoints: Endpoints) -> None:
                 telemetry.unload(connection)
 
 
-def _fill_one(
+def _load_database(
     load: LoadSpec, endpoints: Endpoints, address: Address, report: Callable[[str], None]
 ) -> int:
     """Load a database and return its rows; ``report`` is called with the progress."""
     if load.kind == "pgbench":
         options = ("--initialize", "--quiet", "--scale", str(load.scale))
-        _run(endpoints, address, "pgbench", *options, hear=lambda line: _report_share(line, report))
+        _run(
+            endpoints,
+            address,
+            "pgbench",
+            *options,
+            on_line=lambda line: _report_share(line, report),
+        )
         return load.scale * PGBENCH_ROWS_A_SCALE
     if load.kind == "telemetry":
-        return _fill_telemetry(load, endpoints, address, report)
+        return _load_telemetry(load, endpoints, address, report)
     if load.kind == "nothing":
         return 0
     if load.kind == "archive":
@@ -156,12 +164,12 @@ def _restoring(archive: Path, address: Address) -> list[str]:
     Directories and the custom format can be read by parallel jobs, tar archives cannot.
     """
     options = ["--no-owner", "--no-privileges", "--exit-on-error", "--dbname", address.dbname]
-    if archive.is_dir() or _begins_with(archive, _CUSTOM_FORMAT):
+    if archive.is_dir() or _has_magic(archive, _CUSTOM_FORMAT):
         options += ["--jobs", str(min(RESTORE_JOBS_MAX, len(os.sched_getaffinity(0))))]
     return [*options, str(archive)]
 
 
-def _begins_with(path: Path, mark: bytes) -> bool:
+def _has_magic(path: Path, mark: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(mark)) == mark
 
@@ -177,17 +185,17 @@ def _report_share(line: str, report: Callable[[str], None]) -> None:
         report(found[1])
 
 
-def _fill_telemetry(
+def _load_telemetry(
     load: LoadSpec, endpoints: Endpoints, address: Address, report: Callable[[str], None]
 ) -> int:
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
-    wanted = history_rows(load)
+    rows = history_rows(load)
     stored = 0
     try:
         with connect(address, secret=endpoints.secret) as connection:
             for stored in telemetry.load(connection, load):
-                report(f"{stored / wanted:.0%}")
+                report(f"{stored / rows:.0%}")
     except psycopg.Error as error:
         raise _not_loaded(str(error)) from None
     return stored
@@ -215,7 +223,7 @@ def _run(
     address: Address,
     program: str,
     *arguments: str,
-    hear: Callable[[str], None] = _ignored,
+    on_line: Callable[[str], None] = _ignored,
 ) -> None:
     """Run a client program to its end.
 
@@ -223,11 +231,11 @@ def _run(
         TargetError: when it fails.
     """
     command = [str(endpoints.binaries.program(program)), *arguments]
-    with Crowd() as crowd:
-        crowd.start(lambda: Process(command, address.environment(endpoints.secret), hear))
-        (ended,) = crowd.listen(lambda: None)
+    with ProcessGroup() as processes:
+        processes.start(lambda: Process(command, address.environment(endpoints.secret), on_line))
+        (ended,) = processes.wait(lambda: None)
     if ended.status != 0:
-        raise _not_loaded(f"{program}: {complaint(ended.lines)}")
+        raise _not_loaded(f"{program}: {error_text(ended.lines)}")
 
 
 def _checkpoint(endpoints: Endpoints) -> None:

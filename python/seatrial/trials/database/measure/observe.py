@@ -36,7 +36,7 @@ class MachineWatch:
     """Reads counters of the data's machine, and of the processes of server and client.
 
     Args:
-        place: Path of the data; None where it is not on this machine, so that only the client is
+        data_folder: Path of the data; None if it is not on this machine, so that only the client is
             monitored.
         server_pid: The server's first process; None where it is not visible.
         client_pids: Parents of the processes that put the load on the server; what they use
@@ -54,7 +54,7 @@ class MachineWatch:
 
     def __init__(
         self,
-        place: Path | None,
+        data_folder: Path | None,
         server_pid: int | None,
         client_pids: Collection[int],
         *,
@@ -65,7 +65,7 @@ class MachineWatch:
         self.notes: list[str] = []
         self.cpu_ns = 0
         self.bystanders: dict[str, float] = {}
-        self._place = place
+        self._data_folder = data_folder
         self._period_s = period_s
         self._tree = tree
         without = () if server_pid is None else (server_pid,)
@@ -76,7 +76,7 @@ class MachineWatch:
         ]
         self._own_pids = [*client_pids, *without]
         # Their children are counted by the trees above: what remains is their own.
-        self._selves = [_ProcessTime(pid, tree) for pid in client_pids]
+        self._own_times = [_ProcessTime(pid, tree) for pid in client_pids]
         self._session: _ProcessTime | None = None
         self._bystanders_before: dict[str, float] = {}
         self._began_s = 0.0
@@ -90,14 +90,14 @@ class MachineWatch:
         # A server in a container has different process numbers than on this machine.
         if self._server and session_pid is not None and self._server.has_child(session_pid):
             self._session = _ProcessTime(session_pid, self._tree)
-        if self._place is not None:
+        if self._data_folder is not None:
             self._bystanders_before = context.bystanders(self._own_pids, tree=self._tree)
 
     def begin(self, began_s: float) -> None:
         """Take the first reading; ``began_s`` is the trial's start on the monotonic clock."""
         self._began_s = began_s
         found = self._read()
-        if self._place is None:
+        if self._data_folder is None:
             return
         if "device_reads" not in found:
             self.notes.append("No block device is visible under the data: its I/O is unknown")
@@ -116,7 +116,7 @@ class MachineWatch:
     def finish(self) -> None:
         """Add what the processes did until the server's last reports were read."""
         self.readings.add(self._now_s(), self._processes())
-        if self._place is None:
+        if self._data_folder is None:
             return
         after = context.bystanders(self._own_pids, tree=self._tree)
         before = self._bystanders_before
@@ -127,8 +127,8 @@ class MachineWatch:
     def _read(self) -> dict[str, float]:
         at_s = self._now_s()
         found = self._processes()
-        if self._place is not None:
-            found |= context.surroundings(self._place, tree=self._tree)
+        if self._data_folder is not None:
+            found |= context.surroundings(self._data_folder, tree=self._tree)
         self.readings.add(at_s, found)
         return found
 
@@ -150,7 +150,7 @@ class MachineWatch:
             delays = [usage.delay_ns for usage in clients if usage.delay_ns is not None]
             if delays:
                 found["client_delay_ns"] = sum(delays)
-            found["seatrial_cpu_ns"] = session_ns + sum(own.cpu_ns() for own in self._selves)
+            found["seatrial_cpu_ns"] = session_ns + sum(own.cpu_ns() for own in self._own_times)
         return found
 
     def _now_s(self) -> float:
@@ -177,7 +177,7 @@ class _ProcessTime:
 READ_BLOCK_BYTES: Final = 8192
 """The unit of reads, whatever the server's block size."""
 
-_OTHERS_COUNT_TOO: Final = (
+_DEVICE_TOTALS_USED: Final = (
     "The server's own device reads cannot be monitored here: all reads of the device are used "
     "instead"
 )
@@ -215,16 +215,16 @@ def reads(counters: Mapping[str, float], block_bytes: int) -> tuple[dict[str, fl
         return found, [_NO_DEVICE]
     found["reads_device"] = min(session, fetched_bytes / READ_BLOCK_BYTES)
     found["reads_page_cache"] = session - found["reads_device"]
-    return found, [] if "server_read_bytes" in counters else [_OTHERS_COUNT_TOO]
+    return found, [] if "server_read_bytes" in counters else [_DEVICE_TOTALS_USED]
 
 
-END_S_MAX: Final = 1.5
+ANSWER_S_MAX: Final = 1.5
 """Maximum wait for the server's response at the end before the connection is cut."""
 CUT_S_MAX: Final = 0.2
 """Time for a thread to notice that its connection was cut."""
 
 
-class Observed(msgspec.Struct, frozen=True, kw_only=True):
+class Observations(msgspec.Struct, frozen=True, kw_only=True):
     """The observations of a trial.
 
     Attributes:
@@ -255,7 +255,7 @@ class Observer:
     Args:
         address: Address of the server, with the database to connect to.
         secret: The password, if needed.
-        place: Path of the data; None when it is not on this machine, so that no counters of this
+        data_folder: Path of the data; None if it is not on this machine: then no counters of this
             machine are attributed to the server.
         server_pid: The server's first process; None where it is not on this machine.
         client_pids: Parents of the processes that put the load on the server: for our own process
@@ -271,7 +271,7 @@ class Observer:
         address: Address,
         *,
         secret: Secret | None = None,
-        place: Path | None,
+        data_folder: Path | None,
         server_pid: int | None,
         client_pids: Collection[int] = (),
         databases: Collection[str] = (),
@@ -286,7 +286,7 @@ class Observer:
             period_s=period_s,
             waits_period_s=waits_period_s,
         )
-        self._machine = MachineWatch(place, server_pid, client_pids, period_s=period_s)
+        self._machine = MachineWatch(data_folder, server_pid, client_pids, period_s=period_s)
         self._ending = threading.Event()
         self._defects: list[str] = []
         self._began_s = 0.0
@@ -308,7 +308,7 @@ class Observer:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> Observed:
+    def stop(self) -> Observations:
         """Take the last readings; to be called right after the load has ended.
 
         Waits until the server's backends have reported what they did, at most 2 s.
@@ -316,17 +316,17 @@ class Observer:
         ended_s = time.monotonic() - self._began_s
         self._ending.set()
         machine, server = self._threads
-        server.join(END_S_MAX)
+        server.join(ANSWER_S_MAX)
         notes = []
         if server.is_alive():
-            self._server.hang_up()
+            self._server.disconnect()
             notes.append("The server did not answer the last monitoring queries in time")
         server.join(CUT_S_MAX)
         machine.join(CUT_S_MAX)
         self._machine.finish()
         return self._observed(ended_s, notes)
 
-    def _observed(self, ended_s: float, notes: list[str]) -> Observed:
+    def _observed(self, ended_s: float, notes: list[str]) -> Observations:
         """Combine the observations of both threads over ``ended_s`` seconds."""
         entries = int(ended_s / self._period_s + 0.5)
         totals = {
@@ -343,11 +343,11 @@ class Observer:
         if "machine_steal_ns" in counters:
             counters["steal_ns"] = counters.pop("machine_steal_ns")
             counters["surroundings_ns"] = ended_s * 1e9
-        by_place, reads_notes = reads(counters, self._server.block_bytes)
-        counters |= by_place
+        by_source, reads_notes = reads(counters, self._server.block_bytes)
+        counters |= by_source
         counters["observer_cpu_ns"] = float(self._machine.cpu_ns + self._server.cpu_ns)
-        counters["observer_looks"] = float(self._server.waits.looks)
-        return Observed(
+        counters["observer_looks"] = float(self._server.waits.count)
+        return Observations(
             series=Series(period_s=self._period_s, columns=self._columns(entries)),
             counters=counters,
             waits=dict(self._server.waits.by_event),

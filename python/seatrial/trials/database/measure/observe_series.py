@@ -8,7 +8,7 @@ from typing import NamedTuple
 from seatrial.units import NS_PER_MS, NS_PER_S
 
 
-class Change(NamedTuple):
+class Interval(NamedTuple):
     """Two readings of one source and the time between them.
 
     Attributes:
@@ -21,7 +21,7 @@ class Change(NamedTuple):
     after: Mapping[str, float]
     elapsed_s: float
 
-    def grown(self, name: str) -> float | None:
+    def increase(self, name: str) -> float | None:
         """Return the increase of a counter; None when unknown, or after a reset."""
         if name not in self.before or name not in self.after:
             return None
@@ -29,18 +29,18 @@ class Change(NamedTuple):
         return growth if growth >= 0 else None
 
 
-Derive = Callable[[Change], float | None]
+Derive = Callable[[Interval], float | None]
 """Computes an entry of a column from a change; None where unknown."""
 
 
 def count(counter: str) -> Derive:
     """Return a function for the increase of a counter."""
-    return lambda change: change.grown(counter)
+    return lambda interval: interval.increase(counter)
 
 
 def per_s(counter: str) -> Derive:
     """Return a function for the increase of a counter per second."""
-    return lambda change: _quotient(change.grown(counter), change.elapsed_s)
+    return lambda interval: _quotient(interval.increase(counter), interval.elapsed_s)
 
 
 def share_of_time(time_ns: str, among: str = "") -> Derive:
@@ -51,9 +51,9 @@ def share_of_time(time_ns: str, among: str = "") -> Derive:
         among: Name of a gauge with the number of devices summed up; one if empty.
     """
 
-    def derive(change: Change) -> float | None:
-        number = change.after.get(among, 1.0) if among else 1.0
-        return _quotient(change.grown(time_ns), change.elapsed_s * NS_PER_S * number)
+    def derive(interval: Interval) -> float | None:
+        number = interval.after.get(among, 1.0) if among else 1.0
+        return _quotient(interval.increase(time_ns), interval.elapsed_s * NS_PER_S * number)
 
     return derive
 
@@ -71,13 +71,13 @@ def rest_of(whole_ns: Iterable[str], parts_ns: Iterable[str]) -> Derive:
     """
     wholes, parts = tuple(whole_ns), tuple(parts_ns)
 
-    def derive(change: Change) -> float | None:
-        grown = {name: change.grown(name) for name in (*wholes, *parts)}
-        known = {name: value for name, value in grown.items() if value is not None}
-        if len(known) < len(grown):
+    def derive(interval: Interval) -> float | None:
+        increase = {name: interval.increase(name) for name in (*wholes, *parts)}
+        known = {name: value for name, value in increase.items() if value is not None}
+        if len(known) < len(increase):
             return None
         left_ns = sum(known[name] for name in wholes) - sum(known[name] for name in parts)
-        return _quotient(max(0.0, left_ns), change.elapsed_s * NS_PER_S)
+        return _quotient(max(0.0, left_ns), interval.elapsed_s * NS_PER_S)
 
     return derive
 
@@ -89,11 +89,11 @@ def share_among(part_ns: str, parts_ns: Iterable[str]) -> Derive:
     """
     names = tuple(parts_ns)
 
-    def derive(change: Change) -> float | None:
-        if part_ns not in change.after or part_ns not in change.before:
+    def derive(interval: Interval) -> float | None:
+        if part_ns not in interval.after or part_ns not in interval.before:
             return None
-        whole = sum(change.grown(name) or 0.0 for name in names)
-        return _quotient(change.grown(part_ns) or 0.0, whole)
+        whole = sum(interval.increase(name) or 0.0 for name in names)
+        return _quotient(interval.increase(part_ns) or 0.0, whole)
 
     return derive
 
@@ -101,8 +101,8 @@ def share_among(part_ns: str, parts_ns: Iterable[str]) -> Derive:
 def mean_ms(time_ns: str, counter: str) -> Derive:
     """Return a function for the mean time of each counted event; None without any."""
 
-    def derive(change: Change) -> float | None:
-        mean_ns = _quotient(change.grown(time_ns), change.grown(counter))
+    def derive(interval: Interval) -> float | None:
+        mean_ns = _quotient(interval.increase(time_ns), interval.increase(counter))
         return None if mean_ns is None else mean_ns / NS_PER_MS
 
     return derive
@@ -110,7 +110,7 @@ def mean_ms(time_ns: str, counter: str) -> Derive:
 
 def now(gauge: str) -> Derive:
     """Return a function for a gauge's value at the end."""
-    return lambda change: change.after.get(gauge)
+    return lambda interval: interval.after.get(gauge)
 
 
 class Readings:
@@ -142,15 +142,15 @@ class Readings:
 
     def totals(self) -> dict[str, float]:
         """Return the increase of each counter from its first to its last known value."""
-        change = Change(self._first, self._last, self.last_s or 0.0)
-        grown = {name: change.grown(name) for name in self._first}
-        return {name: growth for name, growth in grown.items() if growth is not None}
+        interval = Interval(self._first, self._last, self.last_s or 0.0)
+        increase = {name: interval.increase(name) for name in self._first}
+        return {name: growth for name, growth in increase.items() if growth is not None}
 
     def columns(self, entries: int, derive: Mapping[str, Derive]) -> dict[str, list[float | None]]:
         """Return a column of ``entries`` values for each name with any known value."""
         changes = [self._change(entry) for entry in range(entries)]
         made = {
-            name: [None if change is None else make(change) for change in changes]
+            name: [None if interval is None else make(interval) for interval in changes]
             for name, make in derive.items()
         }
         return {
@@ -159,11 +159,11 @@ class Readings:
             if any(value is not None for value in column)
         }
 
-    def _change(self, entry: int) -> Change | None:
+    def _change(self, entry: int) -> Interval | None:
         before, after = self._at_boundary.get(entry), self._at_boundary.get(entry + 1)
         if before is None or after is None:
             return None
-        return Change(before[1], after[1], after[0] - before[0])
+        return Interval(before[1], after[1], after[0] - before[0])
 
 
 def _quotient(above: float | None, below: float | None) -> float | None:

@@ -75,13 +75,13 @@ class Session:
     def __init__(self, address: Address, secret: Secret | None) -> None:
         from seatrial.postgres.connection import connect  # noqa: PLC0415 - loads psycopg
 
-        named = {
+        options = {
             "connect_timeout": str(CONNECT_TIMEOUT_S),
             "application_name": "seatrial observer",
         }
-        parameters = {**address.parameters, **named}
-        patient = msgspec.structs.replace(address, parameters=parameters)
-        self._connection: psycopg.Connection[Any] = connect(patient, secret=secret)
+        parameters = {**address.parameters, **options}
+        observer_address = msgspec.structs.replace(address, parameters=parameters)
+        self._connection: psycopg.Connection[Any] = connect(observer_address, secret=secret)
         for setting in _SETTINGS:
             self._connection.execute(setting)
         # From here on every statement is prepared when it is first sent.
@@ -91,7 +91,7 @@ class Session:
         self.version = self._connection.info.server_version
         self.pid = self._connection.info.backend_pid
         self.transactions = 0
-        self.given_up = 0
+        self.timed_out = 0
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
         """Return the rows of a query; None when it timed out.
@@ -114,7 +114,7 @@ class Session:
         names = [column.name for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """End the connection during a hanging query, from another thread."""
         with suppress(OSError, ValueError):
             handle = os.dup(self._connection.fileno())
@@ -133,7 +133,7 @@ class Session:
         try:
             self._cursor.execute(query, values)
         except psycopg.errors.QueryCanceled:
-            self.given_up += 1
+            self.timed_out += 1
             return None
         self.transactions += 1
         return self._cursor
@@ -143,8 +143,8 @@ def reason(error: Exception) -> str:
     """Return why a statement failed, by the server's message alone: libpq's contains addresses."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
-    said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    return said or "the connection was lost"
+    message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return message or "the connection was lost"
 
 
 FACTS: Final = """
@@ -294,7 +294,7 @@ WAIT_CLASSES: Final = (
 )
 """Classes of waits of active backends; each is a column ``waits_<class>_share``."""
 
-_CHECKPOINTER_IDLES: Final = ("Activity", "CheckpointerMain")
+_CHECKPOINTER_IDLE: Final = ("Activity", "CheckpointerMain")
 _COUNTED: Final = {
     "active": "backends_active",
     "idle": "backends_idle",
@@ -320,28 +320,28 @@ class Waits:
 
     def __init__(self, period_s: float) -> None:
         self._period_s = period_s
-        self._looks: Counter[int] = Counter()
+        self._readings: Counter[int] = Counter()
         self._seen: dict[int, Counter[str]] = {}
-        self._checkpointer_looks: Counter[int] = Counter()
+        self._checkpointer_readings: Counter[int] = Counter()
         self.by_event: Counter[str] = Counter()
 
     @property
-    def looks(self) -> int:
+    def count(self) -> int:
         """Number of readings."""
-        return self._looks.total()
+        return self._readings.total()
 
     def add(self, at_s: float, rows: Iterable[Row]) -> None:
         """Count one reading of the server, taken at ``at_s`` after the start."""
         entry = int(at_s / self._period_s)
-        self._looks[entry] += 1
+        self._readings[entry] += 1
         seen = self._seen.setdefault(entry, Counter())
-        for who, wait_class, event, number in rows:
-            if who == "checkpointer":
-                self._checkpointer_looks[entry] += 1
-                seen["checkpointing"] += (wait_class, event) != _CHECKPOINTER_IDLES
-            elif who in _COUNTED:
-                seen[_COUNTED[who]] += number
-            if who == "active":
+        for kind, wait_class, event, number in rows:
+            if kind == "checkpointer":
+                self._checkpointer_readings[entry] += 1
+                seen["checkpointing"] += (wait_class, event) != _CHECKPOINTER_IDLE
+            elif kind in _COUNTED:
+                seen[_COUNTED[kind]] += number
+            if kind == "active":
                 seen[_CLASSES.get(wait_class, "other") if wait_class else "cpu"] += number
                 self.by_event[f"{wait_class}:{event}" if wait_class else ON_CPU] += number
 
@@ -354,16 +354,16 @@ class Waits:
         which the checkpointer was busy, including when it accepts sync requests from backends,
         which takes only a moment.
         """
-        if not self._looks:
+        if not self._readings:
             return {}
         columns: dict[str, list[float | None]] = {
             f"waits_{name}_share": self._shares(name, entries) for name in WAIT_CLASSES
         }
         for name in dict.fromkeys(_COUNTED.values()):
-            columns[name] = self._means(name, self._looks, entries)
-        if self._checkpointer_looks:
+            columns[name] = self._means(name, self._readings, entries)
+        if self._checkpointer_readings:
             columns["checkpoint_running_share"] = self._means(
-                "checkpointing", self._checkpointer_looks, entries
+                "checkpointing", self._checkpointer_readings, entries
             )
         return columns
 
@@ -474,7 +474,7 @@ add up to the totals.
 
 SETTLE_S_MAX: Final = 0.6
 """Maximum wait for the trial's backends to end, when they report for the last time."""
-LOOK_EVERY_S: Final = 0.02
+POLL_S: Final = 0.02
 LATE_REPORT_S: Final = 0.6
 """Before version 15 reports are sent every half second, and read when half a second old."""
 REPORT_LAG_S: Final = 0.5
@@ -529,7 +529,7 @@ class ServerWatch:
         self._moment_queries: list[str] = []
         self._report_queries: list[str] = []
         self._values: Record = {}
-        self._counts_own = False
+        self._counts_itself = False
         self._untimed: tuple[str, ...] = ()
         self._others_at_start = 0
         self._began_s = 0.0
@@ -545,12 +545,12 @@ class ServerWatch:
 
         try:
             self._session = Session(self._address, self._secret)
-            self._learn(self._session)
+            self._read_facts(self._session)
             self._prepare(self._session)
         except SeatrialError as error:
-            self._give_up(error.seen)
+            self._note_failure(error.seen)
         except (psycopg.Error, OSError) as error:
-            self._give_up(reason(error))
+            self._note_failure(reason(error))
 
     def begin(self, began_s: float) -> None:
         """Take the first reading; ``began_s`` is the trial's start on the monotonic clock."""
@@ -563,7 +563,7 @@ class ServerWatch:
             self._read_moment(self._session, 0.0)
             self._read_reports(self._session, 0.0)
         except (psycopg.Error, OSError) as error:
-            self._give_up(reason(error))
+            self._note_failure(reason(error))
 
     def watch(self, ending: Event) -> None:
         """Read until the end is requested, then wait for the last reports and read once more.
@@ -583,27 +583,27 @@ class ServerWatch:
             self._settle(session)
             self._read_reports(session, ended_s)
         except (psycopg.Error, OSError) as error:
-            self._give_up(reason(error))
-        if session.given_up:
+            self._note_failure(reason(error))
+        if session.timed_out:
             self.notes.append(
-                f"{session.given_up} monitoring queries took longer than {STATEMENT_TIMEOUT_S:g} s "
-                "and were cancelled; their figures are missing"
+                f"{session.timed_out} monitoring queries took longer than {STATEMENT_TIMEOUT_S:g} s"
+                " and were cancelled; their figures are missing"
             )
         with suppress(psycopg.Error, OSError):
             session.close()
         self.cpu_ns = time.thread_time_ns()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """End the connection during a hanging query, from another thread."""
         if self._session is not None:
-            self._session.hang_up()
+            self._session.disconnect()
 
-    def _learn(self, session: Session) -> None:
+    def _read_facts(self, session: Session) -> None:
         """Find out the server's version, permissions and settings."""
         [facts] = session.records(FACTS, {"databases": self._databases}) or [{}]
         self.block_bytes = facts.get("block_bytes", BLOCK_BYTES)
         self._values = {"all": not self._databases, "oids": facts.get("oids", [])}
-        self._counts_own = not self._databases or facts.get("database") in self._databases
+        self._counts_itself = not self._databases or facts.get("database") in self._databases
         untimed = {"track_io_timing": (IO_PREFIX, "shared_"), "track_wal_io_timing": ("wal_",)}
         for setting, prefixes in untimed.items():
             if facts.get(setting) != "on":
@@ -616,8 +616,8 @@ class ServerWatch:
 
     def _prepare(self, session: Session) -> None:
         """Send every statement once, which prepares it and tests permissions."""
-        self._moment_queries = self._allowed(session, moment_queries(session.version))
-        self._report_queries = self._allowed(session, report_queries(session.version))
+        self._moment_queries = self._permitted(session, moment_queries(session.version))
+        self._report_queries = self._permitted(session, report_queries(session.version))
         session.rows(WAITS, self._values)
         others = session.rows(OTHERS, {})
         self._others_at_start = others[0][0] if others else 0
@@ -627,18 +627,18 @@ class ServerWatch:
         # a transaction of its own.
         session.rows(report_now(session.version), {})
 
-    def _allowed(self, session: Session, queries: dict[str, str]) -> list[str]:
+    def _permitted(self, session: Session, queries: dict[str, str]) -> list[str]:
         """Return the queries that succeed, and note why others do not."""
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
         allowed = []
-        for about, query in queries.items():
+        for subject, query in queries.items():
             try:
                 session.rows(query, self._values)
             except psycopg.OperationalError:
                 raise
             except psycopg.Error as error:
-                self.notes.append(f"The statistics of {about} could not be read: {reason(error)}")
+                self.notes.append(f"The statistics of {subject} could not be read: {reason(error)}")
             else:
                 allowed.append(query)
         return allowed
@@ -653,7 +653,7 @@ class ServerWatch:
             now_s = self._now_s()
             if now_s >= look_s:
                 look_s = _boundary_after(now_s, self._waits_period_s)
-                self._look(session, now_s)
+                self._read_waits(session, now_s)
             if now_s >= moment_s:
                 moment_s = _boundary_after(now_s, self._period_s)
                 self._read_moment(session, now_s)
@@ -661,7 +661,7 @@ class ServerWatch:
                 report_s = _boundary_after(now_s - REPORT_LAG_S, self._period_s)
                 self._read_reports(session, now_s - REPORT_LAG_S)
 
-    def _look(self, session: Session, at_s: float) -> None:
+    def _read_waits(self, session: Session, at_s: float) -> None:
         """Read the waits of the clients once."""
         rows = session.rows(WAITS, self._values)
         if rows is not None:
@@ -681,7 +681,7 @@ class ServerWatch:
         found = self._read(session, self._report_queries)
         if found is None:
             return
-        if self._counts_own and "transactions_committed" in found:
+        if self._counts_itself and "transactions_committed" in found:
             found["transactions_committed"] -= own
         self.reports.add(at_s, found)
 
@@ -714,11 +714,11 @@ class ServerWatch:
             others = session.rows(OTHERS, {})
             if others is None or others[0][0] <= self._others_at_start:
                 break
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_S)
         if session.version < PROMPT_VERSION:
             time.sleep(LATE_REPORT_S)
 
-    def _give_up(self, why: str) -> None:
+    def _note_failure(self, why: str) -> None:
         """Note why and from when on the statistics are missing."""
         since_s = self.moments.last_s
         words = "are missing" if since_s is None else f"end after {since_s:.1f} s"

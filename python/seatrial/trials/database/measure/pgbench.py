@@ -24,7 +24,7 @@ from seatrial import _core
 from seatrial.errors import TargetError, UsageError, native_errors
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.trials.database.measure.driver_result import Completions, DriverOptions, Endpoints
-from seatrial.trials.database.measure.processes import Crowd, Ended, Process
+from seatrial.trials.database.measure.processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
 
 
@@ -116,16 +116,16 @@ _TOTALS: Final = {
 _PROGRESS: Final = re.compile(
     rf"^progress: {_NUMBER} s, {_NUMBER} tps, lat (?:{_NUMBER}|NaN) ms stddev", re.ASCII
 )
-_CHATTER: Final = (
+_IGNORED_PREFIXES: Final = (
     *("pgbench: setting random seed", "starting vacuum", "end.", "LINE ", "pgbench: hint:"),
     "pgbench: error: Run was aborted",
 )
-_GRAVE: Final = re.compile(r"\b(ERROR|FATAL|PANIC|aborted|error):? ")
+_ERROR: Final = re.compile(r"\b(ERROR|FATAL|PANIC|aborted|error):? ")
 _CLIENT: Final = re.compile(r"\bclient \d+")
 _LINES_KEPT: Final = 8
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class ProgressLine(msgspec.Struct, frozen=True, kw_only=True):
     """The last second of one process of pgbench.
 
     Attributes:
@@ -145,27 +145,29 @@ def totals(text: str) -> dict[str, float]:
     return {name: float(match[1]) for name, match in found.items() if match}
 
 
-def progress(line: str) -> Progress | None:
+def progress(line: str) -> ProgressLine | None:
     """Return the progress in a line; None for another line."""
     match = _PROGRESS.match(line)
     if match is None:
         return None
-    return Progress(at_s=float(match[1]), per_s=float(match[2]), latency_ms=float(match[3] or 0.0))
+    return ProgressLine(
+        at_s=float(match[1]), per_s=float(match[2]), latency_ms=float(match[3] or 0.0)
+    )
 
 
-def complaint(lines: Sequence[str]) -> str:
+def error_text(lines: Sequence[str]) -> str:
     """Return pgbench's error in one sentence, from its output on stderr."""
     informative = [
         line
         for line in lines
-        if line.strip(" ^") and progress(line) is None and not line.startswith(_CHATTER)
+        if line.strip(" ^") and progress(line) is None and not line.startswith(_IGNORED_PREFIXES)
     ]
     # Hundreds of harmless notices may precede it.
-    grave = [line for line in informative if _GRAVE.search(line)]
+    errors = [line for line in informative if _ERROR.search(line)]
     # All clients report the same for a dead server or an invalid statement: the first is used.
     words = [
         line.removeprefix("pgbench: ").removeprefix("error: ").strip()
-        for line in grave or informative
+        for line in errors or informative
     ]
     distinct: dict[str, str] = {}
     for word in words:
@@ -217,7 +219,7 @@ class PgbenchRun(msgspec.Struct, frozen=True, kw_only=True):
         interrupted: Whether the user ended it.
     """
 
-    ended: list[Ended]
+    ended: list[ProcessResult]
     totals: list[dict[str, float]]
     logs: list[list[Path]]
     interrupted: bool
@@ -257,13 +259,13 @@ def run_pgbench(
         TargetError: when one cannot be started, or fails; with its message.
     """
     command = _command(spec, scripts, endpoints, options)
-    live = _Live(watcher)
-    with options.crowd or Crowd() as crowd:
+    live = _ProgressMonitor(watcher)
+    with options.processes or ProcessGroup() as processes:
         for number, environment in enumerate(endpoints.environments()):
             arguments = [*command, *_own_arguments(options, number)]
-            crowd.start(partial(_started, arguments, environment, live.listener(number)))
-        ended = _ended_in_order(crowd, live)
-    return _left_behind(ended, options, interrupted=live.interrupted)
+            processes.start(partial(_started, arguments, environment, live.listener(number)))
+        ended = _ended_in_order(processes, live)
+    return _results(ended, options, interrupted=live.interrupted)
 
 
 def _command(
@@ -314,10 +316,10 @@ def _own_arguments(options: DriverOptions, number: int) -> list[str]:
 
 
 def _started(
-    arguments: Sequence[str], environment: Mapping[str, str], hear: Callable[[str], None]
+    arguments: Sequence[str], environment: Mapping[str, str], on_line: Callable[[str], None]
 ) -> Process:
     try:
-        return Process(arguments, environment, hear)
+        return Process(arguments, environment, on_line)
     except OSError as error:
         raise TargetError(
             seen=f"{arguments[0]} cannot be started: {error.strerror}",
@@ -326,27 +328,27 @@ def _started(
         ) from None
 
 
-def _ended_in_order(crowd: Crowd, live: _Live) -> list[Ended]:
+def _ended_in_order(processes: ProcessGroup, live: _ProgressMonitor) -> list[ProcessResult]:
     while True:
         try:
-            return crowd.listen(live.report)
+            return processes.wait(live.report)
         except KeyboardInterrupt:
             if live.interrupted:
                 raise
             live.interrupted = True
             # With --time an alarm ends pgbench: here it is sent early.
-            crowd.signal(signal.SIGALRM)
+            processes.signal(signal.SIGALRM)
 
 
-def _left_behind(
-    ended: Sequence[Ended], options: DriverOptions, *, interrupted: bool
+def _results(
+    ended: Sequence[ProcessResult], options: DriverOptions, *, interrupted: bool
 ) -> PgbenchRun:
     for number, process in enumerate(ended):
         if process.status != 0:
             if interrupted:
                 # It ended before the clients were connected: there is no result.
                 raise KeyboardInterrupt
-            raise _gave_up(process, number, len(ended))
+            raise _pgbench_failed(process, number, len(ended))
     return PgbenchRun(
         ended=list(ended),
         totals=[totals(process.output) for process in ended],
@@ -359,25 +361,25 @@ def _logs(options: DriverOptions, number: int) -> list[Path]:
     return sorted(options.folder.glob(f"{LOG_PREFIX}-{number}.*"))
 
 
-def _gave_up(process: Ended, number: int, count: int) -> TargetError:
+def _pgbench_failed(process: ProcessResult, number: int, count: int) -> TargetError:
     which = "pgbench" if count == 1 else f"pgbench number {number + 1}"
     how = f"exit code {process.status}" if process.status > 0 else f"signal {-process.status}"
     return TargetError(
-        seen=f"{which} failed with {how}: {complaint(process.lines)}",
+        seen=f"{which} failed with {how}: {error_text(process.lines)}",
         cause="A statement failed, the server refused or closed connections (see "
         "max_connections), or the script is not a valid pgbench script",
         next_step="Run the script by hand with `pgbench`, and check the server's log",
     )
 
 
-class _Live:
+class _ProgressMonitor:
     """Combines the progress of all processes for the watcher."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.interrupted = False
         self._watcher = watcher
         self._began_s = time.monotonic()
-        self._latest: dict[int, Progress] = {}
+        self._latest: dict[int, ProgressLine] = {}
         self._completed_s = self._began_s
 
     def listener(self, number: int) -> Callable[[str], None]:
@@ -385,18 +387,18 @@ class _Live:
         return lambda line: self._add(number, line)
 
     def _add(self, number: int, line: str) -> None:
-        heard = progress(line)
-        if heard is None:
+        reading = progress(line)
+        if reading is None:
             return
-        self._latest[number] = heard
-        if heard.per_s > 0:
+        self._latest[number] = reading
+        if reading.per_s > 0:
             self._completed_s = time.monotonic()
 
     def report(self) -> None:
         """Report the last second to the watcher; pgbench has means only, no percentiles."""
         now_s = time.monotonic()
-        per_s = sum(each.per_s for each in self._latest.values())
-        weighted = sum(each.per_s * each.latency_ms for each in self._latest.values())
+        per_s = sum(line.per_s for line in self._latest.values())
+        weighted = sum(line.per_s * line.latency_ms for line in self._latest.values())
         quiet_s = now_s - self._completed_s
         self._watcher.live(
             LiveReading(

@@ -69,7 +69,7 @@ class CuttableFilesystem:
         self.kind = kind or usual_kind()
         self.point = folder / name
         self._image = folder / f"{name}.img"
-        self._earlier = folder / f"{name}.earlier.img"
+        self._saved_image = folder / f"{name}.earlier.img"
         self._journal = journal
         self._device: LoopDevice | None = None
         self._mount_entry = 0
@@ -95,8 +95,8 @@ class CuttableFilesystem:
         """
         run_command("sync", "--file-system", str(self.point))
 
-    def remember(self) -> None:
-        """Save the drive's current content, for a later ``cut`` that resets to it.
+    def save_content(self) -> None:
+        """Save the drive's current content, for a later ``remount`` that resets to it.
 
         The file system is frozen meanwhile, so that the copy is consistent.
 
@@ -106,9 +106,9 @@ class CuttableFilesystem:
         entry = self._journal.record("frozen", point=str(self.point))
         try:
             freeze(self.point)
-            copy_file(self._image, self._earlier)
+            copy_file(self._image, self._saved_image)
         except OSError as error:
-            raise _not_kept(self._earlier, error) from None
+            raise _not_saved(self._saved_image, error) from None
         finally:
             self._journal.undo(entry)
 
@@ -128,19 +128,19 @@ class CuttableFilesystem:
         finally:
             os.close(descriptor)
 
-    def come_back(self, *, with_earlier: bool = False) -> None:
+    def remount(self, *, with_saved: bool = False) -> None:
         """Mount the file system again after a cut, which replays its journal.
 
         Args:
-            with_earlier: Whether the drive has the content of the last ``remember``: it lied about
-                    every flush since.
+            with_saved: Whether the drive has the content of the last ``save_content``: it lied
+                    about every flush since.
 
         Raises:
             TargetError: when it cannot be unmounted or mounted again.
         """
         self._release()
-        if with_earlier:
-            self._earlier.replace(self._image)
+        if with_saved:
+            self._saved_image.replace(self._image)
         self._attach()
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class CuttableFilesystem:
             TargetError: when it cannot be unmounted.
         """
         self._release()
-        for path in (self._image, self._earlier):
+        for path in (self._image, self._saved_image):
             path.unlink(missing_ok=True)
         if self.point.is_dir():
             self.point.rmdir()
@@ -213,7 +213,7 @@ def require_cuttable(kind: str = "") -> None:
         )
 
 
-def _not_kept(earlier: Path, error: OSError) -> TargetError:
+def _not_saved(earlier: Path, error: OSError) -> TargetError:
     return TargetError(
         seen=f"The contents of the drive could not be saved as {earlier}: {error.strerror}",
         cause="The file system above is full, or this container may not freeze one (CAP_SYS_ADMIN)",

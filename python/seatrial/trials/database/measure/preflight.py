@@ -25,13 +25,13 @@ MISMATCH: Final = "sequence_mismatch"
 _NAMED_MAX: Final = 3
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class TraceSequence(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence whose ids a trace uses.
 
     Attributes:
         sequence: Its index in the catalogue.
-        next_value_target: The target's next value; None where that may not be read.
-        next_value_log: The first value drawn in the log; None where the log does not show it.
+        next_value_target: The target's next value; None if it may not be read.
+        next_value_log: The first value drawn in the log; None if the log does not show it.
     """
 
     sequence: int
@@ -64,52 +64,54 @@ def require_sequences(replay: ReplaySpec, catalogue: Catalogue, endpoints: Endpo
     Raises:
         RefusedError: when one differs and that is not allowed.
     """
-    shown = _shown(
+    sequences = _trace_sequences(
         replay.trace, replay.identity, catalogue.as_json(), tuple(sorted(replay.databases))
     )
     differing = [
-        f"the next value of {_name(catalogue, each)} is {each.next_value_target:,}, but the "
-        f"log's first value is {each.next_value_log:,}"
-        for each in shown
-        if each.differs
+        f"the next value of {catalogue.sequences[use.sequence].label} is "
+        f"{use.next_value_target:,}, but the "
+        f"log's first value is {use.next_value_log:,}"
+        for use in sequences
+        if use.differs
     ]
-    unread = [_name(catalogue, each) for each in shown if each.next_value_target is None]
+    unread = [
+        catalogue.sequences[use.sequence].label
+        for use in sequences
+        if use.next_value_target is None
+    ]
     if differing and MISMATCH not in replay.allow:
-        raise _elsewhere(differing, endpoints)
-    notes = [f"Sequences do not match the start of the log: {_some(differing)}."] * bool(differing)
+        raise _sequences_differ(differing, endpoints)
+    notes = [f"Sequences do not match the start of the log: {_first_texts(differing)}."] * bool(
+        differing
+    )
     if unread:
         notes.append(
-            f"The values of {_some(unread)} could not be read, so it is unknown whether the target "
-            "matches the captured database."
+            f"The values of {_first_texts(unread)} could not be read, so it is unknown "
+            "whether the target matches the captured database."
         )
     return notes
 
 
 @lru_cache(maxsize=16)
-def _shown(
+def _trace_sequences(
     trace: str, _identity: str, catalogue: str, databases: tuple[str, ...]
-) -> tuple[Shown, ...]:
-    """Return what a trace shows; cached for samples that begin alike."""
+) -> tuple[TraceSequence, ...]:
+    """Return the sequences of a trace; cached for the samples of a run."""
     with native_errors():
-        reported = _core.trace_sequences(trace, catalogue, list(databases))
-    return msgspec.json.decode(reported, type=tuple[Shown, ...])
+        encoded = _core.trace_sequences(trace, catalogue, list(databases))
+    return msgspec.json.decode(encoded, type=tuple[TraceSequence, ...])
 
 
-def _name(catalogue: Catalogue, shown: Shown) -> str:
-    sequence = catalogue.sequences[shown.sequence]
-    return f"{sequence.schema}.{sequence.name}"
+def _first_texts(texts: list[str]) -> str:
+    more = f" and {len(texts) - _NAMED_MAX} more" if len(texts) > _NAMED_MAX else ""
+    return "; ".join(texts[:_NAMED_MAX]) + more
 
 
-def _some(reported: list[str]) -> str:
-    more = f" and {len(reported) - _NAMED_MAX} more" if len(reported) > _NAMED_MAX else ""
-    return "; ".join(reported[:_NAMED_MAX]) + more
-
-
-def _elsewhere(differing: list[str], endpoints: Endpoints) -> RefusedError:
+def _sequences_differ(differing: list[str], endpoints: Endpoints) -> RefusedError:
     address = endpoints.addresses[0]
     return RefusedError(
-        seen=f"Sequences of the database {address.dbname} at {address.place} do not match the "
-        f"start of the log: {_some(differing)}",
+        seen=f"Sequences of the database {address.dbname} at {address.endpoint} do not match the "
+        f"start of the log: {_first_texts(differing)}",
         cause="The database is not the captured one at the time at which the log begins: IDs in "
         "the log refer to other rows here, or to none",
         next_step="Replay on a restore to that time; to replay nevertheless, without mapping "

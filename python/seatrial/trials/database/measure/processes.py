@@ -19,8 +19,8 @@ from seatrial.interrupts import uninterrupted
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.units import NS_PER_S
 
-LISTEN_S: Final = 0.1
-THREADS_EVERY_S: Final = 0.5
+POLL_S: Final = 0.1
+THREADS_PERIOD_S: Final = 0.5
 LINES_MAX: Final = 200
 """Number of lines kept from the beginning of stderr, and as many from the end."""
 OUTPUT_BYTES_MAX: Final = 1 << 20
@@ -30,7 +30,7 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _USER_FIELD, _SYSTEM_FIELD = 11, 12  # of what follows the name in a stat file; see proc(5)
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a process.
 
     Attributes:
@@ -40,7 +40,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         real_s: From its start to its end.
         user_s: CPU time in user mode, including its children.
         system_s: The same in the kernel.
-        thread_cpu_share: Share of one core used by its busiest thread; None where it was too short
+        thread_cpu_share: Share of one core used by its busiest thread; None if it was too short
             to be read twice.
     """
 
@@ -59,7 +59,7 @@ class Process:
     Args:
         command: Program and arguments; nothing secret.
         environment: All of it; may contain a password.
-        hear: Called with each line on stderr.
+        on_line: Called with each line on stderr.
         folder: Its working folder; ours unless given.
 
     Raises:
@@ -70,15 +70,15 @@ class Process:
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        hear: Callable[[str], None],
+        on_line: Callable[[str], None],
         folder: Path | None = None,
     ) -> None:
         self.began_s = time.monotonic()
-        self._hear = hear
+        self._hear = on_line
         self._lines: list[str] = []
         self._last_lines: deque[str] = deque(maxlen=LINES_MAX)
         self._parts: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
-        self._threads = _Threads()
+        self._threads = _ThreadUsage()
         self._child = subprocess.Popen(
             command,
             env=dict(environment),
@@ -103,7 +103,7 @@ class Process:
             return False
         pid, status, usage = os.wait4(self.pid, os.WNOHANG)
         if pid == 0:
-            self._threads.look(self.pid)
+            self._threads.sample(self.pid)
             return True
         self._child.returncode = os.waitstatus_to_exitcode(status)
         real_s = time.monotonic() - self.began_s
@@ -117,7 +117,7 @@ class Process:
                 yield pipe.fileno(), name
         yield self._end, "end"
 
-    def take(self, number: int, name: str) -> bool:
+    def read(self, number: int, name: str) -> bool:
         """Read from a file descriptor; return False at its end."""
         if name == "end":
             return self.is_running
@@ -130,10 +130,10 @@ class Process:
         return bool(data)
 
     def _report_lines(self, *, at_end: bool) -> None:
-        kept = self._parts["err"]
-        whole, newline, rest = bytes(kept).rpartition(b"\n")
+        buffered = self._parts["err"]
+        whole, newline, rest = bytes(buffered).rpartition(b"\n")
         if at_end:
-            whole, rest = bytes(kept), b""
+            whole, rest = bytes(buffered), b""
         elif not newline:
             return
         self._parts["err"] = bytearray(rest)
@@ -152,13 +152,13 @@ class Process:
         """Kill it, if it is still running, and close its pipes."""
         self.signal(signal.SIGKILL)
         while self.is_running:
-            time.sleep(LISTEN_S / 10)
+            time.sleep(POLL_S / 10)
         for pipe in (self._child.stdout, self._child.stderr):
             if pipe is not None:
                 pipe.close()
         os.close(self._end)
 
-    def ended(self) -> Ended:
+    def ended(self) -> ProcessResult:
         """Return its result.
 
         Raises:
@@ -167,7 +167,7 @@ class Process:
         if self._usage is None:
             raise RuntimeError(f"process {self.pid} still runs")
         real_s, user_s, system_s = self._usage
-        return Ended(
+        return ProcessResult(
             status=int(self._child.returncode),
             output=self._parts["out"].decode(errors="replace"),
             lines=[*self._lines, *self._last_lines],
@@ -178,8 +178,8 @@ class Process:
         )
 
 
-class Crowd:
-    """Processes that run at the same time; a context that leaves none of them behind."""
+class ProcessGroup:
+    """Concurrent processes; a context that ends all of them."""
 
     def __init__(self) -> None:
         self.processes: list[Process] = []
@@ -191,37 +191,37 @@ class Crowd:
         for process in self.processes:
             process.end()
 
-    def start(self, starting: Callable[[], Process]) -> None:
+    def start(self, start_process: Callable[[], Process]) -> None:
         """Start a process and register it, without interruption by signals.
 
         Args:
-            starting: Starts it; what it raises is passed on.
+            start_process: Starts it; its exceptions are passed on.
         """
         with uninterrupted():
-            self.processes.append(starting())
+            self.processes.append(start_process())
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all that are still running."""
         for process in self.processes:
             process.signal(number)
 
-    def listen(self, between: Callable[[], None]) -> list[Ended]:
-        """Wait until all have ended, and call ``between`` about ten times a second.
+    def wait(self, poll: Callable[[], None]) -> list[ProcessResult]:
+        """Wait until all have ended, and call ``poll`` about ten times a second.
 
-        Exceptions of ``between`` end the wait.
+        Exceptions of ``poll`` end the wait.
         """
         with _selecting(self.processes) as selector:
             while True:
                 running = [process.is_running for process in self.processes]
-                ready = selector.select(LISTEN_S) if selector.get_map() else []
+                ready = selector.select(POLL_S) if selector.get_map() else []
                 for key, _ in ready:
                     process, name = key.data
-                    if not process.take(key.fd, name):
+                    if not process.read(key.fd, name):
                         selector.unregister(key.fd)
                 # Their children may keep the pipes open, and are not waited for.
                 if not any(running) and not ready:
                     return [process.ended() for process in self.processes]
-                between()
+                poll()
 
 
 @contextmanager
@@ -233,19 +233,19 @@ def _selecting(processes: Sequence[Process]) -> Iterator[selectors.BaseSelector]
         yield selector
 
 
-class _Threads:
+class _ThreadUsage:
     """Samples the CPU time of a process's threads."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[float, float]] = {}
         self._last: dict[str, tuple[float, float]] = {}
-        self._looked_s = 0.0
+        self._sampled_s = 0.0
 
-    def look(self, pid: int) -> None:
+    def sample(self, pid: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._looked_s < THREADS_EVERY_S:
+        if now_s - self._sampled_s < THREADS_PERIOD_S:
             return
-        self._looked_s = now_s
+        self._sampled_s = now_s
         for name in LIVE.names(f"/proc/{pid}/task"):
             used_s = _used_s(f"/proc/{pid}/task/{name}")
             if used_s is not None:
@@ -265,11 +265,11 @@ class _Threads:
 def _used_s(task: str) -> float | None:
     """Return the CPU time of a thread; None when it has ended.
 
-    Source: proc_pid_schedstat(5), in ns; where the kernel keeps none, proc_pid_stat(5), in ticks.
+    Source: proc_pid_schedstat(5), in ns; if the kernel has none, proc_pid_stat(5), in ticks.
     """
-    spent = (LIVE.text(f"{task}/schedstat") or "").split()
-    if spent:
-        return int(spent[0]) / NS_PER_S
+    schedstat = (LIVE.text(f"{task}/schedstat") or "").split()
+    if schedstat:
+        return int(schedstat[0]) / NS_PER_S
     fields = (LIVE.text(f"{task}/stat") or "").rpartition(")")[2].split()
     if len(fields) <= _SYSTEM_FIELD:
         return None

@@ -13,7 +13,7 @@ from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries
 from seatrial.results.model import StartRecord
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.load import Loaded
+from seatrial.trials.database.measure.load import LoadResult
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
 Template = tuple[LoadSpec, int]
@@ -32,14 +32,14 @@ def with_bases(templates: Iterable[Template]) -> list[Template]:
 
 
 @dataclass(kw_only=True)
-class Ready:
+class ReadyServer:
     """A server in the requested start state.
 
     Attributes:
         endpoints: Its databases.
         origin: Source of its programs: ``installed``, ``wheel``, ``given`` or ``remote``.
         start_state: Its start state.
-        place: Path of its data; None when it is not on this machine.
+        data_folder: Path of its data; None if it is not on this machine.
         server_pid: Its first process; None when it is not on this machine.
         loaded: Result of loading, once for all samples; None where nothing was loaded.
         cloned: How the loaded data was provided.
@@ -52,9 +52,9 @@ class Ready:
     endpoints: Endpoints
     origin: str
     start_state: str
-    place: Path | None
+    data_folder: Path | None
     server_pid: int | None
-    loaded: Loaded | None
+    loaded: LoadResult | None
     cloned: str
     cloned_s: float
     explain: Callable[[SeatrialError], SeatrialError]
@@ -62,7 +62,7 @@ class Ready:
     start: StartRecord | None = None
 
 
-class Host(Protocol):
+class ServerProvider(Protocol):
     """Provides servers for the cells of one target."""
 
     @property
@@ -86,7 +86,7 @@ class Host(Protocol):
             SeatrialError: when it cannot be loaded.
         """
 
-    def ready(self, spec: DatabaseSpec) -> AbstractContextManager[Ready]:
+    def ready(self, spec: DatabaseSpec) -> AbstractContextManager[ReadyServer]:
         """Return a server for one sample, which is removed after it."""
 
     def close(self) -> None:

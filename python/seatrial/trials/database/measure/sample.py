@@ -1,4 +1,4 @@
-"""Makes a sample with a server that is ready: reads its state, puts load on it, monitors it.
+"""Measures a sample on a ready server: reads its state, runs the load, monitors it.
 
 pgbench's log shows when nothing completed, not why. The readings have a resolution of a second, so
 a cause is named only if they exclude others; else it is ``unknown``, with the evidence.
@@ -24,8 +24,8 @@ from seatrial.study.hosts import cell_without
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.drive import drive
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult
-from seatrial.trials.database.measure.observe import Observed, Observer
-from seatrial.trials.database.measure.ready import Ready
+from seatrial.trials.database.measure.observe import Observations, Observer
+from seatrial.trials.database.measure.ready import ReadyServer
 from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.units import NS_PER_S
@@ -61,8 +61,8 @@ def attributed(stall: Stall, series: Series) -> Stall:
     first = int(stall.start_s / series.period_s)
     end = math.ceil((stall.start_s + stall.length_s) / series.period_s)
     evidence = {
-        reported: value
-        for column, reported in _EVIDENCE.items()
+        figure: value
+        for column, figure in _EVIDENCE.items()
         if (value := _largest(series, column, first, end)) is not None
     }
     return msgspec.structs.replace(stall, cause=_cause(stall, series, evidence), evidence=evidence)
@@ -111,7 +111,7 @@ _REASON: Final = {
 _CHECKPOINTS: Final = ("checkpoints_timed", "checkpoints_requested")
 
 
-class Begun(msgspec.Struct, frozen=True, kw_only=True):
+class InitialState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the server when the sample began.
 
     Attributes:
@@ -129,11 +129,11 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-Parts = tuple[Begun, DriverResult, Observed, Mapping[str, float]]
+Parts = tuple[InitialState, DriverResult, Observations, Mapping[str, float]]
 """Initial state of the server, driver's result, observations, and increases of the counters."""
 
 
-def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
+def begin(ready: ReadyServer, cell: Cell, spec: DatabaseSpec) -> InitialState:
     """Read the state of a server to record, and run a checkpoint.
 
     Raises:
@@ -145,27 +145,27 @@ def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
             with ServerSession(ready.endpoints, address) as session:
                 telemetry.set_batch(session.connection, spec.batch_rows)
     with ServerSession(ready.endpoints) as session:
-        is_left_alone = spec.is_standing and spec.replay is not None and spec.replay.read_only
-        if not is_left_alone and not session.checkpoint():
+        is_read_only = spec.is_standing and spec.replay is not None and spec.replay.read_only
+        if not is_read_only and not session.checkpoint():
             notes.append("The role may not run CHECKPOINT, so samples start anywhere in its cycle.")
         server, settings, size_bytes = session.name(), session.settings(), session.size_bytes()
-    held_bytes = None
-    if ready.place is not None:
+    in_page_cache_bytes = None
+    if ready.data_folder is not None:
         try:
-            held_bytes = cached_bytes(ready.place)
+            in_page_cache_bytes = cached_bytes(ready.data_folder)
         except OSError as error:
             notes.append(f"The contents of the page cache are unknown: {error.strerror}.")
-    return Begun(
+    return InitialState(
         server=server,
         settings=settings,
         database_bytes=size_bytes,
-        cached_bytes=held_bytes,
+        cached_bytes=in_page_cache_bytes,
         notes=notes,
     )
 
 
-def measured(
-    ready: Ready,
+def run_load(
+    ready: ReadyServer,
     cell: Cell,
     spec: DatabaseSpec,
     options: DriverOptions,
@@ -180,31 +180,31 @@ def measured(
         SeatrialError: when the driver fails, or the server died.
     """
     try:
-        begun = begin(ready, cell, spec)
+        initial = begin(ready, cell, spec)
         observer = Observer(
             ready.endpoints.addresses[0],
             secret=ready.endpoints.secret,
-            place=ready.place,
+            data_folder=ready.data_folder,
             server_pid=ready.server_pid,
             client_pids=[os.getpid()],
             databases=[address.dbname for address in ready.endpoints.addresses],
         )
         with background:
-            surroundings = SystemCounters(ready.place)
+            surroundings = SystemCounters(ready.data_folder)
             observer.start()
             try:
                 result = drive(cell.kind, spec, ready.endpoints, options, watcher)
             finally:
                 observed = observer.stop()
-            grown = surroundings.grown()
+            increases = surroundings.grown()
     except SeatrialError as error:
         raise ready.explain(error) from None
-    return begun, result, observed, grown
+    return initial, result, observed, increases
 
 
 def sample_of(
     cell: Cell,
-    ready: Ready,
+    ready: ReadyServer,
     parts: Parts,
     *,
     round_number: int,
@@ -212,11 +212,11 @@ def sample_of(
     ceiling_per_s: float | None,
 ) -> Sample:
     """Return the sample, not stored yet; ``interrupted`` in its status if the user ended it."""
-    begun, result, observed, grown = parts
+    initial, result, observed, increases = parts
     engine = DRIVER[cell.kind]
     counters = {
         **observed.counters,
-        **grown,
+        **increases,
         **result.counters,
         "cpu_user_ns": result.cpu_user_s * NS_PER_S,
         "cpu_system_ns": result.cpu_system_s * NS_PER_S,
@@ -232,12 +232,12 @@ def sample_of(
             "status": "interrupted" if result.interrupted else "complete",
             "engine": engine,
             "engine_reason": _REASON[engine],
-            "stalls": [attributed(each, observed.series) for each in result.completions.stalls],
+            "stalls": [attributed(stall, observed.series) for stall in result.completions.stalls],
             "replay": result.replay,
             "fleet": result.fleet,
             "counters": counters,
             "series": observed.series,
-            "database": _record(ready, begun, result, observed, ceiling_per_s),
+            "database": _record(ready, initial, result, observed, ceiling_per_s),
         },
         Sample,
         from_attributes=True,
@@ -245,19 +245,19 @@ def sample_of(
 
 
 def _record(
-    ready: Ready,
-    begun: Begun,
+    ready: ReadyServer,
+    initial: InitialState,
     result: DriverResult,
-    observed: Observed,
+    observed: Observations,
     ceiling_per_s: float | None,
 ) -> DatabaseRecord:
     return DatabaseRecord(
-        server=begun.server,
+        server=initial.server,
         binaries=ready.origin,
-        settings=begun.settings,
+        settings=initial.settings,
         start_state=ready.start_state,
-        cached_bytes=begun.cached_bytes,
-        database_bytes=begun.database_bytes,
+        cached_bytes=initial.cached_bytes,
+        database_bytes=initial.database_bytes,
         loaded_s=None if ready.loaded is None else ready.loaded.loaded_s,
         loaded_rows=0 if ready.loaded is None else ready.loaded.rows,
         cloned=ready.cloned,
@@ -268,5 +268,5 @@ def _record(
         ceiling_per_s=ceiling_per_s,
         batch_s=result.batch_s,
         start=ready.start,
-        notes=[*ready.notes, *begun.notes, *result.notes, *observed.notes],
+        notes=[*ready.notes, *initial.notes, *result.notes, *observed.notes],
     )

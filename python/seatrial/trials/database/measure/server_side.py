@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -61,9 +61,9 @@ def plans_of(
             for fingerprint, example in examples.items():
                 plan = _plan(connection, example)
                 if plan is not None:
-                    whole = shape(plan)
-                    reported = hashlib.sha256(whole.encode()).hexdigest()[:16]
-                    found[fingerprint] = reported, _cut(whole)
+                    plan_shape = shape(plan)
+                    plan_hash = hashlib.sha256(plan_shape.encode()).hexdigest()[:16]
+                    found[fingerprint] = plan_hash, _shortened(plan_shape)
     return found
 
 
@@ -116,25 +116,25 @@ def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> PlanNod
         return None
     try:
         connection.execute(_READ_ONLY)
-        reported = _explained(connection, text, example["parameters"])
+        output = _explain(connection, text, example["parameters"])
     except psycopg.Error:  # it needs what its session had: a temporary table, a search_path
         return None
     finally:
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")
             connection.execute(f"DEALLOCATE {_PREPARED}")
-    is_reported = isinstance(reported, list) and reported and isinstance(reported[0], dict)
-    return msgspec.convert(reported[0]["Plan"], PlanNode) if is_reported else None
+    is_plan = isinstance(output, list) and output and isinstance(output[0], dict)
+    return msgspec.convert(output[0]["Plan"], PlanNode) if is_plan else None
 
 
-def _explained(
+def _explain(
     connection: psycopg.Connection, text: str, parameters: Sequence[str | bytes | None]
 ) -> Any:  # noqa: ANN401 - whatever JSON holds
     """Return the output of EXPLAIN; parameter values affect the plan, as they did originally."""
     if not parameters:
         return _rows(connection, _EXPLAIN + text)
     connection.execute(f"PREPARE {_PREPARED} AS {text}".encode())
-    values = ", ".join(_literal(each) for each in parameters)
+    values = ", ".join(_literal(parameter) for parameter in parameters)
     return _rows(connection, f"{_EXPLAIN}EXECUTE {_PREPARED}({values})")
 
 
@@ -151,7 +151,7 @@ def _literal(value: str | bytes | None) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _cut(whole: str) -> str:
+def _shortened(whole: str) -> str:
     if len(whole) <= SHAPE_CHARACTERS_MAX:
         return whole
     return f"{whole[: SHAPE_CHARACTERS_MAX - 4]} ..."
@@ -163,8 +163,8 @@ COLUMNS: Final = (
     *("total_exec_time", "total_plan_time", "shared_blks_hit", "shared_blks_read", "wal_bytes"),
     "stats_since",
 )
-TAKEN: Final = "snapshot_at"
-ELSEWHERE: Final = "postgres"
+SNAPSHOT_TIME: Final = "snapshot_at"
+FALLBACK_DATABASE: Final = "postgres"
 """The database in which extensions are often installed."""
 
 _SCHEMA: Final = """
@@ -182,7 +182,7 @@ _ROWS: Final = """
 _EVICTED: Final = "SELECT dealloc FROM {view}_info"
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
+class CounterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All counters of a database at one moment.
 
     Attributes:
@@ -203,13 +203,13 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         return [
             {
                 **{n: _text(v) for n, v in zip(self.columns, row, strict=True)},
-                TAKEN: taken,
+                SNAPSHOT_TIME: taken,
             }
             for row in self.rows
         ]
 
 
-def counted_at(url: str) -> Counted:
+def counters_at(url: str) -> CounterSnapshot:
     """Return the counters of the database that a URL names.
 
     Raises:
@@ -217,25 +217,25 @@ def counted_at(url: str) -> Counted:
         UsageError: when it is not a URL.
     """
     address, secret = parse_url(url)
-    found = counted(address, secret)
+    found = read_counters(address, secret)
     if found is None:
         raise TargetError(
-            seen=f"The server at {address.place} has no {EXTENSION}",
-            cause=f"It is neither in the database {address.dbname} nor in {ELSEWHERE}, or it is "
-            "not loaded, or this role may not read it",
+            seen=f"The server at {address.endpoint} has no {EXTENSION}",
+            cause=f"It is neither in the database {address.dbname} nor in {FALLBACK_DATABASE}, or "
+            "it is not loaded, or this role may not read it",
             next_step="Add it to shared_preload_libraries, restart the server, and run "
             f"`CREATE EXTENSION {EXTENSION}`",
         )
     return found
 
 
-def counted(address: Address, secret: Secret | None) -> Counted | None:
+def read_counters(address: Address, secret: Secret | None) -> CounterSnapshot | None:
     """Return the counters of a database; None where its server has no such extension.
 
     Raises:
         TargetError: when it cannot be connected to.
     """
-    for dbname in dict.fromkeys([address.dbname, ELSEWHERE]):
+    for dbname in dict.fromkeys([address.dbname, FALLBACK_DATABASE]):
         try:
             opened = connect(address, secret=secret, dbname=dbname)
         except TargetError:
@@ -249,34 +249,34 @@ def counted(address: Address, secret: Secret | None) -> Counted | None:
     return None
 
 
-def _read(connection: psycopg.Connection, dbname: str) -> Counted | None:
+def _read(connection: psycopg.Connection, dbname: str) -> CounterSnapshot | None:
     """Return the counters of a database from the extension in another; None without it."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
-    def ask(query: str, *given: object) -> list[tuple[Any, ...]]:
+    def run(query: str, *parameters: object) -> list[tuple[Any, ...]]:
         # Query texts are our own, and parameters are quoted by the server.
-        return connection.execute(query, given or None).fetchall()
+        return connection.execute(query, parameters or None).fetchall()
 
     try:
-        schemas = ask(_SCHEMA, EXTENSION)
+        schemas = run(_SCHEMA, EXTENSION)
         if not schemas:
             return None
         view = f"{schemas[0][0]}.{EXTENSION}"
-        there = {name for (name,) in ask(_NAMES, view)}
-        columns = [name for name in COLUMNS if name in there]
-        rows = ask(_ROWS.format(columns=", ".join(columns), view=view), dbname)
-        return Counted(
-            columns=columns, rows=rows, taken_at=time.time(), evicted=_evicted(ask, view)
+        existing = {name for (name,) in run(_NAMES, view)}
+        columns = [name for name in COLUMNS if name in existing]
+        rows = run(_ROWS.format(columns=", ".join(columns), view=view), dbname)
+        return CounterSnapshot(
+            columns=columns, rows=rows, taken_at=time.time(), evicted=_evicted(run, view)
         )
     except psycopg.Error:  # not loaded, or not readable by this role
         return None
 
 
-def _evicted(ask: Callable[..., list[tuple[Any, ...]]], view: str) -> int | None:
+def _evicted(run: Callable[..., list[tuple[Any, ...]]], view: str) -> int | None:
     import psycopg  # noqa: PLC0415
 
     try:
-        return int(ask(_EVICTED.format(view=view))[0][0])
+        return int(run(_EVICTED.format(view=view))[0][0])
     except psycopg.Error:
         return None
 
@@ -289,43 +289,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-class ServerCounts:
-    """The server's counters of each query from now on.
-
-    Args:
-        endpoints: The database.
-    """
-
-    def __init__(self, endpoints: Endpoints) -> None:
-        self._endpoints = endpoints
-        self._before: Counted | None = None
-
-    def begin(self) -> Self:
-        """Read the counters, if available; nothing is reset."""
-        with contextlib.suppress(TargetError):
-            self._before = counted(self._endpoints.addresses[0], self._endpoints.secret)
-        return self
-
-    def grown(self) -> tuple[dict[str, ReplayServerQuery], list[str]]:
-        """Return their increases since, by fingerprint, and notes on missing ones."""
-        if self._before is None:
-            return {}, []
-        try:
-            after = counted(self._endpoints.addresses[0], self._endpoints.secret)
-        except TargetError:
-            after = None
-        if after is None:
-            return {}, ["The server's statistics per query could not be read at the end."]
-        notes = []
-        if (after.evicted or 0) > (self._before.evicted or 0):
-            notes.append(
-                "pg_stat_statements evicted entries during the replay: blocks and WAL of some "
-                "queries cover only part of their calls. Raise pg_stat_statements.max."
-            )
-        return grown(self._before, after), notes
-
-
-def grown(before: Counted, after: Counted) -> dict[str, ReplayServerQuery]:
+def increases(before: CounterSnapshot, after: CounterSnapshot) -> dict[str, ReplayServerQuery]:
     """Return the increases of counters, summed by fingerprint.
 
     Statements inside functions are part of the call, and excluded. If any counter decreased, or
@@ -339,15 +303,15 @@ def grown(before: Counted, after: Counted) -> dict[str, ReplayServerQuery]:
         earlier = first.get(_key(row))
         if earlier is not None and _was_reset(earlier, row):
             earlier = None
-        own = {name: _step(row, earlier, name) for name in _FIELDS}
-        if not own["calls"]:
+        increase = {name: _increase(row, earlier, name) for name in _FIELDS}
+        if not increase["calls"]:
             continue
         fingerprint = _core.fingerprint_sql(row["query"])[0]
-        held = sums.setdefault(fingerprint, dict.fromkeys(_FIELDS, 0.0))
-        for name, value in own.items():
-            so_far = held[name]
-            held[name] = None if so_far is None or value is None else so_far + value
-    return {key: _query(key, own) for key, own in sums.items()}
+        total = sums.setdefault(fingerprint, dict.fromkeys(_FIELDS, 0.0))
+        for name, value in increase.items():
+            previous = total[name]
+            total[name] = None if previous is None or value is None else previous + value
+    return {key: _query(key, increase) for key, increase in sums.items()}
 
 
 _FIELDS: Final = {
@@ -368,7 +332,7 @@ def _was_reset(earlier: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     return any(then is not None and now is not None and now < then for then, now in pairs)
 
 
-def _by_name(found: Counted) -> list[Record]:
+def _by_name(found: CounterSnapshot) -> list[Record]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
@@ -376,7 +340,7 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["userid"], row["dbid"], row["queryid"], row.get("toplevel")
 
 
-def _step(row: Mapping[str, Any], earlier: Mapping[str, Any] | None, name: str) -> float | None:
+def _increase(row: Mapping[str, Any], earlier: Mapping[str, Any] | None, name: str) -> float | None:
     """Return what one counter grew by; None where the server has no such counter."""
     column = _FIELDS[name]
     if row.get(column) is None:
@@ -384,9 +348,9 @@ def _step(row: Mapping[str, Any], earlier: Mapping[str, Any] | None, name: str) 
     return float(row[column]) - float(earlier[column] if earlier else 0)
 
 
-def _query(fingerprint: str, own: Mapping[str, float | None]) -> ReplayServerQuery:
+def _query(fingerprint: str, increase: Mapping[str, float | None]) -> ReplayServerQuery:
     def whole(name: str, scale: float = 1.0) -> int | None:
-        value = own[name]
+        value = increase[name]
         return None if value is None else round(value * scale)
 
     return ReplayServerQuery(
@@ -399,7 +363,7 @@ def _query(fingerprint: str, own: Mapping[str, float | None]) -> ReplayServerQue
     )
 
 
-class ServerSide:
+class ServerStatistics:
     """The server's statistics from now on, without resetting or changing anything.
 
     Args:
@@ -408,7 +372,7 @@ class ServerSide:
 
     def __init__(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
-        self._counts = ServerCounts(endpoints).begin()
+        self._before = self._read_counters()
 
     def with_statistics(self, record: ReplayRecord, trace: str) -> tuple[ReplayRecord, list[str]]:
         """Return a record with the server's statistics of its queries, and notes.
@@ -419,15 +383,38 @@ class ServerSide:
         """
         if record.end == "server_lost":
             return record, []
-        counters, notes = self._counts.grown()
+        counters, notes = self._increases()
         keys = [query.fingerprint for query in record.queries]
         plans = plans_of(self._endpoints, trace, keys)
         queries = []
         for key in keys:
-            own = counters.get(key)
+            increase = counters.get(key)
             plan_hash, plan_shape = plans.get(key, ("", ""))
-            if own is None and not plan_hash:
+            if increase is None and not plan_hash:
                 continue
-            own = own or ReplayServerQuery(fingerprint=key)
-            queries.append(msgspec.structs.replace(own, plan_hash=plan_hash, plan_shape=plan_shape))
+            increase = increase or ReplayServerQuery(fingerprint=key)
+            queries.append(
+                msgspec.structs.replace(increase, plan_hash=plan_hash, plan_shape=plan_shape)
+            )
         return msgspec.structs.replace(record, queries_server=queries), notes
+
+    def _read_counters(self) -> CounterSnapshot | None:
+        """Return the counters, if available; nothing is reset."""
+        with contextlib.suppress(TargetError):
+            return read_counters(self._endpoints.addresses[0], self._endpoints.secret)
+        return None
+
+    def _increases(self) -> tuple[dict[str, ReplayServerQuery], list[str]]:
+        """Return the increases of counters, by fingerprint, and notes on missing ones."""
+        if self._before is None:
+            return {}, []
+        after = self._read_counters()
+        if after is None:
+            return {}, ["The server's statistics per query could not be read at the end."]
+        notes = []
+        if (after.evicted or 0) > (self._before.evicted or 0):
+            notes.append(
+                "pg_stat_statements evicted entries during the replay: blocks and WAL of some "
+                "queries cover only part of their calls. Raise pg_stat_statements.max."
+            )
+        return increases(self._before, after), notes

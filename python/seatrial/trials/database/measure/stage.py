@@ -1,8 +1,8 @@
-"""The databases of a run: prepared for each of its cells, measured, removed afterwards.
+"""The databases of a run: prepared for each cell, measured, and removed afterwards.
 
 Every transaction of pgbench's ``tpcb-like`` adds one amount to an account, a teller and a branch,
 and records it in the history; so the four sums are equal at any time, whatever was lost or repaired
-below.
+in the storage below.
 Source: PostgreSQL's documentation of pgbench, "What Is the Transaction Actually Performed in
 pgbench?".
 """
@@ -37,15 +37,15 @@ from seatrial.trials.database.measure.driver_result import (
     DriverOptions,
     DriverResult,
     Endpoints,
-    Load,
-    Play,
+    LoadFunction,
+    ReplayFunction,
 )
-from seatrial.trials.database.measure.embedded import Embedded
-from seatrial.trials.database.measure.existing import Existing
-from seatrial.trials.database.measure.ready import Host, Ready
-from seatrial.trials.database.measure.sample import Parts, measured, sample_of
+from seatrial.trials.database.measure.embedded import EmbeddedServers
+from seatrial.trials.database.measure.existing_database import ExistingDatabase
+from seatrial.trials.database.measure.existing_server import ExistingServer
+from seatrial.trials.database.measure.ready import ReadyServer, ServerProvider
+from seatrial.trials.database.measure.sample import Parts, run_load, sample_of
 from seatrial.trials.database.measure.server_session import ServerSession
-from seatrial.trials.database.measure.standing import StandingDatabase
 from seatrial.trials.database.study.files import is_archive_folder
 from seatrial.trials.database.study.workloads import (
     BUILTIN_SCRIPTS,
@@ -54,15 +54,15 @@ from seatrial.trials.database.study.workloads import (
     spec_of,
 )
 from seatrial.trials.replay.measure.null_server import FOLDER_BYTES_MAX
-from seatrial.trials.replay.measure.replay_ceiling import own_ceiling
+from seatrial.trials.replay.measure.replay_ceiling import client_ceiling
 from seatrial.trials.replay.measure.row_comparison import RowComparison, rows_file
 
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of ours is made in it, for us alone
-ROOM_BYTES_MIN: Final = 512 << 20
-"""A transaction takes some 35 bytes of log: a quarter of an hour at 15,000 per second."""
+FREE_BYTES_MIN: Final = 512 << 20
+"""A transaction takes about 35 bytes of log: 15 minutes at 15,000 per second."""
 
 
-def choose_place(trials: Sequence[Path], state: Path) -> tuple[Path, str]:
+def choose_log_folder(trials: Sequence[Path], state: Path) -> tuple[Path, str]:
     """Return a folder for logs, and a warning if it is unsuitable; else empty.
 
     Writes there would be measured with the target, if it were on the same device.
@@ -71,41 +71,45 @@ def choose_place(trials: Sequence[Path], state: Path) -> tuple[Path, str]:
         trials: The directories under test.
         state: The folder of the undo journals: the first choice.
     """
-    places = [state, Path(tempfile.gettempdir()), MEMORY]
-    for place in places:
-        if place.is_dir() and _has_room(place) and not any(_share(place, each) for each in trials):
-            return place, ""
+    folders = [state, Path(tempfile.gettempdir()), MEMORY]
+    for folder in folders:
+        if (
+            folder.is_dir()
+            and _has_space(folder)
+            and not any(_is_same_device(folder, trial) for trial in trials)
+        ):
+            return folder, ""
     return state, (
         f"pgbench's log is on the device under test ({state}): there is no space elsewhere."
     )
 
 
-def _has_room(place: Path) -> bool:
-    status = os.statvfs(place)
-    return status.f_bavail * status.f_frsize >= ROOM_BYTES_MIN and os.access(place, os.W_OK)
+def _has_space(folder: Path) -> bool:
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize >= FREE_BYTES_MIN and os.access(folder, os.W_OK)
 
 
-def _share(place: Path, other: Path) -> bool:
+def _is_same_device(folder: Path, other: Path) -> bool:
     """Return whether two folders are on one file system or one device."""
-    if place.stat().st_dev == other.stat().st_dev:
+    if folder.stat().st_dev == other.stat().st_dev:
         return True
-    device = context.block_device_of(place)
+    device = context.block_device_of(folder)
     return bool(device) and device == context.block_device_of(other)
 
 
-HOLDS: Final = "invariant_holds"
-"""Among the driver's totals: 1 if the sums agree, else 0."""
+INVARIANT_HOLDS: Final = "invariant_holds"
+"""Name among the driver's totals: 1 if the sums agree, else 0."""
 _SUMS: Final = {
     "accounts": "SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts",
     "tellers": "SELECT coalesce(sum(tbalance), 0) FROM pgbench_tellers",
     "branches": "SELECT coalesce(sum(bbalance), 0) FROM pgbench_branches",
     "history": "SELECT coalesce(sum(delta), 0) FROM pgbench_history",
 }
-_MOVED_BY: Final = {
+_TABLES_OF_SCRIPT: Final = {
     "tpcb-like": ("accounts", "tellers", "branches", "history"),
     "simple-update": ("accounts", "history"),
 }
-"""The tables that each of pgbench's own scripts keeps in agreement."""
+"""The tables whose sums each of pgbench's own scripts keeps equal."""
 
 
 def with_invariant(result: DriverResult, endpoints: Endpoints, script: str) -> DriverResult:
@@ -116,26 +120,26 @@ def with_invariant(result: DriverResult, endpoints: Endpoints, script: str) -> D
         endpoints: The databases of a running server.
         script: The script; only pgbench's own are known.
     """
-    tables = _MOVED_BY.get(script)
+    tables = _TABLES_OF_SCRIPT.get(script)
     if tables is None:
         return result
     try:
         notes = [
             note
             for number in range(len(endpoints.addresses))
-            for note in _outlier(endpoints, number, tables)
+            for note in _sum_difference(endpoints, number, tables)
         ]
     except TargetError as error:
         # A server that cannot read its own tables has lost them.
         notes = [f"The sums of pgbench's tables cannot be read: {error.seen.rstrip('.')}."]
     return msgspec.structs.replace(
         result,
-        reported=result.reported | {HOLDS: float(not notes)},
+        reported=result.reported | {INVARIANT_HOLDS: float(not notes)},
         notes=[*result.notes, *notes],
     )
 
 
-def _outlier(endpoints: Endpoints, number: int, tables: tuple[str, ...]) -> list[str]:
+def _sum_difference(endpoints: Endpoints, number: int, tables: tuple[str, ...]) -> list[str]:
     """Return a sentence if the sums of one database differ.
 
     Raises:
@@ -162,29 +166,29 @@ class Databases:
     """Provides a server for every cell of a database and measures it there (``Driver``).
 
     Args:
-        plan: What the run measures.
+        plan: The plan of the run.
         journal: Records every change before it is made.
-        side: The preferred folder for the driver's logs; the journal's folder by default.
+        log_folder: The preferred folder for the driver's logs; the journal's folder by default.
     """
 
     shrink_option = "--scale"
 
-    def __init__(self, plan: Plan, journal: UndoJournal, side: Path | None = None) -> None:
+    def __init__(self, plan: Plan, journal: UndoJournal, log_folder: Path | None = None) -> None:
         self._plan = plan
         self._journal = journal
-        self._side = side or journal.path.parent
+        self._preferred_log_folder = log_folder or journal.path.parent
         self._cells = [
             cell for cell in plan.cells if is_of_database(cell) and cell.kind != crash_sample.KIND
         ]
         self._crashes = CrashTrials(plan, journal)
         replays = sum(cell.kind == REPLAY for cell in self._cells)
         self._rows = RowComparison(replays * plan.study.rounds.max)
-        self._hosts: dict[_ServerKey, Host] = {}
+        self._hosts: dict[_ServerKey, ServerProvider] = {}
         self._logs: TrialFolder | None = None
         self._log_notes: list[str] = []
         self._sockets: SocketFolder | None = None
-        self.play: Play | None = None
-        self.load: Callable[[Cell, int], Load] | None = None
+        self.play: ReplayFunction | None = None
+        self.load: Callable[[Cell, int], LoadFunction] | None = None
 
     def open(self) -> Self:
         """Check everything that can be checked, and create a folder for the driver's logs.
@@ -204,10 +208,10 @@ class Databases:
         """
         for cell in self._cells:
             _require_files(cell)
-        for place in dict.fromkeys(map(_place, self._cells)):
-            host = self._host(place)
+        for key in dict.fromkeys(map(_server_key, self._cells)):
+            host = self._host(key)
             host.check()
-            self._hosts[place] = host
+            self._hosts[key] = host
         self._crashes.check()
 
     def needed_bytes(self, label: str) -> int:
@@ -219,7 +223,7 @@ class Databases:
     def use(self, label: str, folder: TrialFolder) -> None:
         """Use the open trial folder of a directory for its servers."""
         host = self._hosts.get((label, False))
-        if isinstance(host, Embedded):
+        if isinstance(host, EmbeddedServers):
             host.use(folder)
         self._crashes.use(label, folder)
 
@@ -232,20 +236,20 @@ class Databases:
         Raises:
             SeatrialError: when a server does not start, or loading fails, on any other target.
         """
-        impossible = {}
+        errors = {}
         for (label, _), host in self._hosts.items():
             try:
                 host.prepare(watcher)
             except SeatrialError as error:
                 if not self._is_optional(label):
                     raise
-                impossible[label] = error
-        return impossible
+                errors[label] = error
+        return errors
 
     def _is_optional(self, label: str) -> bool:
-        own = {cell.workload for cell in self._cells if cell.target == label}
-        workloads = [each for each in self._plan.study.workloads if each.label in own]
-        return all(isinstance(each, OnDatabase) and each.optional for each in workloads)
+        names = {cell.workload for cell in self._cells if cell.target == label}
+        workloads = [workload for workload in self._plan.study.workloads if workload.label in names]
+        return all(isinstance(workload, OnDatabase) and workload.optional for workload in workloads)
 
     def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Measure one cell once.
@@ -266,8 +270,8 @@ class Databases:
         if cell.kind == crash_sample.KIND:
             return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
-        host = self._hosts[_place(cell)]
-        ceiling = own_ceiling(cell.kind, spec, host.binaries, self._place_of_sockets())
+        host = self._hosts[_server_key(cell)]
+        ceiling = client_ceiling(cell.kind, spec, host.binaries, self._socket_folder())
         with host.ready(spec) as ready, self._log_folder() as folder:
             options = DriverOptions(
                 duration_s=cell.parsed.duration_s,
@@ -279,22 +283,22 @@ class Databases:
                 load=self.load(cell, round_number) if self.load else None,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
-            parts = measured(
+            parts = run_load(
                 ready, cell, spec, options, watcher, background=background or NoBackground()
             )
             if background and cell.parsed.fail:
                 parts = _after_failure(parts, ready, cell, background)
             if cell.kind == REPLAY:
-                begun, result, observed, grown = parts
+                initial, result, observed, increases = parts
                 result = self._rows.with_content(result, cell, spec, ready.endpoints, round_number)
-                parts = begun, result, observed, grown
+                parts = initial, result, observed, increases
         return sample_of(
             cell,
             ready,
             parts,
             round_number=round_number,
             position=position,
-            # One driver's: of several hosts it says nothing.
+            # It is that of one driver, not of several hosts.
             ceiling_per_s=None if self.play or self.load else ceiling.per_s,
         )
 
@@ -308,15 +312,15 @@ class Databases:
         if self._logs:
             self._logs.remove()
 
-    def _host(self, place: _ServerKey) -> Host:
-        label, is_standing = place
+    def _host(self, key: _ServerKey) -> ServerProvider:
+        label, is_standing = key
         target = self._plan.target(label)
-        specs = [spec_of(cell.spec) for cell in self._cells if _place(cell) == place]
+        specs = [spec_of(cell.spec) for cell in self._cells if _server_key(cell) == key]
         if is_standing:
-            return StandingDatabase(target, specs, self._journal)
+            return ExistingDatabase(target, specs, self._journal)
         if target.holds_files:
-            return Embedded(target, specs, self._journal)
-        return Existing(target, specs, self._journal)
+            return EmbeddedServers(target, specs, self._journal)
+        return ExistingServer(target, specs, self._journal)
 
     def _seed(self, round_number: int) -> int:
         """Return the seed of a round's transactions, the same for each cell and target."""
@@ -326,12 +330,12 @@ class Databases:
     def _open_logs(self) -> None:
         """Create a folder for the driver's logs."""
         trials = [Path(target.path) for target in self._plan.targets if target.holds_files]
-        place, note = choose_place(trials, self._side)
+        folder, note = choose_log_folder(trials, self._preferred_log_folder)
         self._log_notes = [note] if note else []
-        self._logs = TrialFolder(place, self._journal.run_id, self._journal)
+        self._logs = TrialFolder(folder, self._journal.run_id, self._journal)
         self._logs.open(0, direct=False)
 
-    def _place_of_sockets(self) -> Path | None:
+    def _socket_folder(self) -> Path | None:
         """Return a folder of the run whose path is short enough for sockets in it."""
         if self._logs is None:
             return None
@@ -345,28 +349,28 @@ class Databases:
     def _log_folder(self) -> Iterator[Path]:
         """Provide a folder for the logs of one sample, removed with them."""
         if self._logs is None:
-            raise RuntimeError("open comes before measure")
+            raise RuntimeError("open must be called before measure")
         # Its parent may have been removed with another part of the run.
         self._logs.open(0, direct=False)
         with tempfile.TemporaryDirectory(prefix="logs-", dir=self._logs.path) as folder:
             yield Path(folder)
 
 
-def _place(cell: Cell) -> _ServerKey:
+def _server_key(cell: Cell) -> _ServerKey:
     return cell.target, spec_of(cell.spec).is_standing
 
 
-def _after_failure(parts: Parts, ready: Ready, cell: Cell, background: Background) -> Parts:
+def _after_failure(parts: Parts, ready: ReadyServer, cell: Cell, background: Background) -> Parts:
     """Wait until the array is repaired, and check the invariant of pgbench's tables."""
-    begun, result, observed, grown = parts
+    initial, result, observed, increases = parts
     if result.interrupted or cell.kind != "pgbench":
         return parts
     background.settle()
     return (
-        begun,
+        initial,
         with_invariant(result, ready.endpoints, spec_of(cell.spec).script),
         observed,
-        grown,
+        increases,
     )
 
 
@@ -378,14 +382,14 @@ def _require_files(cell: Cell) -> None:
         UsageError: when the rows to compare with cannot be read.
     """
     spec = spec_of(cell.spec)
-    named = [spec.load.file] if spec.load.file else []
+    files = [spec.load.file] if spec.load.file else []
     if cell.kind == "pgbench" and spec.script not in BUILTIN_SCRIPTS:
-        named.append(spec.script)
+        files.append(spec.script)
     if cell.kind in ("batch", "replay"):
-        named.append(spec.script)
+        files.append(spec.script)
     if spec.replay is not None and spec.replay.compare_rows:
-        named.append(spec.replay.compare_rows)
-    for name in named:
+        files.append(spec.replay.compare_rows)
+    for name in files:
         if not Path(name).is_file() and not is_archive_folder(Path(name)):
             raise StudyError(
                 seen=f"The file {name} of workload {cell.workload!r} does not exist",

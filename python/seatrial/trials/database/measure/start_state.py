@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from seatrial.postgres.catalogue import read_sequences
+from seatrial.postgres.row_content import OUTPUT_FORMAT
 from seatrial.results.model import StartRecord
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.server_session import ServerSession
@@ -19,7 +20,7 @@ COUNTED_BYTES_MAX: Final = 64 << 20
 The same applies to their contents, which include long values (TOAST)."""
 COUNT_S_MAX: Final = 30.0
 """If a server takes longer to count, its estimates are used."""
-_AT_ONCE: Final = 50
+_TABLES_PER_QUERY_MAX: Final = 50
 _TABLES: Final = """
     SELECT n.nspname, c.relname, pg_relation_size(c.oid), pg_table_size(c.oid), c.reltuples,
         has_table_privilege(c.oid, 'SELECT')
@@ -33,11 +34,6 @@ _CONTENTS: Final = """
     SELECT {name}, count(*), coalesce(sum(hashtextextended(seatrial_row::text, 0)), 0)
     FROM ONLY {table} AS seatrial_row
 """
-_WORDING: Final = """
-    SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'iso_8601';
-    SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1
-"""
-"""Makes the text of values independent of the settings of a server or role."""
 _WRITTEN: Final = """
     SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::text FROM pg_stat_user_tables
 """
@@ -48,7 +44,7 @@ _LSN: Final = """
 _CHECKPOINT: Final = "SELECT checkpoint_lsn::text FROM pg_control_checkpoint()"
 
 
-def look_at_start(
+def read_start_state(
     endpoints: Endpoints,
     *,
     restored: str,
@@ -74,11 +70,15 @@ def look_at_start(
         connection = session.connection
         sequences = read_sequences(connection)
         tables = connection.execute(_TABLES).fetchall()
-        found = _counted(connection, tables) if counts else {}
+        found = _row_counts(connection, tables) if counts else {}
         return StartRecord(
-            lsn=_reported(connection, _LSN),
-            checkpoint_lsn=_reported(connection, _CHECKPOINT) if of_copied_files else "",
-            sequences={each.label: each.next_value for each in sequences if each.is_readable},
+            lsn=_text_of(connection, _LSN),
+            checkpoint_lsn=_text_of(connection, _CHECKPOINT) if of_copied_files else "",
+            sequences={
+                sequence.label: sequence.next_value
+                for sequence in sequences
+                if sequence.is_readable
+            },
             rows={name: rows for name, (rows, _) in found.items()},
             contents={name: contents for name, (_, contents) in found.items() if contents}
             if keeps_contents
@@ -89,7 +89,7 @@ def look_at_start(
                 if (name := f"{schema}.{table}") not in found
             },
             unread=[
-                *(each.label for each in sequences if not each.is_readable),
+                *(sequence.label for sequence in sequences if not sequence.is_readable),
                 *(f"{schema}.{table}" for schema, table, *_, may in tables if not may),
             ],
             restored=restored,
@@ -97,14 +97,14 @@ def look_at_start(
         )
 
 
-def log_place(endpoints: Endpoints) -> str:
-    """Return the server's WAL position; empty where that may not be read.
+def wal_position(endpoints: Endpoints) -> str:
+    """Return the server's WAL position; empty if it may not be read.
 
     Raises:
         TargetError: when the server cannot be reached.
     """
     with ServerSession(endpoints) as session:
-        return _reported(session.connection, _LSN)
+        return _text_of(session.connection, _LSN)
 
 
 def rows_written(endpoints: Endpoints) -> int:
@@ -114,10 +114,10 @@ def rows_written(endpoints: Endpoints) -> int:
         TargetError: when the server cannot be reached.
     """
     with ServerSession(endpoints) as session:
-        return int(_reported(session.connection, _WRITTEN) or 0)
+        return int(_text_of(session.connection, _WRITTEN) or 0)
 
 
-def _reported(connection: psycopg.Connection, query: LiteralString) -> str:
+def _text_of(connection: psycopg.Connection, query: LiteralString) -> str:
     """Return one text; empty if not permitted."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -132,7 +132,7 @@ Counts = dict[str, tuple[int, str]]
 """Rows by table, and the fingerprint of their contents; empty where not read."""
 
 
-def _counted(connection: psycopg.Connection, tables: list[tuple[Any, ...]]) -> Counts:
+def _row_counts(connection: psycopg.Connection, tables: list[tuple[Any, ...]]) -> Counts:
     """Return the number of rows of tables, smallest first, within a time limit."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -146,12 +146,12 @@ def _counted(connection: psycopg.Connection, tables: list[tuple[Any, ...]]) -> C
             chosen.append((schema, table, whole_bytes <= COUNTED_BYTES_MAX))
     found: Counts = {}
     until_s = time.monotonic() + COUNT_S_MAX
-    for first in range(0, len(chosen), _AT_ONCE):
+    for first in range(0, len(chosen), _TABLES_PER_QUERY_MAX):
         left_ms = round(1000 * (until_s - time.monotonic()))
         if left_ms <= 0:
             break
         try:
-            found |= _count(connection, chosen[first : first + _AT_ONCE], left_ms)
+            found |= _count(connection, chosen[first : first + _TABLES_PER_QUERY_MAX], left_ms)
         except psycopg.errors.QueryCanceled:
             break
     return found
@@ -170,7 +170,7 @@ def _count(
     )
     with connection.transaction():
         connection.execute(f"SET LOCAL statement_timeout = {time_ms}".encode())
-        connection.execute(_WORDING)
+        connection.execute(OUTPUT_FORMAT)
         return {
             str(name): (int(rows), "" if total is None else f"{int(total):x}")
             for name, rows, total in connection.execute(query)

@@ -1,7 +1,7 @@
 """Telemetry of many devices: its tables and history, and the transactions on them.
 
 Each minute every device reports once, so rows are in the order of time and belong to devices all
-over the primary key: every batch touches as many leaves of the index.
+over the primary key: every batch accesses as many leaf pages of the index.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def load(connection: psycopg.Connection, spec: LoadSpec) -> Iterator[int]:
     Raises:
         psycopg.Error: when the server refuses.
     """
-    stride = next(each for each in _STRIDES if math.gcd(each, spec.devices) == 1)
+    stride = next(prime for prime in _STRIDES if math.gcd(prime, spec.devices) == 1)
     schema = (_FOLDER / "telemetry_schema.sql").read_text()
     connection.execute(schema.format(devices=spec.devices, stride=stride).encode())
     whole_rows = history_rows(spec)

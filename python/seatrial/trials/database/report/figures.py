@@ -31,16 +31,16 @@ from seatrial.stats.wording import (
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import CacheSweep, DatabaseCell
 from seatrial.trials.database.report.tables import inverse, process_rate
-from seatrial.trials.database.report.words import (
+from seatrial.trials.database.report.wording import (
     WAIT_NAMES,
     cell_words,
     database_spec,
     label_names,
-    sweep_words,
+    sweep_text,
     waits_of,
 )
 
-_LAW_POINTS: Final = 48
+MODEL_POINTS: Final = 48
 _LADDER_KINDS: Final = ("pgbench", "telemetry")
 _MEASURED, _WITH_PUBLISHED = "measured", "with figures published in 2010"
 
@@ -48,7 +48,7 @@ _MEASURED, _WITH_PUBLISHED = "measured", "with figures published in 2010"
 def database_figures(
     cells: Sequence[CellSummary],
     sweeps: Sequence[CacheSweep],
-    reported: dict[str, DatabaseCell],
+    by_key: dict[str, DatabaseCell],
     *,
     with_published: bool,
 ) -> list[Figure]:
@@ -57,35 +57,35 @@ def database_figures(
     Args:
         cells: Of databases.
         sweeps: Of caches.
-        reported: The analysis of the cells, by key.
+        by_key: The analysis of the cells, by key.
         with_published: Whether the published figures are shown first; the reader can switch them
             on and off in any case.
     """
     return [
-        *_rates(cells, reported, with_published=with_published),
+        *_rates(cells, by_key, with_published=with_published),
         *_sweeps(sweeps, cells),
-        *_waits(cells, reported),
+        *_waits(cells, by_key),
         *_latencies(cells),
     ]
 
 
 def _rates(
-    cells: Sequence[CellSummary], reported: dict[str, DatabaseCell], *, with_published: bool
+    cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell], *, with_published: bool
 ) -> list[Figure]:
-    drawn = of_kind(cells, "pgbench", "telemetry")
-    if not drawn:
+    shown = of_kind(cells, "pgbench", "telemetry")
+    if not shown:
         return []
-    views = [_bars(_MEASURED, drawn, reported, ())]
-    published = comparable(drawn)
+    views = [_bars(_MEASURED, shown, by_key, ())]
+    published = comparable(shown)
     if published:
-        views.append(_bars(_WITH_PUBLISHED, drawn, reported, published))
+        views.append(_bars(_WITH_PUBLISHED, shown, by_key, published))
     return [
         Figure(
             id="database-tps",
             kind="bars",
             topic="Transactions per second",
             notes=[
-                interval_note(drawn, "whiskers"),
+                interval_note(shown, "whiskers"),
                 *blank_notes(part for part in cells if part.cell.kind in _LADDER_KINDS),
             ],
             views=views,
@@ -110,49 +110,49 @@ def _is_as_published(part: CellSummary) -> bool:
 
 def _bars(
     label: str,
-    drawn: Sequence[CellSummary],
-    reported: dict[str, DatabaseCell],
+    shown: Sequence[CellSummary],
+    by_key: dict[str, DatabaseCell],
     published: Sequence[PublishedRate],
 ) -> View:
     """Return the targets grouped by the other factors, as in the article."""
     rows = []
-    estimates = [part.iops for part in drawn]
-    left = list(published)
-    for words, members in _by_setting(drawn).items():
-        same = [each for each in left if _is_of(each, members[0])]
-        left = [each for each in left if each not in same]
+    estimates = [part.iops for part in shown]
+    remaining = list(published)
+    for words, members in _by_setting(shown).items():
+        same = [rate for rate in remaining if _has_same_setting(rate, members[0])]
+        remaining = [rate for rate in remaining if rate not in same]
         rows.append(Row(label=words if ": " in words else capitalized(words), points={}))
-        rows += [_measured_row(part, reported) for part in members]
-        rows += [_published_row(each) for each in same]
-        estimates += [_published_estimate(each) for each in same]
-    for words, others in grouped(left, _published_words).items():
+        rows += [_measured_row(part, by_key) for part in members]
+        rows += [_published_row(rate) for rate in same]
+        estimates += [_published_estimate(rate) for rate in same]
+    for words, others in grouped(remaining, _published_text).items():
         rows.append(Row(label=capitalized(words), points={}))
-        rows += [_published_row(each) for each in others]
-        estimates += [_published_estimate(each) for each in others]
+        rows += [_published_row(other) for other in others]
+        estimates += [_published_estimate(other) for other in others]
     return View(
         label=label,
-        title=_bars_title(drawn),
+        title=_bars_title(shown),
         rows=rows,
         axis=bar_axis("Transactions per second", "tps", estimates),
         notes=[PGBENCH_SOURCE] if published else [],
     )
 
 
-def _by_setting(drawn: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
+def _by_setting(shown: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
     """Return the cells by workload and all factors except the target."""
-    workloads = {part.cell.workload for part in drawn}
+    workloads = {part.cell.workload for part in shown}
 
-    def words(part: CellSummary) -> str:
-        same = [each for each in drawn if each.cell.workload == part.cell.workload]
+    def name(part: CellSummary) -> str:
+        same = [each for each in shown if each.cell.workload == part.cell.workload]
         names = [name for name in label_names(same) if name != "target"]
-        reported = cell_words(part, names)
-        return f"{part.cell.workload}: {reported}" if len(workloads) > 1 else reported
+        text = cell_words(part, names)
+        return f"{part.cell.workload}: {text}" if len(workloads) > 1 else text
 
-    return grouped(drawn, words)
+    return grouped(shown, name)
 
 
-def _measured_row(part: CellSummary, reported: dict[str, DatabaseCell]) -> Row:
-    known = reported.get(part.cell.key)
+def _measured_row(part: CellSummary, by_key: dict[str, DatabaseCell]) -> Row:
+    known = by_key.get(part.cell.key)
     remarks = [format_estimate(part.iops)]
     if known:
         remarks.append(f"bound by: {known.verdict.bound}")
@@ -177,7 +177,7 @@ def _published_row(published: PublishedRate) -> Row:
     )
 
 
-def _published_words(published: PublishedRate) -> str:
+def _published_text(published: PublishedRate) -> str:
     machines = f", {published.processes} client machines" if published.processes > 1 else ""
     return f"published only: scale {published.scale}, {published.clients} clients{machines}"
 
@@ -188,7 +188,7 @@ def _published_estimate(published: PublishedRate) -> Estimate:
     )
 
 
-def _is_of(published: PublishedRate, part: CellSummary) -> bool:
+def _has_same_setting(published: PublishedRate, part: CellSummary) -> bool:
     """Return whether a published figure has the scale, clients and processes of a cell."""
     if not _is_as_published(part):
         return False
@@ -197,20 +197,20 @@ def _is_of(published: PublishedRate, part: CellSummary) -> bool:
     return found == (published.scale, published.processes, published.clients)
 
 
-def _bars_title(drawn: Sequence[CellSummary]) -> str:
+def _bars_title(shown: Sequence[CellSummary]) -> str:
     """Return the fastest and, with several targets, the slowest."""
-    best = max(drawn, key=lambda part: part.iops.value)
-    names = label_names([p for p in drawn if p.cell.workload == best.cell.workload])
+    best = max(shown, key=lambda part: part.iops.value)
+    names = label_names([p for p in shown if p.cell.workload == best.cell.workload])
     words = cell_words(best, names) or best.cell.workload
     title = f"{words}: {format_estimate(best.iops)}"
-    if len(drawn) == 1:
+    if len(shown) == 1:
         return capitalized(title) if "target" not in names else title
-    same = [part for part in drawn if _others(part.cell) == _others(best.cell)]
+    same = [part for part in shown if _others(part.cell) == _others(best.cell)]
     worst = min(same, key=lambda part: part.iops.value)
     if worst.cell.target == best.cell.target:
-        return capitalized(f"{title}, the highest of {len(drawn)} tests")
+        return capitalized(f"{title}, the highest of {len(shown)} tests")
     return (
-        f"{title}, the highest of {len(drawn)} tests; {worst.cell.target}: "
+        f"{title}, the highest of {len(shown)} tests; {worst.cell.target}: "
         f"{format_estimate(worst.iops)}"
     )
 
@@ -221,12 +221,12 @@ def _others(cell: Cell) -> tuple[object, ...]:
 
 def _latencies(cells: Sequence[CellSummary]) -> list[Figure]:
     """Return the percentiles of every kind of transaction of every cell."""
-    drawn = [part for part in of_kind(cells, *_LADDER_KINDS) if part.latency]
+    shown = [part for part in of_kind(cells, *_LADDER_KINDS) if part.latency]
     rows = []
-    for workload, members in grouped(drawn, lambda part: part.cell.workload).items():
+    for workload, members in grouped(shown, lambda part: part.cell.workload).items():
         names = label_names(members)
         for part in members:
-            own = workload if len({each.cell.workload for each in drawn}) > 1 else ""
+            own = workload if len({each.cell.workload for each in shown}) > 1 else ""
             for kind in part.latency:
                 words = ", ".join(filter(None, [own, cell_words(part, names)])) or workload
                 rows.append((part, kind, words if kind == "transaction" else f"{words}: {kind}"))
@@ -246,13 +246,13 @@ def _latencies(cells: Sequence[CellSummary]) -> list[Figure]:
     ]
 
 
-def _waits(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> list[Figure]:
+def _waits(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> list[Figure]:
     """Return the share of the clients' time by wait class, a view for each test."""
     names = label_names(cells)
     views = [
-        _waits_view(cell_words(part, names) or part.cell.workload, reported[part.cell.key])
+        _waits_view(cell_words(part, names) or part.cell.workload, by_key[part.cell.key])
         for part in cells
-        if part.cell.key in reported and reported[part.cell.key].waits
+        if part.cell.key in by_key and by_key[part.cell.key].waits
     ]
     if not views:
         return []
@@ -301,7 +301,7 @@ def _sweeps(sweeps: Sequence[CacheSweep], cells: Sequence[CellSummary]) -> list[
                 "Bands and bars are 95 % intervals.",
                 *scatter_notes("strokes", (time for each in sweeps for time in each.time_s)),
             ],
-            views=[_sweep_view(sweep, sweep_words(sweep, cells)) for sweep in sweeps],
+            views=[_sweep_view(sweep, sweep_text(sweep, cells)) for sweep in sweeps],
             table="database",
         )
     ]
@@ -318,9 +318,9 @@ def _sweep_view(sweep: CacheSweep, label: str) -> View:
     if sweep.fits and sweep.predicted_per_s is not None:
         sizes.append(sweep.next_size_bytes)
         estimates.append(sweep.predicted_per_s)
-        lines.append(Line(name="fitted model", style=1, points=_law(sweep), look="model"))
-        foreseen = Point.of(sweep.next_size_bytes, sweep.predicted_per_s)
-        lines.append(Line(name="predicted", style=1, points=[foreseen], look="foreseen"))
+        lines.append(Line(name="fitted model", style=1, points=model_points(sweep), look="model"))
+        prediction = Point.of(sweep.next_size_bytes, sweep.predicted_per_s)
+        lines.append(Line(name="predicted", style=1, points=[prediction], look="foreseen"))
     panel = Panel(
         title=label,
         x=block_size_axis(sizes, name=f"Cache size ({sweep.factor})"),
@@ -333,13 +333,13 @@ def _sweep_view(sweep: CacheSweep, label: str) -> View:
     return View(label=label, title=sweep.sentence, panels=[panel])
 
 
-def _law(sweep: CacheSweep) -> list[Point]:
+def model_points(sweep: CacheSweep, unit: str = "tps") -> list[Point]:
     """Return the fitted model from the smallest size to the predicted one."""
     low, high = math.log(sweep.sizes_bytes[0]), math.log(sweep.next_size_bytes)
     points = []
-    for step in range(_LAW_POINTS + 1):
-        size_bytes = math.exp(low + (high - low) * step / _LAW_POINTS)
+    for step in range(MODEL_POINTS + 1):
+        size_bytes = math.exp(low + (high - low) * step / MODEL_POINTS)
         time_s = sweep.cpu_s.value + sweep.k * size_bytes**-sweep.a.value
-        rate = Estimate(value=1 / time_s, low=None, high=None, rounds=0, unit="tps")
+        rate = Estimate(value=1 / time_s, low=None, high=None, rounds=0, unit=unit)
         points.append(Point(size_bytes, rate.value, None, None, format_value(rate)))
     return points

@@ -39,7 +39,7 @@ from seatrial.trials.database.report.time_tables import (
     time_tables,
 )
 from seatrial.trials.database.report.timelines import timeline_figure, timeline_table
-from seatrial.trials.database.report.words import (
+from seatrial.trials.database.report.wording import (
     analysed,
     cell_words,
     database_cells,
@@ -47,7 +47,7 @@ from seatrial.trials.database.report.words import (
     seconds_interval,
     sweeps_of,
 )
-from seatrial.trials.replay.analysis.model import is_of_replay
+from seatrial.trials.replay.analysis.model import is_replay
 
 HEADING: Final = "Databases"
 
@@ -57,14 +57,14 @@ def database_part(summary: Summary, detail: Detail) -> PagePart:
     cells = database_cells(summary)
     if not cells:
         return PagePart("database", HEADING, Markup(""), [])
-    reported = analysed(summary)
+    by_key = analysed(summary)
     figures = database_figures(
-        cells, sweeps_of(summary), reported, with_published=detail.with_published
+        cells, sweeps_of(summary), by_key, with_published=detail.with_published
     )
     timed = [part for part in cells if not is_crash_trial(part.cell)]
     timelines = _timelines(timed, detail.rounds_max, detail.timelines_max)
     by_id = {figure.id: figure for figure in figures}
-    without_replays = [part for part in cells if not is_of_replay(part.cell)]
+    without_replays = [part for part in cells if not is_replay(part.cell)]
     undrawn = len(timed) - len(timelines) if timelines else 0
     section = fill(
         "trials/database/report/section.html",
@@ -88,7 +88,7 @@ def database_part(summary: Summary, detail: Detail) -> PagePart:
 
 
 def _line(cells: Sequence[CellSummary]) -> str:
-    """Return how many tests there are, and the rate of the one that stands for them."""
+    """Return how many tests there are, and the rate of the representative one."""
     best = headline_cell(cells, cells)
     rate = format_estimate(best.iops) if best and best.cell.operation != "batch" else ""
     return ", ".join(filter(None, [format_plural(len(cells), "test"), rate]))
@@ -99,12 +99,12 @@ def _timelines(
 ) -> dict[str, Figure]:
     """Return the most informative charts over time, by the keys of their cells."""
     ranked = sorted(cells, key=lambda part: (-stalled_s(part), part.iops.value))
-    kept = {part.cell.key for part in ranked[:timelines_max]}
+    shown = {part.cell.key for part in ranked[:timelines_max]}
     found = {}
     for number, part in enumerate(cells, start=1):
         figure = (
             timeline_figure(part, f"timeline-{number}", rounds_max)
-            if part.cell.key in kept
+            if part.cell.key in shown
             else None
         )
         if figure is not None:
@@ -140,33 +140,33 @@ def _where_time_goes(
     summary: Summary, cells: Sequence[CellSummary], timelines: dict[str, Figure]
 ) -> list[dict[str, object]]:
     """Return each cell's verdict, figures, waits and timeline."""
-    reported = analysed(summary)
+    by_key = analysed(summary)
     return [
         {
-            "heading": _cell_heading(part, cells, reported),
-            "cell": reported.get(part.cell.key),
+            "heading": _cell_heading(part, cells, by_key),
+            "cell": by_key.get(part.cell.key),
             "figure": (figure := timelines.get(part.cell.key)),
             "timeline": timeline_table(figure) if figure else "",
             "notes": _notes(part),
         }
-        | (_numbers(reported[part.cell.key]) if part.cell.key in reported else {})
+        | (_numbers(by_key[part.cell.key]) if part.cell.key in by_key else {})
         for part in cells
-        if part.cell.key in reported or part.cell.key in timelines
+        if part.cell.key in by_key or part.cell.key in timelines
     ]
 
 
 def _cell_heading(
-    part: CellSummary, cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]
+    part: CellSummary, cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]
 ) -> str:
-    same = [each for each in cells if each.cell.workload == part.cell.workload]
-    several = len({each.cell.workload for each in cells}) > 1
+    same = [cell for cell in cells if cell.cell.workload == part.cell.workload]
+    several = len({cell.cell.workload for cell in cells}) > 1
     words = [part.cell.workload if several else "", cell_words(part, label_names(same))]
     name = ": ".join(filter(None, words)) or part.cell.workload
     # A target's name keeps the user's spelling.
     name = name if several or "target" in label_names(same) else capitalized(name)
     real = batch_length(part.samples, "real")
     rate = seconds_interval(real) if real else format_estimate(part.iops)
-    known = reported.get(part.cell.key)
+    known = by_key.get(part.cell.key)
     bound = f", bound by: {known.verdict.bound}" if known else ""
     return f"{name}: {part.blank or rate}{bound}"
 
@@ -188,18 +188,18 @@ def _notes(part: CellSummary) -> list[str]:
 def database_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     """Return the export columns of each database cell, by its key."""
     found = (
-        {each.cell.key: each for each in analysis.cells}
+        {cell.cell.key: cell for cell in analysis.cells}
         if (analysis := database_of(summary))
         else {}
     )
     return {
-        part.cell.key: _of_database(part, found[part.cell.key])
+        part.cell.key: _columns(part, found[part.cell.key])
         for part in summary.cells
         if part.cell.key in found
     }
 
 
-def _of_database(summary: CellSummary, found: DatabaseCell) -> dict[str, Field]:
+def _columns(summary: CellSummary, found: DatabaseCell) -> dict[str, Field]:
     """Return the columns that only database cells have."""
     real_s = found.batch_s.get("real")
     return {
@@ -212,7 +212,7 @@ def _of_database(summary: CellSummary, found: DatabaseCell) -> dict[str, Field]:
         "ceiling_per_s": found.ceiling_per_s,
         **_shares(found.reads),
         **(interval_columns("real_s", real_s) if real_s else {}),
-        **_reported(summary.samples),
+        **_driver_totals(summary.samples),
     }
 
 
@@ -226,10 +226,15 @@ def _shares(reads: ReadShares | None) -> dict[str, Field]:
     }
 
 
-def _reported(samples: Sequence[Sample]) -> dict[str, Field]:
+def _driver_totals(samples: Sequence[Sample]) -> dict[str, Field]:
     """Return the mean over the rounds of each total that the driver printed in all of them."""
-    reported = [sample.database.reported for sample in counted(samples) if sample.database]
+    totals = [sample.database.reported for sample in counted(samples) if sample.database]
     names = (
-        [name for name in reported[0] if all(name in each for each in reported)] if reported else []
+        [name for name in totals[0] if all(name in round_totals for round_totals in totals)]
+        if totals
+        else []
     )
-    return {f"reported_{name}": statistics.fmean(each[name] for each in reported) for name in names}
+    return {
+        f"reported_{name}": statistics.fmean(round_totals[name] for round_totals in totals)
+        for name in names
+    }

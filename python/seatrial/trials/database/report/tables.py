@@ -25,7 +25,7 @@ from seatrial.trials.database.analysis.crashes import KIND as CRASH
 from seatrial.trials.database.analysis.crashes import CrashOutcome, crash_outcome
 from seatrial.trials.database.analysis.model import CacheSweep, batch_length
 from seatrial.trials.database.report.time_tables import time_tables
-from seatrial.trials.database.report.words import (
+from seatrial.trials.database.report.wording import (
     by_workload,
     cell_words,
     database_cells,
@@ -33,13 +33,13 @@ from seatrial.trials.database.report.words import (
     label_headers,
     label_names,
     label_texts,
-    seconds_doubt,
+    seconds_interval_text,
     seconds_text,
-    sweep_words,
+    sweep_text,
     sweeps_of,
 )
 
-_POWER: Final = {
+_FAILURES: Final = {
     "none": "server killed",
     "honest": "power cut",
     "lying": "power cut, no flush",
@@ -77,13 +77,13 @@ def _trial_texts(samples: Sequence[Sample]) -> list[str]:
         outcome.half,
         outcome.unsent + outcome.altered,
     )
-    return [*map(format_count, counts), _recovery(samples), _answer(outcome)]
+    return [*map(format_count, counts), _recovery(samples), _durability(outcome)]
 
 
 def _labels(part: CellSummary) -> list[str]:
     kind = str(part.cell.factors.get("power_cut", "none"))
     scale = f", scale {part.cell.factors['scale']}" if "scale" in part.cell.factors else ""
-    return [part.cell.target, _POWER.get(kind, kind) + scale]
+    return [part.cell.target, _FAILURES.get(kind, kind) + scale]
 
 
 def _recovery(samples: Sequence[Sample]) -> str:
@@ -103,9 +103,9 @@ def _nanoseconds(mean_s: Estimate) -> Estimate:
     return mean_s.scaled(1e9, "ns")
 
 
-def _answer(outcome: CrashOutcome) -> str:
+def _durability(outcome: CrashOutcome) -> str:
     """Return whether durability and atomicity held in these crashes."""
-    return "held" if outcome.is_well else "violated"
+    return "held" if outcome.is_ok else "violated"
 
 
 def _crashes(workload: str, cells: Sequence[CellSummary]) -> Table:
@@ -132,11 +132,11 @@ def _crash_texts(sample: Sample) -> list[str]:
         *(outcome.lost, outcome.half, outcome.unsent, outcome.altered),
     )
     recovery_s = sample.counters.get("crash_recovery_s", 0.0)
-    came_back = bool(sample.counters.get("crash_came_back"))
+    recovered = bool(sample.counters.get("crash_came_back"))
     return [
         format_duration_s(sample.duration_s),
         *map(format_count, counts),
-        format_duration_s(recovery_s) if came_back and recovery_s else "failed",
+        format_duration_s(recovery_s) if recovered and recovery_s else "failed",
     ]
 
 
@@ -166,14 +166,14 @@ def database_tables(summary: Summary) -> list[Table]:
 
 def rate_tables(cells: Sequence[CellSummary]) -> list[Table]:
     """Return the tables of results: transactions, telemetry, batches and crash trials."""
-    makers: tuple[tuple[str, Callable[[str, Sequence[CellSummary]], list[Table]]], ...] = (
+    table_functions: tuple[tuple[str, Callable[[str, Sequence[CellSummary]], list[Table]]], ...] = (
         ("pgbench", _transactions),
         ("telemetry", _telemetry),
         ("batch", _batches),
         (CRASH, crash_tables),
     )
     found = []
-    for kind, make in makers:
+    for kind, make in table_functions:
         workloads = by_workload(cells, kind)
         for workload, members in workloads.items():
             found += make(workload, members)
@@ -419,16 +419,16 @@ def _batch_texts(part: CellSummary) -> list[str]:
     others = (batch_length(part.samples, name) for name in ("user", "sys"))
     return [
         seconds_text(real.value),
-        seconds_doubt(real),
+        seconds_interval_text(real),
         *(NO_FIGURE if other is None else seconds_text(other.value) for other in others),
         str(real.rounds),
     ]
 
 
 def _repeat_texts(sample: Sample) -> list[str]:
-    reported = sample.database.batch_s if sample.database else {}
+    lengths_s = sample.database.batch_s if sample.database else {}
     return [
-        seconds_text(reported[name]) if name in reported else NO_FIGURE
+        seconds_text(lengths_s[name]) if name in lengths_s else NO_FIGURE
         for name in ("real", "user", "sys")
     ]
 
@@ -437,7 +437,7 @@ def sweep_tables(summary: Summary) -> list[Table]:
     """Return each cache size sweep: the measured sizes and the prediction."""
     cells = database_cells(summary)
     return [
-        _sweep_table(sweep, number, sweep_words(sweep, cells))
+        _sweep_table(sweep, number, sweep_text(sweep, cells))
         for number, sweep in enumerate(sweeps_of(summary), start=1)
     ]
 

@@ -25,26 +25,26 @@ from seatrial.stats.wording import (
     format_share,
 )
 from seatrial.trials.database.analysis.model import DatabaseCell
-from seatrial.trials.database.report.words import (
+from seatrial.trials.database.report.wording import (
     FIGURE_NAMES,
     WAIT_NAMES,
     analysed,
     cell_words,
     database_cells,
     database_spec,
-    figure_doubt,
     figure_name,
     figure_text,
     figure_value,
-    is_nothing,
+    interval_text,
+    is_zero,
     label_headers,
     label_names,
     label_texts,
-    load_words,
+    load_text,
     size_text,
     waits_of,
 )
-from seatrial.trials.replay.analysis.model import is_of_replay
+from seatrial.trials.replay.analysis.model import is_replay
 
 FEW_CELLS_MAX: Final = 2
 _WAITS_NAMED: Final = 2
@@ -57,13 +57,13 @@ _COPIES: Final = {
     "reuse": "reused data",
 }
 
-_ACROSS: Final = (
+_TIME_COLUMNS: Final = (
     ("cpu_user_share", "user"),
     ("cpu_system_share", "system"),
     ("cpu_iowait_share", "iowait"),
     ("server_cpu_cores", "cores"),
 )
-_DEVICE: Final = (
+_DEVICE_COLUMNS: Final = (
     ("device_read_per_s", "reads/s"),
     ("device_write_per_s", "writes/s"),
     ("device_read_bytes_per_s", "MB/s read"),
@@ -77,19 +77,19 @@ _DEVICE: Final = (
 
 def time_tables(summary: Summary) -> list[Table]:
     """Return the tables of time, read sources, loaded data and server settings."""
-    reported = analysed(summary)
-    cells = [part for part in database_cells(summary) if part.cell.key in reported]
+    by_key = analysed(summary)
+    cells = [part for part in database_cells(summary) if part.cell.key in by_key]
     if not cells:
         return []
     by_workload = grouped(cells, lambda part: part.cell.workload)
     several = len(by_workload) > 1
     found = []
     for workload, members in by_workload.items():
-        tables = _of_workload(members, reported)
+        tables = _tables_of_workload(members, by_key)
         found += [_named(table, workload) if several else table for table in tables]
     return [
         *found,
-        *(table for table in (_loads(cells, reported), _settings(cells, reported)) if table.rows),
+        *(table for table in (_loads(cells, by_key), _settings(cells, by_key)) if table.rows),
     ]
 
 
@@ -100,18 +100,20 @@ def _named(table: Table, workload: str) -> Table:
     )
 
 
-def _of_workload(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> list[Table]:
+def _tables_of_workload(
+    cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]
+) -> list[Table]:
     """Return the tables of time and read sources for one workload's cells."""
     measured = [
-        part for part in cells if reported[part.cell.key].columns or reported[part.cell.key].waits
+        part for part in cells if by_key[part.cell.key].columns or by_key[part.cell.key].waits
     ]
     found = []
     if 0 < len(measured) <= FEW_CELLS_MAX:
-        found.append(_upright(measured, reported))
+        found.append(_column_per_cell(measured, by_key))
     elif measured:
-        found += [_time_across(measured, reported), _device_across(measured, reported)]
-    with_reads = [part for part in cells if reported[part.cell.key].reads]
-    return [*found, *([_reads(with_reads, reported)] if with_reads else [])]
+        found += [_time_row_per_cell(measured, by_key), _device_row_per_cell(measured, by_key)]
+    with_reads = [part for part in cells if by_key[part.cell.key].reads]
+    return [*found, *([_reads(with_reads, by_key)] if with_reads else [])]
 
 
 def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
@@ -125,7 +127,7 @@ def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
     if cell.client_cpu_share is not None:
         rows.append(("core used by the client", format_share(cell.client_cpu_share), "largest"))
     if cell.ceiling_per_s is not None:
-        unit = "statements/s" if is_of_replay(cell.cell) else "tps"
+        unit = "statements/s" if is_replay(cell.cell) else "tps"
         rows.append(
             ("client with a null server", f"{format_iops(cell.ceiling_per_s)} {unit}", "once")
         )
@@ -133,7 +135,7 @@ def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
 
 
 def _fact(name: str, estimate: Estimate) -> tuple[str, str, str]:
-    return figure_name(name), figure_value(name, estimate), figure_doubt(name, estimate)
+    return figure_name(name), figure_value(name, estimate), interval_text(name, estimate)
 
 
 def facts_table(cell: DatabaseCell) -> Table:
@@ -144,7 +146,7 @@ def facts_table(cell: DatabaseCell) -> Table:
 def others_table(cell: DatabaseCell) -> Table:
     """Return all other readings of one cell that are not zero."""
     names = [name for name in cell.columns if name not in FIGURE_NAMES]
-    rows = [_fact(name, cell.columns[name]) for name in names if not is_nothing(cell.columns[name])]
+    rows = [_fact(name, cell.columns[name]) for name in names if not is_zero(cell.columns[name])]
     return _facts_table(cell, "All other readings", rows)
 
 
@@ -153,7 +155,7 @@ def absent_readings(cell: DatabaseCell) -> list[str]:
     return [
         figure_name(name)
         for name, estimate in cell.columns.items()
-        if name not in FIGURE_NAMES and is_nothing(estimate)
+        if name not in FIGURE_NAMES and is_zero(estimate)
     ]
 
 
@@ -200,9 +202,9 @@ def rivals_table(cell: DatabaseCell) -> Table:
     )
 
 
-def _upright(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
+def _column_per_cell(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> Table:
     """Return a table with a column per cell, with every figure's interval."""
-    columns = [dict(_reported_facts(reported[part.cell.key])) for part in cells]
+    columns = [dict(_facts_with_intervals(by_key[part.cell.key])) for part in cells]
     names = _in_order(columns)
     labels = label_names(cells)
     return Table(
@@ -229,47 +231,47 @@ def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
     return names
 
 
-def _reported_facts(cell: DatabaseCell) -> list[tuple[str, str]]:
+def _facts_with_intervals(cell: DatabaseCell) -> list[tuple[str, str]]:
     return [
         (name, figure if doubt in (NO_FIGURE, "largest", "once") else f"{figure} ({doubt})")
         for name, figure, doubt in facts(cell)
     ]
 
 
-def _time_across(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
+def _time_row_per_cell(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> Table:
     """Return a row per cell: its bound, the CPU, and the clients' waits."""
     names = label_names(cells)
     return Table(
         id="database-time",
         title="Where the time goes",
         labels=len(names),
-        headers=[*label_headers(names), "Bound by", *(name for _, name in _ACROSS),
+        headers=[*label_headers(names), "Bound by", *(name for _, name in _TIME_COLUMNS),
                  "Active clients' time"],
         rows=[
             [
                 *label_texts(part, names),
-                reported[part.cell.key].verdict.bound,
-                *_columns(reported[part.cell.key], [name for name, _ in _ACROSS]),
-                _longest_waits(reported[part.cell.key]),
+                by_key[part.cell.key].verdict.bound,
+                *_columns(by_key[part.cell.key], [name for name, _ in _TIME_COLUMNS]),
+                _longest_waits(by_key[part.cell.key]),
             ]
             for part in cells
         ],
     )  # fmt: skip
 
 
-def _device_across(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
+def _device_row_per_cell(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> Table:
     """Return a row per cell: the device, WAL, checkpoints and the client's CPU."""
     names = label_names(cells)
     return Table(
         id="database-device",
         title="Device, WAL, checkpoints and client CPU",
         labels=len(names),
-        headers=[*label_headers(names), *(name for _, name in _DEVICE), "client core"],
+        headers=[*label_headers(names), *(name for _, name in _DEVICE_COLUMNS), "client core"],
         rows=[
             [
                 *label_texts(part, names),
-                *_columns(reported[part.cell.key], [name for name, _ in _DEVICE]),
-                _share_or_none(reported[part.cell.key].client_cpu_share),
+                *_columns(by_key[part.cell.key], [name for name, _ in _DEVICE_COLUMNS]),
+                _share_or_none(by_key[part.cell.key].client_cpu_share),
             ]
             for part in cells
         ],
@@ -283,11 +285,12 @@ def _share_or_none(share: float | None) -> str:
 def _columns(cell: DatabaseCell, names: Sequence[str]) -> list[str]:
     """Return figures without their units, which are in the headings."""
     return [
-        _bare(name, cell.columns[name]) if name in cell.columns else NO_FIGURE for name in names
+        _without_unit(name, cell.columns[name]) if name in cell.columns else NO_FIGURE
+        for name in names
     ]
 
 
-def _bare(name: str, estimate: Estimate) -> str:
+def _without_unit(name: str, estimate: Estimate) -> str:
     if name.endswith("_share"):
         return format_share(estimate.value)
     return figure_value(name, estimate).partition(" ")[0]
@@ -296,19 +299,19 @@ def _bare(name: str, estimate: Estimate) -> str:
 def _longest_waits(cell: DatabaseCell) -> str:
     """Return the most frequent waits of active clients: ``I/O 86 %, LWLock 9 %``."""
     ordered = sorted(waits_of(cell), key=lambda pair: -pair[1])[:_WAITS_NAMED]
-    reported = [f"{WAIT_NAMES.get(name, name)} {format_share(share)}" for name, share in ordered]
-    return ", ".join(reported) or NO_FIGURE
+    waits = [f"{WAIT_NAMES.get(name, name)} {format_share(share)}" for name, share in ordered]
+    return ", ".join(waits) or NO_FIGURE
 
 
-def _reads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
+def _reads(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> Table:
     names = label_names(cells)
     rows = []
     for part in cells:
-        reads = reported[part.cell.key].reads
+        reads = by_key[part.cell.key].reads
         if reads is None:
             continue
         sources = (reads.shared_buffers, reads.page_cache, reads.device)
-        texts = [figure_text("_share", each) for each in sources]
+        texts = [figure_text("_share", source) for source in sources]
         rows.append([*label_texts(part, names), *texts, format_count(reads.blocks)])
     return Table(
         id="database-reads",
@@ -319,22 +322,22 @@ def _reads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> T
     )
 
 
-def _loads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
+def _loads(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> Table:
     """Return what was loaded, one row for all cells that share it."""
     known = [part for part in cells if part.cell.parsed.database is not None]
-    by_load = grouped(known, lambda p: (p.cell.target, load_words(database_spec(p.cell))))
+    by_load = grouped(known, lambda p: (p.cell.target, load_text(database_spec(p.cell))))
     return Table(
         id="database-load",
         title="Databases",
         labels=2,
         headers=["Target", "Contents", "On disk", "Load time", "MB/s", "Rows", "Copy per sample"],
-        rows=[[*labels, *_load_texts(members, reported)] for labels, members in by_load.items()],
+        rows=[[*labels, *_load_texts(members, by_key)] for labels, members in by_load.items()],
     )
 
 
-def _load_texts(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> list[str]:
+def _load_texts(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> list[str]:
     """Return size, time and rate of loading, rows, and how each sample got its copy."""
-    cell = reported[cells[0].cell.key]
+    cell = by_key[cells[0].cell.key]
     records = [s.database for part in cells for s in part.samples if s.database]
     loaded = NO_FIGURE if cell.loaded_s is None else format_duration_s(cell.loaded_s)
     per_s = cell.load_bytes_per_s
@@ -350,20 +353,20 @@ def _load_texts(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell])
 
 def _copied(records: Sequence[DatabaseRecord]) -> str:
     """Return how samples got their data, and the median time for it."""
-    ways = dict.fromkeys(record.cloned for record in records if record.cloned)
+    methods = dict.fromkeys(record.cloned for record in records if record.cloned)
     times_s = sorted(record.cloned_s for record in records if record.cloned)
-    if not ways:
+    if not methods:
         return NO_FIGURE
-    words = " or ".join(_COPIES.get(way, way) for way in ways)
+    names = " or ".join(_COPIES.get(method, method) for method in methods)
     median_s = times_s[len(times_s) // 2]
-    return f"{words}, {format_duration_s(median_s)}" if median_s else words
+    return f"{names}, {format_duration_s(median_s)}" if median_s else names
 
 
-def _settings(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
+def _settings(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> Table:
     """Return server, start state and all non-default settings."""
     by_name: dict[str, dict[str, None]] = {}
     for part in cells:
-        cell = reported[part.cell.key]
+        cell = by_key[part.cell.key]
         own = {"server": cell.server, "start state": cell.start_state.replace("_", " ")}
         # For an imported log neither server nor start state is known.
         known = {name: value for name, value in own.items() if value}

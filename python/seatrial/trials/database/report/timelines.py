@@ -42,7 +42,7 @@ from seatrial.stats.wording import (
     format_share,
     format_value,
 )
-from seatrial.trials.database.report.words import WAIT_CLASSES, WAIT_NAMES
+from seatrial.trials.database.report.wording import WAIT_CLASSES, WAIT_NAMES
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.report.words import (
     ARRAY_COLUMNS,
@@ -50,26 +50,26 @@ from seatrial.trials.layouts.report.words import (
     event_text,
     events_after_end,
 )
-from seatrial.trials.replay.analysis.model import is_of_replay
+from seatrial.trials.replay.analysis.model import is_replay
 
 STEPS_MAX: Final = 60
 P99_ENTRIES_MIN: Final = 100
 _RUNNING_MIN: Final = 0.5
-_SEEN_MIN_SHARE: Final = 0.005
+_VISIBLE_SHARE_MIN: Final = 0.005
 _PERCENT_MIN: Final = 0.0095
 _DIGITS: Final = 3
 _COUNTED: Final = ("checkpoints_timed", "checkpoints_requested")
 _WAIT_STYLES: Final = {"cpu": 2, "io": 0, "lwlock": 4, "lock": 1, "client": 5, "ipc": 3, "other": 6}
 _KIND_STYLES: Final = {"transaction": 0, "ingest": 0, "read": 0, "query": 1, "write": 1}
-_OF_DATABASES: Final = (
+_DATABASE_NOTE: Final = (
     "Shaded grey: a checkpoint. Shaded red: a stall (transactions were pending and none completed)."
 )
-_ARRAY_LINES: Final = "Vertical lines: events of the array."
-_OF_ARRAYS: Final = (
-    f"{_ARRAY_LINES} Shaded yellow: the array is degraded, rebuilding or being checked. Shaded "
-    "red: a stall (requests were pending and none completed)."
+_ARRAY_LINES_NOTE: Final = "Vertical lines: events of the array."
+_ARRAY_NOTE: Final = (
+    f"{_ARRAY_LINES_NOTE} Shaded yellow: the array is degraded, rebuilding or being checked. "
+    "Shaded red: a stall (requests were pending and none completed)."
 )
-_READING: Final = (
+_STEP_NOTE: Final = (
     "Each value is the mean of its step; p99 is omitted for steps with fewer than "
     f"{P99_ENTRIES_MIN} {{}}."
 )
@@ -109,7 +109,7 @@ def timeline_figure(
     identifier: str,
     rounds_max: int,
     *,
-    reported: Marker | None = None,
+    marker: Marker | None = None,
 ) -> Figure | None:
     """Return a cell's chart over time with a view per round; None without a timeline.
 
@@ -119,19 +119,19 @@ def timeline_figure(
         summary: A cell of a database, or one in which an array was broken.
         identifier: Of the figure.
         rounds_max: Maximum number of rounds: the median one, then the extremes.
-        reported: Marker of array failures; with it only rates, latencies and the array are drawn.
+        marker: Marker of array failures; with it only rates, latencies and the array are drawn.
     """
-    drawn = [sample for sample in summary.samples if _steps(sample) > 1]
-    if not drawn:
+    shown = [sample for sample in summary.samples if _steps(sample) > 1]
+    if not shown:
         return None
-    ordered = sorted(drawn, key=lambda sample: sample.completed_per_s)
+    ordered = sorted(shown, key=lambda sample: sample.completed_per_s)
     median = ordered[(len(ordered) - 1) // 2]
     kept = _kept(ordered, median, rounds_max)
-    notes = [_OF_ARRAYS if reported else _OF_DATABASES, _READING.format(_requests(summary))]
-    if reported is None and any(map(array_marks, drawn)):
-        notes.append(_ARRAY_LINES)
-    if len(kept) < len(drawn):
-        rounds = format_plural(len(drawn), "round")
+    notes = [_ARRAY_NOTE if marker else _DATABASE_NOTE, _STEP_NOTE.format(_requests(summary))]
+    if marker is None and any(map(array_marks, shown)):
+        notes.append(_ARRAY_LINES_NOTE)
+    if len(kept) < len(shown):
+        rounds = format_plural(len(shown), "round")
         notes.append(f"This page has {len(kept)} of {rounds}; the results file has all.")
     return Figure(
         id=identifier,
@@ -139,8 +139,7 @@ def timeline_figure(
         topic="Over time",
         notes=notes,
         views=[
-            _view(sample, reported, is_median=sample is median and len(drawn) > 1)
-            for sample in kept
+            _view(sample, marker, is_median=sample is median and len(shown) > 1) for sample in kept
         ],
         chosen=kept.index(median),
         table=f"table-{identifier}",
@@ -148,7 +147,7 @@ def timeline_figure(
 
 
 def _requests(summary: CellSummary) -> str:
-    if is_of_replay(summary.cell):
+    if is_replay(summary.cell):
         return "statements"
     return "transactions" if is_of_database(summary.cell) else "requests"
 
@@ -156,16 +155,16 @@ def _requests(summary: CellSummary) -> str:
 def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sample]:
     """Return the median round and the extremes, at most ``rounds_max``, in order of rounds."""
     ends = [end for pair in zip(ordered, reversed(ordered), strict=True) for end in pair]
-    wanted = [median, *(sample for sample in ends if sample is not median)]
-    unique = list({id(sample): sample for sample in wanted}.values())
+    ranked = [median, *(sample for sample in ends if sample is not median)]
+    unique = list({id(sample): sample for sample in ranked}.values())
     return sorted(unique[:rounds_max], key=lambda sample: sample.round)
 
 
-def _view(sample: Sample, reported: Marker | None, *, is_median: bool) -> View:
+def _view(sample: Sample, marker: Marker | None, *, is_median: bool) -> View:
     name = f"round {sample.round + 1}{', the median' if is_median else ''}"
-    if reported is None:
+    if marker is None:
         return View(label=name, title=_title(sample, name), timeline=_timeline(sample))
-    title, dips = reported(sample)
+    title, dips = marker(sample)
     after = [event_text(event) for event in events_after_end(sample)]
     return View(
         label=name,
@@ -179,15 +178,15 @@ def _title(sample: Sample, name: str) -> str:
     """Return the round's rate, its checkpoints and stalls."""
     unit = rate_unit(sample)
     once = Estimate(value=sample.completed_per_s, low=None, high=None, rounds=1, unit=unit)
-    reported = [f"{name}: {format_value(once)}"]
+    parts = [f"{name}: {format_value(once)}"]
     checkpoints = sum(mark.sort == "checkpoint" for mark in _marks(sample))
     if checkpoints:
-        reported.append(format_plural(checkpoints, "checkpoint"))
+        parts.append(format_plural(checkpoints, "checkpoint"))
     if sample.stalls:
         length = format_duration_s(sum(stall.length_s for stall in sample.stalls))
         stalls = format_plural(len(sample.stalls), "stall")
-        reported.append(f"{stalls} ({length}{' in total' if len(sample.stalls) > 1 else ''})")
-    return capitalized(", ".join(reported))
+        parts.append(f"{stalls} ({length}{' in total' if len(sample.stalls) > 1 else ''})")
+    return capitalized(", ".join(parts))
 
 
 def _steps(sample: Sample) -> int:
@@ -219,7 +218,7 @@ def _timeline_panels(sample: Sample, step_s: float) -> Iterable[TimelinePanel]:
     slices = sample.timeline.slices
     if not slices:
         return
-    of_replay = is_of_replay(sample.cell)
+    of_replay = is_replay(sample.cell)
     by_kind = grouped(slices, lambda part: "statements" if of_replay else part.operation)
     steps = _steps(sample)
     last_s = sample.duration_s - (steps - 1) * step_s
@@ -270,15 +269,19 @@ def _latencies(
     prefix = f"{kind} " if several else ""
     style = _KIND_STYLES.get(kind, 2) * 2 if several else 0
 
-    def column(name: str, place: int, read: Callable[[Histogram], float | None]) -> TimelineColumn:
-        values = [None if not each.count else _short(read(each)) for each in histograms]
-        return TimelineColumn(f"{prefix}{name}", place, values)
+    def column(
+        name: str, style_index: int, read: Callable[[Histogram], float | None]
+    ) -> TimelineColumn:
+        values = [
+            None if not histogram.count else _short(read(histogram)) for histogram in histograms
+        ]
+        return TimelineColumn(f"{prefix}{name}", style_index, values)
 
     found = [
-        column("p50", style, lambda each: each.percentile_ns(50.0)),
+        column("p50", style, lambda histogram: histogram.percentile_ns(50.0)),
         column("p99", style + 1, _p99_ns),
     ]
-    return found if several else [*found, column("max", 4, lambda each: each.max_ns)]
+    return found if several else [*found, column("max", 4, lambda histogram: histogram.max_ns)]
 
 
 def _p99_ns(histogram: Histogram) -> float | None:
@@ -296,7 +299,7 @@ def _waits_panel(series: Series, step_s: float, steps: int) -> list[TimelinePane
     columns = []
     for name, values in seen.items():
         largest = max((value for value in values if value is not None), default=0.0)
-        if name in _WAIT_STYLES and name != "other" and largest >= _SEEN_MIN_SHARE:
+        if name in _WAIT_STYLES and name != "other" and largest >= _VISIBLE_SHARE_MIN:
             columns.append(TimelineColumn(WAIT_NAMES[name], _WAIT_STYLES[name], values))
         elif largest > 0:
             other.append(values)
@@ -315,14 +318,14 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 def _series_panels(series: Series, step_s: float, steps: int) -> list[TimelinePanel]:
     found = []
-    for drawn in _PANELS:
+    for shown in _PANELS:
         columns = [
             TimelineColumn(name, style, _by_step(series, column, step_s, steps))
-            for column, name, style in drawn.columns
+            for column, name, style in shown.columns
             if any(value is not None for value in series.columns.get(column, []))
         ]
         if columns:
-            found.append(_panel(drawn.title, drawn.unit, columns, stacked=drawn.stacked))
+            found.append(_panel(shown.title, shown.unit, columns, stacked=shown.stacked))
     return found
 
 
@@ -343,11 +346,11 @@ def _by_step(series: Series, name: str, step_s: float, steps: int) -> list[float
     """Return a column's mean over each step; None if nothing could be read."""
     values = series.columns.get(name, [])
     group = max(1, round(step_s / series.period_s))
-    made: list[float | None] = []
+    means: list[float | None] = []
     for step in range(steps):
         known = [v for v in values[step * group : (step + 1) * group] if v is not None]
-        made.append(_short(statistics.fmean(known)) if known else None)
-    return made
+        means.append(_short(statistics.fmean(known)) if known else None)
+    return means
 
 
 def _in_percents(column: TimelineColumn) -> TimelineColumn:
@@ -415,23 +418,23 @@ def _checkpoints(series: Series) -> list[TimelineMark]:
             float(any(i < len(column) and (column[i] or 0) > 0 for column in counted))
             for i in range(length)
         ]
-    places = [i for i, share in enumerate(running) if share is not None and share >= _RUNNING_MIN]
-    stretches: list[list[int]] = []
-    for place in places:
-        if stretches and stretches[-1][-1] == place - 1:
-            stretches[-1].append(place)
+    entries = [i for i, share in enumerate(running) if share is not None and share >= _RUNNING_MIN]
+    spans: list[list[int]] = []
+    for entry in entries:
+        if spans and spans[-1][-1] == entry - 1:
+            spans[-1].append(entry)
         else:
-            stretches.append([place])
+            spans.append([entry])
     period_s = series.period_s
     return [
         TimelineMark(
-            stretch[0] * period_s,
-            (stretch[-1] + 1) * period_s,
+            span[0] * period_s,
+            (span[-1] + 1) * period_s,
             "checkpoint",
-            f"checkpoint of {format_duration_s(len(stretch) * period_s)} "
-            f"from {format_number(stretch[0] * period_s)} s",
+            f"checkpoint of {format_duration_s(len(span) * period_s)} "
+            f"from {format_number(span[0] * period_s)} s",
         )
-        for stretch in stretches
+        for span in spans
     ]
 
 

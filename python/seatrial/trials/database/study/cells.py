@@ -1,4 +1,4 @@
-"""From a workload of a database to its cells: one for every combination of its factors' values."""
+"""The cells of a database workload: one for every combination of its factors' values."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _Combination = tuple[int, int, str, int | None, int, dict[str, SettingValue]]
 
 STATEMENT: Final = "statement"
 _OPERATIONS: Final = {"batch": "batch", "replay": STATEMENT}
-"""What a cell of a kind asks for; those of any other kind for transactions."""
+"""The operation of each kind of cell; transactions for all others."""
 
-_USUAL: Final[Mapping[str, FactorValue]] = {
+_DEFAULTS: Final[Mapping[str, FactorValue]] = {
     "processes": 1,
     "script": "tpcb-like",
     "protocol": "simple",
@@ -52,7 +52,7 @@ _USUAL: Final[Mapping[str, FactorValue]] = {
     "read_only": False,
     REBUILD_LIMIT: 0,
 }
-"""Factors that a key and a cell do not say where they have these values."""
+"""Default values of factors, which are omitted from a cell and its key."""
 
 OWN_FACTORS: Final = frozenset(
     {
@@ -65,11 +65,11 @@ OWN_FACTORS: Final = frozenset(
         *("scripts", "seconds", "start", "target", "threads", "workload"),
     }
 )
-"""What a factor of such a cell, or a key of its workload, is called; a setting cannot be."""
+"""Names of factors and workload keys; settings cannot have these names."""
 
 
 class _Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kinds of workload differ in."""
+    """The properties that differ between kinds of workload."""
 
     load: LoadSpec
     factors: Factors
@@ -92,29 +92,31 @@ def database_cells_of(
     Args:
         workload: The workload.
         target: A directory, or an existing server.
-        prefix: What every key begins with; the target's label where there are several.
+        prefix: Prefix of every key; the target's label if there are several.
     """
-    usual = usual_database_factors(server_is_ours=target.holds_files)
-    # A setting of one value varies nothing: a run with another value has the same cells, and the
+    defaults = usual_database_factors(server_is_ours=target.holds_files)
+    # A setting with one value is no factor: a run with another value has the same cells, and the
     # two can be compared.
-    several = {name for name, value in workload.settings.items() if len(_listed(value)) > 1}
+    several = {name for name, value in workload.settings.items() if len(_as_list(value)) > 1}
     for variant in _variants(workload, on_server=not target.holds_files):
         combinations: Iterator[_Combination] = itertools.product(
             many(variant.clients or workload.clients),
             many(workload.processes),
-            many(workload.start or str(usual["start"])),
+            many(workload.start or str(defaults["start"])),
             _limits_bytes(workload),
             many(workload.rebuild_limit_kib_per_s),
             _setting_combinations(workload),
         )
         for clients, processes, start, limit_bytes, rebuild_limit, settings in combinations:
-            reported: Factors = {"processes": processes, "start": start}
+            server_factors: Factors = {"processes": processes, "start": start}
             if limit_bytes is not None:
-                reported["memory_limit_bytes"] = limit_bytes
+                server_factors["memory_limit_bytes"] = limit_bytes
             if workload.failures:
-                reported[REBUILD_LIMIT] = rebuild_limit
+                server_factors[REBUILD_LIMIT] = rebuild_limit
             varied = {name: settings[name] for name in settings if name in several}
-            factors = _unusual(variant.factors | reported | _as_factors(varied), usual)
+            factors = _without_defaults(
+                variant.factors | server_factors | _as_factors(varied), defaults
+            )
             spec = DatabaseSpec(
                 load=variant.load,
                 clients=clients,
@@ -176,7 +178,7 @@ def _pgbench(workload: Pgbench) -> Iterator[_Variant]:
         many(workload.scale),
         many(workload.scripts),
         many(workload.protocols),
-        _per_s(workload),
+        _rates_per_s(workload),
     )
     for scale, script, protocol, rate_per_s in combinations:
         factors: Factors = {
@@ -198,7 +200,7 @@ def _telemetry(workload: Telemetry) -> Iterator[_Variant]:
         many(workload.devices),
         many(workload.history_hours),
         many(workload.batch_rows),
-        _per_s(workload),
+        _rates_per_s(workload),
     )
     for devices, hours, rows, rate_per_s in combinations:
         factors: Factors = {"devices": devices, "history_hours": hours, "batch_rows": rows}
@@ -213,7 +215,7 @@ def _telemetry(workload: Telemetry) -> Iterator[_Variant]:
         )
 
 
-def _per_s(workload: Pgbench | Telemetry) -> list[float | None]:
+def _rates_per_s(workload: Pgbench | Telemetry) -> list[float | None]:
     """Return the rates per second of the workload; None stands for a closed loop."""
     return [None] if workload.rate_per_s is None else [*many(workload.rate_per_s)]
 
@@ -233,30 +235,30 @@ def _batch(workload: Batch) -> Iterator[_Variant]:
 
 
 def _replays(workload: Replay, *, on_server: bool) -> Iterator[_Variant]:
-    for each in played(workload, on_server=on_server):
+    for variant in played(workload, on_server=on_server):
         yield _Variant(
-            load=each.load,
-            factors=each.factors,
+            load=variant.load,
+            factors=variant.factors,
             script=workload.trace,
-            replay=each.spec,
-            duration_s=each.duration_s,
-            clients=each.connections,
+            replay=variant.spec,
+            duration_s=variant.duration_s,
+            clients=variant.connections,
         )
 
 
 def _limits_bytes(workload: OnDatabase) -> list[int | None]:
     """Return the memory limits of the workload; None stands for no limit."""
-    return [int(each) for each in workload.memory_limit_bytes or ()] or [None]
+    return [int(limit) for limit in workload.memory_limit_bytes or ()] or [None]
 
 
 def _setting_combinations(workload: OnDatabase) -> Iterator[dict[str, SettingValue]]:
-    """Yield every combination of the settings' values; one empty one where there are none."""
-    values = [_listed(value) for value in workload.settings.values()]
+    """Yield every combination of the settings' values; an empty one if there are none."""
+    values = [_as_list(value) for value in workload.settings.values()]
     for chosen in itertools.product(*values):
         yield dict(zip(workload.settings, chosen, strict=True))
 
 
-def _listed(value: SettingValue | list[SettingValue]) -> list[SettingValue]:
+def _as_list(value: SettingValue | list[SettingValue]) -> list[SettingValue]:
     return value if isinstance(value, list) else [value]
 
 
@@ -265,18 +267,18 @@ def _as_factors(settings: Mapping[str, SettingValue]) -> Factors:
 
 
 def setting_text(value: SettingValue) -> str:
-    """Return a setting's value as postgresql.conf has it, but for quotes."""
+    """Return a setting's value as in postgresql.conf, without quotes."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 
 
 def usual_database_factors(*, server_is_ours: bool) -> Factors:
-    """Return the usual values of the factors that a cell leaves out where it has them."""
-    return {**_USUAL, "start": "cold" if server_is_ours else "as_is"}
+    """Return the default values of factors, which a cell omits."""
+    return {**_DEFAULTS, "start": "cold" if server_is_ours else "as_is"}
 
 
-def _unusual(factors: Factors, usual: Factors) -> Factors:
+def _without_defaults(factors: Factors, usual: Factors) -> Factors:
     return {name: value for name, value in factors.items() if usual.get(name) != value}
 
 
@@ -291,10 +293,10 @@ def _key(label: str, operation: str, clients: int, factors: Factors) -> str:
 def _cell_spec(
     workload: OnDatabase, database: DatabaseSpec, duration_s: float | None
 ) -> SpecDocument:
-    """Return what a cell specifies: the keys that every cell has, and the database's own."""
-    reported = msgspec.to_builtins(database)
+    """Return the specification of a cell: the common keys, and those of databases."""
+    encoded = msgspec.to_builtins(database)
     if database.replay is None:
-        del reported["replay"]
+        del encoded["replay"]
     arrival: dict[str, str | float] = {"kind": "closed"}
     if database.rate_per_s is not None:
         arrival = {"kind": "poisson", "rate_per_s": database.rate_per_s * database.processes}
@@ -310,13 +312,13 @@ def _cell_spec(
         },
         "slice_ms": workload.slice_ms,
         "stall_threshold_ms": workload.stall_threshold_ms,
-        "database": reported,
+        "database": encoded,
     }
 
 
 def usual_factors_of(cell: Cell) -> Factors:
-    """Return the factors that a cell leaves out where they are the usual."""
-    is_measured = cell.parsed.database is not None  # an imported cell says nothing of its server
+    """Return the default factors that a cell omits."""
+    is_measured = cell.parsed.database is not None  # unknown for an imported cell
     server_is_ours = not is_measured or spec_of(cell.spec).start != "as_is"
     return usual_database_factors(server_is_ours=server_is_ours)
 
@@ -330,25 +332,29 @@ def fixed_settings(cell: Cell) -> list[str]:
 def databases_left_out(
     study: Study, target: PlannedTarget, info: TargetInfo, cells: Sequence[Cell], used_bytes: int
 ) -> Iterator[tuple[OnDatabase, str]]:
-    """Yield optional workloads for which there is no PostgreSQL, or no room, with the reason.
+    """Yield optional workloads without a PostgreSQL or enough space, with the reason.
 
     Args:
         study: The study.
         target: The target.
-        info: What is known of it; what is not known stands in nobody's way.
-        cells: Those of the target.
-        used_bytes: What trial files take there.
+        info: Known facts of it; unknown ones are no obstacle.
+        cells: Cells of the target.
+        used_bytes: Space used by trial files there.
     """
     for workload in study.workloads:
         if not isinstance(workload, OnDatabase) or not workload.optional:
             continue
-        own = [cell for cell in cells if cell.workload == workload.label]
-        if reason := _reason(target, info, used_bytes, own) if own else "":
+        cells_of_workload = [cell for cell in cells if cell.workload == workload.label]
+        if (
+            reason := _reason(target, info, used_bytes, cells_of_workload)
+            if cells_of_workload
+            else ""
+        ):
             yield workload, reason
 
 
 def _reason(target: PlannedTarget, info: TargetInfo, used_bytes: int, cells: Sequence[Cell]) -> str:
-    """Return why the cells of a workload cannot be measured; empty where nothing is known."""
+    """Return why the cells of a workload cannot be measured; empty if they can."""
     if not target.holds_files:
         return ""
     if info.database_obstacle:

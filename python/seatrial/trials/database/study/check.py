@@ -1,4 +1,4 @@
-"""What must hold between the keys of a study that measures databases, beyond the type of each."""
+"""Constraints between the keys of a study that measures databases."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from seatrial.trials.database.study.workloads import (
 from seatrial.trials.replay.study.check import on_server, replays
 
 SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?")
-"""A parameter's name; of an extension's, with the extension before it."""
+"""A parameter's name; for an extension's, with the extension as prefix."""
 DATABASE_NAME_BYTES_MAX: Final = 63  # PostgreSQL cuts longer identifiers off
 
-_STARTED_BY_US: Final = "This needs a server that Seatrial starts itself, in a directory"
+_NEEDS_OWN_SERVER: Final = "This needs a server that Seatrial starts itself, in a directory"
 
 
 def check_databases(study: Study) -> Iterator[ConstraintError]:
-    """Yield everything that does not hold between the keys that belong to databases."""
+    """Yield the violated constraints between the keys of databases."""
     for each in (database_targets, database_workloads, databases_on_layouts, databases_of_hosts):
         yield from each(study)
 
 
 def databases_of_hosts(study: Study) -> Iterator[ConstraintError]:
-    """Yield what does not hold where several hosts load a server."""
+    """Yield the violated constraints of a server loaded by several hosts."""
     own = [isinstance(workload, OnDatabase) for workload in study.workloads]
     if study.hosts is None or not any(own):
         return
     if not all(own):
         yield ConstraintError(
-            "cannot stand in one study with [hosts] and a workload of a database",
-            "Put block I/O of several hosts into a study of its own",
+            "cannot be in one study with [hosts] and a database workload",
+            "Put block I/O of several hosts into a separate study",
             "workload",
             own.index(False),
         )
     if study.hosts.files != "shared":
         yield ConstraintError("has no effect on servers", "Remove it", "hosts", "files")
     for index, target in enumerate(study.targets):
-        # A shipped study leaves its place open.
-        is_place = bool(target.path) and not is_server_address(target.path)
-        if is_place or target.kind not in ("auto", "database"):
+        # A shipped study leaves the path open.
+        is_folder = bool(target.path) and not is_server_address(target.path)
+        if is_folder or target.kind not in ("auto", "database"):
             yield ConstraintError(
                 "is a directory, and [hosts] load a server",
                 "Name a server that all hosts reach, with url = "
@@ -69,18 +69,18 @@ def databases_of_hosts(study: Study) -> Iterator[ConstraintError]:
 
 
 def database_targets(study: Study) -> Iterator[ConstraintError]:
-    """Yield what does not hold in targets that are servers, or in keys that only those have."""
+    """Yield the violated constraints of targets that are servers, and of their keys."""
     for index, target in enumerate(study.targets):
-        for found in (*_address(target), *_place(target)):
+        for found in (*_address(target), *_database(target)):
             yield ConstraintError(found.seen, found.expected, "target", index, *found.path)
 
 
 def _address(target: Target) -> Iterator[ConstraintError]:
-    """Yield what is wrong with an address; no message repeats one, for it may hold a password."""
+    """Yield the errors of an address; no message quotes it, as it may contain a password."""
     for key, address in (("url", target.url), ("path", target.path)):
         if is_server_address(address) and holds_password(address):
             yield ConstraintError(
-                "holds a password, which would be stored with the results",
+                "contains a password, which would be stored with the results",
                 "Remove it, and set the variable PGPASSWORD or use ~/.pgpass",
                 key,
             )
@@ -107,8 +107,8 @@ def _address(target: Target) -> Iterator[ConstraintError]:
         )
 
 
-def _place(target: Target) -> Iterator[ConstraintError]:
-    is_server = is_server_of_others(target)
+def _database(target: Target) -> Iterator[ConstraintError]:
+    is_server = is_existing_server(target)
     if target.database and not is_server and not may_become_server(target):
         yield ConstraintError(
             "is given, but the target is not a server",
@@ -133,18 +133,18 @@ def _place(target: Target) -> Iterator[ConstraintError]:
         )
 
 
-def is_server_of_others(target: Target) -> bool:
-    """Return whether a target is a server that is there already."""
+def is_existing_server(target: Target) -> bool:
+    """Return whether a target is an existing server."""
     return target.kind == "database" or bool(target.url) or is_server_address(target.path)
 
 
 def may_become_server(target: Target) -> bool:
-    """Return whether the command line may yet make a server of a target."""
+    """Return whether the command line may still set a server as the target."""
     return target.kind == "auto" and not target.path
 
 
 def database_workloads(study: Study) -> Iterator[ConstraintError]:
-    """Yield what does not hold within a workload of a database, or between it and its targets."""
+    """Yield the violated constraints of a database workload, and between it and its targets."""
     for index, workload in enumerate(study.workloads):
         if not isinstance(workload, OnDatabase):
             continue
@@ -165,9 +165,9 @@ def database_workloads(study: Study) -> Iterator[ConstraintError]:
 
 def _clients(workload: OnDatabase) -> Iterator[ConstraintError]:
     if isinstance(workload, Batch) and many(workload.clients) != [1]:
-        reported = ", ".join(map(str, many(workload.clients)))
+        counts = ", ".join(map(str, many(workload.clients)))
         yield ConstraintError(
-            f"is {reported}",
+            f"is {counts}",
             "A batch has one client; use 'processes' for several in parallel",
             "clients",
         )
@@ -185,7 +185,7 @@ def _rate(workload: OnDatabase) -> Iterator[ConstraintError]:
 
 
 def _crashes(workload: OnDatabase) -> Iterator[ConstraintError]:
-    """Yield keys that a crash trial has no use for: its server goes on from crash to crash."""
+    """Yield keys that have no effect on a crash trial, whose server continues after each crash."""
     if not isinstance(workload, Crash):
         return
     given = {
@@ -202,7 +202,7 @@ def _crashes(workload: OnDatabase) -> Iterator[ConstraintError]:
 
 
 def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
-    """Yield scripts that their cells could not be distinguished by."""
+    """Yield scripts with names that do not distinguish their cells."""
     if not isinstance(workload, Pgbench):
         return
     seen: set[str] = set()
@@ -232,40 +232,40 @@ def _prepared(workload: OnDatabase) -> Iterator[ConstraintError]:
 def _settings(workload: OnDatabase) -> Iterator[ConstraintError]:
     seen: set[str] = set()
     for name, values in workload.settings.items():
-        place = ("settings", name)
+        path = ("settings", name)
         plain = name.lower()
         if not SETTING_NAME.fullmatch(name):
             yield ConstraintError(
-                "is not the name of a setting", "An example: shared_buffers", *place
+                "is not the name of a setting", "An example: shared_buffers", *path
             )
         if plain in OURS_TO_SET:
             yield ConstraintError(
-                "cannot be set", "Seatrial sets it to reach the server and to read its log", *place
+                "cannot be set", "Seatrial sets it to reach the server and to read its log", *path
             )
         if plain in OWN_FACTORS:
             yield ConstraintError(
-                "is not a server setting", "It is a key of the workload: move it there", *place
+                "is not a server setting", "It is a key of the workload: move it there", *path
             )
         if plain in seen:
-            yield ConstraintError("is given twice", "Names are not case-sensitive", *place)
+            yield ConstraintError("is given twice", "Names are not case-sensitive", *path)
         seen.add(plain)
-        yield from _setting_values(many(values), *place)
+        yield from _setting_values(many(values), *path)
 
 
-def _setting_values(values: list[SettingValue], *place: str | int) -> Iterator[ConstraintError]:
+def _setting_values(values: list[SettingValue], *path: str | int) -> Iterator[ConstraintError]:
     texts = [setting_text(value) for value in values]
     for value, text in zip(values, texts, strict=True):
         if isinstance(value, float) and not math.isfinite(value):
-            yield ConstraintError(f"is {text}", "Expected a finite number", *place)
+            yield ConstraintError(f"is {text}", "Expected a finite number", *path)
         if not _is_plain(text):
-            yield ConstraintError(f"is {text!r}", "Expected one line of plain text", *place)
+            yield ConstraintError(f"is {text!r}", "Expected one line of plain text", *path)
     twice = next((text for text in texts if texts.count(text) > 1), None)
     if twice is not None:
-        yield ConstraintError(f"holds {twice!r} twice", "Expected each value once", *place)
+        yield ConstraintError(f"has {twice!r} twice", "Expected each value once", *path)
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text is one line that the server's configuration can hold."""
+    """Return whether a text is one printable line."""
     return text.isprintable()
 
 
@@ -280,17 +280,17 @@ def _memory(workload: OnDatabase) -> Iterator[ConstraintError]:
 
 
 def _on_targets(study: Study, workload: OnDatabase) -> Iterator[ConstraintError]:
-    """Yield what a target of a workload cannot have, for it is, or is not, ours to start."""
+    """Yield keys that a target does not support, as it is, or is not, an existing server."""
     for target in study.targets:
         if workload.targets and target.label not in workload.targets:
             continue
-        if is_server_of_others(target):
+        if is_existing_server(target):
             yield from _on_server(workload, target)
             continue
         if isinstance(workload, Replay) and workload.restore and not may_become_server(target):
             yield ConstraintError(
                 f"is given, but target {target.label!r} is not an existing server",
-                "In a directory, each sample starts with a copy of what 'prepare' loads",
+                "In a directory, each sample starts with a copy of the data of 'prepare'",
                 "restore",
             )
         if not may_become_server(target) and "as_is" in many(workload.start):
@@ -302,22 +302,24 @@ def _on_targets(study: Study, workload: OnDatabase) -> Iterator[ConstraintError]
 
 
 def _on_server(workload: OnDatabase, target: Target) -> Iterator[ConstraintError]:
-    there = f"target {target.label!r} is an existing server"
+    description = f"target {target.label!r} is an existing server"
     if isinstance(workload, Replay) and not workload.loads:
-        yield from on_server(workload, there)
+        yield from on_server(workload, description)
         return
     if isinstance(workload, Crash):
         yield ConstraintError(
-            f"requests crashes, but {there}", "Seatrial kills only servers that it started", "kind"
+            f"requests crashes, but {description}",
+            "Seatrial kills only servers that it started",
+            "kind",
         )
-    started = [each for each in many(workload.start) if each not in (None, "as_is", "prewarmed")]
-    if started:
-        yield ConstraintError(f"is {started[0]!r}, but {there}", _STARTED_BY_US, "start")
+    starts = [start for start in many(workload.start) if start not in (None, "as_is", "prewarmed")]
+    if starts:
+        yield ConstraintError(f"is {starts[0]!r}, but {description}", _NEEDS_OWN_SERVER, "start")
     if workload.memory_limit_bytes is not None:
-        yield ConstraintError(f"is given, but {there}", _STARTED_BY_US, "memory_limit")
+        yield ConstraintError(f"is given, but {description}", _NEEDS_OWN_SERVER, "memory_limit")
     if workload.clone in ("reflink", "copy"):
         yield ConstraintError(
-            f"is {workload.clone!r}, but {there}, whose files Seatrial does not touch",
+            f"is {workload.clone!r}, but {description}, whose files Seatrial does not access",
             "Expected template, reuse or auto",
             "clone",
         )
@@ -342,7 +344,7 @@ def _on_server(workload: OnDatabase, target: Target) -> Iterator[ConstraintError
 
 
 def databases_on_layouts(study: Study) -> Iterator[ConstraintError]:
-    """Yield workloads of databases that ask of a layout what only a server there already has."""
+    """Yield workloads on layouts with keys that require an existing server."""
     if not study.layouts or study.plain_targets:
         return
     for index, workload in enumerate(study.workloads):

@@ -1,8 +1,8 @@
-"""What databases of a trial take: space, bytes written, time. Assumed, and said to be.
+"""Estimated costs of databases: space, bytes written, time.
 
-Unlike the engine, a server cannot be limited to so many bytes. What is assumed here
-was measured with PostgreSQL 15.20 and 18.6 (initdb, ``pgbench -i`` of scale 10 and 100, tpcb-like
-with 10 clients) and rounded up; tests/trials/database/study/test_database_cost.py says by how much.
+A server has no limit of bytes written, unlike the engine. These estimates
+were measured with PostgreSQL 15.20 and 18.6 (initdb, ``pgbench -i`` of scale 10 and 100, tpcb-like
+with 10 clients) and rounded up, as stated in tests/trials/database/study/test_database_cost.py.
 """
 
 from __future__ import annotations
@@ -38,42 +38,42 @@ TELEMETRY_ROW_BYTES: Final = 140
 LEDGER_SCALE_BYTES: Final = 17 << 20
 """The two tables of a crash trial with their indexes, for each unit of scale."""
 SQL_GROWTH: Final = 6.0
-"""A file of SQL grows by at most so much, as tables, indexes and log of it, when it is loaded."""
+"""Maximum growth factor of a SQL file when loaded: tables, indexes and WAL."""
 ARCHIVE_GROWTH: Final = 20.0
-"""An archive of pg_dump, which is compressed, by at most so much."""
+"""The same for an archive of pg_dump, which is compressed."""
 LOG_BYTES_MIN: Final = 128 << 20
 LOG_BYTES_MAX: Final = 1 << 30
-"""What stays of the log, recycled: PostgreSQL's max_wal_size, unless a study sets it."""
+"""Maximum size of the WAL, which is recycled: PostgreSQL's default max_wal_size."""
 GROWTH_SHARE: Final = 0.1
-"""Of the data, what a sample adds."""
+"""Growth of the data in a sample, as a share."""
 TRANSACTION_BYTES: Final = 20_000
-"""Log with a whole page, and that page written back."""
+"""WAL with a full-page image, and the page itself."""
 START_S: Final = 1.5
-"""Starting a server and stopping it again, with the checkpoint that this takes."""
-MAKE_S: Final = 2.0
-"""Making an empty server by initdb."""
+"""Starting and stopping a server, with its checkpoint."""
+INITDB_S: Final = 2.0
+"""Creating an empty cluster by initdb."""
 
 ASSUMED_WRITES: Final = "databases are assumed to write at most 250 MB/s"
 
-COPIES_STAY: Final = ("reuse", "template")
-"""Ways to clone after which a copy of each load stays."""
+KEPT_COPIES: Final = ("reuse", "template")
+"""Methods of cloning that keep a copy of each load."""
 READ_ONLY_SCRIPTS: Final = ("select-only",)
 
 
 def database_cells(cells: Iterable[Cell]) -> list[Cell]:
-    """Return those of the cells that a database serves."""
+    """Return the database cells."""
     return [cell for cell in cells if is_of_database(cell)]
 
 
 def history_rows(load: LoadSpec) -> int:
-    """Return the rows of the telemetry before the first sample: one a device and minute."""
+    """Return the rows of telemetry before the first sample: one per device and minute."""
     return load.devices * load.history_hours * 60
 
 
 def data_bytes(load: LoadSpec) -> int:
-    """Return about how large one loaded database is, without what every server has.
+    """Return the estimated size of one loaded database, without that of an empty server.
 
-    Of a file of SQL that is not there (a study of another machine) nothing is known: 0.
+    0 for a SQL file that does not exist (in a study of another machine).
     """
     if load.kind == "pgbench":
         return load.scale * SCALE_BYTES
@@ -96,35 +96,35 @@ def _size_bytes(path: Path) -> int:
 
 
 def cluster_bytes(load: LoadSpec, processes: int) -> int:
-    """Return about what a loaded server takes: its own, the data, its log, and what is added."""
+    """Return the estimated size of a loaded server: empty cluster, data, WAL and growth."""
     own_bytes = processes * data_bytes(load)
     log_bytes = min(LOG_BYTES_MAX, own_bytes) + LOG_BYTES_MIN
     return CLUSTER_BYTES + own_bytes + log_bytes + int(GROWTH_SHARE * own_bytes)
 
 
 def space_bytes(specs: Iterable[DatabaseSpec]) -> int:
-    """Return about what the databases of one directory take: each load once, and its copies.
+    """Return the estimated space of the databases of one directory: each load, and its copies.
 
-    Of the copies that samples work on there is one at a time; some stay for the next sample.
+    One copy exists at a time for samples; some are kept for the next sample.
     """
     all_specs = list(specs)
     loads = {
         (load, spec.processes) for spec in all_specs for load in (spec.load, spec.load.unmigrated)
     }
-    staying = {(spec.load, spec.processes) for spec in all_specs if spec.clone in COPIES_STAY}
-    passing = {(spec.load, spec.processes) for spec in all_specs if spec.clone not in COPIES_STAY}
-    kept_bytes = sum(cluster_bytes(*each) for each in (*loads, *staying))
-    return kept_bytes + max((cluster_bytes(*each) for each in passing), default=0)
+    kept_copies = {(spec.load, spec.processes) for spec in all_specs if spec.clone in KEPT_COPIES}
+    temporary = {(spec.load, spec.processes) for spec in all_specs if spec.clone not in KEPT_COPIES}
+    kept_bytes = sum(cluster_bytes(*template) for template in (*loads, *kept_copies))
+    return kept_bytes + max((cluster_bytes(*template) for template in temporary), default=0)
 
 
 def load_write_bytes(spec: DatabaseSpec) -> int:
-    """Return what is written once: the data, as much again to the log, a copy that is reused."""
+    """Return the bytes written once: the data, as much WAL, and a copy that is reused."""
     reused_bytes = cluster_bytes(spec.load, spec.processes) if spec.clone == "reuse" else 0
     return CLUSTER_BYTES + 2 * data_bytes(spec.load) * spec.processes + reused_bytes
 
 
 def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
-    """Return the cells' loads that differ, each of which is made once and kept."""
+    """Return the distinct loads of the cells, each of which is created once and kept."""
     different: dict[tuple[str, LoadSpec, int], DatabaseSpec] = {}
     for cell in database_cells(cells):
         spec = spec_of(cell.spec)
@@ -135,51 +135,51 @@ def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
 
 
 def preparing_write_bytes(cells: Iterable[Cell]) -> int:
-    """Return what is written before the first round."""
+    """Return the bytes written before the first round."""
     return sum(load_write_bytes(spec) for spec in templates(cells))
 
 
 def preparing_s(cells: Iterable[Cell]) -> float:
-    """Return how long making and loading the templates is assumed to take."""
-    return sum(MAKE_S + load_write_bytes(spec) / ASSUMED_BYTES_PER_S for spec in templates(cells))
+    """Return the estimated time to create and load the templates."""
+    return sum(INITDB_S + load_write_bytes(spec) / ASSUMED_BYTES_PER_S for spec in templates(cells))
 
 
 def sample_s(cell: Cell) -> float:
-    """Return how long a sample of a database takes with all that belongs to it."""
+    """Return the estimated time of a sample, including copy and server start."""
     spec = spec_of(cell.spec)
     if spec.is_standing:
         return _lasts_s(cell)
-    copied_s = _copied_bytes(spec) / ASSUMED_BYTES_PER_S
+    copied_s = _copy_bytes(spec) / ASSUMED_BYTES_PER_S
     read_bytes = data_bytes(spec.load) * spec.processes if spec.start == "prewarmed" else 0
     return _lasts_s(cell) + copied_s + read_bytes / ASSUMED_BYTES_PER_S + START_S
 
 
 def sample_write_bytes(cell: Cell) -> int:
-    """Return the most that a sample of a database is assumed to write, its copy included."""
+    """Return the estimated maximum of bytes that a sample writes, including its copy."""
     spec = spec_of(cell.spec)
     if spec.script in READ_ONLY_SCRIPTS or (spec.replay and spec.replay.read_only):
-        return _copied_bytes(spec)
+        return _copy_bytes(spec)
     if spec.replay:
-        return _copied_bytes(spec) + spec.replay.statements * TRANSACTION_BYTES
+        return _copy_bytes(spec) + spec.replay.statements * TRANSACTION_BYTES
     per_s = float(ASSUMED_BYTES_PER_S)
     if spec.rate_per_s is not None:
         transaction_bytes = TRANSACTION_BYTES + spec.batch_rows * 2 * TELEMETRY_ROW_BYTES
         per_s = min(per_s, spec.rate_per_s * spec.processes * transaction_bytes)
-    return _copied_bytes(spec) + round(per_s * _lasts_s(cell))
+    return _copy_bytes(spec) + round(per_s * _lasts_s(cell))
 
 
 def _lasts_s(cell: Cell) -> float:
-    """Return how long a sample is driven: pgbench knows whole seconds only."""
+    """Return the duration of the load: pgbench supports whole seconds only."""
     requested_s = cell.parsed.duration_s
     return (
         requested_s if cell.kind in ("batch", "replay") else float(max(1, math.ceil(requested_s)))
     )
 
 
-def _copied_bytes(spec: DatabaseSpec) -> int:
-    # A crash trial goes on with what the crashes before have left.
-    goes_on = spec.clone == "reuse" or spec.load.kind == "ledger" or spec.is_standing
-    return 0 if goes_on else cluster_bytes(spec.load, spec.processes)
+def _copy_bytes(spec: DatabaseSpec) -> int:
+    # A crash trial continues with the data of previous crashes.
+    continues = spec.clone == "reuse" or spec.load.kind == "ledger" or spec.is_standing
+    return 0 if continues else cluster_bytes(spec.load, spec.processes)
 
 
 OFF: Final = frozenset({"off", "false", "no", "0", "of", "f", "fa", "fal", "fals", "n"})
@@ -215,7 +215,7 @@ def _on_durability(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _value(settings: dict[str, str], name: str) -> str:
-    """Return the value of a setting in lower case; names and words have no case."""
+    """Return the value of a setting in lower case; names are not case-sensitive."""
     return next((value.lower() for key, value in settings.items() if key.lower() == name), "")
 
 
@@ -248,7 +248,7 @@ def _on_replays(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
                 f"{workload.label}: the trace comes from SQL without times, so its statements have "
                 "made-up times"
             )
-        if _is_played_again(study, workload, cells):
+        if _is_repeated(study, workload, cells):
             yield (
                 f"{workload.label} is replayed more than once on a database that is not restored: "
                 "each replay starts with the writes of the previous ones"
@@ -266,15 +266,15 @@ def _on_replays(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _is_empty(workload: Replay, cells: Sequence[Cell]) -> bool:
-    """Return whether a replay finds nothing where it is played: a database of ours, and no load."""
+    """Return whether a replay starts with an empty database: one of ours, without a load."""
     own = (spec_of(cell.spec) for cell in cells if cell.workload == workload.label)
     return not workload.loads and any(not spec.is_standing for spec in own)
 
 
-def _is_played_again(study: Study, workload: Replay, cells: Sequence[Cell]) -> bool:
-    """Return whether a replay that writes goes more than once to a database of somebody's."""
+def _is_repeated(study: Study, workload: Replay, cells: Sequence[Cell]) -> bool:
+    """Return whether a replay with writes is repeated on an existing database."""
     own = [cell for cell in cells if cell.workload == workload.label]
     standing = [cell for cell in own if spec_of(cell.spec).is_standing]
-    begins_anew = bool(workload.restore) or workload.clone == "template"
+    is_restored = bool(workload.restore) or workload.clone == "template"
     is_again = len(standing) * study.rounds.max > 1
-    return bool(standing) and is_again and not workload.read_only and not begins_anew
+    return bool(standing) and is_again and not workload.read_only and not is_restored

@@ -1,4 +1,4 @@
-"""Files that workloads of a database name: scripts, batches, traces, snapshots, migrations."""
+"""Files of database workloads: scripts, batches, traces, snapshots, migrations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from seatrial.trials.database.study.workloads import (
 )
 
 SQL_SUFFIX: Final = ".sql"
-"""By it a batch's file is known to be SQL; any other is a program."""
+"""Suffix of SQL files; any other batch file is a program."""
 
 
 def with_database_files(workload: SampledWorkload, files: FileLookup) -> SampledWorkload:
-    """Return a workload of a database with every file that it names as a path from the root.
+    """Return a workload with absolute paths of all its files.
 
     Raises:
-        ConstraintError: when a file is not there or cannot be used.
+        ConstraintError: when a file does not exist or cannot be used.
     """
     if isinstance(workload, Pgbench):
         return msgspec.structs.replace(workload, scripts=_scripts(workload, files))
@@ -47,7 +47,7 @@ def with_database_files(workload: SampledWorkload, files: FileLookup) -> Sampled
 
 
 def _with_trace(workload: Replay, files: FileLookup) -> Replay:
-    """Return a replay with its trace, what is loaded before it, and migrations, from the root."""
+    """Return a replay with absolute paths of its trace, initial data and migrations."""
     changes = {"trace": files.found_or_named(workload.trace, "trace")}
     if workload.compare_rows:
         changes["compare_rows"] = files.found_or_named(workload.compare_rows, "compare_rows")
@@ -57,7 +57,7 @@ def _with_trace(workload: Replay, files: FileLookup) -> Replay:
         changes["prepare"] = (
             str(folder) if folder else files.found_or_named(workload.prepare, "prepare")
         )
-    schema = [_with_migration(each, files, nth) for nth, each in enumerate(workload.schema)]
+    schema = [_with_migration(variant, files, nth) for nth, variant in enumerate(workload.schema)]
     return msgspec.structs.replace(workload, **changes, schema=schema)
 
 
@@ -69,12 +69,12 @@ def _with_migration(schema: SchemaVariant, files: FileLookup, nth: int) -> Schem
 
 
 def is_archive_folder(path: Path) -> bool:
-    """Return whether a folder is an archive of pg_dump in its format ``directory``."""
+    """Return whether a folder is an archive of pg_dump in directory format."""
     return (path / "toc.dat").is_file()
 
 
 def _scripts(workload: Pgbench, files: FileLookup) -> str | list[str]:
-    """Return the scripts, those that are files as paths; a name of pgbench's own goes first."""
+    """Return the scripts, with absolute paths of files; built-in names have priority."""
     if isinstance(workload.scripts, str):
         return _script(workload.scripts, files, "scripts")
     return [_script(script, files, "scripts", nth) for nth, script in enumerate(workload.scripts)]

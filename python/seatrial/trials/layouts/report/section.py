@@ -113,7 +113,7 @@ def _timelines(
         part = by_key.get(recovery.cell.key)
         if part is None or recovery.cell.key not in kept:
             continue
-        figure = timeline_figure(part, f"failure-{number}", rounds_max, reported=_reported)
+        figure = timeline_figure(part, f"failure-{number}", rounds_max, marker=_reported)
         if figure is not None:
             figures[recovery.cell.key] = figure
     return figures

@@ -16,8 +16,8 @@ from seatrial.lazy import np
 from seatrial.stats.estimates import entries_needed
 from seatrial.study.units import parse_size_bytes
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
-from seatrial.trials.replay.commands.compare_sides import content_of, files_of, holds_statements
-from seatrial.trials.replay.commands.read import trace_of_logs
+from seatrial.trials.replay.commands.compare_sides import content_of, files_of, is_sql_trace
+from seatrial.trials.replay.commands.read import temporary_trace
 from seatrial.trials.replay.trace import Spread, Trace
 from seatrial.units import NS_PER_S, US_PER_S
 
@@ -109,11 +109,11 @@ def log_load_of(reference: str) -> LoggedLoad | None:
     if is_typed(reference):
         return None
     files = files_of(reference)
-    if len(files) == 1 and holds_statements(files[0]):
+    if len(files) == 1 and is_sql_trace(files[0]):
         return _load_of_trace(reference, files[0])
     if not files or {content_of(each) for each in files} != {"log"}:
         return None
-    with trace_of_logs(files, quiet=True) as trace:
+    with temporary_trace(files, quiet=True) as trace:
         return _load_of_trace(reference, trace)
 
 
@@ -165,7 +165,7 @@ def demand_of(reference: str, results: Path) -> Demand:
 
     if is_typed(reference):
         return typed_demand(reference)
-    if holds_statements(Path(reference)):
+    if is_sql_trace(Path(reference)):
         raise UsageError(
             seen=f"{reference} is a trace of SQL, which holds no block I/O",
             cause="Limits of storage count requests and bytes",

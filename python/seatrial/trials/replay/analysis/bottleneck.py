@@ -18,18 +18,18 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_iops, format_share
-from seatrial.trials.database.analysis.cells import grounds_of
+from seatrial.trials.database.analysis.cells import load_evidence
 from seatrial.trials.database.analysis.model import Rival, TimeVerdict, ceiling_share
-from seatrial.trials.database.analysis.rivals import DRIVER_SHARE_MAX, Grounds
+from seatrial.trials.database.analysis.rivals import DRIVER_SHARE_MAX, LoadEvidence
 from seatrial.trials.database.analysis.verdict import INCONCLUSIVE, rival_texts, time_verdict
 from seatrial.trials.replay.analysis.model import (
     Bottleneck,
     Lateness,
     ReplayCell,
-    is_of_replay,
+    is_replay,
     replays,
     speed_of,
-    worst_of,
+    worst_round,
 )
 from seatrial.trials.replay.analysis.pace import (
     answered_per_s,
@@ -56,7 +56,7 @@ WHO: Final[Mapping[str, str]] = {
     "order": "order",
     INCONCLUSIVE: INCONCLUSIVE,
 }
-"""The bottleneck of a replay, by the bound of the database."""
+"""Bottleneck of a replay by the bound of the database."""
 _OPENINGS: Final[Mapping[str, str]] = {
     "client": "The client was the bottleneck",
     "server CPU": "The server's CPU was the bottleneck",
@@ -69,7 +69,7 @@ _OPENINGS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class ReplayGrounds:
+class ReplayEvidence:
     """The figures that the verdict on a replay is based on.
 
     Attributes:
@@ -82,7 +82,7 @@ class ReplayGrounds:
         sessions_mean: Mean number of open connections; None if unknown.
     """
 
-    database: Grounds
+    database: LoadEvidence
     core_share: float | None
     delay_share: float | None
     order_share: float | None
@@ -97,38 +97,38 @@ class ReplayGrounds:
         return all(name not in self.database.columns for name in seen)
 
 
-def replay_bottleneck(grounds: ReplayGrounds) -> Bottleneck:
+def replay_bottleneck(evidence: ReplayEvidence) -> Bottleneck:
     """Return the bottleneck by the first rule that applies, in the order of docs/method.md."""
-    database = time_verdict(grounds.database)
-    for rule in (_nothing, _of_pace, _of_server, _of_driver, _of_order, _of_sessions):
-        found = rule(grounds, database)
-        if found is not None:
-            return _reported(grounds, found)
-    return _reported(grounds, _of_database(database))
+    database = time_verdict(evidence.database)
+    for rule in _RULES:
+        diagnosis = rule(evidence, database)
+        if diagnosis is not None:
+            return _bottleneck(evidence, diagnosis)
+    return _bottleneck(evidence, _from_time_verdict(database))
 
 
 @dataclass(frozen=True)
-class _Evidence:
-    """A bound, the evidence for it without a full stop, and the rivals to report."""
+class _Diagnosis:
+    """A bound, the reason for it without a full stop, and the rival explanations to report."""
 
     bound: str
-    ground: str
+    reason: str
     likely: str = ""
     rivals: Sequence[Rival] = ()
     next: str = ""
 
 
-def _nothing(grounds: ReplayGrounds, _database: TimeVerdict) -> _Evidence | None:
-    if grounds.database.rate.value > 0:
+def _no_answers(evidence: ReplayEvidence, _database: TimeVerdict) -> _Diagnosis | None:
+    if evidence.database.rate.value > 0:
         return None
-    return _Evidence(INCONCLUSIVE, "no statement was answered", next="Check the server's log")
+    return _Diagnosis(INCONCLUSIVE, "no statement was answered", next="Check the server's log")
 
 
-def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Evidence | None:
-    delivered, late = grounds.delivered, grounds.lateness
+def _limited_by_pace(evidence: ReplayEvidence, _database: TimeVerdict) -> _Diagnosis | None:
+    delivered, late = evidence.delivered, evidence.lateness
     if delivered is None or late is None or not keeps_pace(delivered, late):
         return None
-    return _Evidence(
+    return _Diagnosis(
         "pace",
         f"the replay reached {format_share(min(1.0, delivered.value))} of it, and sent "
         f"{format_share(late.within_1ms_share)} of the statements within 1 ms of their scheduled "
@@ -136,73 +136,74 @@ def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Evidence | None
     )
 
 
-def _of_server(_grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
+def _limited_by_server(_grounds: ReplayEvidence, database: TimeVerdict) -> _Diagnosis | None:
     is_of_server = database.bound not in (INCONCLUSIVE, "client")
-    return _of_database(database) if is_of_server else None
+    return _from_time_verdict(database) if is_of_server else None
 
 
-def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
+def _limited_by_driver(evidence: ReplayEvidence, database: TimeVerdict) -> _Diagnosis | None:
     """Return the driver's thread, if it was saturated or had no processor to run on.
 
-    The rivals decide whether the server's work or other work explains it as well.
+    The rival explanations decide whether the server's or other work explains it as well.
     """
-    core, delay = grounds.core_share or 0.0, grounds.delay_share or 0.0
-    ceiling = grounds.database.ceiling_share or 0.0
+    core, delay = evidence.core_share or 0.0, evidence.delay_share or 0.0
+    ceiling = evidence.database.ceiling_share or 0.0
     if database.bound != "client" and database.likely != "client":
         return None
-    reported = []
+    reasons = []
     if core > DRIVER_SHARE_MAX:
-        reported.append(f"its thread used {format_share(core)} of a core")
+        reasons.append(f"its thread used {format_share(core)} of a core")
     if ceiling > DRIVER_SHARE_MAX:
-        reported.append(_of_ceiling(grounds))
-    if not reported and core + delay > DRIVER_SHARE_MAX and delay >= DELAYED_SHARE_MIN:
-        reported.append(
+        reasons.append(_ceiling_text(evidence))
+    if not reasons and core + delay > DRIVER_SHARE_MAX and delay >= DELAYED_SHARE_MIN:
+        reasons.append(
             f"its thread used {format_share(core)} of a core, and waited for a CPU for "
             f"{format_share(delay)} of the time"
         )
-    if not reported:
+    if not reasons:
         return None
-    found = _of_database(database)
-    ground = f"{' and '.join(reported)}. {'. '.join(rival_texts(database.rivals))}"
-    if found.bound == INCONCLUSIVE:
-        ground = f", probably the client: {ground}. {_settles(database.next)}"
-    return replace(found, ground=ground)
+    diagnosis = _from_time_verdict(database)
+    reason = f"{' and '.join(reasons)}. {'. '.join(rival_texts(database.rivals))}"
+    if diagnosis.bound == INCONCLUSIVE:
+        reason = f", probably the client: {reason}. {_next_step_text(database.next)}"
+    return replace(diagnosis, reason=reason)
 
 
-def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
-    share = grounds.order_share or 0.0
+def _limited_by_order(evidence: ReplayEvidence, database: TimeVerdict) -> _Diagnosis | None:
+    share = evidence.order_share or 0.0
     if share < ORDER_SHARE_MIN:
         return None
-    ground = (
+    reason = (
         f"statements waited {format_share(share)} of the connections' time for statements of "
         "other sessions, to preserve the captured order"
     )
     # The statements waited for may be slow because of the machine, which the order does not show.
-    left = [
+    open_rivals = [
         rival
         for rival in database.rivals
         if not rival.is_excluded and rival.name in ("others_cpu", "steal", "others_io")
     ]
-    if not left:
-        return _Evidence("order", ground, rivals=database.rivals)
-    reported, settles = rival_texts(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
-    return _Evidence(
+    if not open_rivals:
+        return _Diagnosis("order", reason, rivals=database.rivals)
+    next_step = ". ".join(dict.fromkeys(rival.next for rival in open_rivals))
+    return _Diagnosis(
         INCONCLUSIVE,
-        f", probably the order: {ground}. {reported}. {_settles(settles)}",
+        f", probably the order: {reason}. {rival_texts(open_rivals)[0]}. "
+        f"{_next_step_text(next_step)}",
         likely="order",
         rivals=database.rivals,
-        next=settles,
+        next=next_step,
     )
 
 
-def _of_sessions(grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | None:
+def _limited_by_sessions(evidence: ReplayEvidence, database: TimeVerdict) -> _Diagnosis | None:
     """Return an inconclusive result if both server and driver were idle."""
-    time = grounds.database.time
+    time = evidence.database.time
     if "client" not in (database.bound, database.likely) or time is None:
         return None
     active = time.active_mean
     running = "" if active is None else f"; {active:.1f} statements ran concurrently on average"
-    return _Evidence(
+    return _Diagnosis(
         INCONCLUSIVE,
         f"the server waited for the next statement {format_share(time.shares.get('client', 0.0))} "
         "of the clients' time while the driver was partly idle: network latency, or too few "
@@ -212,104 +213,111 @@ def _of_sessions(grounds: ReplayGrounds, database: TimeVerdict) -> _Evidence | N
     )
 
 
-def _settles(step: str) -> str:
+def _next_step_text(step: str) -> str:
     return f"To settle it, {step[:1].lower()}{step[1:]}"
 
 
-def _of_database(verdict: TimeVerdict) -> _Evidence:
-    """Return what bounds the database, as for any load.
+def _from_time_verdict(verdict: TimeVerdict) -> _Diagnosis:
+    """Return the diagnosis from the verdict on any database load.
 
     A qualification such as ``probably commit-bound`` stays before the evidence, after a comma.
     """
     opening, _, rest = verdict.sentence.partition(": ")
     aside = opening.partition(", ")[2]
-    ground = (rest or opening).rstrip(".")
-    return _Evidence(
+    reason = (rest or opening).rstrip(".")
+    return _Diagnosis(
         verdict.bound,
-        f", {aside}: {ground}" if aside else ground,
+        f", {aside}: {reason}" if aside else reason,
         verdict.likely,
         verdict.rivals,
         verdict.next,
     )
 
 
-def _reported(grounds: ReplayGrounds, found: _Evidence) -> Bottleneck:
-    who = WHO[found.bound]
+def _bottleneck(evidence: ReplayEvidence, diagnosis: _Diagnosis) -> Bottleneck:
+    who = WHO[diagnosis.bound]
     # The rivals are separate sentences after the evidence.
-    ground, stop, rest = found.ground.partition(". ")
-    parts = [f"{_OPENINGS[who]}{'' if ground.startswith(', ') else ': '}{ground}"]
-    if driver := _driver_words(grounds, who):
+    reason, stop, rest = diagnosis.reason.partition(". ")
+    parts = [f"{_OPENINGS[who]}{'' if reason.startswith(', ') else ': '}{reason}"]
+    if driver := _driver_text(evidence, who):
         parts.append(driver)
-    if grounds.is_remote and found.bound != "pace":
+    if evidence.is_remote and diagnosis.bound != "pace":
         parts.append("CPU and disks of the server's machine were not monitored")
     return Bottleneck(
         who=who,
-        bound=found.bound,
+        bound=diagnosis.bound,
         sentence=f"{'; '.join(parts)}{stop}{rest}.",
-        evidence=_evidence(grounds),
-        likely=found.likely,
-        rivals=list(found.rivals),
-        next=found.next,
+        evidence=_figures(evidence),
+        likely=diagnosis.likely,
+        rivals=list(diagnosis.rivals),
+        next=diagnosis.next,
     )
 
 
-def _driver_words(grounds: ReplayGrounds, who: str) -> str:
+def _driver_text(evidence: ReplayEvidence, who: str) -> str:
     """Return the driver's resource usage if it is not the verdict itself; empty if unknown."""
-    if who == "client" or grounds.core_share is None:
+    if who == "client" or evidence.core_share is None:
         return ""
-    reported = f"the driver used {format_share(grounds.core_share)} of a core"
-    if (grounds.delay_share or 0.0) >= DELAYED_SHARE_MIN:
-        lacked = format_share(grounds.delay_share or 0.0)
-        reported += f", waited for a CPU for {lacked} of the time"
-    if grounds.database.ceiling_share is None:
-        return f"{reported}; its maximum rate was not measured"
-    return f"{reported}, and {_of_ceiling(grounds)}"
+    text = f"the driver used {format_share(evidence.core_share)} of a core"
+    if (evidence.delay_share or 0.0) >= DELAYED_SHARE_MIN:
+        delayed = format_share(evidence.delay_share or 0.0)
+        text += f", waited for a CPU for {delayed} of the time"
+    if evidence.database.ceiling_share is None:
+        return f"{text}; its maximum rate was not measured"
+    return f"{text}, and {_ceiling_text(evidence)}"
 
 
-def _of_ceiling(grounds: ReplayGrounds) -> str:
-    share = grounds.database.ceiling_share or 0.0
-    ceiling_per_s = grounds.database.ceiling_per_s or 0.0
+def _ceiling_text(evidence: ReplayEvidence) -> str:
+    share = evidence.database.ceiling_share or 0.0
+    ceiling_per_s = evidence.database.ceiling_per_s or 0.0
     return (
         f"the rate reached {format_share(share)} of its maximum ({format_iops(ceiling_per_s)} "
         "statements/s against a null server)"
     )
 
 
-def _evidence(grounds: ReplayGrounds) -> dict[str, float]:
-    late, delivered = grounds.lateness, grounds.delivered
+def _figures(evidence: ReplayEvidence) -> dict[str, float]:
+    late, delivered = evidence.lateness, evidence.delivered
     found: dict[str, float | None] = {
-        "client_core_share": grounds.core_share,
-        "client_delay_share": grounds.delay_share,
-        "order_share": grounds.order_share,
-        "sessions_mean": grounds.sessions_mean,
+        "client_core_share": evidence.core_share,
+        "client_delay_share": evidence.delay_share,
+        "order_share": evidence.order_share,
+        "sessions_mean": evidence.sessions_mean,
         "delivered_ratio": delivered.value if delivered else None,
         "within_1ms_share": late.within_1ms_share if late else None,
         "lag_p99_ns": float(late.p99_ns) if late else None,
-        **time_verdict(grounds.database).evidence,
+        **time_verdict(evidence.database).evidence,
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
+_RULES: Final = (
+    *(_no_answers, _limited_by_pace, _limited_by_server),
+    *(_limited_by_driver, _limited_by_order, _limited_by_sessions),
+)
+"""They are tried in this order."""
+
+
 def client_shares(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
     """Return the driver thread's CPU share and run-queue wait; each of the largest round."""
-    used, lacked = [], []
+    used, delayed = [], []
     for sample, record in replays(samples):
         if sample.duration_s <= 0:
             continue
         client, whole_ns = record.client, sample.duration_s * 1e9
         used.append((client.cpu_user_ns + client.cpu_system_ns) / whole_ns)
-        lacked.append(client.run_delay_ns / whole_ns)
-    return max(used, default=None), max(lacked, default=None)
+        delayed.append(client.run_delay_ns / whole_ns)
+    return max(used, default=None), max(delayed, default=None)
 
 
 def of_driver_thread(
-    grounds: Grounds, core_share: float | None, delay_share: float | None
-) -> Grounds:
-    """Return the grounds with the driver's thread counted as the client.
+    evidence: LoadEvidence, core_share: float | None, delay_share: float | None
+) -> LoadEvidence:
+    """Return the evidence with the driver's thread counted as the client.
 
     A replay's driver runs in Seatrial's process, whose CPU time includes that of the thread.
     """
-    columns = dict(grounds.columns)
+    columns = dict(evidence.columns)
     seatrial = columns.get("seatrial_cpu_cores")
     if seatrial is not None and core_share is not None:
         driver = min(core_share, seatrial.value)
@@ -317,9 +325,9 @@ def of_driver_thread(
         columns["seatrial_cpu_cores"] = _measured_once(rest, seatrial)
         columns["client_cpu_cores"] = _measured_once(core_share, seatrial)
     return replace(
-        grounds,
+        evidence,
         columns=columns,
-        client_cpu_share=core_share if core_share is not None else grounds.client_cpu_share,
+        client_cpu_share=core_share if core_share is not None else evidence.client_cpu_share,
         client_delay_share=delay_share,
     )
 
@@ -357,27 +365,27 @@ def analyse_replays(run: Run, cells: Sequence[CellSummary]) -> list[ReplayCell]:
         cells: All cells of the run.
     """
     cpus = usable_cpus(run.fingerprint_before)
-    own = [summary for summary in cells if is_of_replay(summary.cell)]
-    parts = [replay_cell(summary, grounds_of(summary, cpus)) for summary in own]
+    own = [summary for summary in cells if is_replay(summary.cell)]
+    parts = [replay_cell(summary, load_evidence(summary, cpus)) for summary in own]
     return [part for part in parts if part is not None]
 
 
-def replay_cell(summary: CellSummary, grounds: Grounds) -> ReplayCell | None:
+def replay_cell(summary: CellSummary, evidence: LoadEvidence) -> ReplayCell | None:
     """Return the analysis of a replay over all its rounds; None if no round has a record.
 
     Args:
         summary: Of a replay.
-        grounds: The figures for the verdict on any database load, of the same cell.
+        evidence: The figures for the verdict on any database load, of the same cell.
     """
     samples = counted(summary.samples)
-    worst = worst_of(samples)
+    worst = worst_round(samples)
     if worst is None:
         return None
     speed = speed_of(summary.cell)
     core_share, delay_share = client_shares(samples)
-    grounds = of_driver_thread(grounds, core_share, delay_share)
-    found = ReplayGrounds(
-        database=grounds,
+    evidence = of_driver_thread(evidence, core_share, delay_share)
+    replay_evidence = ReplayEvidence(
+        database=evidence,
         core_share=core_share,
         delay_share=delay_share,
         order_share=order_share(samples),
@@ -388,16 +396,16 @@ def replay_cell(summary: CellSummary, grounds: Grounds) -> ReplayCell | None:
     return ReplayCell(
         cell=summary.cell,
         speed=speed,
-        bottleneck=replay_bottleneck(found),
+        bottleneck=replay_bottleneck(replay_evidence),
         answered_per_s=answered_per_s(samples),
         captured_per_s=captured_per_s(samples),
         ratio=ratio_to_capture(samples),
-        delivered=found.delivered,
-        lateness=found.lateness,
+        delivered=replay_evidence.delivered,
+        lateness=replay_evidence.lateness,
         client_core_share=core_share,
         client_delay_share=delay_share,
-        ceiling_per_s=grounds.ceiling_per_s,
-        ceiling_share=ceiling_share(grounds.rate.value, grounds.ceiling_per_s),
-        order_share=found.order_share,
+        ceiling_per_s=evidence.ceiling_per_s,
+        ceiling_share=ceiling_share(evidence.rate.value, evidence.ceiling_per_s),
+        order_share=replay_evidence.order_share,
         reported_round=worst[0].round,
     )

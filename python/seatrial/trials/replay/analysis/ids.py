@@ -28,7 +28,7 @@ REASONS: Final = {
 }
 """Why IDs were not mapped, in words."""
 
-PLACES: Final = {
+LOCATIONS: Final = {
     "function": "function arguments",
     "unknown_table": "statements with tables that are not in the catalogue (temporary tables)",
     "not_understood": "statements that could not be parsed",
@@ -63,19 +63,19 @@ class IdSums(msgspec.Struct, frozen=True, kw_only=True):
         return self.exact + self.proved + self.by_pattern
 
     @property
-    def left_alone(self) -> int:
+    def unmapped(self) -> int:
         """IDs that were not mapped."""
         return sum(self.unresolved.values())
 
     @property
     def generated(self) -> int:
         """IDs that were generated during the capture, as far as known."""
-        return self.mapped + self.left_alone
+        return self.mapped + self.unmapped
 
     @property
     def unresolved_share(self) -> float:
         """Share of the generated IDs that were not mapped."""
-        return self.left_alone / self.generated if self.generated else 0.0
+        return self.unmapped / self.generated if self.generated else 0.0
 
 
 def id_sums(ids: ReplayIds) -> IdSums:
@@ -90,7 +90,7 @@ def id_sums(ids: ReplayIds) -> IdSums:
         unresolved={reason: count for reason, count in reasons.most_common() if count},
         not_generated=sum(each.not_generated for each in ids.classes),
         not_followed={
-            place: count for place, count in Counter(ids.not_followed).most_common() if count
+            location: count for location, count in Counter(ids.not_followed).most_common() if count
         },
     )
 
@@ -107,32 +107,32 @@ def ids_sentence(ids: ReplayIds) -> str:
         "proved": sums.proved,
         "by pattern": sums.by_pattern,
     }
-    reported = ", ".join(f"{format_count(count)} {name}" for name, count in levels.items() if count)
-    how = f" ({reported})" if reported else ""
+    parts = ", ".join(f"{format_count(count)} {name}" for name, count in levels.items() if count)
+    how = f" ({parts})" if parts else ""
     return (
         f"{format_count(sums.mapped)} of {format_plural(sums.generated, 'ID')} were mapped{how}, "
-        f"{format_count(sums.left_alone)} unresolved"
+        f"{format_count(sums.unmapped)} unresolved"
     )
 
 
-def reason_words(reason: str) -> str:
+def reason_text(reason: str) -> str:
     """Return why IDs were not mapped, or where they occur."""
-    return REASONS.get(reason) or PLACES.get(reason) or reason.replace("_", " ")
+    return REASONS.get(reason) or LOCATIONS.get(reason) or reason.replace("_", " ")
 
 
 def not_followed_sentence(ids: ReplayIds) -> str:
     """Return how many possible IDs occur where IDs are not tracked; empty if there are none."""
-    places = id_sums(ids).not_followed
-    count = sum(places.values())
+    locations = id_sums(ids).not_followed
+    count = sum(locations.values())
     if not count:
         return ""
-    reported = "; ".join(
-        f"{format_count(n)} in {reason_words(place)}" for place, n in places.items()
+    counts = "; ".join(
+        f"{format_count(n)} in {reason_text(location)}" for location, n in locations.items()
     )
     were, ids_words = ("was", "an ID") if count == 1 else ("were", "IDs")
     return (
         f"{format_plural(count, 'value')} that may be {ids_words} {were} not mapped, because IDs "
-        f"are not tracked there: {reported}"
+        f"are not tracked there: {counts}"
     )
 
 
@@ -144,14 +144,14 @@ def capture_share(ids: ReplayIds) -> float | None:
     if it was not counted.
     """
     sums = id_sums(ids)
-    if not sums.left_alone or sums.exact:
+    if not sums.unmapped or sums.exact:
         return None
     resolved = 0
     for each in ids.classes:
         if each.unresolved_given_back is None:
             return None
         resolved += each.unresolved_given_back
-    return resolved / sums.left_alone
+    return resolved / sums.unmapped
 
 
 def mismatches(ids: ReplayIds) -> list[ReplayIdClass]:
@@ -174,46 +174,45 @@ def content_sentence(content: ReplayContent) -> str:
     """Return the result of the comparison, without a full stop."""
     if not content.against:
         return f"Table contents were not compared: {content.reason}"
-    whom = whose(content)
+    reference = reference_text(content)
     tables = format_plural(content.tables, "table")
     if content.different:
-        return f"Rows differ from {whom} in {differences(content)}"
-    said = f"The rows of {tables} equal {whom} ({format_count(content.rows)} rows)"
+        return f"Rows differ from {reference} in {differences(content)}"
+    sentence = f"The rows of {tables} equal {reference} ({format_count(content.rows)} rows)"
     if content.not_compared:
         others = format_plural(len(content.not_compared), "table")
-        said += f"; {others} {'was' if len(content.not_compared) == 1 else 'were'} not compared"
+        sentence += f"; {others} {'was' if len(content.not_compared) == 1 else 'were'} not compared"
     if content.not_judged:
-        said += f"; columns with timestamps or random values ignored: {_some(content.not_judged)}"
-    return said
+        columns = _first_names(content.not_judged)
+        sentence += f"; columns with timestamps or random values ignored: {columns}"
+    return sentence
 
 
-def whose(content: ReplayContent) -> str:
+def reference_text(content: ReplayContent) -> str:
     """Return what the rows are compared with: ``the capture``."""
     return str(content.file) if content.against == REPLAY else "the capture"
 
 
 def differences(content: ReplayContent) -> str:
     """Return which tables differ: ``1 of 5 tables: 36 of 600 rows of public.orders (seen)``."""
-    reported = [_difference(each) for each in content.different[:TABLES_MAX]]
-    more = len(content.different) - len(reported)
+    tables = [_difference(each) for each in content.different[:TABLES_MAX]]
+    more = len(content.different) - len(tables)
     if more:
-        reported.append(f"{format_plural(more, 'more table')}")
+        tables.append(f"{format_plural(more, 'more table')}")
     of = f"{format_count(len(content.different))} of {format_plural(content.tables, 'table')}"
-    return f"{of}: {', '.join(reported)}"
+    return f"{of}: {', '.join(tables)}"
 
 
 def _difference(table: TableDifference) -> str:
     rows = max(table.rows_captured, table.rows_now)
-    reported = (
-        f"{format_count(table.rows_different)} of {format_plural(rows, 'row')} of {table.name}"
-    )
+    text = f"{format_count(table.rows_different)} of {format_plural(rows, 'row')} of {table.name}"
     if table.rows_captured != table.rows_now:
         captured, now = format_count(table.rows_captured), format_count(table.rows_now)
-        reported += f" (now {now} rows, captured {captured})"
-    return f"{reported} ({_some([*table.columns])})" if table.columns else reported
+        text += f" (now {now} rows, captured {captured})"
+    return f"{text} ({_first_names([*table.columns])})" if table.columns else text
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     shown = ", ".join(names[:COLUMNS_MAX])
     more = len(names) - COLUMNS_MAX
     return f"{shown} and {more} more" if more > 0 else shown

@@ -14,7 +14,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import AnalysedRun, CellSummary
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.trials.database.analysis.model import BOUNDS, Rival
-from seatrial.trials.replay.analysis.judgement import is_migrated, is_schema_error
+from seatrial.trials.replay.analysis.verdict import is_migrated, is_schema_error
 
 WHO = ("client", "server CPU", "locks", "disk", "pace", "order", "inconclusive")
 """Bottlenecks of a replay; ``pace`` if it reached the requested rate."""
@@ -131,15 +131,15 @@ NOT_LOGGED: Final = frozenset(
 NO_CONNECTION: Final = "no_connection"
 
 
-def is_of_replay(cell: Cell) -> bool:
+def is_replay(cell: Cell) -> bool:
     """Return whether a cell replays a trace."""
     return cell.kind == KIND
 
 
 def played(cell: Cell) -> SpecDocument:
     """Return the replay part of a cell's specification; empty if it has none."""
-    reported = cell.spec.get("database", {}).get("replay")
-    return reported if isinstance(reported, dict) else {}
+    replay = cell.spec.get("database", {}).get("replay")
+    return replay if isinstance(replay, dict) else {}
 
 
 def speed_of(cell: Cell) -> float | None:
@@ -158,25 +158,25 @@ def replays(samples: Iterable[Sample]) -> list[tuple[Sample, ReplayRecord]]:
     return [(sample, sample.replay) for sample in samples if sample.replay is not None]
 
 
-def worst_of(samples: Sequence[Sample]) -> tuple[Sample, ReplayRecord] | None:
+def worst_round(samples: Sequence[Sample]) -> tuple[Sample, ReplayRecord] | None:
     """Return the sample whose account is reported: the worst.
 
     Statements that were not reached count most, then failed ones, then skipped ones; among equals
     the slowest sample. None if there is no record.
     """
 
-    def gravity(pair: tuple[Sample, ReplayRecord]) -> tuple[int, int, int, float]:
+    def severity(pair: tuple[Sample, ReplayRecord]) -> tuple[int, int, int, float]:
         total = pair[1].total
         return total.not_reached, total.failed, total.skipped_count, pair[0].duration_s
 
-    return max(replays(samples), key=gravity, default=None)
+    return max(replays(samples), key=severity, default=None)
 
 
-def of_reasons(skipped: Mapping[str, int], reasons: Iterable[str]) -> dict[str, int]:
+def skipped_for(skipped: Mapping[str, int], reasons: Iterable[str]) -> dict[str, int]:
     """Return the statements skipped for some reasons, the most frequent first."""
-    wanted = set(reasons)
-    found = {reason: count for reason, count in skipped.items() if reason in wanted and count}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    selected = set(reasons)
+    counts = {reason: count for reason, count in skipped.items() if reason in selected and count}
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
 class SchemaErrors(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,18 +210,18 @@ def schema_errors(summary: CellSummary) -> SchemaErrors | None:
         is_migrated=is_migrated(worst),
         statements=schema_error_count(worst),
         sent=worst.total.sent,
-        examples=sorted(_schema_error_examples(worst), key=lambda each: -each.count),
+        examples=sorted(_schema_error_examples(worst), key=lambda example: -example.count),
     )
 
 
 def schema_error_count(record: ReplayRecord) -> int:
     """Return how many statements of a replay failed with schema errors."""
-    return sum(each.count for each in _schema_error_examples(record))
+    return sum(example.count for example in _schema_error_examples(record))
 
 
 def _schema_error_examples(record: ReplayRecord) -> list[ReplayErrorExample]:
     return [
-        each
-        for each in record.errors.examples
-        if each.kind in ("new", "other") and is_schema_error(each.sqlstate)
+        example
+        for example in record.errors.examples
+        if example.kind in ("new", "other") and is_schema_error(example.sqlstate)
     ]

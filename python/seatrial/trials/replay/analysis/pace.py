@@ -40,10 +40,10 @@ def answered_per_s(samples: Sequence[Sample]) -> Estimate:
 
     If nothing failed, this is the cell's rate, whose interval one round can estimate.
     """
-    played = replays(samples)
-    if all(answered(record) == sample.outcome.completed for sample, record in played):
-        return rate_estimate([sample for sample, _ in played])
-    return estimate_of_rounds([_rate_per_s(*each) for each in played], UNIT)
+    records = replays(samples)
+    if all(answered(record) == sample.outcome.completed for sample, record in records):
+        return rate_estimate([sample for sample, _ in records])
+    return estimate_of_rounds([_rate_per_s(sample, record) for sample, record in records], UNIT)
 
 
 def captured_per_s(samples: Sequence[Sample]) -> float | None:
@@ -130,21 +130,21 @@ def lateness(samples: Sequence[Sample]) -> Lateness | None:
     )
 
 
-def keeps_pace(done: Estimate | None, late: Lateness | None) -> bool:
+def keeps_pace(delivered: Estimate | None, late: Lateness | None) -> bool:
     """Return whether a replay met its requested rate without falling behind."""
-    if done is None or late is None:
+    if delivered is None or late is None:
         return False
     in_time = not late.grows and late.p50_ns <= BEHIND_NS
-    return done.value >= KEPT_SHARE_MIN and in_time
+    return delivered.value >= KEPT_SHARE_MIN and in_time
 
 
 def _thirds_ns(timeline: Sequence[ReplayMoment]) -> tuple[float | None, float | None]:
     """Return the mean lag of the first third of the slices, and the longer of the other two."""
-    known = [each.lag_ns_mean for each in timeline if each.lag_ns_mean is not None]
-    if len(known) < SLICES_MIN:
+    lags_ns = [moment.lag_ns_mean for moment in timeline if moment.lag_ns_mean is not None]
+    if len(lags_ns) < SLICES_MIN:
         return None, None
-    third = len(known) // PARTS
-    first, middle, last = known[:third], known[third:-third], known[-third:]
+    third = len(lags_ns) // PARTS
+    first, middle, last = lags_ns[:third], lags_ns[third:-third], lags_ns[-third:]
     peak_ns = max(math.fsum(part) / len(part) for part in (middle, last))
     return math.fsum(first) / third, peak_ns
 

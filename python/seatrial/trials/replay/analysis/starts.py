@@ -6,6 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -65,16 +66,16 @@ def start_differences(samples: Iterable[Sample]) -> list[StartDifference]:
     Args:
         samples: Of one run.
     """
-    alike: dict[str, list[Sample]] = defaultdict(list)
+    groups: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
-        if _start(sample) is not None and not _goes_on(sample):
-            alike[_begins_with(sample)].append(sample)
-    found: list[StartDifference] = []
-    for group in alike.values():
-        ordered = sorted(group, key=lambda each: (each.round, each.position))
+        if _start(sample) is not None and not _continues(sample):
+            groups[_start_key(sample)].append(sample)
+    differences: list[StartDifference] = []
+    for group in groups.values():
+        ordered = sorted(group, key=lambda sample: (sample.round, sample.position))
         for sample in ordered[1:]:
-            found += _between(ordered, sample)
-    return found
+            differences += _differences(ordered, sample)
+    return differences
 
 
 def sides_differ(before: Sequence[Sample], after: Sequence[Sample]) -> list[StartDifference]:
@@ -86,13 +87,15 @@ def sides_differ(before: Sequence[Sample], after: Sequence[Sample]) -> list[Star
     ordered = [
         sample
         for side in (before, after)
-        for sample in sorted(side, key=lambda each: (each.round, each.position))
-        if _start(sample) is not None and not _goes_on(sample)
+        for sample in sorted(side, key=lambda sample: (sample.round, sample.position))
+        if _start(sample) is not None and not _continues(sample)
     ]
     schemas = {_schema(sample) for sample in (*before, *after)}
     if len(schemas) > 1:
         return []
-    return [each for sample in ordered[1:] for each in _between_two(ordered[0], sample)]
+    return list(
+        chain.from_iterable(_state_differences(ordered[0], sample) for sample in ordered[1:])
+    )
 
 
 def _schema(sample: Sample) -> tuple[str, str]:
@@ -104,40 +107,40 @@ def _start(sample: Sample) -> StartRecord | None:
     return sample.database.start if sample.database else None
 
 
-def _goes_on(sample: Sample) -> bool:
-    reported = sample.cell.spec.get("database", {})
-    return reported.get("clone") == "reuse" and not played(sample.cell).get("read_only")
+def _continues(sample: Sample) -> bool:
+    database = sample.cell.spec.get("database", {})
+    return database.get("clone") == "reuse" and not played(sample.cell).get("read_only")
 
 
-def _begins_with(sample: Sample) -> str:
-    """Return the intended start state of a sample, as a key."""
-    reported = sample.cell.spec.get("database", {})
+def _start_key(sample: Sample) -> str:
+    """Return a key of the data that a sample should start with."""
+    database = sample.cell.spec.get("database", {})
     replay = played(sample.cell)
-    meant = [reported.get("load"), replay.get("schema"), replay.get("identity")]
-    return json.dumps(meant, sort_keys=True)
+    parts = [database.get("load"), replay.get("schema"), replay.get("identity")]
+    return json.dumps(parts, sort_keys=True)
 
 
-def _between(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDifference]:
+def _differences(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDifference]:
     """Yield a sample's differences from the first sample and from its target's first."""
-    own = next(each for each in ordered if each.cell.target == sample.cell.target)
-    yield from _between_two(ordered[0], sample)
-    if own is not ordered[0] and _is_scripted(sample):
-        yield from _contents(own, sample)
-    yield from _unrestored(ordered, sample)
-    expected, found = _start(own), _start(sample)
+    first_on_target = next(other for other in ordered if other.cell.target == sample.cell.target)
+    yield from _state_differences(ordered[0], sample)
+    if first_on_target is not ordered[0] and _is_scripted(sample):
+        yield from _content_differences(first_on_target, sample)
+    yield from _ineffective_restore(ordered, sample)
+    expected, found = _start(first_on_target), _start(sample)
     if expected is None or found is None:
         return
     before, now = expected.source_rows_written, found.source_rows_written
     if before is not None and now is not None and now > before:
         yield StartDifference(
-            sample=sample, first=own, what="source", name="", expected=before, found=now
+            sample=sample, first=first_on_target, what="source", name="", expected=before, found=now
         )
     # Two loads of the same dump end at different WAL positions; copies of one load do not.
     positions = expected.checkpoint_lsn, found.checkpoint_lsn
     if all(positions) and positions[0] != positions[1]:
         yield StartDifference(
             sample=sample,
-            first=own,
+            first=first_on_target,
             what="checkpoint",
             name="",
             expected=positions[0],
@@ -145,22 +148,24 @@ def _between(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDiffere
         )
 
 
-def _between_two(first: Sample, sample: Sample) -> Iterator[StartDifference]:
+def _state_differences(first: Sample, sample: Sample) -> Iterator[StartDifference]:
     expected, found = _start(first), _start(sample)
     if expected is None or found is None:
         return
-    for what, reported, seen in (
+    for what, expected_values, found_values in (
         ("rows", expected.rows, found.rows),
         ("sequence", expected.sequences, found.sequences),
         ("rows_estimated", expected.rows_estimated, found.rows_estimated),
     ):
-        for name, then, now in _differing(what, reported, seen, expected, found):
+        for name, then, now in _differing_values(
+            what, expected_values, found_values, expected, found
+        ):
             yield StartDifference(
                 sample=sample, first=first, what=what, name=name, expected=then, found=now
             )
     are_of_one_load = first.run_id == sample.run_id and first.cell.target == sample.cell.target
     if are_of_one_load or not _is_scripted(sample):
-        yield from _contents(first, sample)
+        yield from _content_differences(first, sample)
 
 
 def _is_scripted(sample: Sample) -> bool:
@@ -169,7 +174,7 @@ def _is_scripted(sample: Sample) -> bool:
     return load.get("kind") == "sql" or bool(load.get("migrate"))
 
 
-def _contents(first: Sample, sample: Sample) -> Iterator[StartDifference]:
+def _content_differences(first: Sample, sample: Sample) -> Iterator[StartDifference]:
     """Yield tables with the same row count but other contents."""
     expected, found = _start(first), _start(sample)
     if expected is None or found is None:
@@ -182,23 +187,23 @@ def _contents(first: Sample, sample: Sample) -> Iterator[StartDifference]:
             )
 
 
-def _unrestored(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDifference]:
+def _ineffective_restore(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDifference]:
     """Yield that the user's command restored nothing: it wrote almost no WAL.
 
     If the contents of all tables were read, they are used instead.
     """
     earlier = [
-        each
-        for each in ordered
-        if each.cell.target == sample.cell.target and each.started_at < sample.started_at
+        other
+        for other in ordered
+        if other.cell.target == sample.cell.target and other.started_at < sample.started_at
     ]
     found = _start(sample)
-    before = _start(max(earlier, key=lambda each: each.started_at)) if earlier else None
+    before = _start(max(earlier, key=lambda other: other.started_at)) if earlier else None
     if found is None or before is None or not found.lsn_unrestored:
         return
     if not found.rows_estimated and found.rows.keys() == found.contents.keys():
         return
-    positions = [log_bytes(each) for each in (before.lsn, found.lsn_unrestored, found.lsn)]
+    positions = [lsn_bytes(lsn) for lsn in (before.lsn, found.lsn_unrestored, found.lsn)]
     begin, end, restored = positions
     if begin is None or end is None or restored is None:
         return
@@ -213,7 +218,7 @@ def _unrestored(ordered: Sequence[Sample], sample: Sample) -> Iterator[StartDiff
         )
 
 
-def log_bytes(lsn: str) -> int | None:
+def lsn_bytes(lsn: str) -> int | None:
     """Return a WAL position (LSN), such as ``0/5D0``, in bytes; None when invalid."""
     high, _, low = lsn.partition("/")
     try:
@@ -222,19 +227,19 @@ def log_bytes(lsn: str) -> int | None:
         return None
 
 
-def _differing(
+def _differing_values(
     what: str,
-    reported: Mapping[str, Any],
-    seen: Mapping[str, Any],
+    expected_values: Mapping[str, Any],
+    found_values: Mapping[str, Any],
     expected: StartRecord,
     found: StartRecord,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield name and both values of differences; values that one side could not read are none."""
-    for name in sorted(reported.keys() | seen.keys()):
-        then, now = reported.get(name), seen.get(name)
-        if name not in reported and _differed_before(expected, name):
+    for name in sorted(expected_values.keys() | found_values.keys()):
+        then, now = expected_values.get(name), found_values.get(name)
+        if name not in expected_values and _has_another_reading(expected, name):
             continue
-        if name not in seen and _differed_before(found, name):
+        if name not in found_values and _has_another_reading(found, name):
             continue
         if what == "rows_estimated" and _is_about(then, now):
             continue
@@ -242,7 +247,7 @@ def _differing(
             yield name, then, now
 
 
-def _differed_before(start: StartRecord, name: str) -> bool:
+def _has_another_reading(start: StartRecord, name: str) -> bool:
     """Return whether a start state has a value from another method, or may not read it."""
     return name in start.unread or name in start.rows or name in start.rows_estimated
 
@@ -254,13 +259,13 @@ def _is_about(then: float | None, now: float | None) -> bool:
     return math.isclose(then, now, rel_tol=ESTIMATE_SHARE, abs_tol=1.0)
 
 
-def start_words(difference: StartDifference) -> str:
+def start_difference_text(difference: StartDifference) -> str:
     """Return one difference as words: ``in round 2 on ssd public.orders had 7 rows, not 5``."""
     where = f"in round {difference.sample.round + 1} on {difference.sample.cell.target}"
-    return f"{where} {_found_otherwise(difference)}"
+    return f"{where} {_difference_text(difference)}"
 
 
-def _found_otherwise(difference: StartDifference) -> str:
+def _difference_text(difference: StartDifference) -> str:
     name = difference.name
     then, now = difference.expected, difference.found
     is_missing = now is None or then is None
@@ -271,10 +276,10 @@ def _found_otherwise(difference: StartDifference) -> str:
     if is_missing:
         verb = "was missing" if now is None else "existed, but not in the first sample"
         return f"{name} {verb}"
-    return _counted_otherwise(difference, float(then or 0), float(now or 0))
+    return _count_difference_text(difference, float(then or 0), float(now or 0))
 
 
-def _counted_otherwise(difference: StartDifference, then: float, now: float) -> str:
+def _count_difference_text(difference: StartDifference, then: float, now: float) -> str:
     if difference.what == "source":
         return f"the source database had been written to ({_rows(now - then)})"
     if difference.what == "restore":

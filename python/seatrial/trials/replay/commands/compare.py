@@ -1,4 +1,4 @@
-"""What ``seatrial sql compare`` prints: what is slower first, then where the time goes."""
+"""``seatrial sql compare``: queries, pages and batches before a change and after it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from seatrial.report.terminal import wrapped
 from seatrial.results.model import Run
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.commands.compare_sides import (
-    Reading,
+    ReadOptions,
     Sides,
-    on_one_clock,
-    pages_of,
-    require_alike,
-    sides_of,
+    read_page_sides,
+    read_sides,
+    require_same_kind,
+    without_offset,
 )
-from seatrial.trials.replay.compare.captures import Timed, compare_batch
+from seatrial.trials.replay.compare.captures import BatchRun, compare_batch
 from seatrial.trials.replay.compare.model import (
     Batch,
     BeforeAfter,
@@ -51,17 +51,17 @@ EPILOG = """\b
 Examples:
   seatrial sql compare hdd ssd                       two replays, by label
   seatrial sql compare last                          the two targets of one run
-  seatrial sql compare monday.trace tuesday.trace    two traces, or logs as they are
+  seatrial sql compare monday.trace tuesday.trace    two traces, or logs
   seatrial sql compare a0.csv..a1.csv b0.csv..b1.csv two periods of pg_stat_statements
   seatrial sql compare --snapshot postgresql://db/prod -o a0.csv
   seatrial sql compare old/access.log new/access.log pages of a web server
   seatrial sql compare old/access.log new/access.log --time-column 5
-  seatrial sql compare 'old/access.log*' a.log,b.log  logs in pieces
+  seatrial sql compare 'old/access.log*' a.log,b.log  logs in several files
   seatrial sql compare last:ssd:old last:ssd:new     two schemas, by RUN:TARGET:SCHEMA
   seatrial sql compare hdd ssd --batch nightly old.time new.time
 
 \b
-What is compared, what is never called different, and why: docs/sql.md, "Before and after".
+docs/sql.md, "Before and after", describes what is compared and what is significant.
 
 \b
 Exit codes: 0; 2 usage, or sides that must not be compared; 3 slower by more than
@@ -72,7 +72,7 @@ UNITS_S: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class Duration(click.ParamType[float]):
-    """A short time with its unit, such as ``80us`` or ``0.2ms``, as seconds."""
+    """A duration with its unit, such as ``80us`` or ``0.2ms``, as seconds."""
 
     name = "duration"
 
@@ -84,7 +84,7 @@ class Duration(click.ParamType[float]):
             return value
         matched = re.fullmatch(r"(\d+(?:\.\d+)?)(s|ms|us|ns)", str(value))
         if matched is None:
-            self.fail(f"{value!r} is no time with a unit, such as 80us or 0.2ms", param, ctx)
+            self.fail(f"{value!r} is not a time with a unit, such as 80us or 0.2ms", param, ctx)
         return float(matched[1]) * UNITS_S[matched[2]]
 
 
@@ -102,19 +102,19 @@ class Duration(click.ParamType[float]):
     nargs=3,
     multiple=True,
     metavar="NAME BEFORE AFTER",
-    help="A batch as well: files with what `time` printed, or the times, such as 348m6.451s.",
+    help="A batch as well: files with the output of `time`, or times, such as 348m6.451s.",
 )
 @click.option(
     "--aa",
     "control",
     metavar="RESULT",
-    help="Before, measured once more: smaller differences than theirs are not called real.",
+    help="A second measurement of BEFORE (A/A control), as the noise floor.",
 )
 @click.option(
     "--pages-aa",
     "pages_control",
     metavar="LOG",
-    help="The access log before of --pages, measured once more.",
+    help="A second measurement of BEFORE of --pages.",
 )
 @click.option(
     "--margin",
@@ -123,25 +123,25 @@ class Duration(click.ParamType[float]):
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="A difference of less is no difference.",
+    help="Smaller differences count as none.",
 )
 @click.option(
     "--client-offset",
     "offset_s",
     type=Duration(),
     metavar="TIME",
-    help="What the way to the server takes of each time of a replay, to compare it with a log.",
+    help="Network time in each time of a replay, subtracted to compare it with a log.",
 )
 @click.option(
     "--time-unit",
     type=click.Choice(list(UNITS_S)),
-    help="Unit of the times in access logs, where they do not tell it.",
+    help="Unit of the times in access logs, if not detected.",
 )
 @click.option(
     "--time-column",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Column of the time in access logs, behind the bytes; a quoted text is one.",
+    help="Column of the time in access logs, after the bytes; a quoted text is one column.",
 )
 @click.option("--anyway", is_flag=True, help="Compare replays of different loads; warn only.")
 @click.option(
@@ -158,12 +158,12 @@ class Duration(click.ParamType[float]):
     default=10,
     show_default=True,
     metavar="N",
-    help="So many queries and pages are shown, those with the most time.",
+    help="Number of queries and pages to show, by total time.",
 )
 @output_option("--report", about="Write an HTML page as well.")
 @answer_options
-@click.option("--snapshot", metavar="URL", help="Write what pg_stat_statements counted to -o.")
-@output_option("-o", "--output", kind=SNAPSHOT, about="Of --snapshot.")
+@click.option("--snapshot", metavar="URL", help="Write the counters of pg_stat_statements to -o.")
+@output_option("-o", "--output", kind=SNAPSHOT, about="The file of --snapshot.")
 @results_option
 @json_option
 def compare(
@@ -186,7 +186,7 @@ def compare(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Compare AFTER with BEFORE: which queries are faster, which slower, by how much, is it real.
+    """Compare AFTER with BEFORE: which queries are faster or slower, by how much, and how certain.
 
     A side is a replay (a run, RUN:TARGET, RUN:TARGET:SCHEMA, or a results file), a trace or a log
     with durations, a snapshot of pg_stat_statements (CSV, FROM.csv..TO.csv, or the URL of a
@@ -194,7 +194,7 @@ def compare(
     targets or schemas are compared.
     """
     if snapshot is not None or output.is_named:
-        return write_snapshot(snapshot, output, sides, _others_given())
+        return write_snapshot(snapshot, output, sides, _other_options())
     return run(
         CompareOptions(
             sides=sides,
@@ -217,7 +217,7 @@ def compare(
     )
 
 
-def _others_given() -> list[str]:
+def _other_options() -> list[str]:
     """Return the options of this command that were given, without those of a snapshot."""
     context = click.get_current_context()
     return [
@@ -229,31 +229,31 @@ def _others_given() -> list[str]:
     ]
 
 
-SIDES = (1, 2)
+SIDE_COUNTS = (1, 2)
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be compared, and how it is reported.
+    """A comparison and its output.
 
     Attributes:
         sides: Before and after; one run with two targets; or none.
         pages: Access logs before and after; None for none.
         batches: Name, before and after of each.
-        control: Before measured once more; None for none.
-        pages_control: The access log before, once more; None for none.
+        control: A second measurement of before; None for none.
+        pages_control: A second access log of before; None for none.
         margin_share: A smaller difference does not count.
-        offset_s: What the way takes of each time of a client; None where it was not stated.
-        time_unit_s: Unit of the times in access logs; None to tell it by the log.
-        time_column: Their column behind the bytes, from 1; None likewise.
-        anyway: Whether replays that are not one load are compared.
-        slower_share: Slower by more is exit code 3; None for never.
-        top: So many rows are shown.
-        report: Where a page goes; no page where no file is named.
-        otherwise: The command that writes it to another file.
-        results: The results file that runs are sought in.
-        as_json: One document instead of text.
-        words: What of it is printed as text.
-        title: What the verdict begins with.
+        offset_s: Network time in each client time; None if not given.
+        time_unit_s: Unit of the times in access logs; None to detect it.
+        time_column: Column of the times after the bytes, from 1; None to detect it.
+        anyway: Whether replays of different loads are compared.
+        slower_share: A larger slowdown is exit code 3; None for never.
+        top: Number of rows to show.
+        report: The HTML page; none if no file is named.
+        otherwise: The command that writes the page to another file.
+        results: The results file that contains the runs.
+        as_json: Whether a JSON document is printed instead of text.
+        words: The text to print.
+        title: Prefix of the verdict.
     """
 
     sides: tuple[str, ...]
@@ -284,7 +284,7 @@ def run(options: CompareOptions) -> int:
     """
     _require_something(options)
     _require_reachable(options)
-    found, runs = _found(options)
+    found, runs = _compared(options)
     slow = [] if options.slower_share is None else slower_by(found, options.slower_share)
     if options.report.is_named:
         _write_page(found, runs, options)
@@ -311,24 +311,24 @@ def _print(found: BeforeAfter, slow: list[str], options: CompareOptions) -> None
 
 
 def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> None:
-    """Print what is significantly slower by more than is allowed, and what may be."""
+    """Print what is significantly slower than allowed, and what may be."""
     if share is None:
         return
     limit = f"slower by more than {100 * share:g} %"
-    for reported in slow:
-        click.echo(f"{limit.capitalize()}: {reported}.")
-    for reported in perhaps_slower_by(found, share):
-        click.echo(f"Undecided whether {limit}: {reported}.")
+    for text in slow:
+        click.echo(f"{limit.capitalize()}: {text}.")
+    for text in perhaps_slower_by(found, share):
+        click.echo(f"Undecided whether {limit}: {text}.")
 
 
 def _require_reachable(options: CompareOptions) -> None:
-    """Refuse a limit that slow-downs would pass unseen."""
+    """Refuse a limit below the margin."""
     if options.slower_share is None or options.slower_share >= options.margin_share:
         return
     limit, margin = 100 * options.slower_share, 100 * options.margin_share
     raise UsageError(
         seen=f"--fail-if-slower {limit:g} is below --margin {margin:g}",
-        cause="A difference of less than the margin counts as none: a slow-down between the two "
+        cause="Differences below the margin count as none: a slowdown between the two "
         "would not fail",
         next_step=f"Use --fail-if-slower {margin:g} or more, or lower --margin as well",
     )
@@ -336,58 +336,55 @@ def _require_reachable(options: CompareOptions) -> None:
 
 def _require_something(options: CompareOptions) -> None:
     if not (
-        len(options.sides) in SIDES or (not options.sides and (options.pages or options.batches))
+        len(options.sides) in SIDE_COUNTS
+        or (not options.sides and (options.pages or options.batches))
     ):
-        reported = format_plural(len(options.sides), "side was", "sides were")
+        sides = format_plural(len(options.sides), "side was", "sides were")
         raise UsageError(
-            seen=f"{reported} named",
-            cause="A comparison has a before and an after; or one run that has two targets",
+            seen=f"{sides} named",
+            cause="A comparison has two sides: before and after, or one run with two targets",
             next_step="Name both, as in `seatrial sql compare BEFORE AFTER`; see `seatrial sql "
             "compare --help`",
         )
     if options.control is not None and not options.sides:
-        raise _without_effect(
-            "--aa", "no sides are named that it is the first of", "--pages-aa is that of --pages"
-        )
+        raise _no_effect("--aa", "no sides are named", "for --pages use --pages-aa")
     if options.pages_control is not None and options.pages is None:
-        raise _without_effect(
-            "--pages-aa", "there is no --pages", "--aa is that of the sides themselves"
-        )
+        raise _no_effect("--pages-aa", "there is no --pages", "for the sides use --aa")
 
 
-def _without_effect(option: str, cause: str, next_step: str) -> UsageError:
+def _no_effect(option: str, cause: str, next_step: str) -> UsageError:
     return UsageError(
-        seen=f"{option} is given, and would change nothing",
+        seen=f"{option} is given, and would have no effect",
         cause=f"{cause[0].upper()}{cause[1:]}",
         next_step=f"Leave it out; {next_step}",
     )
 
 
 def _require_effect(options: CompareOptions, queries: Sides | None, pages: Sides | None) -> None:
-    """Check that no option is passed over in silence.
+    """Check that no option is ignored silently.
 
     Raises:
-        UsageError: when one would change nothing.
+        UsageError: when one would have no effect.
     """
-    clocks = {each.clock for each in (queries.before, queries.after)} if queries else set()
-    if options.offset_s is not None and len(clocks) < len(SIDES):
-        raise _without_effect(
+    clocks = {side.clock for side in (queries.before, queries.after)} if queries else set()
+    if options.offset_s is not None and len(clocks) < len(SIDE_COUNTS):
+        raise _no_effect(
             "--client-offset",
-            "the times of both sides are of one clock" if clocks else "no queries are compared",
+            "both sides have the same clock" if clocks else "no queries are compared",
             "it is for a replay against a log",
         )
     if pages is None and (options.time_unit_s is not None or options.time_column is not None):
         option = "--time-unit" if options.time_unit_s is not None else "--time-column"
-        raise _without_effect(option, "no access logs are compared", "see --pages")
+        raise _no_effect(option, "no access logs are compared", "see --pages")
     if options.anyway and not (queries and queries.before.kind == queries.after.kind == "replay"):
-        raise _without_effect(
-            "--anyway", "no replays are compared", "nothing else is refused that it would allow"
+        raise _no_effect(
+            "--anyway", "no replays are compared", "it only allows replays of different loads"
         )
 
 
-def _found(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]:
-    """Return what was compared, and the runs that it came from."""
-    reading = Reading(
+def _compared(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]:
+    """Return the comparison, and the runs of its sides."""
+    reading = ReadOptions(
         results=options.results,
         time_unit_s=options.time_unit_s,
         time_column=options.time_column,
@@ -397,8 +394,8 @@ def _found(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]
     queries: Sides | None = None
     pages: Sides | None = None
     if options.sides:
-        sides = sides_of(options.sides, options.control, reading)
-        require_alike(sides, options.offset_s)
+        sides = read_sides(options.sides, options.control, reading)
+        require_same_kind(sides, options.offset_s)
         if sides.before.kind == "web":
             pages = sides
         else:
@@ -407,24 +404,24 @@ def _found(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]
         if pages is not None:
             raise UsageError(
                 seen="Access logs were named twice",
-                cause="Before and after are access logs already",
-                next_step="Leave --pages away, or name queries as before and after",
+                cause="Before and after are already access logs",
+                next_step="Leave out --pages, or name queries as before and after",
             )
-        pages = pages_of(options.pages, options.pages_control, reading)
+        pages = read_page_sides(options.pages, options.pages_control, reading)
     _require_effect(options, queries, pages)
-    reported = BeforeAfter(
+    comparison = BeforeAfter(
         queries=None if queries is None else _table(queries, options),
         pages=None if pages is None else _table(pages, options),
         batches=_batches(options),
     )
     runs = queries.runs if queries else []
-    return msgspec.structs.replace(reported, verdict=verdict(reported)), runs
+    return msgspec.structs.replace(comparison, verdict=verdict(comparison)), runs
 
 
 def _table(sides: Sides, options: CompareOptions) -> Table:
     offset_s = None if sides.before.clock == sides.after.clock else options.offset_s
     if offset_s is not None:
-        sides = on_one_clock(sides, offset_s)
+        sides = without_offset(sides, offset_s)
     return compared(
         sides.before,
         sides.after,
@@ -435,19 +432,19 @@ def _table(sides: Sides, options: CompareOptions) -> Table:
 
 
 def _batches(options: CompareOptions) -> list[Batch]:
-    """Return the batches; several of one name are one that was timed several times."""
-    times: dict[str, tuple[list[Timed], list[Timed]]] = defaultdict(lambda: ([], []))
+    """Return the batches; several of one name are several runs of one batch."""
+    times: dict[str, tuple[list[BatchRun], list[BatchRun]]] = defaultdict(lambda: ([], []))
     for name, before, after in options.batches:
-        for place, reported in enumerate((before, after)):
-            times[name][place].extend(map(_timed, read_times(reported)))
+        for index, output in enumerate((before, after)):
+            times[name][index].extend(map(_batch_run, read_times(output)))
     return [
         compare_batch(name, before, after, margin_share=options.margin_share)
         for name, (before, after) in times.items()
     ]
 
 
-def _timed(reported: BatchTime) -> Timed:
-    return Timed(real_s=reported.real_s, user_s=reported.user_s, failed=reported.failed)
+def _batch_run(run: BatchTime) -> BatchRun:
+    return BatchRun(real_s=run.real_s, user_s=run.user_s, failed=run.failed)
 
 
 def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], options: CompareOptions) -> None:
@@ -461,38 +458,41 @@ def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], options: Compar
 def write_snapshot(
     url: str | None, output: Output, sides: tuple[str, ...], others: Sequence[str]
 ) -> int:
-    """Write what pg_stat_statements has counted, as a side of a later comparison.
+    """Write the counters of pg_stat_statements, as a side of a later comparison.
 
     Args:
-        url: Of the server.
+        url: The server.
         output: The file.
-        sides: What was named to compare.
-        others: Options that were given besides.
+        sides: Sides that were named; there must be none.
+        others: Other options that were given; there must be none.
 
     Raises:
         TargetError: when the server cannot be queried.
-        UsageError: when something is missing, or too much.
+        UsageError: when something is missing, or there are other options or sides.
     """
     if others and url is not None and output.is_named and not sides:
-        raise _without_effect(
+        raise _no_effect(
             others[0], "--snapshot writes one file, and compares nothing", "compare afterwards"
         )
     if url is None or output.path is None or sides:
         raise UsageError(
-            seen="A snapshot was requested with something missing, or with sides to compare",
+            seen="A snapshot was requested without --snapshot or -o, or with sides to compare",
             cause="--snapshot names the server and -o the file; comparing is another command",
             next_step="Try `seatrial sql compare --snapshot postgresql://HOST/DATABASE -o a0.csv`",
         )
-    from seatrial.trials.database.measure.server_side import TAKEN, counted_at  # noqa: PLC0415
+    from seatrial.trials.database.measure.server_side import (  # noqa: PLC0415 - needs libpq
+        SNAPSHOT_TIME,
+        counters_at,
+    )
 
-    found = counted_at(url)
+    counters = counters_at(url)
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*found.columns, TAKEN], lineterminator="\n")
+    writer = csv.DictWriter(text, [*counters.columns, SNAPSHOT_TIME], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found.as_texts())
+    writer.writerows(counters.as_texts())
     again = this_command("--output", "FILE", without=["--output", "-o"])
     output.write(text.getvalue(), otherwise=again)
-    reported = format_plural(len(found.rows), "statement")
-    click.echo(f"{reported} of pg_stat_statements: {click.format_filename(output.path)}")
+    count = format_plural(len(counters.rows), "statement")
+    click.echo(f"{count} of pg_stat_statements: {click.format_filename(output.path)}")
     click.echo("Again later, then: seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv")
     return 0

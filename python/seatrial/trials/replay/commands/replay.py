@@ -1,4 +1,4 @@
-"""A replay from its plan to its end: it runs, is stored, judged and reported."""
+"""``seatrial sql replay``: runs, stores, judges and reports a replay."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from seatrial.stats.wording import format_plural
 from seatrial.study.load import Table, study_from_options
 from seatrial.study.model import Plan
 from seatrial.trials.database.commands import CONTROL_SUFFIX
-from seatrial.trials.replay.analysis.judgement import Judgement, judged_targets
 from seatrial.trials.replay.analysis.starts import starts_differ
+from seatrial.trials.replay.analysis.verdict import ReplayVerdict, verdicts_by_target
 from seatrial.trials.replay.commands.compare import CompareOptions
 from seatrial.trials.replay.commands.compare import run as run_comparison
 from seatrial.trials.replay.report.terminal import replay_text
@@ -126,7 +126,7 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
 @click.argument("trace", type=click.Path(path_type=Path, readable=False))
 @click.option(
     "--to",
-    "places",
+    "addresses",
     required=True,
     multiple=True,
     metavar="[LABEL=]URL|DIR",
@@ -236,12 +236,12 @@ def replay(
     ray: str | None,
     **options: Any,  # noqa: ANN401 - options are of many types
 ) -> int:
-    """Play TRACE to another server, say whether all of it was, and how fast.
+    """Replay TRACE on another server, and report whether it was complete, and how fast.
 
-    Each session of the capture has a connection of its own, and keeps the order, the protocol and
-    the prepared statements that it had. At a speed, each statement has a time at which it is due:
-    its response time counts from there, so a server that falls behind cannot hide it. Rows,
-    command tags and errors are held against those of the capture.
+    Each session of the capture has its own connection, and keeps the order, the protocol and
+    the prepared statements. At a fixed speed, each statement has a scheduled time: its response
+    time counts from there, so a server that falls behind cannot hide it. Row counts, command tags
+    and errors are compared with those of the capture.
     """
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
 
@@ -251,11 +251,11 @@ def replay(
     plan = plan_for(study)
     if measuring.plan_only:
         return show_or_measure(plan, measuring)
-    return play_and_report(plan, measuring, ray=ray or "")
+    return replay_and_report(plan, measuring, ray=ray or "")
 
 
 def require_parts(options: Mapping[str, Any]) -> None:
-    """Check that a replay can be played in parts, each by another host.
+    """Check that a replay can be distributed to several hosts.
 
     Raises:
         UsageError: when sessions would have to wait for each other, or the server would run here.
@@ -270,11 +270,11 @@ def require_parts(options: Mapping[str, Any]) -> None:
     if not options["read_only"] and options["ids"] != "off":
         raise UsageError(
             seen="--ray is given with --ids infer, the default of a replay that writes",
-            cause="An id that one session draws may be used by a session on another host",
+            cause="An id generated in one session may be used by a session on another host",
             next_step="Use --ids off if the trace's ids hold on the target, --read-only, or replay "
             "from one machine, without --ray",
         )
-    if here := [each for each in options["places"] if "://" not in each]:
+    if here := [each for each in options["addresses"] if "://" not in each]:
         raise UsageError(
             seen=f"--ray is given with the folder {here[0]}",
             cause="A server that Seatrial starts there takes connections of this machine only",
@@ -292,25 +292,25 @@ KEY_OPTIONS: Final[Mapping[str, str]] = {
     "compare_rows": "compare-rows",
 }
 """Options whose name is not that of the study's key."""
-ONE_PLACE: Final = "trial"
-"""What a single place is called unless the user says otherwise."""
+DEFAULT_LABEL: Final = "trial"
+"""Label of a single target, unless the user gives one."""
 LABEL: Final = "target"
-"""What the target is called where there is one."""
+"""Label of the target in the study, if there is one."""
 ROUNDS_OF_SEVERAL: Final = 5
-"""Of several targets, for each is compared with the others round by round."""
+"""With several targets, which are compared round by round."""
 
 
 def study_mapping(trace: Path, options: Mapping[str, Any]) -> Table:
-    """Return the study that the options describe: one workload on one target, or on several.
+    """Return the study of the options: one workload on one target, or on several.
 
     Args:
         trace: The trace.
-        options: Those of the command by name; None or empty where one was not given.
+        options: Options of the command by name; None or empty if not given.
 
     Raises:
         TargetError: when the folder does not exist.
         UsageError: when the trace does not exist, options exclude each other, or the address
-            cannot be read.
+            is invalid.
     """
     if not trace.is_file():
         raise UsageError(
@@ -320,7 +320,7 @@ def study_mapping(trace: Path, options: Mapping[str, Any]) -> Table:
         )
     targets = _targets(options)
     rounds = options["rounds"] or (ROUNDS_OF_SEVERAL if len(targets) > 1 else 1)
-    _require_sense(targets, rounds, options)
+    _check_options(targets, rounds, options)
     return {
         "name": "replay",
         "rounds": {"min": rounds, "max": rounds},
@@ -355,35 +355,35 @@ def _workload(trace: Path, options: Mapping[str, Any]) -> Table:
 
 
 def _absolute(written: str | None) -> str | None:
-    """Return the path of a file from the root, as a study file has them."""
+    """Return the absolute path of a file."""
     return None if written is None else str(Path(written).absolute())
 
 
 def _targets(options: Mapping[str, Any]) -> list[Table]:
-    """Return the targets; the first of several once more behind them, for the noise."""
-    from seatrial.trials.database.commands import places_of  # noqa: PLC0415 - not for --help
+    """Return the targets; of several, the first once more at the end, as the A/A control."""
+    from seatrial.trials.database.commands import trial_targets  # noqa: PLC0415 - not for --help
 
-    places = places_of(options["places"], (), again=None)
-    alone = len(places) == 1
+    targets = trial_targets(options["addresses"], (), again=None)
+    is_single = len(targets) == 1
     return [
         without_none(
             {
-                "label": LABEL if alone and place.label == ONE_PLACE else place.label,
-                "kind": "database" if place.url else "directory",
-                "url": place.url or None,
-                "path": place.directory or None,
+                "label": LABEL if is_single and target.label == DEFAULT_LABEL else target.label,
+                "kind": "database" if target.url else "directory",
+                "url": target.url or None,
+                "path": target.directory or None,
                 "pg_bin": options["pg_bin"],
             }
         )
-        for place in places
+        for target in targets
     ]
 
 
-def _require_sense(targets: Sequence[Table], rounds: int, options: Mapping[str, Any]) -> None:
-    """Check what no study file could ask for, or what its errors would not name.
+def _check_options(targets: Sequence[Table], rounds: int, options: Mapping[str, Any]) -> None:
+    """Check combinations that the study's own checks do not cover.
 
     Raises:
-        UsageError: when it makes no sense.
+        UsageError: when options contradict each other.
     """
     loads = options["prepare"] is not None or options["scale"] is not None
     on_servers = any(target["kind"] == "database" for target in targets)
@@ -405,19 +405,25 @@ def _require_sense(targets: Sequence[Table], rounds: int, options: Mapping[str, 
             cause="Each round starts with a copy of the loaded data",
             next_step="Leave out --restore, or use --to URL with the database that it restores",
         )
-    stays = on_servers and not loads
-    begins_anew = (
+    uses_existing_data = on_servers and not loads
+    is_restored = (
         options["read_only"] or options["restore"] is not None or options["clone"] == "template"
     )
-    if stays and not begins_anew and (reported := _played_again(targets, rounds, options)):
+    if (
+        uses_existing_data
+        and not is_restored
+        and (repetition := _repetition(targets, rounds, options))
+    ):
         raise UsageError(
-            seen=reported,
+            seen=repetition,
             cause="The second replay would find the writes of the first and fail",
             next_step="Restore it before each round with --restore COMMAND, replay on copies of it "
             "with --clone template, or replay with --read-only; or replay once per target in "
             "separate runs with --label, and compare them with `seatrial sql compare`",
         )
-    if options["allow_writes"] is not None and (not stays or options["clone"] == "template"):
+    if options["allow_writes"] is not None and (
+        not uses_existing_data or options["clone"] == "template"
+    ):
         raise UsageError(
             seen="--allow-writes is given, but the replay uses a database created by Seatrial",
             cause="It allows writes to an existing database",
@@ -425,8 +431,8 @@ def _require_sense(targets: Sequence[Table], rounds: int, options: Mapping[str, 
         )
 
 
-def _played_again(targets: Sequence[Table], rounds: int, options: Mapping[str, Any]) -> str:
-    """Return how a database would be played to more than once; empty where none would be."""
+def _repetition(targets: Sequence[Table], rounds: int, options: Mapping[str, Any]) -> str:
+    """Return how a database would be replayed on more than once; empty if none would be."""
     if rounds > 1:
         usual = "" if options["rounds"] else f" ({rounds}, the default of several targets)"
         return f"Several rounds{usual} are requested on a database that is not restored"
@@ -443,21 +449,21 @@ def _played_again(targets: Sequence[Table], rounds: int, options: Mapping[str, A
 
 COMPLETE: Final = "complete"
 VERDICTS_MAX: Final = 2
-"""Of the comparisons of a run's targets; ``--tables`` prints all."""
+"""Maximum number of printed comparisons of a run's targets; ``--tables`` prints all."""
 
 
-def play_and_report(plan: Plan, measuring: MeasureOptions, *, ray: str = "") -> int:
-    """Play a trace, store what came of it, print it, write its report; return the exit code.
+def replay_and_report(plan: Plan, measuring: MeasureOptions, *, ray: str = "") -> int:
+    """Replay a trace, store, print and report the result; return the exit code.
 
-    Of several targets, what differs between them is printed as well.
+    With several targets, the comparison between them is printed as well.
 
     Args:
         plan: A study of one replay, on one target or several.
-        measuring: What all measuring commands have in common.
-        ray: Where the head of a cluster answers whose hosts play it; empty for this machine alone.
+        measuring: Options of all measuring commands.
+        ray: Address of the cluster whose hosts replay it; empty for this machine alone.
 
     Raises:
-        RefusedError: when the target must not be written to, or not be played to at all.
+        RefusedError: when the target must not be written to, or not be used.
         SeatrialError: when the target or the results file cannot be used.
         UsageError: when the report could not be written.
     """
@@ -479,54 +485,54 @@ def play_and_report(plan: Plan, measuring: MeasureOptions, *, ray: str = "") -> 
             run, end = execute(request, store, watcher=both, strategy=strategy_of(plan))
         samples, results = store.samples(run.id), store.path
         summary = summarise(run, samples)
-        judged = judged_targets(summary)
+        verdicts = verdicts_by_target(summary)
         if not measuring.as_json:
-            ending = "" if judged else f"Nothing was replayed. {end.reason}"
-            print_replay(summary, judged, measuring, results, ending=ending)
-        place = None
+            ending = "" if verdicts else f"Nothing was replayed. {end.reason}"
+            print_replay(summary, verdicts, measuring, results, ending=ending)
+        report = None
         if display_options().report:
-            place = write_report(summary, measuring.report, results, observation=observation)
+            report = write_report(summary, measuring.report, results, observation=observation)
         if measuring.as_json:
             earlier = earlier_samples(run, results)
             click.echo(json_document.render(summary, display_options().profile, earlier), nl=False)
         else:
-            echo_paths(run, results, place)
-    return _exit_code(plan, summary, judged)
+            echo_paths(run, results, report)
+    return _exit_code(plan, summary, verdicts)
 
 
 def print_replay(
     summary: Summary,
-    judged: Mapping[str, Judgement],
+    verdicts: Mapping[str, ReplayVerdict],
     measuring: MeasureOptions,
     results: Path,
     *,
     ending: str = "",
 ) -> None:
-    """Print the answer of a replay, and how its targets compare.
+    """Print the result of a replay, and the comparison of its targets.
 
     Args:
         summary: Its run.
-        judged: The verdict on each target.
-        measuring: What all measuring commands have in common.
+        verdicts: The verdict on each target.
+        measuring: Options of all measuring commands.
         results: The results file.
-        ending: Why nothing was replayed; empty where something was.
+        ending: Why nothing was replayed; empty if something was.
     """
-    rest = f"{replay_text(judged, summary)}\n" if judged else ""
+    rest = f"{replay_text(verdicts, summary)}\n" if verdicts else ""
     found = answer(summary, display_options().profile)
     click.echo(first_text(found, rest, ending=ending), nl=False)
     if not display_options().quiet:
-        _compare(summary.run, list(judged), measuring, results)
+        _compare(summary.run, list(verdicts), measuring, results)
 
 
 def _compare(run: Run, labels: Sequence[str], measuring: MeasureOptions, results: Path) -> None:
-    """Print how each target of a run compares with its first, and write a page of it.
+    """Print the comparison of each target of a run with the first, and write its page.
 
-    With ``--tables`` query by query; else the verdict alone, and of many targets the first ones.
+    With ``--tables`` query by query; else only the verdicts of the first ``VERDICTS_MAX``.
     """
     controls = [label for label in labels if label == f"{labels[0]}{CONTROL_SUFFIX}"]
     others = [label for label in labels[1:] if label not in controls]
-    for place, label in enumerate(others):
-        is_printed = place < VERDICTS_MAX or display_options().tables
+    for index, label in enumerate(others):
+        is_printed = index < VERDICTS_MAX or display_options().tables
         sides = (f"{run.id}:{labels[0]}", f"{run.id}:{label}")
         options = CompareOptions(
             sides=sides,
@@ -545,7 +551,7 @@ def _compare(run: Run, labels: Sequence[str], measuring: MeasureOptions, results
             words="all" if display_options().tables else "verdict" if is_printed else "none",
             title=f"{label} compared with {labels[0]}: ",
         )
-        if not place or display_options().tables:
+        if index == 0 or display_options().tables:
             click.echo("")
         try:
             run_comparison(options)
@@ -558,8 +564,10 @@ def _compare(run: Run, labels: Sequence[str], measuring: MeasureOptions, results
         click.echo(f"{more}{where if display_options().report else ' with --tables'}")
 
 
-def _exit_code(plan: Plan, summary: Summary, judged: Mapping[str, Judgement]) -> int:
-    """Return 4 unless every round was played to its end and is well, and all began alike."""
-    are_well = len(judged) == len(plan.targets) and all(each.ok for each in judged.values())
+def _exit_code(plan: Plan, summary: Summary, verdicts: Mapping[str, ReplayVerdict]) -> int:
+    """Return 4 unless every round was complete, without faults and with the same start."""
+    are_faultless = len(verdicts) == len(plan.targets) and all(
+        each.ok for each in verdicts.values()
+    )
     is_partial = summary.run.status != COMPLETE or starts_differ(summary)
-    return 0 if are_well and not is_partial else EXIT_PARTIAL
+    return 0 if are_faultless and not is_partial else EXIT_PARTIAL

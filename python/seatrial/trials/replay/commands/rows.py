@@ -1,4 +1,4 @@
-"""``seatrial sql rows``: what a captured database holds, for replays to be held against."""
+"""``seatrial sql rows``: the rows of a captured database, to compare replays with."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ Exit codes: 0 success; 4 some tables could not be read and are listed; 6 no acce
 @click.argument("url")
 @output_option("-o", "--output", kind=ROWS, about="A replay looks for TRACE.rows.")
 def rows(*, url: str, output: Output) -> int:
-    """Write what the rows of the database at URL are, so that replays can be held against them."""
-    return keep_rows(url, output)
+    """Record the rows of the database at URL, to compare replays with them."""
+    return write_rows(url, output)
 
 
-def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
-    """Read the rows of a database and keep what they are; return the exit code.
+def write_rows(url: str, output: Output, *, quiet: bool = False) -> int:
+    """Record the rows of a database in a file; return the exit code.
 
     Args:
-        url: Of the database.
-        output: Where they go.
+        url: The database.
+        output: The file.
         quiet: Whether the result is reported on standard error.
 
     Raises:
-        RefusedError: when something else is there.
-        SpaceError: when there is no space for it.
+        RefusedError: when another file has that name.
+        SpaceError: when there is no space.
         TargetError: when the server cannot be queried.
-        UsageError: when the address cannot be read, or the file not be written.
+        UsageError: when the URL is invalid, or the file cannot be written.
     """
     from seatrial.cli.options import this_command  # noqa: PLC0415 - not for --help
     from seatrial.postgres.binaries import Binaries  # noqa: PLC0415 - likewise
@@ -73,8 +73,8 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     output.write(packed(content), otherwise=again)
     count = sum(table.count for table in content.tables.values())
     tables = format_plural(len(content.tables), "table")
-    place = click.format_filename(output.path or "")
-    click.echo(f"{format_count(count)} rows of {tables} of {address.dbname}: {place}", err=quiet)
-    for name, why in content.unread.items():
-        click.echo(f"Not read: {name}, {why}", err=quiet)
+    path = click.format_filename(output.path or "")
+    click.echo(f"{format_count(count)} rows of {tables} of {address.dbname}: {path}", err=quiet)
+    for name, reason in content.unread.items():
+        click.echo(f"Not read: {name}, {reason}", err=quiet)
     return EXIT_PARTIAL if content.unread else 0

@@ -1,4 +1,4 @@
-"""``seatrial sql``: the SQL that a server logged, read into a trace, looked at, played again."""
+"""``seatrial sql``: the SQL of a server: captured or read from logs, shown, replayed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TOP = 10
 
 @click.group("sql", epilog=EPILOG)
 def command() -> None:
-    """The SQL of a server: read its logs into a trace, see what they held, play them again."""
+    """The SQL of a server: read its logs into a trace, show it, replay it."""
 
 
 @command.command("read", epilog=READ_EPILOG, short_help="Convert PostgreSQL logs into a trace.")
@@ -66,7 +66,7 @@ def command() -> None:
     metavar="LOG...",
     nargs=-1,
     required=True,
-    # What cannot be read is reported by who reads it, with the next step.
+    # The reader reports unreadable files, with the next step.
     type=click.Path(path_type=Path, readable=False, allow_dash=True),
 )
 @trace_output_option
@@ -112,16 +112,16 @@ def read(
     ray: str | None,
     as_json: bool,
 ) -> int:
-    """Read what servers logged into one trace: sessions, statements, times.
+    """Read the logs of servers into one trace: sessions, statements, times.
 
     LOG is a log of PostgreSQL 14 to 18 (stderr with any log_line_prefix, csvlog, jsonlog), or a
-    file of plain SQL; packed by gzip or zstd or not; - is standard input. Several are one log in
-    pieces.
+    file of plain SQL, optionally compressed by gzip or zstd; - is standard input. Several files are
+    parts of one log.
     """
-    from seatrial.trials.replay.commands.read import Wanted, read_logs  # noqa: PLC0415
+    from seatrial.trials.replay.commands.read import ReadRequest, read_logs  # noqa: PLC0415
 
     reading = read_logs(
-        Wanted(
+        ReadRequest(
             logs=logs,
             output=output,
             prefix=prefix,
@@ -157,18 +157,18 @@ def read(
 )
 @json_option
 def show(*, trace: Path, top: int, as_json: bool) -> int:
-    """Show what TRACE holds: sessions, mix, busiest minute, top queries, and what is missing."""
-    from seatrial.trials.replay.commands.show import show_trace  # noqa: PLC0415 - not for --help
+    """Show the contents of TRACE: sessions, mix, busiest minute, top queries, and gaps."""
+    from seatrial.trials.replay.trace import read_trace  # noqa: PLC0415 - not for --help
 
-    shown = show_trace(trace, top=top)
+    contents = read_trace(trace, top=top)
     if as_json:
         from seatrial.trials.replay.documents import trace_document  # noqa: PLC0415 - only here
 
-        click.echo(trace_document(shown), nl=False)
+        click.echo(trace_document(contents), nl=False)
     else:
         from seatrial.trials.replay.report.trace_text import trace_text  # noqa: PLC0415 - only here
 
-        click.echo(trace_text(shown))
+        click.echo(trace_text(contents))
     return 0
 
 

@@ -21,9 +21,9 @@ import msgspec
 from seatrial.stats.compare.figures import Rounds
 from seatrial.stats.compare.ratio import contrast, p_value
 from seatrial.stats.estimate import VALUES_MIN, Estimate, half_width_of_mean
-from seatrial.trials.replay.compare.floors import LEVEL, usual
-from seatrial.trials.replay.compare.model import Basis, Batch, CallTimeline, Entrant, Unit
-from seatrial.trials.replay.compare.verdict import Judging
+from seatrial.trials.replay.compare.floors import LEVEL, usual_floor
+from seatrial.trials.replay.compare.model import Basis, Batch, CallTimeline, MeasuredSide, Unit
+from seatrial.trials.replay.compare.verdict import Criteria
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ UNKNOWN_SHARE_MAX = 0.05
 is reported: such a query would seem to have no variance at all."""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureMeans(msgspec.Struct, frozen=True, kw_only=True):
     """Means of one capture, in seconds, and half widths of their logarithms' intervals.
 
     Attributes:
@@ -60,7 +60,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     geometric_half: float | None
 
 
-def known(side: Entrant, keys: Sequence[str], weights: Mapping[str, float]) -> Known:
+def capture_means(
+    side: MeasuredSide, keys: Sequence[str], weights: Mapping[str, float]
+) -> CaptureMeans:
     """Return the means of one capture with their uncertainty.
 
     Args:
@@ -72,19 +74,21 @@ def known(side: Entrant, keys: Sequence[str], weights: Mapping[str, float]) -> K
     mean_s = {key: unit.measured[key].mean_s for key in keys}
     half, overall_half, geometric_half = {}, None, None
     if unit.timeline is not None and unit.timeline.slices >= VALUES_MIN:
-        departing = _departing(unit.timeline, mean_s)
+        residuals = _residuals(unit.timeline, mean_s)
         half = {
             key: found
-            for key, values in departing.items()
-            if _is_often(unit, key) and (found := half_width_of_mean(values)) is not None
+            for key, values in residuals.items()
+            if _has_enough_calls(unit, key) and (found := half_width_of_mean(values)) is not None
         }
         shares = _shares(mean_s, weights)
-        alike = dict.fromkeys(weights, 1 / max(1, len(weights)))
+        equal_shares = dict.fromkeys(weights, 1 / max(1, len(weights)))
         overall_half, geometric_half = (
-            half_width_of_mean(_weighted(departing, each)) if _is_reported(each, half) else None
-            for each in (shares, alike)
+            half_width_of_mean(_weighted_residuals(residuals, each))
+            if _is_mostly_known(each, half)
+            else None
+            for each in (shares, equal_shares)
         )
-    return Known(
+    return CaptureMeans(
         mean_s=mean_s,
         half=half,
         overall_s=math.fsum(weight * mean_s[key] for key, weight in weights.items()),
@@ -104,32 +108,32 @@ def once_estimate(log_ratio: float, *halves: float | None) -> Estimate:
     return Estimate(value=value, low=low, high=high, rounds=1, unit="ratio", over="timeline")
 
 
-def _is_often(unit: Unit, key: str) -> bool:
+def _has_enough_calls(unit: Unit, key: str) -> bool:
     """Return whether a query has enough calls, in enough slices of the capture's timeline."""
     slices = len(unit.timeline.calls.get(key, {})) if unit.timeline else 0
     return unit.measured[key].calls >= CALLS_MIN and slices >= SLICES_WITH_CALLS_MIN
 
 
-def _is_reported(shares: Mapping[str, float], half: Mapping[str, float]) -> bool:
+def _is_mostly_known(shares: Mapping[str, float], half: Mapping[str, float]) -> bool:
     """Return whether queries of known variance have nearly all of the weight."""
     unknown_share = math.fsum(share for key, share in shares.items() if key not in half)
     return bool(half) and unknown_share <= UNKNOWN_SHARE_MAX
 
 
-def _departing(timeline: CallTimeline, mean_s: Mapping[str, float]) -> dict[str, Array]:
+def _residuals(timeline: CallTimeline, mean_s: Mapping[str, float]) -> dict[str, Array]:
     """Return for each query the residuals from its mean by slice, as shares of the mean."""
     import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
 
-    found = {}
+    residuals = {}
     for key, mean in mean_s.items():
         calls, total_s = np.zeros(timeline.slices), np.zeros(timeline.slices)
-        for values, reported in ((calls, timeline.calls), (total_s, timeline.total_s)):
-            own = reported.get(key, {})
-            values[list(own.keys())] = list(own.values())
+        for values, sums in ((calls, timeline.calls), (total_s, timeline.total_s)):
+            sums_of_query = sums.get(key, {})
+            values[list(sums_of_query.keys())] = list(sums_of_query.values())
         expected = calls.mean() * mean
         if expected > 0:
-            found[key] = (total_s - mean * calls) / expected
-    return found
+            residuals[key] = (total_s - mean * calls) / expected
+    return residuals
 
 
 def _shares(mean_s: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
@@ -138,21 +142,21 @@ def _shares(mean_s: Mapping[str, float], weights: Mapping[str, float]) -> dict[s
     return {key: time_s / whole_s for key, time_s in times_s.items()}
 
 
-def _weighted(departing: Mapping[str, Array], shares: Mapping[str, float]) -> Array:
+def _weighted_residuals(residuals: Mapping[str, Array], shares: Mapping[str, float]) -> Array:
     import numpy as np  # noqa: PLC0415
 
-    summed = np.zeros(len(next(iter(departing.values()))))
+    summed_figures = np.zeros(len(next(iter(residuals.values()))))
     for key, share in shares.items():
-        if key in departing:
-            summed += share * departing[key]
-    return summed
+        if key in residuals:
+            summed_figures += share * residuals[key]
+    return summed_figures
 
 
 RESOLUTION_S = 0.01
 """POSIX's ``time -p`` prints hundredths of a second."""
 
 
-class Timed(msgspec.Struct, frozen=True, kw_only=True):
+class BatchRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a batch.
 
     Attributes:
@@ -167,7 +171,7 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_batch(
-    name: str, before: Sequence[Timed], after: Sequence[Timed], *, margin_share: float
+    name: str, before: Sequence[BatchRun], after: Sequence[BatchRun], *, margin_share: float
 ) -> Batch:
     """Return a batch before and after, each timed at least once.
 
@@ -180,46 +184,46 @@ def compare_batch(
         margin_share: A smaller difference does not count.
     """
     basis: Basis = "once" if min(len(before), len(after)) < 2 else "in_sequence"
-    floor = usual(basis, min(each.real_s for each in (*before, *after)))
-    judging = Judging(basis=basis, margin_share=margin_share, floor=floor)
+    floor = usual_floor(basis, min(each.real_s for each in (*before, *after)))
+    criteria = Criteria(basis=basis, margin_share=margin_share, floor=floor)
     of_after, of_before = _rounds(after), _rounds(before)
     of = contrast(of_after, of_before, paired=False) if basis != "once" else None
     if of is None:
         log_ratio = _log_mean(before) - _log_mean(after)
-        settled = judging.of_once(once_estimate(log_ratio, None))
+        conclusion = criteria.from_once(once_estimate(log_ratio, None))
     else:
         p = p_value(of)
-        settled = judging.of_rounds(of, p_value=p, p_adjusted=p, alpha=LEVEL)
+        conclusion = criteria.from_rounds(of, p_value=p, p_adjusted=p, alpha=LEVEL)
     return Batch(
         name=name,
         before_s=[each.real_s for each in before],
         after_s=[each.real_s for each in after],
         user_before_s=_user_s(before),
         user_after_s=_user_s(after),
-        speed_up=settled.speed_up,
-        answer=settled.answer,
-        p_value=settled.p_value,
+        speed_up=conclusion.speed_up,
+        answer=conclusion.answer,
+        p_value=conclusion.p_value,
         floor=floor,
         warnings=_warnings(before, after),
     )
 
 
-def _rounds(times: Sequence[Timed]) -> Rounds:
+def _rounds(times: Sequence[BatchRun]) -> Rounds:
     values = {number: each.real_s for number, each in enumerate(times)}
     shortest_s = min(values.values())
     return Rounds(values=values, unit="s", resolution_share=min(1.0, RESOLUTION_S / 2 / shortest_s))
 
 
-def _log_mean(times: Sequence[Timed]) -> float:
-    return statistics.fmean(math.log(each.real_s) for each in times)
+def _log_mean(times: Sequence[BatchRun]) -> float:
+    return statistics.fmean(math.log(time.real_s) for time in times)
 
 
-def _user_s(times: Sequence[Timed]) -> float | None:
-    known = [each.user_s for each in times if each.user_s is not None]
-    return statistics.fmean(known) if known else None
+def _user_s(times: Sequence[BatchRun]) -> float | None:
+    times_s = [time.user_s for time in times if time.user_s is not None]
+    return statistics.fmean(times_s) if times_s else None
 
 
-def _warnings(before: Sequence[Timed], after: Sequence[Timed]) -> list[str]:
+def _warnings(before: Sequence[BatchRun], after: Sequence[BatchRun]) -> list[str]:
     failed = [sum(each.failed for each in side) for side in (before, after)]
     return [
         f"{count} of {len(side)} runs {when} ended with an error: failing early is fast."

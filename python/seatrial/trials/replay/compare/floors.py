@@ -28,15 +28,15 @@ from seatrial.trials.replay.compare.model import (
     Basis,
     CallFigures,
     CallTimeline,
-    Entrant,
     Floor,
+    MeasuredSide,
     Unit,
 )
 
 LEVEL = 0.05
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class AdjustedPValues(msgspec.Struct, frozen=True, kw_only=True):
     """The adjustment of many p values.
 
     Attributes:
@@ -48,22 +48,22 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
 
 
-def judge(p_values: Sequence[float]) -> Judged:
+def adjust_p_values(p_values: Sequence[float]) -> AdjustedPValues:
     """Return p values after adjustment, and the level of the intervals."""
     if not p_values:
-        return Judged(p_adjusted=[], alpha=LEVEL)
+        return AdjustedPValues(p_adjusted=[], alpha=LEVEL)
     from scipy.stats import false_discovery_control  # noqa: PLC0415  (1 s; only analyses pay)
 
     adjusted = [float(each) for each in false_discovery_control(p_values, method="bh")]
     found = sum(each <= LEVEL for each in adjusted)
-    return Judged(p_adjusted=adjusted, alpha=LEVEL * max(1, found) / len(p_values))
+    return AdjustedPValues(p_adjusted=adjusted, alpha=LEVEL * max(1, found) / len(p_values))
 
 
 Sums = dict[str, tuple[float, float]]
 """Calls and their time in s, by key."""
 
 
-def summed(units: Iterable[Unit]) -> Sums:
+def summed_figures(units: Iterable[Unit]) -> Sums:
     """Return calls and time of each query in all of some units."""
     found: Sums = {}
     for unit in units:
@@ -73,26 +73,26 @@ def summed(units: Iterable[Unit]) -> Sums:
     return found
 
 
-def mean_measured(side: Entrant, key: str) -> CallFigures:
+def mean_figures(side: MeasuredSide, key: str) -> CallFigures:
     """Return a query's sums on the average of a side's units, those without it counted as 0."""
-    found = [unit.measured[key] for unit in side.units if key in unit.measured]
+    figures = [unit.measured[key] for unit in side.units if key in unit.measured]
     units = len(side.units)
     return CallFigures(
-        calls=math.fsum(each.calls for each in found) / units,
-        total_s=math.fsum(each.total_s for each in found) / units,
-        errors=math.fsum(each.errors for each in found) / units,
+        calls=math.fsum(figure.calls for figure in figures) / units,
+        total_s=math.fsum(figure.total_s for figure in figures) / units,
+        errors=math.fsum(figure.errors for figure in figures) / units,
     )
 
 
 USUAL = {"once": 1.9, "in_sequence": 1.5, "interleaved": 1.0}
 USUAL_RUN_S = 6.0
 SHORTEST_S = 0.05
-CALLS_OF_A_HALF_MIN = 50
-QUERIES_BELOW = 0.95
+HALF_CALLS_MIN = 50
+QUERIES_SHARE = 0.95
 
 
 def floor_of(
-    sides: Sequence[Entrant], basis: Basis, pair: tuple[Entrant, Entrant] | None
+    sides: Sequence[MeasuredSide], basis: Basis, pair: tuple[MeasuredSide, MeasuredSide] | None
 ) -> Floor | None:
     """Return the noise floor; None if rounds were interleaved and none is known.
 
@@ -101,29 +101,29 @@ def floor_of(
         basis: What verdicts are based on.
         pair: Before, and a second measurement of before.
     """
-    halves = [found for side in sides if (found := _halves_of(side))]
-    of_all = max((whole for whole, _ in halves), default=None)
-    of_query = max((query for _, query in halves), default=None)
-    if pair is None and basis == "interleaved" and of_all is None:
+    halves = [found for side in sides if (found := _half_floors(side))]
+    halves_overall = max((overall for overall, _ in halves), default=None)
+    halves_query = max((query for _, query in halves), default=None)
+    if pair is None and basis == "interleaved" and halves_overall is None:
         return None
     source, name = ("pair", pair[1].name) if pair else ("usual", "")
-    whole, query = _of_pair(pair, basis, sides) if pair else _usual(basis, sides)
+    overall, query = _control_floors(pair, basis, sides) if pair else _usual_floors(basis, sides)
     if pair is None and basis == "interleaved":
         source = "halves"
     elif basis != "interleaved":
         # Halves of one capture differ less than separate captures.
-        whole, query = max(whole, of_all or 1.0), max(query, of_query or 1.0)
+        overall, query = max(overall, halves_overall or 1.0), max(query, halves_query or 1.0)
     return Floor(
         source=source,  # type: ignore[arg-type]  # one of the three
         name=name,
-        overall=whole,
+        overall=overall,
         query=query,
-        halves_overall=of_all,
-        halves_query=of_query,
+        halves_overall=halves_overall,
+        halves_query=halves_query,
     )
 
 
-def overruling(floor: Floor | None, basis: Basis) -> tuple[float, float]:
+def floor_factors(floor: Floor | None, basis: Basis) -> tuple[float, float]:
     """Return the factors, overall and per query, below which nothing is significant.
 
     Interleaved rounds include their own noise; their halves would only repeat it less precisely.
@@ -133,7 +133,7 @@ def overruling(floor: Floor | None, basis: Basis) -> tuple[float, float]:
     return floor.overall, floor.query
 
 
-def usual(basis: Basis, covered_s: float) -> float:
+def usual_floor(basis: Basis, covered_s: float) -> float:
     """Return the usual difference of identical measurements, as a factor.
 
     Args:
@@ -144,13 +144,13 @@ def usual(basis: Basis, covered_s: float) -> float:
     return math.exp(math.log(USUAL[basis]) * max(1.0, shorter) ** 0.25)
 
 
-def _usual(basis: Basis, sides: Sequence[Entrant]) -> tuple[float, float]:
+def _usual_floors(basis: Basis, sides: Sequence[MeasuredSide]) -> tuple[float, float]:
     """Return the usual factors, overall and per query, without the query's own variance."""
-    factor = usual(basis, _shortest_s(sides))
+    factor = usual_floor(basis, _shortest_s(sides))
     return factor, factor
 
 
-def _shortest_s(sides: Sequence[Entrant]) -> float:
+def _shortest_s(sides: Sequence[MeasuredSide]) -> float:
     """Return the time that the shortest side covers."""
     return min(math.fsum(map(_covered_s, side.units)) for side in sides)
 
@@ -163,24 +163,24 @@ def _covered_s(unit: Unit) -> float:
     return unit.covered_s if unit.timeline else min(unit.covered_s, busy_s)
 
 
-def _of_pair(
-    pair: tuple[Entrant, Entrant], basis: Basis, sides: Sequence[Entrant]
+def _control_floors(
+    pair: tuple[MeasuredSide, MeasuredSide], basis: Basis, sides: Sequence[MeasuredSide]
 ) -> tuple[float, float]:
     """Return the floors from an A/A control, overall and per query."""
-    whole, query = _distances(*(summed(side.units) for side in pair))
+    whole, query = _distances(*(summed_figures(side.units) for side in pair))
     if basis == "interleaved":
         return math.exp(whole), math.exp(query)
-    usually = math.log(usual(basis, _shortest_s([*pair, *sides])))
+    usually = math.log(usual_floor(basis, _shortest_s([*pair, *sides])))
     supported = max(whole, min(usually, t_of(1) * whole))
     return math.exp(supported), math.exp(max(supported, query))
 
 
-def _halves_of(side: Entrant) -> tuple[float, float] | None:
+def _half_floors(side: MeasuredSide) -> tuple[float, float] | None:
     """Return the difference of a side's halves, overall and per query; None if too few."""
     if len(side.units) > 1:
         even = len(side.units) // 2 * 2
         ordered = sorted(side.units, key=lambda unit: unit.number)[:even]
-        first, second = (summed(ordered[half::2]) for half in (0, 1))
+        first, second = (summed_figures(ordered[half::2]) for half in (0, 1))
         # Half of the rounds have a standard error larger by the square root of two.
         whole, query = _distances(first, second)
         return math.exp(whole / math.sqrt(2)), math.exp(query / math.sqrt(2))
@@ -188,15 +188,15 @@ def _halves_of(side: Entrant) -> tuple[float, float] | None:
     if timeline is None or timeline.slices < 2:
         return None
     middle = timeline.slices // 2
-    first = _of_slices(timeline, 0, middle)
-    second = _of_slices(timeline, timeline.slices - middle, timeline.slices)
+    first = _slice_sums(timeline, 0, middle)
+    second = _slice_sums(timeline, timeline.slices - middle, timeline.slices)
     whole, query = _distances(first, second)
     return math.exp(whole), math.exp(query)
 
 
-def _of_slices(timeline: CallTimeline, begin: int, end: int) -> Sums:
+def _slice_sums(timeline: CallTimeline, begin: int, end: int) -> Sums:
     def within(values: Mapping[int, float]) -> float:
-        return math.fsum(value for place, value in values.items() if begin <= place < end)
+        return math.fsum(value for index, value in values.items() if begin <= index < end)
 
     return {
         key: (within(calls), within(timeline.total_s[key])) for key, calls in timeline.calls.items()
@@ -213,9 +213,9 @@ def _distances(a: Sums, b: Sums) -> tuple[float, float]:
         mean_a_s, mean_b_s = total_a_s / calls_a, total_b_s / calls_b
         weights_s[0] += total_a_s
         weights_s[1] += calls_a * mean_b_s
-        if min(calls_a, calls_b) >= CALLS_OF_A_HALF_MIN:
+        if min(calls_a, calls_b) >= HALF_CALLS_MIN:
             logs.append(abs(math.log(mean_b_s / mean_a_s)))
     whole = abs(math.log(weights_s[1] / weights_s[0])) if min(weights_s) > 0 else 0.0
     logs.sort()
-    place = min(len(logs) - 1, math.ceil(QUERIES_BELOW * len(logs)) - 1)
-    return whole, max(whole, logs[place]) if logs else whole
+    index = min(len(logs) - 1, math.ceil(QUERIES_SHARE * len(logs)) - 1)
+    return whole, max(whole, logs[index]) if logs else whole

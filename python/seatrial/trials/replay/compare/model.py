@@ -17,19 +17,19 @@ from seatrial.report.exports.json_document import Document, as_text
 from seatrial.stats.estimate import Estimate
 
 Kind = Literal["replay", "log", "statements", "web", "batch"]
-"""What a side is made of: rounds of replays, a server's log or trace, a snapshot of
-pg_stat_statements, a web server's access log, or what a shell's ``time`` printed."""
+"""The source of a side: rounds of replays, a server's log or trace, a snapshot of
+pg_stat_statements, a web server's access log, or output of a shell's ``time``."""
 
 Clock = Literal["client", "server"]
-"""Who took the times. The client's hold the way there and back, the server's do not; they are
-never compared but with a stated offset."""
+"""Where times were measured. Client times include the network, server times do not; they are
+compared only with a given offset."""
 
 Basis = Literal["interleaved", "in_sequence", "once"]
-"""What verdicts rest on: rounds of both sides in turns, compared one by one; several rounds of
-one side, then of the other; or one measurement of each side, of which nothing is tested."""
+"""What verdicts are based on: interleaved rounds of both sides, compared in pairs; several
+rounds of one side, then of the other; or one measurement of a side, without a significance test."""
 
 Answer = Literal["faster", "slower", "same", "undecided"]
-"""Of after against before."""
+"""The result of after compared with before."""
 
 When = Literal["before", "after"]
 """One of the two sides."""
@@ -39,15 +39,15 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     """Before, or after.
 
     Attributes:
-        name: What the user calls it: a file, a run, a target.
-        kind: What it is made of.
-        clock: Who took its times.
-        units: How often it was measured: rounds, or 1 for a capture.
-        left_out: Rounds besides, in which much of it did not run; nothing is taken from them.
-        covered_s: Time that one unit covers, on the average; None where it is not known.
-        calls: Queries (or requests) of one unit, on the average.
-        total_s: Their time together.
-        detail: What else a reader should know of it, as a phrase; empty for nothing.
+        name: The user's name for it: a file, a run, a target.
+        kind: Its source.
+        clock: Where its times were measured.
+        units: Number of measurements: rounds, or 1 for a capture.
+        left_out: Number of excluded rounds, in which many queries did not run.
+        covered_s: Mean time that a unit covers; None if unknown.
+        calls: Mean number of queries (or requests) per unit.
+        total_s: Their total time.
+        detail: Further information, as a phrase; empty for none.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One query or page on one side, on the average of the side's units.
+    """One query or page on one side: means over the side's units.
 
     Attributes:
-        calls: How often, in one unit.
-        total_s: Their time together, in one unit.
-        errors: How many of them failed, in one unit.
+        calls: Calls per unit.
+        total_s: Their total time per unit.
+        errors: Failed calls per unit.
     """
 
     PUBLISHED: ClassVar = ("mean_s",)
@@ -78,19 +78,19 @@ class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_s(self) -> float:
-        """Mean time of one; 0 where there was none."""
+        """Mean time of a call; 0 without calls."""
         return self.total_s / self.calls if self.calls else 0.0
 
 
 class ServerWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server did for one query, per call, where pg_stat_statements has it.
+    """The server's work for one query, per call, from pg_stat_statements.
 
     Attributes:
-        calls: As the server counted them.
-        exec_s: Its own time, without the client's way.
-        blocks_hit: Blocks found in its buffers.
-        blocks_read: Blocks that were not.
-        wal_bytes: Bytes of write-ahead log.
+        calls: Calls counted by the server.
+        exec_s: Execution time, without the network.
+        blocks_hit: Shared buffer hits.
+        blocks_read: Blocks read into shared buffers.
+        wal_bytes: Bytes of WAL.
     """
 
     calls: int
@@ -110,25 +110,25 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         before: On side before.
         after: On side after.
         speed_up: Mean time before over mean time after.
-        saved_s: Time that it takes less after, at as many calls as before; negative where it takes
-            more. These add up to what the whole saves.
-        p_value: Of no difference; None where nothing is tested.
+        saved_s: Time saved after, with the number of calls before; negative if it takes
+            longer. The values add up to the total saving.
+        p_value: Of no difference; None without a test.
         p_adjusted: After Benjamini and Hochberg's adjustment over all queries or pages.
-        answer: What is certain.
-        below_floor: Whether the interval tells the sides apart, but by no more than two
-            measurements of the same thing differ: ``undecided`` then.
+        answer: The significant result.
+        below_floor: Whether the interval excludes 1, but the difference is no larger than the noise
+            floor: then ``undecided``.
         within_share: For ``same``: the difference is significantly less than this share.
-        rounds_more: For ``undecided``: how many more rounds would settle it; None where that
-            is not known.
-        server_before: None where it is not known.
-        server_after: None where it is not known.
-        plan_before: Shape of the plan, as ``Index Scan(orders_pkey)``; empty where not known.
+        rounds_more: For ``undecided``: how many more rounds would settle it; None if
+            unknown.
+        server_before: None if unknown.
+        server_after: None if unknown.
+        plan_before: Shape of the plan, as ``Index Scan(orders_pkey)``; empty if unknown.
         plan_after: Likewise.
-        plan_changed: Whether no plan of after is one of before; None where one side's is not known.
-        plan_varies: Whether rounds of one side, or of both, had other plans than each other.
-        in_average: Whether the average query has it: it ran in every round of both sides, and did
-            not fail notably more often on one of them.
-        failing: The side on which notably more of its calls failed; None for neither.
+        plan_changed: Whether the sides have no plan in common; None if one side's is unknown.
+        plan_varies: Whether plans differ between rounds of a side.
+        in_average: Whether it is in the average: it ran in every round of both sides, and did
+            not fail more often on one of them.
+        failing: The side on which more of its calls failed; None for neither.
     """
 
     key: str
@@ -174,19 +174,19 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         speed_up: Of the average query: time before over time after, with each query as often as
             before on both sides.
-        geometric: Geometric mean of the queries' speed-ups: each counts alike.
-        answer: What is certain of ``speed_up``.
-        p_value: Of no difference in ``speed_up``; None where nothing is tested.
+        geometric: Geometric mean of the queries' speed-ups, equally weighted.
+        answer: The significant result for ``speed_up``.
+        p_value: Of no difference in ``speed_up``; None without a test.
         below_floor: As of a Change.
         within_share: As of a Change.
         rounds_more: As of a Change.
-        before_s: Time of one unit before, of the queries that the average has.
-        after_s: Time after, of the same with as many calls as before.
-        faster: How many queries significantly are; ``slower``, ``same`` and ``undecided`` likewise.
-        slower: How many significantly are.
-        same: How many significantly are.
-        undecided: How many are neither.
-        plans_changed: Queries whose plan is another; None where no plan is known.
+        before_s: Time of the queries in the average, per unit before.
+        after_s: Their time after, with the number of calls before.
+        faster: Number of significantly faster queries.
+        slower: Number of significantly slower queries.
+        same: Number of queries without a difference.
+        undecided: Number of the others.
+        plans_changed: Number of queries with a changed plan; None if no plan is known.
     """
 
     speed_up: Estimate
@@ -206,19 +206,19 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """What two measurements of one and the same thing differ by, as factors of at least 1.
+    """The noise floor: how much two measurements of the same thing differ, as factors from 1.
 
     Attributes:
-        source: ``pair``: before was measured once more; ``halves``: the halves of each side;
-            ``usual``: what single runs, or runs one after the other, were seen to differ by
-            (docs/method.md), where nothing sharper is known.
-        name: Of the other measurement; empty for none.
-        overall: Of the average query.
-        query: Of one query, or page. Of a pair, and of halves, 95 of 100 differed by less; the
-            usual one is that of whole runs. What was not measured in turns has to be beyond it and
-            the query's own interval together.
-        halves_overall: The halves' part of ``overall``; None where there are none.
-        halves_query: The halves' part of ``query``; None where there are none.
+        source: ``pair``: a second measurement of before; ``halves``: the halves of each side;
+            ``usual``: the usual difference of single runs, or runs in sequence
+            (docs/method.md), if nothing more precise is known.
+        name: Name of the second measurement; empty for none.
+        overall: For the average query.
+        query: For one query or page. In a pair, and in halves, 95 of 100 differed by less; the
+            usual one is that of whole runs. Without interleaving, a difference must exceed it and
+            the query's own interval combined.
+        halves_overall: ``overall`` of the halves; None if there are none.
+        halves_query: ``query`` of the halves; None if there are none.
     """
 
     source: Literal["pair", "halves", "usual"]
@@ -233,20 +233,20 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """Queries, or pages, before and after.
 
     Attributes:
-        before: The measure.
-        after: What is judged.
-        basis: What verdicts rest on.
-        overall: All together; None where nothing ran in every round of both sides.
-        changes: Of all that both sides have: those with the most time before first.
-        only_before: What after lacks, the most time first.
-        only_after: What before lacks, the most time first.
-        floor: What counts as noise; None where rounds were interleaved and none is known.
-        margin_share: A difference of less is no difference.
-        level: Of the intervals of ``changes``: 0.95, and more where it was adjusted for many
+        before: The baseline.
+        after: The side that is judged.
+        basis: What verdicts are based on.
+        overall: All together; None if no query ran in every round of both sides.
+        changes: The queries of both sides, those with the most time before first.
+        only_before: Queries that only before has, the most time first.
+        only_after: Queries that only after has, the most time first.
+        floor: The noise floor; None if rounds were interleaved and none is known.
+        margin_share: Smaller differences count as none.
+        level: Of the intervals of ``changes``: 0.95, or more after adjustment for many
             queries. Those of ``overall`` have 0.95.
-        offset_s: What was taken off each time of the client to compare it with the server's; None
-            where both sides have the same clock.
-        warnings: What weakens it, as sentences, the gravest first.
+        offset_s: Time subtracted from each client time to compare it with server times; None
+            if both sides have the same clock.
+        warnings: Limits of the comparison, as sentences, the most severe first.
     """
 
     PUBLISHED: ClassVar = ("slower",)
@@ -266,13 +266,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def regressions(self) -> list[Change]:
-        """What is significantly slower: the greatest factor first."""
+        """The significantly slower queries, the largest factor first."""
         slower = [change for change in self.changes if change.answer == "slower"]
         return sorted(slower, key=lambda change: change.speed_up.value)
 
     @property
     def slower(self) -> list[str]:
-        """Keys of what is significantly slower, the greatest factor first."""
+        """Keys of the significantly slower queries, the largest factor first."""
         return [change.key for change in self.regressions]
 
 
@@ -280,17 +280,17 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """One batch, such as a nightly script, by its ``real`` times.
 
     Attributes:
-        name: What the user calls it.
-        before_s: ``real`` of each time it ran before.
-        after_s: Of each time it ran after.
-        user_before_s: Processor time of its own in user mode, on the average; None where unknown.
+        name: The user's name for it.
+        before_s: ``real`` of each run before.
+        after_s: ``real`` of each run after.
+        user_before_s: Mean CPU time of the batch itself in user mode; None if unknown.
         user_after_s: Likewise.
-        speed_up: Geometric mean of the times before over that after; without an interval where a
+        speed_up: Geometric mean of the times before over that after; without an interval if a
             side ran once.
-        answer: What is certain.
-        p_value: Of no difference (Welch's t of logarithms); None where a side ran once.
-        floor: The factor below which nothing is called different.
-        warnings: What weakens it, as sentences.
+        answer: The significant result.
+        p_value: Of no difference (Welch's t of logarithms); None if a side ran once.
+        floor: The factor below which no difference is significant.
+        warnings: Limits of the comparison, as sentences.
     """
 
     name: str
@@ -306,14 +306,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BeforeAfter(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was compared.
+    """A comparison of before and after.
 
     Attributes:
-        queries: None where no queries were.
-        pages: None where no web access logs were.
-        batches: In the order in which they were named.
+        queries: None if no queries were compared.
+        pages: None if no access logs were compared.
+        batches: In the order of the command line.
         verdict: The sentences, such as ``Average query 6.1x faster (5.8 to 6.4).``
-        warnings: What concerns all of it, as sentences.
+        warnings: Limits of the whole comparison, as sentences.
     """
 
     queries: Table | None = None
@@ -323,8 +323,8 @@ class BeforeAfter(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
 
 
-class Named(msgspec.Struct, frozen=True):
-    """What a query or page is called.
+class QueryLabel(msgspec.Struct, frozen=True):
+    """The text and kind of a query or page.
 
     Attributes:
         text: The query without its values, or the page's pattern.
@@ -336,12 +336,12 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class CallTimeline(msgspec.Struct, frozen=True, kw_only=True):
-    """How a capture went: sums of each query by equal slices of its time.
+    """The timeline of a capture: sums of each query by equal slices of its time.
 
     Attributes:
         slice_s: Length of a slice.
-        slices: How many there are.
-        calls: By key, then by slice, of those slices that have any.
+        slices: Number of slices.
+        calls: By key, then by slice, without empty slices.
         total_s: Time of these calls, likewise.
     """
 
@@ -356,10 +356,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: The round's number; 0 of a capture.
-        measured: Of each query or page, by key.
-        begin_s: When it began, in Unix time; None where that is not known.
-        covered_s: The time that it covers; None where that is not known.
-        timeline: What is known within it; None for nothing.
+        measured: Figures of each query or page, by key.
+        begin_s: Start in Unix time; None if unknown.
+        covered_s: The time that it covers; None if unknown.
+        timeline: Its timeline; None if unknown.
     """
 
     number: int
@@ -369,27 +369,27 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     timeline: CallTimeline | None = None
 
 
-class Entrant(msgspec.Struct, frozen=True, kw_only=True):
-    """One side with what was measured of it.
+class MeasuredSide(msgspec.Struct, frozen=True, kw_only=True):
+    """One side with its measurements.
 
     Attributes:
-        name: What the user calls it.
-        kind: What it is made of.
-        clock: Who took its times.
+        name: The user's name for it.
+        kind: Its source.
+        clock: Where its times were measured.
         units: Rounds or captures, at least one.
-        named: Of each key in any unit, what it is called.
-        detail: What else a reader should know, as a phrase.
-        server: What the server did for each query, where that is known.
-        plans: Shapes of each query's plans by their hashes, where they are known: several where
+        labels: Text and kind of each key.
+        detail: Further information, as a phrase.
+        server: The server's work for each query, if known.
+        plans: Shapes of each query's plans by hash, if known; several if
             rounds differ.
-        warnings: What weakens it, as sentences.
+        warnings: Limits of the comparison, as sentences.
     """
 
     name: str
     kind: Kind
     clock: Clock
     units: Sequence[Unit]
-    named: Mapping[str, Named]
+    labels: Mapping[str, QueryLabel]
     detail: str = ""
     server: Mapping[str, ServerWork] = {}
     plans: Mapping[str, Mapping[str, str]] = {}
@@ -403,10 +403,10 @@ class BeforeAfterDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         verdict: The sentences, such as ``Average query 6.1x faster (5.8 to 6.4).``
-        queries: None where no queries were compared.
-        pages: None where no web access logs were.
-        batches: In the order in which they were named.
-        warnings: What concerns all of it, as sentences.
+        queries: None if no queries were compared.
+        pages: None if no access logs were compared.
+        batches: In the order of the command line.
+        warnings: Limits of the whole comparison, as sentences.
     """
 
     kind: Literal["before_after"] = "before_after"
@@ -418,7 +418,7 @@ class BeforeAfterDocument(Document, frozen=True, kw_only=True):
 
 
 def before_after_document(found: BeforeAfter) -> str:
-    """Return all that was compared; what is not known is null."""
+    """Return the comparison as a JSON document; unknown values are null."""
     return as_text(
         BeforeAfterDocument(
             verdict=found.verdict,

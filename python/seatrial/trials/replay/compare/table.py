@@ -1,6 +1,6 @@
-"""Queries or pages before and after: each one, and all together.
+"""The comparison of queries or pages before and after: each one, and all together.
 
-A round in which the server accepted no connection is no measurement of either side. A round that
+A round in which the server accepted no connection does not count for either side. A round that
 lacks queries with more than 5 % of the time is left out, on both sides if they are compared round
 by round; with less, these queries are left out of the average. Both are reported with their time.
 """
@@ -21,13 +21,13 @@ from seatrial.stats.compare.ratio import Contrast, contrast, p_value, ratio_esti
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_share
 from seatrial.trials.replay.compare import captures
-from seatrial.trials.replay.compare.floors import LEVEL, floor_of, judge, mean_measured
+from seatrial.trials.replay.compare.floors import LEVEL, adjust_p_values, floor_of, mean_figures
 from seatrial.trials.replay.compare.model import (
     Answer,
     Basis,
     CallFigures,
     Change,
-    Entrant,
+    MeasuredSide,
     OneSided,
     Overall,
     Side,
@@ -35,24 +35,24 @@ from seatrial.trials.replay.compare.model import (
     Unit,
     When,
 )
-from seatrial.trials.replay.compare.verdict import Judging, Settled, judges
+from seatrial.trials.replay.compare.verdict import Conclusion, Criteria, criteria_of
 from seatrial.trials.replay.compare.warnings import warnings_of
 
-LACKING_MAX = 0.05
+MISSING_SHARE_MAX = 0.05
 """Share of a side's time that a round may lack."""
-FAILED_MAX = 0.5
+FAILED_SHARE_MAX = 0.5
 """Share of a query's calls that may fail in a round beyond the usual share."""
-BROKEN_MAX = 0.5
+BROKEN_SHARE_MAX = 0.5
 """Share of the rounds that may be left out as broken; beyond it, only empty rounds are."""
 
 
-Shares = dict[int, float]
+MissingShares = dict[int, float]
 """Missing share of the side's time, by the round's number."""
 
 
-def only_whole(
-    before: Entrant, after: Entrant, *, paired: bool
-) -> tuple[Entrant, Entrant, list[str]]:
+def without_broken_rounds(
+    before: MeasuredSide, after: MeasuredSide, *, paired: bool
+) -> tuple[MeasuredSide, MeasuredSide, list[str]]:
     """Return both sides without broken rounds, and sentences on what was left out.
 
     Args:
@@ -62,39 +62,41 @@ def only_whole(
     """
     common = _keys(before) & _keys(after)
     broken = [_broken(side, common) for side in (before, after)]
-    numbers = [set(each) for each in broken]
-    also = ""
+    excluded = [set(each) for each in broken]
+    scope = ""
     if paired:
-        numbers = [numbers[0] | numbers[1]] * 2
-        also = " on both sides"
+        excluded = [excluded[0] | excluded[1]] * 2
+        scope = " on both sides"
     kept = [
         msgspec.structs.replace(side, units=units)
-        if (units := [unit for unit in side.units if unit.number not in own])
+        if (units := [unit for unit in side.units if unit.number not in rounds])
         else side
-        for side, own in zip((before, after), numbers, strict=True)
+        for side, rounds in zip((before, after), excluded, strict=True)
     ]
-    reported = [
-        f"Round {number + 1} of {side.name} is left out{also}: queries with {format_share(share)} "
+    sentences = [
+        f"Round {number + 1} of {side.name} is left out{scope}: queries with {format_share(share)} "
         "of the time were missing in it or failed."
-        for side, of, kept_side in zip((before, after), broken, kept, strict=True)
+        for side, shares, kept_side in zip((before, after), broken, kept, strict=True)
         if kept_side is not side
-        for number, share in sorted(of.items())
+        for number, share in sorted(shares.items())
     ]
-    return kept[0], kept[1], reported
+    return kept[0], kept[1], sentences
 
 
-def whole_rounds(side: Entrant, key: str) -> dict[int, CallFigures]:
+def complete_rounds(side: MeasuredSide, key: str) -> dict[int, CallFigures]:
     """Return a query's sums by round, for rounds in which it ran and failed no more than usual."""
-    found = {
+    figures = {
         unit.number: measured
         for unit in side.units
         if (measured := unit.measured.get(key)) and measured.calls > 0 and measured.total_s > 0
     }
-    if not found:
+    if not figures:
         return {}
-    usual = statistics.median(map(failed_share, found.values()))
+    usual_floor = statistics.median(map(failed_share, figures.values()))
     return {
-        number: each for number, each in found.items() if failed_share(each) <= usual + FAILED_MAX
+        number: figure
+        for number, figure in figures.items()
+        if failed_share(figure) <= usual_floor + FAILED_SHARE_MAX
     }
 
 
@@ -119,30 +121,35 @@ def failing(before: CallFigures, after: CallFigures, margin_share: float) -> Whe
     return "after" if more > 0 else "before"
 
 
-def _keys(side: Entrant) -> set[str]:
+def _keys(side: MeasuredSide) -> set[str]:
     return {key for unit in side.units for key, each in unit.measured.items() if each.total_s > 0}
 
 
-def _broken(side: Entrant, keys: AbstractSet[str]) -> Shares:
+def _broken(side: MeasuredSide, keys: AbstractSet[str]) -> MissingShares:
     """Return the rounds of a side that lack much of the queries of both sides."""
     if len(side.units) < 2 or not keys:
         return {}
-    rounds = {key: whole_rounds(side, key) for key in keys}
+    rounds = {key: complete_rounds(side, key) for key in keys}
     usual_s = {
-        key: statistics.fmean(each.total_s for each in own.values()) for key, own in rounds.items()
+        key: statistics.fmean(each.total_s for each in rounds_of_query.values())
+        for key, rounds_of_query in rounds.items()
     }
     whole_s = math.fsum(usual_s.values())
-    lacking = {unit.number: _lacking_s(unit, rounds, usual_s) / whole_s for unit in side.units}
-    found = {number: share for number, share in lacking.items() if share > LACKING_MAX}
-    if len(found) > BROKEN_MAX * len(side.units):
-        return {number: share for number, share in found.items() if share >= 1 - LACKING_MAX}
+    missing = {unit.number: _missing_s(unit, rounds, usual_s) / whole_s for unit in side.units}
+    found = {number: share for number, share in missing.items() if share > MISSING_SHARE_MAX}
+    if len(found) > BROKEN_SHARE_MAX * len(side.units):
+        return {number: share for number, share in found.items() if share >= 1 - MISSING_SHARE_MAX}
     return found
 
 
-def _lacking_s(
+def _missing_s(
     unit: Unit, rounds: Mapping[str, Mapping[int, CallFigures]], usual_s: Mapping[str, float]
 ) -> float:
-    return math.fsum(usual_s[key] for key, own in rounds.items() if unit.number not in own)
+    return math.fsum(
+        usual_s[key]
+        for key, rounds_of_query in rounds.items()
+        if unit.number not in rounds_of_query
+    )
 
 
 Values = dict[int, float]
@@ -165,12 +172,12 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contrasts(
-    before: Entrant,
-    after: Entrant,
+    before: MeasuredSide,
+    after: MeasuredSide,
     keys: Sequence[str],
     *,
     paired: bool,
-    apart: Container[str] = (),
+    excluded: Container[str] = (),
 ) -> Contrasts:
     """Return the contrasts over rounds of each query and of all together.
 
@@ -179,55 +186,55 @@ def contrasts(
         after: The side that is judged.
         keys: Queries that both sides have.
         paired: Whether both sides of a round were measured close to each other.
-        apart: Those of them that are not in the average.
+        excluded: Queries that are not in the average.
     """
     means = {key: (_means_s(before, key), _means_s(after, key)) for key in keys}
-    known = {key: sides for key, sides in means.items() if all(sides)}
+    timed = {key: sides for key, sides in means.items() if all(sides)}
     whole = [
         key
-        for key, (of_before, of_after) in known.items()
+        for key, (of_before, of_after) in timed.items()
         if len(of_before) == len(before.units)
         and len(of_after) == len(after.units)
-        and key not in apart
+        and key not in excluded
     ]
-    calls = {key: mean_measured(before, key).calls for key in whole}
+    calls = {key: mean_figures(before, key).calls for key in whole}
     queries = {
         key: found
-        for key, (of_before, of_after) in known.items()
+        for key, (of_before, of_after) in timed.items()
         if (found := _contrast(of_before, of_after, paired=paired))
     }
 
-    def together(of_round: Callable[[Mapping[str, float]], float]) -> Contrast | None:
+    def over_all(of_round: Callable[[Mapping[str, float]], float]) -> Contrast | None:
         if not whole:
             return None
         of_before, of_after = (
             {
                 unit.number: of_round({key: means[key][side][unit.number] for key in whole})
-                for unit in entrant.units
+                for unit in measured_side.units
             }
-            for side, entrant in enumerate((before, after))
+            for side, measured_side in enumerate((before, after))
         )
         return _contrast(of_before, of_after, paired=paired)
 
     return Contrasts(
         queries=queries,
         whole=whole,
-        overall=together(lambda of: math.fsum(calls[key] * mean for key, mean in of.items())),
-        geometric=together(
+        overall=over_all(lambda of: math.fsum(calls[key] * mean for key, mean in of.items())),
+        geometric=over_all(
             lambda of: math.exp(math.fsum(math.log(mean) for mean in of.values()) / len(of))
         ),
     )
 
 
-def are_in_turns(before: Entrant, after: Entrant) -> bool:
+def are_interleaved(before: MeasuredSide, after: MeasuredSide) -> bool:
     """Return whether each round of both sides was measured before the next round of either.
 
     The order within pairs may differ: a pair is always subject to drift over its length.
     """
     spans = [_spans_s(side) for side in (before, after)]
-    if any(each is None for each in spans):
+    if any(span is None for span in spans):
         return False
-    of_before, of_after = (each or {} for each in spans)
+    of_before, of_after = (span or {} for span in spans)
     common = sorted(of_before.keys() & of_after.keys())
     if len(common) < 2:
         return False
@@ -237,7 +244,7 @@ def are_in_turns(before: Entrant, after: Entrant) -> bool:
     )
 
 
-def _spans_s(side: Entrant) -> dict[int, tuple[float, float]] | None:
+def _spans_s(side: MeasuredSide) -> dict[int, tuple[float, float]] | None:
     """Return start and end of each round; None if unknown."""
     found = {}
     for unit in side.units:
@@ -247,8 +254,8 @@ def _spans_s(side: Entrant) -> dict[int, tuple[float, float]] | None:
     return found
 
 
-def _means_s(side: Entrant, key: str) -> Values:
-    return {number: each.mean_s for number, each in whole_rounds(side, key).items()}
+def _means_s(side: MeasuredSide, key: str) -> Values:
+    return {number: each.mean_s for number, each in complete_rounds(side, key).items()}
 
 
 def _contrast(of_before: Values, of_after: Values, *, paired: bool) -> Contrast | None:
@@ -263,14 +270,14 @@ MARGIN_SHARE_DEFAULT = 0.05
 
 
 def compared(
-    before: Entrant,
-    after: Entrant,
+    before: MeasuredSide,
+    after: MeasuredSide,
     *,
     margin_share: float = MARGIN_SHARE_DEFAULT,
-    control: Entrant | None = None,
+    control: MeasuredSide | None = None,
     offset_s: float | None = None,
 ) -> Table:
-    """Return after against before.
+    """Compare two sides.
 
     Args:
         before: The baseline.
@@ -279,58 +286,61 @@ def compared(
         control: A second measurement of before (A/A control): the noise floor.
         offset_s: What was subtracted from the client's times; None for nothing.
     """
-    measured = (before, after)
-    before, after, left_out = only_whole(*measured, paired=basis_of(*measured) == "interleaved")
+    all_rounds = (before, after)
+    before, after, left_out = without_broken_rounds(
+        *all_rounds, paired=basis_of(*all_rounds) == "interleaved"
+    )
     basis = basis_of(before, after)
-    pair = (before, only_whole(control, control, paired=False)[0]) if control else None
+    pair = (before, without_broken_rounds(control, control, paired=False)[0]) if control else None
     floor = floor_of((before, after), basis, pair)
-    found = _Averages.of(before, after, margin_share)
-    judging = judges(basis, margin_share, floor)
-    way = _once if basis == "once" else _repeated
-    reported = way(before, after, found, judging)
+    averages = _Averages.of(before, after, margin_share)
+    criteria = criteria_of(basis, margin_share, floor)
+    conclude = _conclude_once if basis == "once" else _conclude_rounds
+    conclusions = conclude(before, after, averages, criteria)
     changes = [
-        found.change(key, settled, reported.averaged) for key, settled in reported.queries.items()
+        averages.change(key, settled, conclusions.averaged)
+        for key, settled in conclusions.queries.items()
     ]
     changes.sort(key=lambda change: -change.before.total_s)
     table = Table(
-        before=_side(before, measured[0]),
-        after=_side(after, measured[1]),
+        before=_side(before, all_rounds[0]),
+        after=_side(after, all_rounds[1]),
         basis=basis,
         overall=None
-        if reported.overall is None
-        else _overall(reported.overall, reported.geometric, changes),
+        if conclusions.overall is None
+        else _overall(conclusions.overall, conclusions.geometric, changes),
         changes=changes,
-        only_before=_one_sided(before, found.before, reported.queries),
-        only_after=_one_sided(after, found.after, reported.queries),
+        only_before=_one_sided(before, averages.before, conclusions.queries),
+        only_after=_one_sided(after, averages.after, conclusions.queries),
         floor=floor,
         margin_share=margin_share,
-        level=reported.level,
+        level=conclusions.level,
         offset_s=offset_s,
     )
     warnings = warnings_of(table, (before, after), left_out)
     return msgspec.structs.replace(table, warnings=warnings)
 
 
-def basis_of(before: Entrant, after: Entrant) -> Basis:
+def basis_of(before: MeasuredSide, after: MeasuredSide) -> Basis:
     """Return what verdicts are based on."""
     if min(len(before.units), len(after.units)) < 2:
         return "once"
-    return "interleaved" if are_in_turns(before, after) else "in_sequence"
+    return "interleaved" if are_interleaved(before, after) else "in_sequence"
 
 
 class _Averages(msgspec.Struct, frozen=True, kw_only=True):
     """Both sides on the average of their units."""
 
-    sides: tuple[Entrant, Entrant]
+    sides: tuple[MeasuredSide, MeasuredSide]
     before: dict[str, CallFigures]
     after: dict[str, CallFigures]
     common: list[str]
     failing: dict[str, When]
 
     @classmethod
-    def of(cls, before: Entrant, after: Entrant, margin_share: float) -> _Averages:
+    def of(cls, before: MeasuredSide, after: MeasuredSide, margin_share: float) -> _Averages:
         means = [
-            {key: mean_measured(side, key) for unit in side.units for key in unit.measured}
+            {key: mean_figures(side, key) for unit in side.units for key in unit.measured}
             for side in (before, after)
         ]
         common = [
@@ -350,23 +360,23 @@ class _Averages(msgspec.Struct, frozen=True, kw_only=True):
             },
         )
 
-    def change(self, key: str, settled: Settled, averaged: AbstractSet[str]) -> Change:
+    def change(self, key: str, conclusion: Conclusion, averaged: AbstractSet[str]) -> Change:
         first, second = self.sides
-        named = first.named[key]
+        label = first.labels[key]
         before, after = self.before[key], self.after[key]
         plans_before, plans_after = first.plans.get(key, {}), second.plans.get(key, {})
         is_known = bool(plans_before and plans_after)
         side = self.failing.get(key)
         if side is not None and (side == "after") == (after.mean_s < before.mean_s):
             # Failing early is fast: such a difference is not one of speed.
-            settled = Settled(
-                speed_up=settled.speed_up, answer="undecided", p_value=settled.p_value,
-                p_adjusted=settled.p_adjusted,
+            conclusion = Conclusion(
+                speed_up=conclusion.speed_up, answer="undecided", p_value=conclusion.p_value,
+                p_adjusted=conclusion.p_adjusted,
             )  # fmt: skip
         return Change(
             key=key,
-            text=named.text,
-            kind=named.kind,
+            text=label.text,
+            kind=label.kind,
             before=before,
             after=after,
             saved_s=before.calls * (before.mean_s - after.mean_s),
@@ -378,16 +388,16 @@ class _Averages(msgspec.Struct, frozen=True, kw_only=True):
             plan_varies=max(len(plans_before), len(plans_after)) > 1,
             in_average=key in averaged,
             failing=side,
-            **{name: getattr(settled, name) for name in settled.__struct_fields__},
+            **{name: getattr(conclusion, name) for name in conclusion.__struct_fields__},
         )
 
 
 def _shapes(plans: Mapping[str, str]) -> str:
     """Return the shape of a plan, or of all that rounds had."""
-    return " or ".join(plans[each] for each in sorted(plans))
+    return " or ".join(plans[plan] for plan in sorted(plans))
 
 
-class _Together(msgspec.Struct, frozen=True, kw_only=True):
+class _Conclusions(msgspec.Struct, frozen=True, kw_only=True):
     """The average query, the geometric mean, and every query by key.
 
     Attributes:
@@ -398,118 +408,132 @@ class _Together(msgspec.Struct, frozen=True, kw_only=True):
         level: Of the intervals of queries.
     """
 
-    overall: Settled | None
+    overall: Conclusion | None
     geometric: Estimate | None
-    queries: dict[str, Settled]
+    queries: dict[str, Conclusion]
     averaged: AbstractSet[str]
     level: float = 1 - LEVEL
 
 
-def _repeated(
-    before: Entrant, after: Entrant, found: _Averages, judging: tuple[Judging, Judging]
-) -> _Together:
-    """Settle what was measured in several rounds of each side."""
-    of_whole, of_each = judging
+def _conclude_rounds(
+    before: MeasuredSide,
+    after: MeasuredSide,
+    averages: _Averages,
+    criteria: tuple[Criteria, Criteria],
+) -> _Conclusions:
+    """Return the conclusions from several rounds of each side."""
+    overall_criteria, query_criteria = criteria
     of: Contrasts = contrasts(
-        *(before, after, found.common),
-        paired=of_whole.basis == "interleaved",
-        apart=found.failing,
+        *(before, after, averages.common),
+        paired=overall_criteria.basis == "interleaved",
+        excluded=averages.failing,
     )
     p_values = {key: p for key, each in of.queries.items() if (p := p_value(each)) is not None}
-    judged = judge(list(p_values.values()))
-    adjusted = dict(zip(p_values, judged.p_adjusted, strict=True))
-    settled = {
-        key: of_each.of_rounds(
-            each, p_value=p_values.get(key), p_adjusted=adjusted.get(key), alpha=judged.alpha
+    adjustment = adjust_p_values(list(p_values.values()))
+    adjusted = dict(zip(p_values, adjustment.p_adjusted, strict=True))
+    queries = {
+        key: query_criteria.from_rounds(
+            each, p_value=p_values.get(key), p_adjusted=adjusted.get(key), alpha=adjustment.alpha
         )
         for key, each in of.queries.items()
     }
-    settled = of_each.with_rounds_more(settled, of.queries, judged.alpha)
-    reported = _Together(
-        overall=None, geometric=None, queries=settled, averaged=set(of.whole),
-        level=1 - judged.alpha,
+    queries = query_criteria.with_rounds_more(queries, of.queries, adjustment.alpha)
+    conclusions = _Conclusions(
+        overall=None, geometric=None, queries=queries, averaged=set(of.whole),
+        level=1 - adjustment.alpha,
     )  # fmt: skip
     if of.overall is None or of.geometric is None:
-        return reported
+        return conclusions
     p = p_value(of.overall)
-    overall = of_whole.of_rounds(of.overall, p_value=p, p_adjusted=p, alpha=LEVEL)
-    together = of_whole.with_rounds_more({"": overall}, {"": of.overall}, LEVEL)
+    overall = overall_criteria.from_rounds(of.overall, p_value=p, p_adjusted=p, alpha=LEVEL)
+    together = overall_criteria.with_rounds_more({"": overall}, {"": of.overall}, LEVEL)
     geometric = ratio_estimate(of.geometric, LEVEL)
-    return msgspec.structs.replace(reported, overall=together[""], geometric=geometric)
+    return msgspec.structs.replace(conclusions, overall=together[""], geometric=geometric)
 
 
-def _once(
-    before: Entrant, after: Entrant, found: _Averages, judging: tuple[Judging, Judging]
-) -> _Together:
-    """Settle what was measured once on one side or both; several rounds count as one then."""
-    of_whole, of_each = judging
-    weights = {key: found.before[key].calls for key in found.common if key not in found.failing}
+def _conclude_once(
+    before: MeasuredSide,
+    after: MeasuredSide,
+    averages: _Averages,
+    criteria: tuple[Criteria, Criteria],
+) -> _Conclusions:
+    """Return the conclusions if a side was measured once; several rounds then count as one."""
+    overall_criteria, query_criteria = criteria
+    weights = {
+        key: averages.before[key].calls for key in averages.common if key not in averages.failing
+    }
     a, b = (
-        captures.known(_as_one(side, means), found.common, weights)
-        for side, means in ((before, found.before), (after, found.after))
+        captures.capture_means(_as_one(side, means), averages.common, weights)
+        for side, means in ((before, averages.before), (after, averages.after))
     )
-    settled = {
-        key: of_each.of_once(
+    queries = {
+        key: query_criteria.from_once(
             captures.once_estimate(
                 math.log(a.mean_s[key] / b.mean_s[key]), a.half.get(key), b.half.get(key)
             )
         )
-        for key in found.common
+        for key in averages.common
     }
-    reported = _Together(overall=None, geometric=None, queries=settled, averaged=weights.keys())
+    conclusions = _Conclusions(
+        overall=None, geometric=None, queries=queries, averaged=weights.keys()
+    )
     if not weights:
-        return reported
+        return conclusions
     overall = captures.once_estimate(
         math.log(a.overall_s / b.overall_s), a.overall_half, b.overall_half
     )
     geometric = captures.once_estimate(
         a.geometric_log - b.geometric_log, a.geometric_half, b.geometric_half
     )
-    whole = of_whole.of_once(overall)
-    if whole.answer != _of_often(of_whole, found, weights):
+    whole = overall_criteria.from_once(overall)
+    if whole.answer != _answer_of_frequent(overall_criteria, averages, weights):
         whole = msgspec.structs.replace(whole, answer="undecided")
-    return msgspec.structs.replace(reported, overall=whole, geometric=geometric)
+    return msgspec.structs.replace(conclusions, overall=whole, geometric=geometric)
 
 
-def _of_often(judging: Judging, found: _Averages, weights: Mapping[str, float]) -> Answer:
+def _answer_of_frequent(
+    criteria: Criteria, averages: _Averages, weights: Mapping[str, float]
+) -> Answer:
     """Return the answer from the queries that were called often enough on both sides.
 
     Queries with few calls may be cold on one side and hot on the other; they must not decide.
     """
-    often = [
+    frequent = [
         key
         for key in weights
-        if min(found.before[key].calls, found.after[key].calls) >= captures.CALLS_MIN
+        if min(averages.before[key].calls, averages.after[key].calls) >= captures.CALLS_MIN
     ]
-    if not often:
+    if not frequent:
         return "undecided"
     before_s, after_s = (
-        math.fsum(weights[key] * side[key].mean_s for key in often)
-        for side in (found.before, found.after)
+        math.fsum(weights[key] * side[key].mean_s for key in frequent)
+        for side in (averages.before, averages.after)
     )
-    return judging.of_once(captures.once_estimate(math.log(before_s / after_s), None)).answer
+    return criteria.from_once(captures.once_estimate(math.log(before_s / after_s), None)).answer
 
 
-def _as_one(side: Entrant, means: Mapping[str, CallFigures]) -> Entrant:
-    """Return a side of several rounds as if it were one."""
+def _as_one(side: MeasuredSide, means: Mapping[str, CallFigures]) -> MeasuredSide:
+    """Return a side with the means of its rounds as one unit."""
     if len(side.units) == 1:
         return side
     unit = msgspec.structs.replace(side.units[0], measured=means, timeline=None)
     return msgspec.structs.replace(side, units=[unit])
 
 
-def _overall(settled: Settled, geometric: Estimate | None, changes: Sequence[Change]) -> Overall:
+def _overall(
+    conclusion: Conclusion, geometric: Estimate | None, changes: Sequence[Change]
+) -> Overall:
     counts = Counter(change.answer for change in changes)
     plans = [change.plan_changed for change in changes if change.plan_changed is not None]
     averaged = [change for change in changes if change.in_average]
     return Overall(
-        speed_up=settled.speed_up,
-        geometric=geometric or settled.speed_up,
-        answer=settled.answer,
-        p_value=settled.p_value,
-        below_floor=settled.below_floor,
-        within_share=settled.within_share,
-        rounds_more=settled.rounds_more,
+        speed_up=conclusion.speed_up,
+        geometric=geometric or conclusion.speed_up,
+        answer=conclusion.answer,
+        p_value=conclusion.p_value,
+        below_floor=conclusion.below_floor,
+        within_share=conclusion.within_share,
+        rounds_more=conclusion.rounds_more,
         before_s=math.fsum(change.before.total_s for change in averaged),
         after_s=math.fsum(change.before.calls * change.after.mean_s for change in averaged),
         faster=counts["faster"],
@@ -520,36 +544,36 @@ def _overall(settled: Settled, geometric: Estimate | None, changes: Sequence[Cha
     )
 
 
-def _side(entrant: Entrant, whole: Entrant) -> Side:
-    """Return a side as it is reported.
+def _side(side: MeasuredSide, all_rounds: MeasuredSide) -> Side:
+    """Return the summary of a side.
 
     Args:
-        entrant: Without the rounds that were left out.
-        whole: With them.
+        side: Without the rounds that were left out.
+        all_rounds: With them.
     """
-    covered_s = [unit.covered_s for unit in entrant.units if unit.covered_s is not None]
-    measured = [each for unit in entrant.units for each in unit.measured.values()]
-    units = len(entrant.units)
+    covered_s = [unit.covered_s for unit in side.units if unit.covered_s is not None]
+    measured = [each for unit in side.units for each in unit.measured.values()]
+    units = len(side.units)
     return Side(
-        name=entrant.name,
-        kind=entrant.kind,
-        clock=entrant.clock,
+        name=side.name,
+        kind=side.kind,
+        clock=side.clock,
         units=units,
         covered_s=math.fsum(covered_s) / len(covered_s) if covered_s else None,
         calls=math.fsum(each.calls for each in measured) / units,
         total_s=math.fsum(each.total_s for each in measured) / units,
-        detail=entrant.detail,
-        left_out=len(whole.units) - units,
+        detail=side.detail,
+        left_out=len(all_rounds.units) - units,
     )
 
 
 def _one_sided(
-    side: Entrant, measured: Mapping[str, CallFigures], compared: Container[str]
+    side: MeasuredSide, measured: Mapping[str, CallFigures], compared: Container[str]
 ) -> list[OneSided]:
-    """Return what is not compared because the other side lacks it or took no time for it."""
-    own = [
-        OneSided(key=key, text=side.named[key].text, measured=each)
-        for key, each in measured.items()
+    """Return the queries that are not compared: the other side lacks them or took no time."""
+    rows = [
+        OneSided(key=key, text=side.labels[key].text, measured=figures)
+        for key, figures in measured.items()
         if key not in compared
     ]
-    return sorted(own, key=lambda each: -each.measured.total_s)
+    return sorted(rows, key=lambda row: -row.measured.total_s)

@@ -1,4 +1,4 @@
-"""The verdict of a comparison: ``Average query 6.1x faster (5.8 to 6.4)``, and the like.
+"""The verdict of a comparison, such as ``Average query 6.1x faster (5.8 to 6.4)``.
 
 A significant change is the near end of the interval, if there is one, less the noise floor: the
 floor that decides whether something is slower also decides by how much.
@@ -17,7 +17,7 @@ from seatrial.stats.compare.ratio import Contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_count, format_iops, format_plural
-from seatrial.trials.replay.compare.floors import LEVEL, overruling
+from seatrial.trials.replay.compare.floors import LEVEL, floor_factors
 from seatrial.trials.replay.compare.model import (
     Answer,
     Basis,
@@ -73,15 +73,15 @@ def table_sentences(table: Table) -> Iterator[str]:
             "one side."
         )
     else:
-        alike = factor_words(overall.geometric)  # the number of measurements precedes it
-        each = nouns_of(table.before)
-        yield f"{_average(table, overall, noun)}; geometric mean over {each}: {alike}."
-    counts = _counts(overall) if overall else Counter(each.answer for each in table.changes)
+        geometric = factor_words(overall.geometric)  # the number of measurements precedes it
+        plural = nouns_of(table.before)
+        yield f"{_average(table, overall, noun)}; geometric mean over {plural}: {geometric}."
+    counts = _counts(overall) if overall else Counter(change.answer for change in table.changes)
     nouns = noun if len(table.changes) == 1 else nouns_of(table.before)
-    reported = ", ".join(
+    answers = ", ".join(
         f"{format_count(count)} {answer}" for answer, count in counts.items() if count
     )
-    yield f"{format_count(len(table.changes))} {nouns}: {reported}."
+    yield f"{format_count(len(table.changes))} {nouns}: {answers}."
 
 
 def _counts(overall: Overall) -> Mapping[Answer, int]:
@@ -99,12 +99,12 @@ def _average(table: Table, overall: Overall, noun: str) -> str:
         percent = whole_percent(overall.within_share or 0)
         return f"No difference in the average {noun} (within {percent} %)"
     once = once_of(table)
-    reported = speed_words(overall.speed_up, once=once)
+    text = speed_words(overall.speed_up, once=once)
     if overall.answer != "undecided":
         pages = "Pages" if noun == "page" else f"Average {noun}"
-        return f"{pages} {reported}"
-    reported = as_fast_words(overall.speed_up, once=once)
-    return f"Undecided: average {noun} {reported}{_why(once, overall)}"
+        return f"{pages} {text}"
+    text = as_fast_words(overall.speed_up, once=once)
+    return f"Undecided: average {noun} {text}{_why(once, overall)}"
 
 
 def _why(once: str, overall: Overall) -> str:
@@ -169,19 +169,19 @@ def speed_words(speed_up: Estimate, *, once: str = "") -> str:
         once: That it was measured once, in words; empty if it was not, or if reported before.
     """
     if speed_up.value < 1:
-        return _reported(inverted(speed_up), "slower", once=once)
-    return _reported(speed_up, "faster", once=once)
+        return _factor_with_interval(inverted(speed_up), "slower", once=once)
+    return _factor_with_interval(speed_up, "faster", once=once)
 
 
 def as_fast_words(speed_up: Estimate, *, once: str = "") -> str:
     """Return what is not significant as ``1.03x as fast (0.97 to 1.1)``; as ``speed_words``."""
-    return _reported(speed_up, "as fast", once=once)
+    return _factor_with_interval(speed_up, "as fast", once=once)
 
 
-def _reported(estimate: Estimate, word: str, *, once: str) -> str:
+def _factor_with_interval(estimate: Estimate, word: str, *, once: str) -> str:
     if estimate.low is None or estimate.high is None:
-        reported = f"{_value(estimate.value)}x {word}"
-        return f"{reported} ({once})" if once else reported
+        text = f"{_value(estimate.value)}x {word}"
+        return f"{text} ({once})" if once else text
     plain = msgspec.structs.replace(estimate, over="rounds")
     value, _, interval = ratio_words(plain).partition(" ")
     if not once:
@@ -205,8 +205,8 @@ def inverted(speed_up: Estimate) -> Estimate:
     )
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """A settled answer; the attributes are those of a Change."""
+class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one query or all; the attributes are those of a Change."""
 
     speed_up: Estimate
     answer: Answer
@@ -217,8 +217,8 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     rounds_more: int | None = None
 
 
-class Judging(msgspec.Struct, frozen=True, kw_only=True):
-    """The criteria of answers.
+class Criteria(msgspec.Struct, frozen=True, kw_only=True):
+    """The criteria of a conclusion.
 
     Attributes:
         basis: What the answers are based on.
@@ -233,9 +233,9 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
     floor: float
     is_of_query: bool = False
 
-    def of_rounds(
+    def from_rounds(
         self, of: Contrast, *, p_value: float | None, p_adjusted: float | None, alpha: float
-    ) -> Settled:
+    ) -> Conclusion:
         """Return the answer from rounds.
 
         Args:
@@ -245,45 +245,50 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
             alpha: The interval has level 1 - alpha.
         """
         speed_up = ratio_estimate(of, alpha)
-        found = Settled(
+        found = Conclusion(
             speed_up=speed_up, answer="undecided", p_value=p_value, p_adjusted=p_adjusted
         )
         if p_adjusted is None:
             return found
         # Measurements in sequence cannot prove equality: drift may have hidden a difference.
         if self.basis == "interleaved" and is_same(speed_up, self.margin_share):
-            return _with(found, answer="same", within_share=within_share(speed_up))
+            return _changed(found, answer="same", within_share=within_share(speed_up))
         if p_adjusted <= LEVEL and abs(of.log_ratio) >= math.log1p(self.margin_share):
             return self._beyond_noise(found, of.log_ratio)
         return found
 
     def with_rounds_more(
-        self, settled: Mapping[str, Settled], of: Mapping[str, Contrast], alpha: float
-    ) -> dict[str, Settled]:
+        self, conclusions: Mapping[str, Conclusion], of: Mapping[str, Contrast], alpha: float
+    ) -> dict[str, Conclusion]:
         """Return the same, with how many more interleaved rounds would settle undecided ones.
 
         Args:
-            settled: By key.
+            conclusions: By key.
             of: ln(before / after), by key.
             alpha: The intervals have level 1 - alpha.
         """
         undecided = [
             key
-            for key, each in settled.items()
-            if each.answer == "undecided" and not each.below_floor and each.p_value is not None
+            for key, conclusion in conclusions.items()
+            if conclusion.answer == "undecided"
+            and not conclusion.below_floor
+            and conclusion.p_value is not None
         ]
         if self.basis != "interleaved":
-            return dict(settled)
+            return dict(conclusions)
         more = rounds_more([of[key] for key in undecided], alpha, self.margin_share)
-        reported = dict(zip(undecided, more, strict=True))
-        return {key: _with(each, rounds_more=reported.get(key)) for key, each in settled.items()}
+        rounds = dict(zip(undecided, more, strict=True))
+        return {
+            key: _changed(conclusion, rounds_more=rounds.get(key))
+            for key, conclusion in conclusions.items()
+        }
 
-    def of_once(self, speed_up: Estimate) -> Settled:
+    def from_once(self, speed_up: Estimate) -> Conclusion:
         """Return the answer from one measurement of each side: never that they are the same.
 
         A query of unknown variance stays undecided: a single call may take any time, cold or hot.
         """
-        found = Settled(speed_up=speed_up, answer="undecided")
+        found = Conclusion(speed_up=speed_up, answer="undecided")
         low, high = speed_up.low, speed_up.high
         if self.is_of_query and (low is None or high is None):
             return found
@@ -302,18 +307,20 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
         own = half_of(speed_up) if self.is_of_query and self.basis != "interleaved" else 0.0
         return math.hypot(math.log(self.floor), own)
 
-    def _beyond_noise(self, found: Settled, log_ratio: float) -> Settled:
+    def _beyond_noise(self, found: Conclusion, log_ratio: float) -> Conclusion:
         if abs(log_ratio) <= self.noise_log(found.speed_up):
-            return _with(found, below_floor=True)
-        return _with(found, answer="faster" if log_ratio > 0 else "slower")
+            return _changed(found, below_floor=True)
+        return _changed(found, answer="faster" if log_ratio > 0 else "slower")
 
 
-def judges(basis: Basis, margin_share: float, floor: Floor | None) -> tuple[Judging, Judging]:
+def criteria_of(
+    basis: Basis, margin_share: float, floor: Floor | None
+) -> tuple[Criteria, Criteria]:
     """Return the criteria for the whole and for one query."""
-    whole, single = overruling(floor, basis)
+    whole, single = floor_factors(floor, basis)
     return (
-        Judging(basis=basis, margin_share=margin_share, floor=whole),
-        Judging(basis=basis, margin_share=margin_share, floor=single, is_of_query=True),
+        Criteria(basis=basis, margin_share=margin_share, floor=whole),
+        Criteria(basis=basis, margin_share=margin_share, floor=single, is_of_query=True),
     )
 
 
@@ -323,7 +330,7 @@ def half_of(speed_up: Estimate) -> float:
     return (math.log(high) - math.log(low)) / 2 if low and high else 0.0
 
 
-def _with(found: Settled, **changes: object) -> Settled:
+def _changed(found: Conclusion, **changes: object) -> Conclusion:
     return msgspec.structs.replace(found, **changes)
 
 
@@ -331,7 +338,7 @@ NAMED_MAX = 3
 TEXT_MAX = 60
 
 
-Answered = Change | Overall | Batch
+Concluded = Change | Overall | Batch
 
 
 def slower_by(found: BeforeAfter, share: float) -> list[str]:
@@ -341,57 +348,61 @@ def slower_by(found: BeforeAfter, share: float) -> list[str]:
         found: The comparison.
         share: 0.05 for five percent.
     """
-    return _slower_reported(found, lambda each, by: each.answer == "slower" and by > share)
+    return _slow_texts(found, lambda result, by: result.answer == "slower" and by > share)
 
 
 def perhaps_slower_by(found: BeforeAfter, share: float) -> list[str]:
     """Return what is slower by more than a share, but not significantly; as ``slower_by``."""
 
-    def is_open(each: Answered, by: float) -> bool:
-        return 1 / each.speed_up.value - 1 > share and not (each.answer == "slower" and by > share)
+    def is_open(result: Concluded, by: float) -> bool:
+        return 1 / result.speed_up.value - 1 > share and not (
+            result.answer == "slower" and by > share
+        )
 
-    return _slower_reported(found, is_open)
+    return _slow_texts(found, is_open)
 
 
-def _slower_reported(
-    found: BeforeAfter, is_reported: Callable[[Answered, float], bool]
-) -> list[str]:
+def _slow_texts(found: BeforeAfter, is_reported: Callable[[Concluded, float], bool]) -> list[str]:
     """Return what to report in words, by its answer and by its significant slowdown."""
-    reported = []
+    texts = []
     for table in (found.queries, found.pages):
         if table is not None:
-            reported += list(_of_table(table, is_reported))
+            texts += list(_slow_in_table(table, is_reported))
     for batch in found.batches:
-        judging = Judging(basis="in_sequence", margin_share=0.0, floor=batch.floor)
-        if is_reported(batch, _confident_share(batch, judging)):
-            reported.append(batch_words(batch))
-    return reported
+        criteria = Criteria(basis="in_sequence", margin_share=0.0, floor=batch.floor)
+        if is_reported(batch, _confident_share(batch, criteria)):
+            texts.append(batch_words(batch))
+    return texts
 
 
-def _of_table(table: Table, is_reported: Callable[[Answered, float], bool]) -> Iterator[str]:
+def _slow_in_table(table: Table, is_reported: Callable[[Concluded, float], bool]) -> Iterator[str]:
     once = once_of(table)
-    of_whole, of_each = judges(table.basis, table.margin_share, table.floor)
+    overall_criteria, query_criteria = criteria_of(table.basis, table.margin_share, table.floor)
     overall = table.overall
-    if overall and is_reported(overall, _confident_share(overall, of_whole)):
+    if overall and is_reported(overall, _confident_share(overall, overall_criteria)):
         words = speed_words if overall.answer == "slower" else as_fast_words
         yield f"average {noun_of(table.before)} {words(overall.speed_up, once=once)}"
-    slow = [each for each in table.changes if is_reported(each, _confident_share(each, of_each))]
-    slow.sort(key=lambda each: each.speed_up.value)
-    yield from _named(slow, once)
+    slow = [
+        change
+        for change in table.changes
+        if is_reported(change, _confident_share(change, query_criteria))
+    ]
+    slow.sort(key=lambda change: change.speed_up.value)
+    yield from _slow_queries(slow, once)
 
 
-def _named(slow: Sequence[Change], once: str) -> Iterator[str]:
-    for each in slow[:NAMED_MAX]:
-        text = each.text if len(each.text) <= TEXT_MAX else f"{each.text[: TEXT_MAX - 4]} ..."
-        yield f"{text} {change_words(each, once=once).replace('?', '')}"
+def _slow_queries(slow: Sequence[Change], once: str) -> Iterator[str]:
+    for change in slow[:NAMED_MAX]:
+        text = change.text if len(change.text) <= TEXT_MAX else f"{change.text[: TEXT_MAX - 4]} ..."
+        yield f"{text} {change_words(change, once=once).replace('?', '')}"
     if len(slow) > NAMED_MAX:
         yield f"and {len(slow) - NAMED_MAX} more"
 
 
-def _confident_share(each: Answered, judging: Judging) -> float:
+def _confident_share(result: Concluded, criteria: Criteria) -> float:
     """Return the share by which something is significantly slower; below 0 if maybe faster."""
-    speed_up = each.speed_up
-    least = math.exp(-math.log(speed_up.value) - judging.noise_log(speed_up))
+    speed_up = result.speed_up
+    least = math.exp(-math.log(speed_up.value) - criteria.noise_log(speed_up))
     if speed_up.high is not None:
         least = min(least, 1 / speed_up.high)
     return least - 1

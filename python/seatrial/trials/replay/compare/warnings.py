@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from seatrial.stats.wording import format_count, format_duration_s, format_plural, format_share
-from seatrial.trials.replay.compare.model import Entrant, Side, Table
+from seatrial.trials.replay.compare.model import MeasuredSide, Side, Table
 
 COMMON_SHARE_MIN = 0.95
 CALLS_RATIO_MAX = 1.5
@@ -24,7 +24,9 @@ def nouns_of(side: Side) -> str:
     return {"page": "pages", "query": "queries"}[noun_of(side)]
 
 
-def warnings_of(table: Table, sides: tuple[Entrant, Entrant], left_out: Sequence[str]) -> list[str]:
+def warnings_of(
+    table: Table, sides: tuple[MeasuredSide, MeasuredSide], left_out: Sequence[str]
+) -> list[str]:
     """Return the warnings on a table, the most severe first.
 
     Args:
@@ -34,7 +36,7 @@ def warnings_of(table: Table, sides: tuple[Entrant, Entrant], left_out: Sequence
     """
     before, after = sides
     return [
-        *_nothing(table),
+        *_nothing_in_common(table),
         *left_out,
         *_basis(table),
         *_offset(table),
@@ -47,7 +49,7 @@ def warnings_of(table: Table, sides: tuple[Entrant, Entrant], left_out: Sequence
     ]
 
 
-def _nothing(table: Table) -> Iterator[str]:
+def _nothing_in_common(table: Table) -> Iterator[str]:
     if not table.changes:
         yield (
             f"{table.before.name} and {table.after.name} have no {noun_of(table.before)} in "
@@ -64,12 +66,12 @@ def _basis(table: Table) -> Iterator[str]:
             inside = ", and the intervals cover only the variance within the captures"
         yield (
             f"{which} measured once: there is no significance test{inside}. Other traffic, data or "
-            f"neighbours can look like a difference; {_floor_words(table)}.{_settling(table)}"
+            f"neighbours can look like a difference; {_floor_words(table)}.{_how_to_settle(table)}"
         )
     elif table.basis == "in_sequence":
         yield (
             f"{before.name} and {after.name} were measured one after the other: drift between them "
-            f"can look like a difference; {_floor_words(table)}.{_settling(table)}"
+            f"can look like a difference; {_floor_words(table)}.{_how_to_settle(table)}"
         )
 
 
@@ -79,7 +81,7 @@ def _floor_words(table: Table) -> str:
     return f"differences below {factor:g}x are not reported as such"
 
 
-def _settling(table: Table) -> str:
+def _how_to_settle(table: Table) -> str:
     """Return what would settle it; empty for pages, which cannot be replayed."""
     if table.before.kind == "web":
         return ""
@@ -98,15 +100,15 @@ def _offset(table: Table) -> Iterator[str]:
 
 
 def _one_sided(table: Table) -> Iterator[str]:
-    for side, own, lacking in (
+    for side, rows, other in (
         (table.before, table.only_before, table.after),
         (table.after, table.only_after, table.before),
     ):
-        own_s = math.fsum(each.measured.total_s for each in own)
-        if side.total_s > 0 and own_s > (1 - COMMON_SHARE_MIN) * side.total_s:
+        time_s = math.fsum(each.measured.total_s for each in rows)
+        if side.total_s > 0 and time_s > (1 - COMMON_SHARE_MIN) * side.total_s:
             yield (
-                f"{format_share(own_s / side.total_s)} of the time of {side.name} was spent in "
-                f"{format_plural(len(own), noun_of(side), nouns_of(side))} that {lacking.name} "
+                f"{format_share(time_s / side.total_s)} of the time of {side.name} was spent in "
+                f"{format_plural(len(rows), noun_of(side), nouns_of(side))} that {other.name} "
                 "does not have: they are not compared."
             )
 
@@ -123,12 +125,12 @@ def _not_averaged(table: Table) -> Iterator[str]:
     ):
         without = [change for change in changes if not change.in_average]
         if without:
-            own_s, whole_s = (
+            time_s, whole_s = (
                 math.fsum(each.before.total_s + each.after.total_s for each in of)
                 for of in (without, table.changes)
             )
             yield (
-                f"{format_plural(len(without), noun, nouns)} with {format_share(own_s / whole_s)} "
+                f"{format_plural(len(without), noun, nouns)} with {format_share(time_s / whole_s)} "
                 f"of both sides' time {why} and are not in the average."
             )
 
@@ -152,8 +154,8 @@ def _traffic(table: Table) -> Iterator[str]:
 
 def _errors(table: Table) -> Iterator[str]:
     for side, errors in (
-        (table.before, math.fsum(each.before.errors for each in table.changes)),
-        (table.after, math.fsum(each.after.errors for each in table.changes)),
+        (table.before, math.fsum(change.before.errors for change in table.changes)),
+        (table.after, math.fsum(change.after.errors for change in table.changes)),
     ):
         if side.calls and errors > ERRORS_SHARE_MAX * side.calls:
             yield (

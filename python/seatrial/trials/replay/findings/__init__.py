@@ -1,1 +1,1 @@
-"""Replays: what is wrong, and why; one file for each kind of finding."""
+"""Findings on replays, one file for each kind."""

@@ -10,7 +10,7 @@ from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.compare.model import BeforeAfter, Change
 from seatrial.trials.replay.compare.verdict import change_words, once_of
-from seatrial.trials.replay.findings.replaying import query_words
+from seatrial.trials.replay.findings.replaying import query_text
 
 
 class PlanChangedFigures(Figures, frozen=True, kw_only=True, tag="plan_changed"):
@@ -20,19 +20,19 @@ class PlanChangedFigures(Figures, frozen=True, kw_only=True, tag="plan_changed")
     known_count: int
     slower_count: int
     faster_count: int
-    reported: Annotated[Change, HIDDEN]
+    example: Annotated[Change, HIDDEN]
     once: Annotated[str, HIDDEN]
 
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        how = change_words(self.reported, once=self.once)
+        how = change_words(self.example, once=self.once)
         return FindingText(
             sentence=(
                 f"The plans of {format_count(self.changed_count)} of "
                 f"{format_count(self.known_count)} queries changed; "
                 f"{format_count(self.slower_count)} of them are significantly slower. Example: "
-                f"{query_words(self.reported.text)}: {self.reported.plan_before} before, "
-                f"{self.reported.plan_after} after, {how}."
+                f"{query_text(self.example.text)}: {self.example.plan_before} before, "
+                f"{self.example.plan_after} after, {how}."
             ),
             cause=(
                 "The planner's estimates changed: statistics are out of date (no ANALYZE since the "
@@ -63,12 +63,12 @@ def plan_changed(found: BeforeAfter) -> list[Finding]:
         Run ANALYZE on both sides, then compare settings and indexes.
     """
     table = found.queries
-    changed = [each for each in table.changes if each.plan_changed] if table else []
+    changed = [change for change in table.changes if change.plan_changed] if table else []
     if table is None or not changed:
         return []
-    slower = [each for each in changed if each.answer == "slower"]
-    known = sum(each.plan_changed is not None for each in table.changes)
-    reported = min(slower or changed, key=lambda each: each.speed_up.value)
+    slower = [change for change in changed if change.answer == "slower"]
+    known = sum(change.plan_changed is not None for change in table.changes)
+    example = min(slower or changed, key=lambda change: change.speed_up.value)
     return [
         Finding(
             severity="warning" if slower else "note",
@@ -77,8 +77,8 @@ def plan_changed(found: BeforeAfter) -> list[Finding]:
                 changed_count=len(changed),
                 known_count=known,
                 slower_count=len(slower),
-                faster_count=sum(each.answer == "faster" for each in changed),
-                reported=reported,
+                faster_count=sum(change.answer == "faster" for change in changed),
+                example=example,
                 once=once_of(table),
             ),
         )

@@ -12,7 +12,7 @@ from seatrial.stats.wording import format_count, format_duration_s, format_share
 from seatrial.trials.replay.compare.model import BeforeAfter, Change, Table
 from seatrial.trials.replay.compare.verdict import once_of, speed_words
 from seatrial.trials.replay.compare.warnings import noun_of, nouns_of
-from seatrial.trials.replay.findings.replaying import query_words
+from seatrial.trials.replay.findings.replaying import query_text
 
 WARNING_SHARE = 0.01
 """Cost of the slower ones, as a share of the total time before; below it the effect is minor."""
@@ -67,8 +67,8 @@ class QueryRegressedFigures(Figures, frozen=True, kw_only=True, tag="query_regre
 
 def _finding(table: Table) -> Finding:
     slower = table.regressions
-    cost_s = math.fsum(-each.saved_s for each in slower)
-    before_s = math.fsum(each.before.total_s for each in table.changes)
+    cost_s = math.fsum(-change.saved_s for change in slower)
+    before_s = math.fsum(change.before.total_s for change in table.changes)
     share = cost_s / before_s if before_s else 0.0
     return Finding(
         severity="warning" if share > WARNING_SHARE else "note",
@@ -79,7 +79,7 @@ def _finding(table: Table) -> Finding:
             slower_factor_max=1 / slower[0].speed_up.value,
             cost_s=cost_s,
             cost_share=share,
-            plans_changed_count=sum(bool(each.plan_changed) for each in slower),
+            plans_changed_count=sum(bool(change.plan_changed) for change in slower),
             table=table,
             slower=slower,
         ),
@@ -89,19 +89,19 @@ def _finding(table: Table) -> Finding:
 def _sentence(table: Table, slower: list[Change], cost_s: float, share: float) -> str:
     nouns = nouns_of(table.before)
     worst = slower[0]
-    reported = f"{format_count(len(slower))} of {format_count(len(table.changes))} {nouns}"
+    counts = f"{format_count(len(slower))} of {format_count(len(table.changes))} {nouns}"
     costs = format_duration_s(cost_s) if cost_s > 0 else "0 s"
     slowest = speed_words(worst.speed_up, once=once_of(table))
     return (
-        f"{reported} became significantly slower, the slowest {slowest}: "
-        f"{query_words(worst.text)}. Together they take {costs} more per unit of load "
+        f"{counts} became significantly slower, the slowest {slowest}: "
+        f"{query_text(worst.text)}. Together they take {costs} more per unit of load "
         f"({format_share(max(share, 0.0))} of the time before)."
     )
 
 
 def _cause(slower: list[Change]) -> str:
-    planned = [each for each in slower if each.plan_changed]
-    reading = [each for each in slower if _reads_more(each)]
+    planned = [change for change in slower if change.plan_changed]
+    reading = [change for change in slower if _reads_more(change)]
     if planned:
         return (
             f"The plan of {format_count(len(planned))} of them changed: the planner used other "

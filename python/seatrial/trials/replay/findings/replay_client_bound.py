@@ -31,21 +31,21 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
 
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = []
+        limits = []
         if self.client_core_share_max > CORE_SHARE_MAX:
-            reported.append(
+            limits.append(
                 f"the driver's thread used up to {format_share(self.client_core_share_max)} of a "
                 "core"
             )
         if (self.ceiling_share_max or 0.0) > CEILING_SHARE_MAX:
-            reported.append(
+            limits.append(
                 f"the rate reached {format_share(self.ceiling_share_max or 0.0)} of the driver's "
                 f"maximum ({format_iops(self.ceiling_per_s or 0.0)} statements/s against a null "
                 "server)"
             )
         return FindingText(
             sentence=(
-                f"{self.concerned}: {' and '.join(reported)}. The rate is a lower bound of what "
+                f"{self.concerned}: {' and '.join(limits)}. The rate is a lower bound of what "
                 "the database can do."
             ),
             cause=(

@@ -11,7 +11,7 @@ from seatrial.results.replay import CAPTURE, ReplayContent, ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.ids import content_sentence
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above, lowered
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells, lowered
 
 _CAUSE: Final = (
     "Statements affected other rows than in the capture: an ID was sent as captured, sessions ran "
@@ -75,7 +75,7 @@ def replay_content_differs(context: Context) -> list[Finding]:
         `replay_ids_unresolved`; make sure that the captured database was not written to between the
         end of the capture and the reading of its rows.
     """
-    found = cells_above(context, _weight)
+    found = affected_cells(context, _weight)
     if not found:
         return []
     worst = max(found, key=lambda each: _weight(each.record))

@@ -16,9 +16,9 @@ from seatrial.trials.replay.analysis.ids import (
     id_sums,
     ids_sentence,
     not_followed_sentence,
-    reason_words,
+    reason_text,
 )
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above, query_words
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells, query_text
 
 WARNING_SHARE: Final = 0.01
 """Of the IDs that the captured server generated."""
@@ -43,7 +43,7 @@ class ReplayIdsUnresolvedFigures(Figures, frozen=True, kw_only=True, tag="replay
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
-            sentence=f"{self.where}: {_reported(self.ids, self.sums)}{_first(self.ids)}.",
+            sentence=f"{self.where}: {_ids_text(self.ids, self.sums)}{_first_example(self.ids)}.",
             cause=(
                 "A log does not contain the values that an INSERT returned. These IDs may come "
                 "from several inserts, or occur where they cannot be mapped. They were sent as "
@@ -75,10 +75,10 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
         statements in addition to their start (`log_statement = all` with `log_duration = on`);
         [sql.md](sql.md#the-right-rows) has the share that each of them resolved.
     """
-    found = cells_above(context, _left_alone)
+    found = affected_cells(context, _unmapped)
     if not found:
         return []
-    worst = max(found, key=lambda each: _left_alone(each.record))
+    worst = max(found, key=lambda each: _unmapped(each.record))
     ids = worst.record.ids or ReplayIds()
     sums = id_sums(ids)
     return [
@@ -90,7 +90,7 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
                 exact_count=sums.exact,
                 proved_count=sums.proved,
                 by_pattern_count=sums.by_pattern,
-                unresolved_count=sums.left_alone,
+                unresolved_count=sums.unmapped,
                 unresolved_share=sums.unresolved_share,
                 doubtful_uses_count=ids.doubtful_uses,
                 not_followed_count=sum(sums.not_followed.values()),
@@ -126,31 +126,29 @@ def _is_grave(ids: ReplayIds, sums: IdSums) -> bool:
     return ids.doubtful_uses > 0 or sums.unresolved_share > WARNING_SHARE
 
 
-def _left_alone(record: ReplayRecord) -> int:
+def _unmapped(record: ReplayRecord) -> int:
     if record.ids is None or record.ids.mode == "off":
         return 0
     sums = id_sums(record.ids)
-    return sums.left_alone + sum(sums.not_followed.values())
+    return sums.unmapped + sum(sums.not_followed.values())
 
 
-def _reported(ids: ReplayIds, sums: IdSums) -> str:
-    reported = ids_sentence(ids)
-    if sums.left_alone:
-        reported += f" ({format_share(sums.unresolved_share)}): {_reasons(sums)}"
+def _ids_text(ids: ReplayIds, sums: IdSums) -> str:
+    text = ids_sentence(ids)
+    if sums.unmapped:
+        text += f" ({format_share(sums.unresolved_share)}): {_reasons(sums)}"
     followed = not_followed_sentence(ids)
-    return f"{reported}; {followed}" if followed else reported
+    return f"{text}; {followed}" if followed else text
 
 
 def _reasons(sums: IdSums) -> str:
-    reported = [
-        f"{reason_words(reason)} ({format_count(n)})" for reason, n in sums.unresolved.items()
-    ]
-    return "; ".join(reported[:3])
+    text = [f"{reason_text(reason)} ({format_count(n)})" for reason, n in sums.unresolved.items()]
+    return "; ".join(text[:3])
 
 
-def _first(ids: ReplayIds) -> str:
+def _first_example(ids: ReplayIds) -> str:
     """Return the first example; empty if there is none."""
     if not ids.examples:
         return ""
     first = ids.examples[0]
-    return f". First example: {first.column} {first.value} in {query_words(first.text)}"
+    return f". First example: {first.column} {first.value} in {query_text(first.text)}"

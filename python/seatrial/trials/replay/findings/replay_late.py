@@ -15,7 +15,7 @@ from seatrial.trials.replay.analysis.pace import KEPT_SHARE_MIN, keeps_pace
 LATE_SHARE_MAX: Final = 0.05
 """Share of the statements sent more than 1 ms late."""
 
-_HELD: Final = {
+_DELAYED_BY: Final = {
     "session": "their session was still busy with the previous statement",
     "order": "the order delayed them",
     "connections": "all connections were in use",
@@ -101,17 +101,17 @@ def replay_late(context: Context) -> list[Finding]:
     late = [
         (part, part.lateness)
         for part in replays_of(context)
-        if part.lateness is not None and (_breaks(part) or _is_late(part.lateness))
+        if part.lateness is not None and (_fell_behind(part) or _is_late(part.lateness))
     ]
     if not late:
         return []
-    part, worst = max(late, key=lambda pair: (_breaks(pair[0]), 1 - pair[1].within_1ms_share))
+    part, worst = max(late, key=lambda pair: (_fell_behind(pair[0]), 1 - pair[1].within_1ms_share))
     keys = {each.cell.key for each, _ in late}
     concerned = [summary for summary in context.cells if summary.cell.key in keys]
     by = max(worst.late_by, key=lambda name: worst.late_by[name])
     return [
         Finding(
-            severity="warning" if any(_breaks(each) for each, _ in late) else "note",
+            severity="warning" if any(_fell_behind(each) for each, _ in late) else "note",
             cells=identities(concerned),
             figures=ReplayLateFigures(
                 due_count=worst.due,
@@ -135,7 +135,7 @@ def replay_late(context: Context) -> list[Finding]:
     ]
 
 
-def _breaks(part: ReplayCell) -> bool:
+def _fell_behind(part: ReplayCell) -> bool:
     """Return whether a replay fell behind the requested speed."""
     grows = part.lateness is not None and part.lateness.grows
     return grows or (part.delivered is not None and not keeps_pace(part.delivered, part.lateness))
@@ -146,22 +146,22 @@ def _is_late(late: Lateness) -> bool:
 
 
 def _sentence(concerned: AffectedCells, part: ReplayCell, late: Lateness) -> str:
-    reported = [
+    parts = [
         f"{format_share(1 - late.within_1ms_share)} of {format_count(late.due)} statements were "
         f"sent more than 1 ms late (lag p50 {format_duration_ns(late.p50_ns)}, p99 "
         f"{format_duration_ns(late.p99_ns)})"
     ]
     if part.delivered is not None and part.delivered.value < KEPT_SHARE_MIN:
         share = format_share(part.delivered.value)
-        reported.insert(0, f"the replay reached only {share} of the requested speed")
+        parts.insert(0, f"the replay reached only {share} of the requested speed")
     if late.grows and late.first_ns is not None and late.peak_ns is not None:
-        reported.append(
+        parts.append(
             f"the mean lag grew from {format_duration_ns(late.first_ns)} in the first third of the "
             f"time to {format_duration_ns(late.peak_ns)}"
         )
-    held = {name: count for name, count in late.late_by.items() if count}
-    if held:
-        by, count = max(held.items(), key=lambda item: item[1])
-        reported.append(f"{format_count(count)} were late because {_HELD[by]}")
-    reported.append(f"the driver's own lag was {format_duration_ns(late.driver_p99_ns)} at p99")
-    return f"{concerned}: {'; '.join(reported)}."
+    late_by = {name: count for name, count in late.late_by.items() if count}
+    if late_by:
+        by, count = max(late_by.items(), key=lambda item: item[1])
+        parts.append(f"{format_count(count)} were late because {_DELAYED_BY[by]}")
+    parts.append(f"the driver's own lag was {format_duration_ns(late.driver_p99_ns)} at p99")
+    return f"{concerned}: {'; '.join(parts)}."

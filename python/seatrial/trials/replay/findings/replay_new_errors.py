@@ -10,9 +10,9 @@ from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayErrorExample, ReplayErrors, ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.judgement import errors_beyond, is_migrated
 from seatrial.trials.replay.analysis.model import schema_error_count
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
+from seatrial.trials.replay.analysis.verdict import errors_beyond, is_migrated
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
 CRITICAL_SHARE: Final = 0.01
 """Of the statements sent; if more fail, the replay is a different load."""
@@ -41,7 +41,7 @@ class ReplayNewErrorsFigures(Figures, frozen=True, kw_only=True, tag="replay_new
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
-            sentence=f"{self.where}: {_reported(self.record)}.",
+            sentence=f"{self.where}: {_errors_text(self.record)}.",
             cause=_cause(self.errors, self.beyond_capture_count),
             next=(
                 "Check the examples, which name statement and session, and the server log. If they "
@@ -82,7 +82,7 @@ def replay_new_errors(context: Context) -> list[Finding]:
     # Errors caused by a migration are reported as replay_schema_mismatch.
     found = [
         each
-        for each in cells_above(context, _count)
+        for each in affected_cells(context, _count)
         if not (is_migrated(each.record) and schema_error_count(each.record))
     ]
     if not found:
@@ -126,7 +126,7 @@ def _severity(beyond: int, share: float) -> str:
     return "critical" if share > CRITICAL_SHARE else "warning"
 
 
-def _reported(record: ReplayRecord) -> str:
+def _errors_text(record: ReplayRecord) -> str:
     errors, sent = record.errors, record.total.sent
     count = _count(record)
     words = (
@@ -139,7 +139,7 @@ def _reported(record: ReplayRecord) -> str:
 
 
 def _most_frequent(errors: ReplayErrors) -> ReplayErrorExample | None:
-    new = [each for each in errors.examples if each.kind in _NEW]
+    new = [example for example in errors.examples if example.kind in _NEW]
     return max(new, key=lambda each: each.count, default=None)
 
 

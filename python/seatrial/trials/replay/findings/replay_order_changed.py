@@ -10,7 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
 
 class ReplayOrderChangedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_changed"):
@@ -61,7 +61,7 @@ def replay_order_changed(context: Context) -> list[Finding]:
         Capture with durations (`log_min_duration_statement = 0`). If the data must be the same each
         time, replay with `--order strict`.
     """
-    found = cells_above(context, _postponed)
+    found = affected_cells(context, _postponed)
     if not found:
         return []
     worst = max(found, key=lambda each: _postponed(each.record))

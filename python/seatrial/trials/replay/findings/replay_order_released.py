@@ -10,7 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_ns, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
 
 class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_released"):
@@ -70,7 +70,7 @@ def replay_order_released(context: Context) -> list[Finding]:
     Do:
         A few are normal with hot rows. If there are many, compare with `--order session`.
     """
-    found = cells_above(context, _released)
+    found = affected_cells(context, _released)
     if not found:
         return []
     worst = max(found, key=lambda each: _released(each.record))

@@ -10,7 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
 CRITICAL_SHARE: Final = 0.01
 """Of the transactions that were committed in the capture."""
@@ -71,7 +71,7 @@ def replay_rolled_back(context: Context) -> list[Finding]:
     Do:
         Check the new errors first: each of these transactions has one.
     """
-    found = cells_above(context, _lost)
+    found = affected_cells(context, _lost)
     if not found:
         return []
     worst = max(found, key=lambda each: _lost(each.record))

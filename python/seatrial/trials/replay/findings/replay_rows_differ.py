@@ -10,7 +10,7 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
 WARNING_SHARE: Final = 0.01
 """Of the statements with captured row counts; smaller shares come from concurrency."""
@@ -32,7 +32,7 @@ class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
-            sentence=f"{self.where}: {' and '.join(_reported(self.record))}.",
+            sentence=f"{self.where}: {' and '.join(_difference_texts(self.record))}.",
             cause=(
                 "The data differ from the data at the start of the capture, or sessions ran in "
                 "another order, so that a statement saw writes of others earlier or later than in "
@@ -68,7 +68,7 @@ def replay_rows_differ(context: Context) -> list[Finding]:
         Replay with `--order key`, which keeps the order of all conflicting statements, on a restore
         of the time at which the capture began.
     """
-    found = cells_above(context, _share)
+    found = affected_cells(context, _share)
     if not found:
         return []
     worst = max(found, key=lambda each: _share(each.record))
@@ -124,19 +124,19 @@ def _by_class(record: ReplayRecord) -> str:
     )
 
 
-def _reported(record: ReplayRecord) -> list[str]:
+def _difference_texts(record: ReplayRecord) -> list[str]:
     rows, tags = record.rows, _tags_different(record)
     different = rows.compared - rows.equal
-    reported = []
+    texts = []
     if different:
         share = format_share(different / rows.compared)
-        reported.append(
+        texts.append(
             f"{format_count(different)} of {format_plural(rows.compared, 'statement')} with "
             f"captured row counts had another row count ({share}){_by_class(record)}"
         )
     if tags:
-        reported.append(
+        texts.append(
             f"{format_count(tags)} of {format_plural(rows.tags_compared, 'command')} had an "
             "unexpected command tag"
         )
-    return reported
+    return texts

@@ -1,4 +1,4 @@
-"""Finding ``replay_schema_mismatch``: statements do not fit the schema that a study tries."""
+"""Finding ``replay_schema_mismatch``: statements fail on a migrated schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seatrial.results.replay import ReplayErrorExample
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.model import SchemaErrors, schema_errors
-from seatrial.trials.replay.findings.replaying import query_words
+from seatrial.trials.replay.findings.replaying import query_text
 
 WARNING_SHARE: Final = 0.01
 """Of the statements sent; above it the rate is that of a different load."""
@@ -60,7 +60,7 @@ class ReplaySchemaMismatchFigures(Figures, frozen=True, kw_only=True, tag="repla
                 f"{format_count(self.sent_count)} ({format_share(self.schema_error_share)}) fail "
                 "on it. Most frequent: "
                 f"{format_count(self.example.count)} with {self.example.sqlstate} "
-                f"({self.example.message}), such as {query_words(self.example.text)}."
+                f"({self.example.message}), such as {query_text(self.example.text)}."
             ),
             cause=(
                 "The migration removed or renamed objects that these statements use, or changed "

@@ -11,9 +11,9 @@ from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.ids import id_sums, mismatches
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
-ELSEWHERE = "sequence_elsewhere"
+SEQUENCE_ELSEWHERE = "sequence_elsewhere"
 
 
 class ReplaySequenceMismatchFigures(
@@ -75,24 +75,24 @@ def replay_sequence_mismatch(context: Context) -> list[Finding]:
     Do:
         Restore to the time of the log's first record; [sql.md](sql.md#equal-starts).
     """
-    found = cells_above(context, _mismatches)
+    found = affected_cells(context, _mismatches)
     if not found:
         return []
     worst = max(found, key=lambda each: _mismatches(each.record))
     ids = worst.record.ids
-    other = mismatches(ids) if ids else []
-    first = max(other, key=lambda each: each.uses)
+    mismatched = mismatches(ids) if ids else []
+    first = max(mismatched, key=lambda each: each.uses)
     log, target = first.next_value_log or 0, first.next_value_target or 0
-    left_alone = id_sums(ids).unresolved.get(ELSEWHERE, 0) if ids else 0
+    unmapped = id_sums(ids).unresolved.get(SEQUENCE_ELSEWHERE, 0) if ids else 0
     return [
         Finding(
-            severity="critical" if left_alone else "warning",
+            severity="critical" if unmapped else "warning",
             cells=identities(each.summary for each in found),
             figures=ReplaySequenceMismatchFigures(
-                sequences_count=len(other),
+                sequences_count=len(mismatched),
                 next_value_log=log,
                 next_value_target=target,
-                left_alone_count=left_alone,
+                left_alone_count=unmapped,
                 where=affected(context, found, worst),
                 first_source=first.source,
                 first_column=first.column,

@@ -10,8 +10,8 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.model import NOT_LOGGED, of_reasons
-from seatrial.trials.replay.findings.replaying import Affected, affected, cells_above
+from seatrial.trials.replay.analysis.model import NOT_LOGGED, skipped_for
+from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
 WARNING_SHARE: Final = 0.05
 """Of the captured statements; above it the replay is a different load."""
@@ -85,7 +85,7 @@ def replay_skipped(context: Context) -> list[Finding]:
     Do:
         List them with `seatrial sql show`; [sql.md](sql.md) describes how to log more.
     """
-    found = cells_above(context, _share)
+    found = affected_cells(context, _share)
     if not found:
         return []
     worst = max(found, key=lambda each: _share(each.record))
@@ -110,8 +110,8 @@ def replay_skipped(context: Context) -> list[Finding]:
 def _reasons(record: ReplayRecord) -> dict[str, int]:
     """Return the statements missing in the log, by reason, and those that depend on them."""
     skipped = record.total.skipped
-    not_logged = of_reasons(skipped, NOT_LOGGED)
-    return not_logged | (of_reasons(skipped, [DEPENDENT]) if not_logged else {})
+    not_logged = skipped_for(skipped, NOT_LOGGED)
+    return not_logged | (skipped_for(skipped, [DEPENDENT]) if not_logged else {})
 
 
 def _share(record: ReplayRecord) -> float:

@@ -10,7 +10,11 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
-from seatrial.trials.replay.analysis.starts import StartDifference, start_differences, start_words
+from seatrial.trials.replay.analysis.starts import (
+    StartDifference,
+    start_difference_text,
+    start_differences,
+)
 
 ORDER: Final = ("rows", "contents", "sequence", "source", "restore", "checkpoint", "rows_estimated")
 """The most informative first."""
@@ -31,7 +35,7 @@ class ReplayStartsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_
         return FindingText(
             sentence=(
                 f"{self.concerned}: the replays did not start with the same data: "
-                f"{start_words(self.first)}{_others(self.differences_count - 1)}."
+                f"{start_difference_text(self.first)}{_others(self.differences_count - 1)}."
             ),
             cause=(
                 "Row estimates of ANALYZE differ by more than chance; the tables were too large "
@@ -80,7 +84,7 @@ def replay_starts_differ(context: Context) -> list[Finding]:
     first = ordered[0]
     is_estimated = _is_estimated(found)
     concerned = {each.sample.cell.key for each in found}
-    cells = [each for each in context.cells if each.cell.key in concerned]
+    cells = [cell for cell in context.cells if cell.cell.key in concerned]
     starts = {(each.sample.cell.key, each.sample.round) for each in found}
     return [
         Finding(

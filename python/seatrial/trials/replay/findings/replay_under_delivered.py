@@ -9,8 +9,8 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
-from seatrial.trials.replay.analysis.judgement import Fault, account_of
 from seatrial.trials.replay.analysis.model import NO_CONNECTION
+from seatrial.trials.replay.analysis.verdict import Fault, account_text
 from seatrial.trials.replay.findings.replaying import (
     Affected,
     AffectedCell,
@@ -23,7 +23,7 @@ KINDS: Final = (
     *("not_accounted", "refused", "server_lost", "interrupted", "nothing_sent"),
     *("lost_sessions", "under_delivery"),
 )
-"""Faults (trials/replay/analysis/judgement.py) because of which statements were not sent."""
+"""Faults (trials/replay/analysis/verdict.py) because of which statements were not sent."""
 
 _CAUSES: Final = {
     "not_accounted": "Seatrial miscounted statements: a bug in Seatrial, not in the server.",
@@ -61,7 +61,7 @@ class ReplayUnderDeliveredFigures(Figures, frozen=True, kw_only=True, tag="repla
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{self.where}: {lowered(self.judged.sentence)}; {account_of(self.worst_record)}."
+                f"{self.where}: {lowered(self.judged.sentence)}; {account_text(self.worst_record)}."
             ),
             cause=_CAUSES[self.fault],
             next=(f"{self.judged.next}. The measured load is not the captured load."),

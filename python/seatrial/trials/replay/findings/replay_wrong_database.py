@@ -8,11 +8,11 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
-from seatrial.trials.replay.analysis.judgement import Fault
+from seatrial.trials.replay.analysis.verdict import Fault
 from seatrial.trials.replay.findings.replaying import Affected, affected, lowered, with_faults
 
 KINDS: Final = ("wrong_database", "empty_database", "other_rows")
-"""Faults (trials/replay/analysis/judgement.py) of a database that is not the captured one."""
+"""Faults (trials/replay/analysis/verdict.py) of a database that is not the captured one."""
 
 
 class ReplayWrongDatabaseFigures(Figures, frozen=True, kw_only=True, tag="replay_wrong_database"):

@@ -12,8 +12,8 @@ from seatrial.findings.context import AffectedCells, Context
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count
-from seatrial.trials.replay.analysis.judgement import Fault, judge
 from seatrial.trials.replay.analysis.model import replays
+from seatrial.trials.replay.analysis.verdict import Fault, judge
 
 _QUERY_CHARACTERS_MAX: Final = 100
 
@@ -35,22 +35,22 @@ class AffectedCell:
     fault: Fault | None = None
 
 
-def cells_above(
+def affected_cells(
     context: Context, weight: Callable[[ReplayRecord], float], *, above: float = 0.0
 ) -> list[AffectedCell]:
     """Return the replay cells whose weight is above a limit in any round.
 
     Args:
         context: The run.
-        weight: How strongly a round shows what is sought.
+        weight: The weight of a round.
         above: The limit.
     """
     found = []
     for summary in context.cells:
         records = [record for _, record in replays(summary.samples)]
-        showing = [record for record in records if weight(record) > above]
-        if showing:
-            found.append(AffectedCell(summary, max(showing, key=weight), len(showing)))
+        matching = [record for record in records if weight(record) > above]
+        if matching:
+            found.append(AffectedCell(summary, max(matching, key=weight), len(matching)))
     return found
 
 
@@ -105,7 +105,7 @@ def lowered(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def query_words(text: str) -> str:
+def query_text(text: str) -> str:
     """Return a query within a sentence: on one line, truncated if it is long."""
     line = " ".join(text.split())
     if len(line) > _QUERY_CHARACTERS_MAX:

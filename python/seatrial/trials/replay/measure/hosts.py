@@ -1,11 +1,11 @@
-"""A trace replayed by several hosts to one server.
+"""A trace replayed by several hosts on one server.
 
-The trace is read by every host -> clocks are read -> every host is given an instant of its own
-monotonic clock -> they replay, and nobody calls anybody -> results -> clocks are read again.
+Every host reads the trace -> clocks are read -> every host gets the start as an instant of its own
+monotonic clock -> they replay, without communication -> results -> clocks are read again.
 
-Every count is added; a percentile is computed from added bucket counts alone. Statements of other
-hosts' sessions are skipped by each host, as ``other_host``: what none of them sent, skipped or left
-is of hosts that were lost, and nothing else may be missing.
+Counts are summed; percentiles are computed from summed bucket counts. Each host skips statements of
+other hosts' sessions, as ``other_host``: statements that no host sent, skipped or left
+are those of lost hosts; no others may be missing.
 """
 
 from __future__ import annotations
@@ -45,24 +45,25 @@ from seatrial.results.replay import (
 from seatrial.study.cell import SpecDocument
 from seatrial.trials.database.measure.hosts import HostsStage
 from seatrial.trials.database.measure.stage import Databases
-from seatrial.trials.replay.measure.replay import PlayedResult, Ran
+from seatrial.trials.replay.measure.replay import MergedPlayback, PlaybackOutcome
 from seatrial.units import NS_PER_S
 
 PREPARE_S: Final = 3600.0
-_LOOK: Final = "Look with `seatrial fleet check --ray ADDRESS TRACE URL`"
+
+_CHECK_HINT: Final = "Look with `seatrial fleet check --ray ADDRESS TRACE URL`"
 
 
-def played_by_hosts(request: StageRequest) -> HostsStage:
-    """Return the stage of replays whose sessions all hosts of a cluster play.
+def stage_of_hosts(request: StageRequest) -> HostsStage:
+    """Return the stage of replays whose sessions are distributed over the hosts of a cluster.
 
     Args:
-        request: What is measured, and where the head answers.
+        request: The plan, and the address of the cluster.
     """
-    return HostsStage(request, None, HostPlayer)
+    return HostsStage(request, None, HostReplayer)
 
 
-class HostPlayer:
-    """Plays a trace on all hosts of a group.
+class HostReplayer:
+    """Replays a trace on all hosts of a group.
 
     Args:
         group: The hosts.
@@ -72,16 +73,16 @@ class HostPlayer:
         self._group = group
 
     @property
-    def left_count(self) -> int:
-        """How many hosts are left."""
+    def remaining_count(self) -> int:
+        """Number of remaining hosts."""
         return len(self._group.hosts)
 
-    def equip(self, driver: Databases) -> None:
-        """Have a driver's traces played by the hosts."""
+    def attach_to(self, driver: Databases) -> None:
+        """Let the hosts replay the traces of a driver."""
         driver.play = self
 
-    def __call__(self, spec: SpecDocument, watcher: Watcher) -> Ran:
-        """Play to the end on every host; return the sum.
+    def __call__(self, spec: SpecDocument, watcher: Watcher) -> PlaybackOutcome:
+        """Replay to the end on every host; return the merged result.
 
         Raises:
             ClusterError: when there are more hosts than connections.
@@ -106,14 +107,14 @@ class HostPlayer:
         start_ns = time.monotonic_ns() + int(START_DELAY_S * NS_PER_S)
         answers = self._answers(start_ns, before)
         found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
-        lost = [each for each in answers.values() if isinstance(each, HostLost)]
+        lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
         kept = [host for host in hosts if host.name in found]
         if not kept:
-            raise all_hosts_lost(lost, "server", _LOOK)
+            raise all_hosts_lost(lost, "server", _CHECK_HINT)
         self._group.hosts = kept
         after = self._group.clocks(kept)
         replays = [_replay(host.name, found[host.name]) for host in kept]
-        merged = merge(_until_the_last([_sample(each, start_ns) for each in replays]))
+        merged = merge(_with_common_end([_sample(each, start_ns) for each in replays]))
         records = [
             _host_record(host, replay, merged, found[host.name], (before[host.name], after))
             for host, replay in zip(kept, replays, strict=True)
@@ -130,21 +131,21 @@ class HostPlayer:
         )
         end, words = merged_end(replays)
         record = merged_record(replays, is_whole=not lost)
-        result = PlayedResult(
+        result = MergedPlayback(
             parts=_parts(replays, merged),
             record_json=msgspec.json.encode(record).decode(),
             end=end,
             words=words,
         )
-        return Ran(result=result, interrupted=end == "interrupted", fleet=fleet)
+        return PlaybackOutcome(result=result, interrupted=end == "interrupted", fleet=fleet)
 
     def _answers(
         self, start_ns: int, clocks: Mapping[str, Any]
     ) -> dict[str, Mapping[str, Any] | HostLost]:
-        """Have all hosts replay from one instant on, and wait for all of them.
+        """Let all hosts replay from one instant on, and wait for all of them.
 
         Raises:
-            KeyboardInterrupt: when the user ended it; nothing is kept.
+            KeyboardInterrupt: when the user ended it; no result is stored.
         """
         try:
             return self._group.call_each(
@@ -161,7 +162,7 @@ class HostPlayer:
         """Check that every host sees the same trace.
 
         Raises:
-            TargetError: when one sees another, or none.
+            TargetError: when one has another trace, or none.
         """
         seen = self._group.ask("content", trace)
         _require_all(seen)
@@ -190,7 +191,7 @@ def _part(
 
 
 def _connections(most: Any, hosts: int) -> list[int | None]:  # noqa: ANN401 - of a document
-    """Return how many connections each host may have at once.
+    """Return the maximum number of connections of each host.
 
     Raises:
         ClusterError: when there are more hosts than connections.
@@ -232,16 +233,18 @@ def _sample(replay: HostReplay, start_ns: int) -> HostSample:
     return HostSample(name=replay.name, start_ns=start_ns, end_ns=start_ns, timeline=timeline)
 
 
-def _until_the_last(samples: Sequence[HostSample]) -> list[HostSample]:
-    """Return the samples with one end, after all slices: a replay is counted whole."""
-    slice_ns = max(each.timeline.slice_ns for each in samples)
+def _with_common_end(samples: Sequence[HostSample]) -> list[HostSample]:
+    """Return the samples with a common end, after all slices."""
+    slice_ns = max(sample.timeline.slice_ns for sample in samples)
     ends = [
-        (each.timeline.slices[-1].index + 1) * each.timeline.slice_ns
-        for each in samples
-        if each.timeline.slices
+        (sample.timeline.slices[-1].index + 1) * sample.timeline.slice_ns
+        for sample in samples
+        if sample.timeline.slices
     ]
     whole_ns = -(-max(ends, default=0) // slice_ns) * slice_ns
-    return [msgspec.structs.replace(each, end_ns=each.start_ns + whole_ns) for each in samples]
+    return [
+        msgspec.structs.replace(sample, end_ns=sample.start_ns + whole_ns) for sample in samples
+    ]
 
 
 def _parts(replays: Sequence[HostReplay], merged: Merged) -> SampleParts:
@@ -253,10 +256,10 @@ def _parts(replays: Sequence[HostReplay], merged: Merged) -> SampleParts:
         "duration_s": max(
             each.parts["duration_s"] + _lateness_ns(each) / NS_PER_S for each in replays
         ),
-        "outcome": {name: sum(each[name] for each in outcomes) for name in outcomes[0]},
+        "outcome": {name: sum(outcome[name] for outcome in outcomes) for name in outcomes[0]},
         "operations": merged_operations(replays),
         "timeline": msgspec.to_builtins(merged.timeline, builtin_types=(bytes,)),
-        # Where one host waits another may be answered: stalls of parts are none of the whole.
+        # A stall of one host is not a stall of all.
         "stalls": [],
         "stalls_dropped": 0,
         "errors_count": sum(each.parts["errors_count"] for each in replays),
@@ -298,12 +301,12 @@ def _host_record(
 
 def _require_all(answers: Mapping[str, Any]) -> None:
     """Check that every host answered before the start; raises PartialResult."""
-    lost = [each for each in answers.values() if isinstance(each, HostLost)]
+    lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
     if lost:
         raise PartialResult(
             seen=f"Nothing was replayed: {'; '.join(each.words for each in lost)}",
             cause="The host could not read the trace or find the server, or is gone",
-            next_step=_LOOK,
+            next_step=_CHECK_HINT,
         )
 
 
@@ -312,7 +315,7 @@ EXAMPLES_MAX: Final = 32
 End = Literal["complete", "interrupted", "server_lost"]
 
 
-class PlayedCounts(TypedDict):
+class PlaybackHistograms(TypedDict):
     """Encoded histograms of a playback: by fingerprint and kind, and of its lags."""
 
     queries: dict[str, dict[str, bytes]]
@@ -321,7 +324,7 @@ class PlayedCounts(TypedDict):
 
 
 class HostReplay(msgspec.Struct, frozen=True, kw_only=True):
-    """What one host played.
+    """The result of one host.
 
     Attributes:
         name: The host.
@@ -329,22 +332,22 @@ class HostReplay(msgspec.Struct, frozen=True, kw_only=True):
         record: Of its sessions; the others' statements are skipped as ``other_host``.
         counts: ``PlaybackResult.counts``.
         end: ``complete``, ``interrupted`` or ``server_lost``.
-        words: The server's message where it was lost.
+        words: The server's message if the connection was lost.
     """
 
     name: str
     parts: SampleParts
     record: ReplayRecord
-    counts: PlayedCounts
+    counts: PlaybackHistograms
     end: End
     words: str
 
 
 def merged_record(hosts: Sequence[HostReplay], *, is_whole: bool) -> ReplayRecord:
-    """Return the record of all hosts together; the client is that of the busiest.
+    """Return the merged record of all hosts; the client is that of the busiest.
 
     Args:
-        hosts: Those that returned a result, at least one.
+        hosts: Hosts with a result, at least one.
         is_whole: Whether no host was lost.
 
     Raises:
@@ -356,42 +359,42 @@ def merged_record(hosts: Sequence[HostReplay], *, is_whole: bool) -> ReplayRecor
     return msgspec.structs.replace(
         records[0],
         classes=_accounts(records, is_whole=is_whole),
-        commits=ReplayCommits(**_sums([each.commits for each in records])),
+        commits=ReplayCommits(**_sums([record.commits for record in records])),
         errors=_errors(records),
         rows=_rows(records),
         lag=_lag(ordered),
         timeline=timeline,
         timeline_slice_s=slice_s,
         queries=_queries(ordered),
-        queries_dropped=sum(each.queries_dropped for each in records),
+        queries_dropped=sum(record.queries_dropped for record in records),
         order=_order(records),
         sessions=_sessions(records),
         client=max(
-            (each.client for each in records), key=lambda c: c.cpu_user_ns + c.cpu_system_ns
+            (record.client for record in records), key=lambda c: c.cpu_user_ns + c.cpu_system_ns
         ),
-        captured_s=max(each.captured_s for each in records),
+        captured_s=max(record.captured_s for record in records),
     )
 
 
 def merged_end(hosts: Sequence[HostReplay]) -> tuple[End, str]:
-    """Return how the replay ended on all hosts, and the server's message where it was lost."""
+    """Return how the replay ended on all hosts, and the server's message if it was lost."""
     ranks: dict[End, int] = {"server_lost": 0, "interrupted": 1, "complete": 2}
     first = min(hosts, key=lambda each: (ranks[each.end], each.name))
     return first.end, first.words
 
 
 def merged_operations(hosts: Sequence[HostReplay]) -> dict[str, OperationParts]:
-    """Return counts and histograms by class of statements, added."""
+    """Return summed counts and histograms by class of statements."""
     found: dict[str, OperationParts] = {}
     names = sorted({name for each in hosts for name in each.parts["operations"]})
     for name in names:
-        own = [e.parts["operations"][name] for e in hosts if name in e.parts["operations"]]
+        parts = [e.parts["operations"][name] for e in hosts if name in e.parts["operations"]]
         found[name] = {
-            "completed": sum(e["completed"] for e in own),
-            "failed": sum(e["failed"] for e in own),
+            "completed": sum(e["completed"] for e in parts),
+            "failed": sum(e["failed"] for e in parts),
             "transferred_bytes": 0,
-            "response": _histogram(e["response"] for e in own).encode(),
-            "service": _histogram(e["service"] for e in own if e["service"]).encode(),
+            "response": _histogram(e["response"] for e in parts).encode(),
+            "service": _histogram(e["service"] for e in parts if e["service"]).encode(),
         }
     return found
 
@@ -402,18 +405,18 @@ def _histogram(encoded: Iterable[bytes]) -> _core.Histogram:
 
 
 def _sums(parts: Sequence[Any], *leave_out: str) -> dict[str, int]:
-    """Return the sums of all number fields of equal structures, but for some."""
+    """Return the sums of all integer fields of equal structures, except some."""
     return {
-        name: sum(getattr(each, name) for each in parts)
+        name: sum(getattr(part, name) for part in parts)
         for name in parts[0].__struct_fields__
         if name not in leave_out and isinstance(getattr(parts[0], name), int)
     }
 
 
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for each in counts:
-        total.update(each)
+    for count in counts:
+        total.update(count)
     return dict(sorted(total.items()))
 
 
@@ -428,14 +431,14 @@ def _account(name: str, records: Sequence[ReplayRecord], *, is_whole: bool) -> R
     Raises:
         SeatrialError: for an internal error: the statements do not add up.
     """
-    own = [each.classes[name] for each in records if name in each.classes]
-    captured = {each.captured for each in own}
-    skipped = _added(each.skipped for each in own)
+    parts = [record.classes[name] for record in records if name in record.classes]
+    captured = {each.captured for each in parts}
+    skipped = _summed(each.skipped for each in parts)
     skipped.pop(OTHER_HOST, None)
-    sums = _sums(own, "captured")
+    sums = _sums(parts, "captured")
     missing = max(captured) - sums["ok"] - sums["failed"] - sums["not_reached"]
     missing -= sum(skipped.values())
-    if len(own) != len(records) or len(captured) != 1 or missing < 0 or (missing and is_whole):
+    if len(parts) != len(records) or len(captured) != 1 or missing < 0 or (missing and is_whole):
         raise SeatrialError(
             seen=f"The statements of class {name} do not add up over {len(records)} hosts: "
             f"{max(captured)} were captured, and {missing} of them are missing",
@@ -458,7 +461,7 @@ def _errors(records: Sequence[ReplayRecord]) -> ReplayErrors:
 
 
 def _examples(groups: Iterable[Sequence[Any]]) -> list[Any]:
-    """Return the first of each group with the count of all, those with the most first."""
+    """Return the first of each group with the group's total, the most frequent first."""
     joined = [
         msgspec.structs.replace(
             min(group, key=lambda each: each.number), count=sum(each.count for each in group)
@@ -469,7 +472,7 @@ def _examples(groups: Iterable[Sequence[Any]]) -> list[Any]:
 
 
 def _rows(records: Sequence[ReplayRecord]) -> ReplayRows:
-    rows = [each.rows for each in records]
+    rows = [record.rows for record in records]
     same: dict[str, list[Any]] = {}
     for each in (example for one in rows for example in one.examples):
         same.setdefault(each.text, []).append(each)
@@ -482,9 +485,9 @@ def _rows(records: Sequence[ReplayRecord]) -> ReplayRows:
 
 
 def _lag(hosts: Sequence[HostReplay]) -> ReplayLag:
-    lags = [each.record.lag for each in hosts]
-    lag = _histogram(each.counts["lag"] for each in hosts)
-    driver = _histogram(each.counts["driver_lag"] for each in hosts)
+    lags = [host.record.lag for host in hosts]
+    lag = _histogram(host.counts["lag"] for host in hosts)
+    driver = _histogram(host.counts["driver_lag"] for host in hosts)
     computed = {
         "ns_p50": lag.percentile_ns(50.0),
         "ns_p99": lag.percentile_ns(99.0),
@@ -500,31 +503,31 @@ def _queries(hosts: Sequence[HostReplay]) -> list[ReplayQuery]:
     for each in (query for host in hosts for query in host.record.queries):
         same.setdefault(each.fingerprint, []).append(each)
     joined = [
-        _query(own, [e.counts["queries"][name] for e in hosts if name in e.counts["queries"]])
-        for name, own in same.items()
+        _query(parts, [e.counts["queries"][name] for e in hosts if name in e.counts["queries"]])
+        for name, parts in same.items()
     ]
     return sorted(joined, key=lambda e: (-e.service_ns_sum, -(e.ok + e.failed), e.text))
 
 
-def _query(own: Sequence[ReplayQuery], counts: Sequence[Mapping[str, bytes]]) -> ReplayQuery:
-    max_ns = max(each.service_ns_max for each in own)
+def _query(records: Sequence[ReplayQuery], counts: Sequence[Mapping[str, bytes]]) -> ReplayQuery:
+    max_ns = max(each.service_ns_max for each in records)
     percentiles = {}
     for kind, percents in (
         ("service", (50, 95, 99)),
         ("response", (50, 99)),
         ("captured", (50, 95, 99)),
     ):
-        histogram = _histogram(each[kind] for each in counts)
+        histogram = _histogram(count[kind] for count in counts)
         for percent in percents:
             found_ns = histogram.percentile_ns(percent)
             percentiles[f"{kind}_ns_p{percent}"] = (
                 min(found_ns, max_ns) if kind == "service" else found_ns
             )
-    sums = _sums(own, "service_ns_max", *percentiles)
+    sums = _sums(records, "service_ns_max", *percentiles)
     return ReplayQuery(
-        fingerprint=own[0].fingerprint,
-        text=own[0].text,
-        class_=own[0].class_,
+        fingerprint=records[0].fingerprint,
+        text=records[0].text,
+        class_=records[0].class_,
         service_ns_max=max_ns,
         **percentiles,
         **sums,
@@ -532,42 +535,48 @@ def _query(own: Sequence[ReplayQuery], counts: Sequence[Mapping[str, bytes]]) ->
 
 
 def _order(records: Sequence[ReplayRecord]) -> ReplayDelays:
-    own = [each.order for each in records]
-    sums = {name: value for name, value in _sums(own).items() if name != "edge_ns"}
-    return msgspec.structs.replace(own[0], **sums, held_by=_added(each.held_by for each in own))
+    orders = [record.order for record in records]
+    sums = {name: value for name, value in _sums(orders).items() if name != "edge_ns"}
+    return msgspec.structs.replace(
+        orders[0], **sums, held_by=_summed(each.held_by for each in orders)
+    )
 
 
 def _sessions(records: Sequence[ReplayRecord]) -> ReplaySessions:
-    own = [each.sessions for each in records]
-    words = next((each.words for each in own if each.words), "")
-    return ReplaySessions(**_sums(own), words=words)
+    sessions = [record.sessions for record in records]
+    words = next((each.words for each in sessions if each.words), "")
+    return ReplaySessions(**_sums(sessions), words=words)
 
 
 def _timeline(records: Sequence[ReplayRecord]) -> tuple[list[ReplayMoment], float]:
-    """Return the timelines added, in slices as long as the longest."""
-    slice_s = max(each.timeline_slice_s for each in records)
-    widened = [_widened(each.timeline, round(slice_s / each.timeline_slice_s)) for each in records]
+    """Return the summed timelines, in slices as long as the longest."""
+    slice_s = max(record.timeline_slice_s for record in records)
+    widened = [
+        _widened(record.timeline, round(slice_s / record.timeline_slice_s)) for record in records
+    ]
     length = max(map(len, widened))
     return [
-        _at_once([each[index] for each in widened if index < len(each)]) for index in range(length)
+        _merged_moment([each[index] for each in widened if index < len(each)])
+        for index in range(length)
     ], slice_s
 
 
 def _widened(moments: Sequence[ReplayMoment], factor: int) -> list[ReplayMoment]:
     groups = [moments[first : first + factor] for first in range(0, len(moments), factor)]
     return [
-        msgspec.structs.replace(_at_once(group), sessions=group[-1].sessions) for group in groups
+        msgspec.structs.replace(_merged_moment(group), sessions=group[-1].sessions)
+        for group in groups
     ]
 
 
-def _at_once(moments: Sequence[ReplayMoment]) -> ReplayMoment:
+def _merged_moment(moments: Sequence[ReplayMoment]) -> ReplayMoment:
     sums = _sums(moments, "lag_ns_max")
-    lags = [each.lag_ns_max for each in moments if each.lag_ns_max is not None]
+    lags = [moment.lag_ns_max for moment in moments if moment.lag_ns_max is not None]
     return ReplayMoment(
         **sums,
         lag_ns_max=max(lags, default=None),
-        lag_ns_mean=_mean([(each.lag_ns_mean, each.due) for each in moments]),
-        response_ns_mean=_mean([(each.response_ns_mean, each.answered) for each in moments]),
+        lag_ns_mean=_mean([(moment.lag_ns_mean, moment.due) for moment in moments]),
+        response_ns_mean=_mean([(moment.response_ns_mean, moment.answered) for moment in moments]),
     )
 
 

@@ -21,12 +21,12 @@ TASK_BYTES: Final = 256 << 20
 """Memory that a task may take: with Python 35 MiB were measured, to which Ray adds its worker."""
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a host could not read a part.
+class PartError(msgspec.Struct, frozen=True, kw_only=True):
+    """The error of a host that could not read a part.
 
     Attributes:
-        host: Its name for itself.
-        seen: What was seen there.
+        host: Its hostname.
+        seen: The observation.
         cause: The likely cause.
         next_step: What to do.
     """
@@ -37,13 +37,13 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str
 
 
-def read_part(part: str) -> Iterator[bytes | Failed]:
-    """Read a part of a log on the host that runs this; yield what was read, piece by piece."""
+def read_part(part: str) -> Iterator[bytes | PartError]:
+    """Read a part of a log on the host that runs this; yield the results piece by piece."""
     try:
         with native_errors():
             yield from _core.SqlPart(part, PART_BYTES)
     except SeatrialError as error:
-        yield Failed(
+        yield PartError(
             host=socket.gethostname(),
             seen=error.seen,
             cause=error.cause,
@@ -51,33 +51,33 @@ def read_part(part: str) -> Iterator[bytes | Failed]:
         )
 
 
-def read_whole_part(part: str) -> list[bytes | Failed]:
-    """Read a part that is one piece, or none."""
+def read_whole_part(part: str) -> list[bytes | PartError]:
+    """Read a part of at most one piece."""
     return list(read_part(part))
 
 
-def pieces_of(
+def parts_read(
     cluster: Cluster, parts: Sequence[str], report: Callable[[int], object]
 ) -> Iterator[bytes]:
-    """Yield what was read of all parts, in their order.
+    """Yield the results of all parts, in their order.
 
     Args:
-        cluster: Whose hosts read.
+        cluster: The cluster whose hosts read.
         parts: Documents of ``sql_log_parts``.
-        report: Is called with the number of parts that were read.
+        report: Called with the number of parts read.
 
     Raises:
         ClusterError: when a task fails on every try.
         UsageError: when a host cannot read a file.
     """
     done = 0
-    for is_packed, group in groupby(map(_Part.of, parts), key=lambda each: each.is_packed):
-        calls = [(each.document,) for each in group]
+    for is_packed, group in groupby(map(_Part.of, parts), key=lambda part: part.is_packed):
+        calls = [(part.document,) for part in group]
         function: Callable[..., Any] = read_part if is_packed else read_whole_part
-        found = results_in_order(
+        results = results_in_order(
             cluster, function, calls, memory_bytes=TASK_BYTES, is_streamed=is_packed
         )
-        for result in found:
+        for result in results:
             for piece in [result] if is_packed else result:
                 yield _checked(piece)
             done += not is_packed
@@ -91,15 +91,15 @@ class _Part(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, document: str) -> _Part:
-        """Return a part whose path holds wherever it is read."""
+        """Return a part with an absolute path."""
         part = msgspec.json.decode(document)
         part["path"] = str(Path(part["path"]).absolute())
         return cls(msgspec.json.encode(part).decode(), part["end_bytes"] is None)
 
 
-def _checked(piece: bytes | Failed) -> bytes:
-    """Return a piece; raises UsageError of what failed."""
-    if not isinstance(piece, Failed):
+def _checked(piece: bytes | PartError) -> bytes:
+    """Return a piece; raises UsageError for an error."""
+    if not isinstance(piece, PartError):
         return piece
     raise UsageError(
         seen=f"{piece.seen} (on the host {piece.host})",

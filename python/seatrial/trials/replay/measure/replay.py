@@ -12,7 +12,7 @@ from seatrial.errors import TargetError, native_errors
 from seatrial.measure.engine import SampleParts
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
-from seatrial.postgres.connection import driver_way
+from seatrial.postgres.connection import driver_parameters
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
@@ -29,7 +29,7 @@ from seatrial.trials.database.measure.preflight import (
     require_sequences,
 )
 from seatrial.trials.database.measure.server_session import ServerSession
-from seatrial.trials.database.measure.server_side import ServerSide
+from seatrial.trials.database.measure.server_side import ServerStatistics
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.study.cells import OF_TARGETS
 from seatrial.trials.replay.study.trace_facts import TraceFacts, trace_facts
@@ -38,14 +38,14 @@ from seatrial.units import US_PER_S
 POLL_S: Final = 0.1
 
 
-class PlayedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of several playbacks, as that of one.
+class MergedPlayback(msgspec.Struct, frozen=True, kw_only=True):
+    """The merged result of several playbacks.
 
     Attributes:
-        parts: As of ``_core.PlaybackResult``; likewise all others.
+        parts: Like those of ``_core.PlaybackResult``; so are all others.
         record_json: The record.
         end: How it ended.
-        words: The server's message where it was lost.
+        words: The server's message if the connection was lost.
     """
 
     parts: SampleParts
@@ -54,16 +54,16 @@ class PlayedResult(msgspec.Struct, frozen=True, kw_only=True):
     words: str
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
+class PlaybackOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a playback.
 
     Attributes:
         result: Its sample's parts and its record.
         interrupted: Whether the user ended it.
-        fleet: Of several hosts that played it together.
+        fleet: The record of several hosts that replayed it together.
     """
 
-    result: _core.PlaybackResult | PlayedResult
+    result: _core.PlaybackResult | MergedPlayback
     interrupted: bool
     fleet: FleetRecord | None = None
 
@@ -83,27 +83,27 @@ def run_replay(
     replay = required(spec)
     facts = _facts(replay)
     catalogue = _catalogue(replay, endpoints)
-    noted = []
+    notes = []
     if catalogue is not None and replay.ids == INFER:
-        noted = require_sequences(replay, catalogue, endpoints)
-    server = ServerSide(endpoints)
-    ran = (options.play or play)(_engine_spec(replay, endpoints, options, catalogue), watcher)
-    record, missing = server.with_statistics(_record(ran.result, spec, facts), replay.trace)
-    if ran.interrupted and record.total.sent == 0:
+        notes = require_sequences(replay, catalogue, endpoints)
+    server = ServerStatistics(endpoints)
+    outcome = (options.play or play)(_engine_spec(replay, endpoints, options, catalogue), watcher)
+    record, missing = server.with_statistics(_record(outcome.result, spec, facts), replay.trace)
+    if outcome.interrupted and record.total.sent == 0:
         raise KeyboardInterrupt
-    client, completions = record.client, Completions.of(ran.result.parts)
+    client, completions = record.client, Completions.of(outcome.result.parts)
     duration_s = completions.duration_s
     cpu_ns = client.cpu_user_ns + client.cpu_system_ns
     return DriverResult(
         completions=completions,
         replay=record,
-        interrupted=ran.interrupted or record.end == "interrupted",
+        interrupted=outcome.interrupted or record.end == "interrupted",
         cpu_user_s=client.cpu_user_ns / 1e9,
         cpu_system_s=client.cpu_system_ns / 1e9,
         client_cpu_share=cpu_ns / 1e9 / duration_s if duration_s > 0 else None,
-        counters=dict(ran.result.parts.get("counters", {})),
-        notes=[*noted, *_notes(record, facts), *missing],
-        fleet=ran.fleet,
+        counters=dict(outcome.result.parts.get("counters", {})),
+        notes=[*notes, *_notes(record, facts), *missing],
+        fleet=outcome.fleet,
     )
 
 
@@ -114,12 +114,14 @@ def required(spec: DatabaseSpec) -> ReplaySpec:
         ValueError: when it is not a replay.
     """
     if spec.replay is None:
-        raise ValueError("a cell of a replay says what is played")
+        raise ValueError("the cell is not a replay")
     return spec.replay
 
 
-def play(spec: SpecDocument, watcher: Watcher, *, seconds_max: float | None = None) -> Ran:
-    """Play to the end, or until the user or ``seconds_max`` ends it.
+def play(
+    spec: SpecDocument, watcher: Watcher, *, seconds_max: float | None = None
+) -> PlaybackOutcome:
+    """Replay to the end, or until the user or ``seconds_max`` ends it.
 
     Raises:
         KeyboardInterrupt: when the user ended it twice.
@@ -128,7 +130,7 @@ def play(spec: SpecDocument, watcher: Watcher, *, seconds_max: float | None = No
     """
     with native_errors():
         playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
-    live = Live(watcher, is_paced=spec.get("speed") is not None)
+    live = ProgressReport(watcher, is_paced=spec.get("speed") is not None)
     interrupted = False
     waited_s = 0.0
     while True:
@@ -145,7 +147,7 @@ def play(spec: SpecDocument, watcher: Watcher, *, seconds_max: float | None = No
                 raise
             interrupted = True
     with native_errors():
-        return Ran(result=playback.result(), interrupted=interrupted)
+        return PlaybackOutcome(result=playback.result(), interrupted=interrupted)
 
 
 def engine_spec(
@@ -178,7 +180,7 @@ def engine_spec(
     }
 
 
-class Live:
+class ProgressReport:
     """Reports the progress of a playback to a watcher.
 
     Args:
@@ -193,15 +195,15 @@ class Live:
         self._elapsed_s = 0.0
         self._quiet_since_s = 0.0
 
-    def report(self, reported: _core.PlaybackLive) -> None:
+    def report(self, live: _core.PlaybackLive) -> None:
         """Report the statements answered per second since the last time, and the lag."""
-        answered, elapsed_s = reported.answered, reported.elapsed_s
+        answered, elapsed_s = live.answered, live.elapsed_s
         if answered > self._answered:
             self._quiet_since_s = elapsed_s
         lasted_s = elapsed_s - self._elapsed_s
         per_s = (answered - self._answered) / lasted_s if lasted_s > 0 else 0.0
         self._answered, self._elapsed_s = answered, elapsed_s
-        is_waiting = bool(reported.open) and not self._is_paced
+        is_waiting = bool(live.open) and not self._is_paced
         self._watcher.live(
             LiveReading(
                 elapsed_s=elapsed_s,
@@ -210,9 +212,9 @@ class Live:
                 p99_ns=0,
                 stalls=0,
                 oldest_in_flight_ns=int(1e9 * (elapsed_s - self._quiet_since_s) * is_waiting),
-                done=answered + reported.skipped,
-                planned=reported.captured_total,
-                lag_ns=reported.lag_ns,
+                done=answered + live.skipped,
+                planned=live.captured_total,
+                lag_ns=live.lag_ns,
             )
         )
 
@@ -230,7 +232,7 @@ def _engine_spec(
 ) -> SpecDocument:
     return engine_spec(
         replay,
-        driver_way(endpoints.addresses[0], endpoints.secret),
+        driver_parameters(endpoints.addresses[0], endpoints.secret),
         slice_ms=options.slice_ms,
         stall_threshold_ms=options.stall_threshold_ms,
         catalogue=catalogue,
@@ -247,7 +249,7 @@ def _facts(replay: ReplaySpec) -> TraceFacts:
     if facts is None or (replay.identity and facts.identity != replay.identity):
         is_gone = facts is None
         raise TargetError(
-            seen=f"The trace {replay.trace} is {'gone' if is_gone else 'another one now'}",
+            seen=f"The trace {replay.trace} is {'missing' if is_gone else 'not the planned one'}",
             cause="It was moved or replaced after the run was planned",
             next_step="Start the run again with the trace to be replayed",
         )
@@ -255,18 +257,18 @@ def _facts(replay: ReplaySpec) -> TraceFacts:
 
 
 def _record(
-    result: _core.PlaybackResult | PlayedResult, spec: DatabaseSpec, facts: TraceFacts
+    result: _core.PlaybackResult | MergedPlayback, spec: DatabaseSpec, facts: TraceFacts
 ) -> ReplayRecord:
     record = msgspec.json.decode(result.record_json, type=ReplayRecord)
     return msgspec.structs.replace(
-        record, end=result.end, words=result.words, trace=_reported_of(spec, facts)
+        record, end=result.end, words=result.words, trace=_metadata(spec, facts)
     )
 
 
-def _reported_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
+def _metadata(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
     """Return the trace's metadata, and how it was replayed."""
     replay = required(spec)
-    reported = {
+    metadata = {
         "path": replay.trace,
         "identity": facts.identity,
         "files": ", ".join(facts.files),
@@ -286,10 +288,10 @@ def _reported_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
         "migrated": "yes" if spec.load.migrate else "no",
     }
     if replay.until_s is not None:
-        reported["until_s"] = f"{replay.until_s:g}"
+        metadata["until_s"] = f"{replay.until_s:g}"
     if facts.system_identifier is not None:
-        reported["system_identifier"] = facts.system_identifier
-    return reported
+        metadata["system_identifier"] = facts.system_identifier
+    return metadata
 
 
 def _notes(record: ReplayRecord, facts: TraceFacts) -> list[str]:

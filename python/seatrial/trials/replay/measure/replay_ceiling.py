@@ -33,7 +33,7 @@ _STALL_THRESHOLD_MS: Final = 60_000
 
 
 def replay_ceiling_per_s(
-    replay: ReplaySpec, *, connections: int, place: Path | None = None, seconds: float = USUAL_S
+    replay: ReplaySpec, *, connections: int, folder: Path | None = None, seconds: float = USUAL_S
 ) -> float | None:
     """Return the driver's maximum rate of statements per second.
 
@@ -43,7 +43,7 @@ def replay_ceiling_per_s(
     Args:
         replay: The cell's replay.
         connections: Maximum number of connections.
-        place: A folder of the run, for the server's socket.
+        folder: A folder of the run, for the server's socket.
         seconds: Maximum duration.
 
     Returns:
@@ -53,18 +53,18 @@ def replay_ceiling_per_s(
         SeatrialError: when the trace cannot be replayed.
     """
     fastest = msgspec.structs.replace(replay, speed=None, pace="arrivals", allow_writes="")
-    return _measured(msgspec.json.encode(fastest), connections, place=place, seconds=seconds)
+    return _measured(msgspec.json.encode(fastest), connections, folder=folder, seconds=seconds)
 
 
 @lru_cache(maxsize=64)
 def _measured(
-    encoded: bytes, connections: int, *, place: Path | None, seconds: float
+    encoded: bytes, connections: int, *, folder: Path | None, seconds: float
 ) -> float | None:
     replay = msgspec.json.decode(encoded, type=ReplaySpec)
-    with null_server_folder(place) as folder:
+    with null_server_folder(folder) as socket_folder:
         with native_errors():
             server = _core.NullServer(
-                folder=folder, connections_max=connections + SPARE_CONNECTIONS
+                folder=socket_folder, connections_max=connections + SPARE_CONNECTIONS
             )
         try:
             endpoints = {
@@ -89,7 +89,7 @@ def _measured(
 _SLEEPS: Final = re.compile(r"^\s*\\sleep\b", re.MULTILINE)
 
 
-class OwnCeiling(msgspec.Struct, frozen=True, kw_only=True):
+class ClientCeiling(msgspec.Struct, frozen=True, kw_only=True):
     """A driver's maximum rate.
 
     Attributes:
@@ -101,9 +101,9 @@ class OwnCeiling(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-def own_ceiling(
-    kind: str, spec: DatabaseSpec, binaries: Binaries, place: Path | None = None
-) -> OwnCeiling:
+def client_ceiling(
+    kind: str, spec: DatabaseSpec, binaries: Binaries, folder: Path | None = None
+) -> ClientCeiling:
     """Return the rate of a cell's client processes with a server that answers immediately.
 
     Several processes are measured as one with all their clients and threads. The result is cached
@@ -113,18 +113,18 @@ def own_ceiling(
         kind: Kind of the cell; a batch has no maximum rate.
         spec: Specification of the cell.
         binaries: The programs, with pgbench.
-        place: A folder of the run, cleaned up with it.
+        folder: A folder of the run, cleaned up with it.
 
     Raises:
         KeyboardInterrupt: when the user ended it.
     """
     if kind == "batch":
-        return OwnCeiling()
+        return ClientCeiling()
     if spec.replay is not None:
-        return _of_a_replay(spec, spec.replay, place)
+        return _ceiling_of_replay(spec, spec.replay, folder)
     scripts = scripts_of(kind, spec)
     if any(_sleeps(script) for script in scripts.scripts):
-        return OwnCeiling(notes=["The driver's maximum rate is unknown: its script sleeps."])
+        return ClientCeiling(notes=["The driver's maximum rate is unknown: its script sleeps."])
     try:
         found = ceiling_per_s(
             binaries.program("pgbench"),
@@ -133,21 +133,25 @@ def own_ceiling(
             # high.
             clients=spec.clients * spec.processes,
             threads=pgbench.jobs(spec) * spec.processes,
-            place=place,
+            folder=folder,
         )
     except TargetError as error:
-        return OwnCeiling(notes=[f"The driver's maximum rate is unknown. {error.seen}"])
-    return OwnCeiling(per_s=found.transactions_per_s)
+        return ClientCeiling(notes=[f"The driver's maximum rate is unknown. {error.seen}"])
+    return ClientCeiling(per_s=found.transactions_per_s)
 
 
-def _of_a_replay(spec: DatabaseSpec, replay: ReplaySpec, place: Path | None) -> OwnCeiling:
+def _ceiling_of_replay(
+    spec: DatabaseSpec, replay: ReplaySpec, folder: Path | None
+) -> ClientCeiling:
     try:
-        found = replay_ceiling_per_s(replay, connections=spec.clients, place=place)
+        found = replay_ceiling_per_s(replay, connections=spec.clients, folder=folder)
     except SeatrialError as error:
-        return OwnCeiling(notes=[f"The driver's maximum rate is unknown. {error.seen}"])
+        return ClientCeiling(notes=[f"The driver's maximum rate is unknown. {error.seen}"])
     if found is None:
-        return OwnCeiling(notes=["The driver's maximum rate is unknown: the trace is too short."])
-    return OwnCeiling(per_s=found)
+        return ClientCeiling(
+            notes=["The driver's maximum rate is unknown: the trace is too short."]
+        )
+    return ClientCeiling(per_s=found)
 
 
 def _sleeps(script: Script) -> bool:

@@ -26,19 +26,19 @@ _IDENTIFIER: Final = "SELECT system_identifier::text FROM pg_control_system()"
 _ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class DatabaseState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a database for a replay.
 
     Attributes:
-        place: Location of its server, for readers.
+        endpoint: Its server, for readers.
         database: Its name.
         user: The user of every replayed session.
         in_recovery: Whether its server is a standby, or recovers.
         has_tables: Whether it contains any table or view.
-        system_identifier: Of its server, as digits; None if not permitted.
+        system_identifier: Of its server, as digits; None if it may not be queried.
     """
 
-    place: str
+    endpoint: str
     database: str
     user: str
     in_recovery: bool
@@ -46,7 +46,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     system_identifier: str | None
 
 
-def look_at(server: RemoteServer, dbname: str) -> Standing:
+def database_state(server: RemoteServer, dbname: str) -> DatabaseState:
     """Return the state of a database.
 
     Raises:
@@ -54,15 +54,15 @@ def look_at(server: RemoteServer, dbname: str) -> Standing:
     """
     with server.connect(dbname) as connection:
         row = connection.execute(_STATE).fetchone()
-        database, user, in_recovery, has_tables, may_ask = row or (dbname, "", False, True, False)
-        reported = connection.execute(_IDENTIFIER).fetchone() if may_ask else None
-    return Standing(
-        place=server.address.place,
+        database, user, in_recovery, has_tables, may_query = row or (dbname, "", False, True, False)
+        identifier = connection.execute(_IDENTIFIER).fetchone() if may_query else None
+    return DatabaseState(
+        endpoint=server.address.endpoint,
         database=str(database),
         user=str(user),
         in_recovery=bool(in_recovery),
         has_tables=bool(has_tables),
-        system_identifier=str(reported[0]) if reported else None,
+        system_identifier=str(identifier[0]) if identifier else None,
     )
 
 
@@ -85,12 +85,12 @@ def require_safe_replays(
     if not replays:
         return
     _require_plain(server.address)
-    standing = look_at(server, server.address.dbname)
+    state = database_state(server, server.address.dbname)
     for replay in replays:
-        require_safe(replay, standing, is_ours=is_ours)
+        require_safe(replay, state, is_ours=is_ours)
 
 
-def require_safe(replay: ReplaySpec, standing: Standing, *, is_ours: bool) -> None:
+def require_safe(replay: ReplaySpec, state: DatabaseState, *, is_ours: bool) -> None:
     """Check that a replay is allowed.
 
     Raises:
@@ -98,42 +98,42 @@ def require_safe(replay: ReplaySpec, standing: Standing, *, is_ours: bool) -> No
     """
     facts = trace_facts(replay.trace)
     own = facts.system_identifier if facts else None
-    if own is not None and own == standing.system_identifier and "same_system" not in replay.allow:
-        raise _the_logs_own(standing)
-    if standing.in_recovery and not replay.read_only:
-        raise _in_recovery(standing)
-    if standing.in_recovery and "recovery" not in replay.allow:
-        raise _a_standby_serves(standing)
+    if own is not None and own == state.system_identifier and "same_system" not in replay.allow:
+        raise _same_system(state)
+    if state.in_recovery and not replay.read_only:
+        raise _in_recovery(state)
+    if state.in_recovery and "recovery" not in replay.allow:
+        raise _standby_in_use(state)
     if is_ours or replay.read_only:
         return
-    if replay.allow_writes != standing.database:
-        raise _may_write(replay, standing)
+    if replay.allow_writes != state.database:
+        raise _writes_not_allowed(replay, state)
 
 
-def notes_on(replay: ReplaySpec, standing: Standing) -> list[str]:
+def notes_on(replay: ReplaySpec, state: DatabaseState) -> list[str]:
     """Return notes on a database before a replay is sent to it, as sentences."""
     notes = []
-    if not standing.has_tables:
+    if not state.has_tables:
         notes.append(
-            f"The database {standing.database} had no tables before the replay: it may be the "
+            f"The database {state.database} had no tables before the replay: it may be the "
             "wrong one."
         )
     facts = trace_facts(replay.trace)
     own = facts.system_identifier if facts else None
-    if own is not None and standing.system_identifier is None:
+    if own is not None and state.system_identifier is None:
         notes.append(
-            f"It is unknown whether {standing.place} is the server that wrote the log: the user "
-            f"{standing.user} may not call pg_control_system()."
+            f"It is unknown whether {state.endpoint} is the server that wrote the log: the user "
+            f"{state.user} may not call pg_control_system()."
         )
-    if facts and [name for name in facts.users if name != standing.user]:
+    if facts and [name for name in facts.users if name != state.user]:
         notes.append(
-            f"All sessions were replayed as {standing.user}; in the capture they belonged to "
-            f"{_some(facts.users)}."
+            f"All sessions were replayed as {state.user}; in the capture they belonged to "
+            f"{_first_names(facts.users)}."
         )
     return notes
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
@@ -143,9 +143,9 @@ def _require_plain(address: Address) -> None:
     encrypted = address.parameters.get("sslmode") in _ENCRYPTED
     if not encrypted and "options" not in address.parameters:
         return
-    what = f"sslmode={address.parameters['sslmode']}" if encrypted else "options"
+    parameter = f"sslmode={address.parameters['sslmode']}" if encrypted else "options"
     raise StudyError(
-        seen=f"The address of the server requests {what}",
+        seen=f"The address of the server requests {parameter}",
         cause="The connections of a replay are not encrypted, so that encryption is not measured, "
         "and use the role's settings",
         next_step="Leave it out, and reach a remote server through a tunnel such as `ssh -L`"
@@ -154,40 +154,40 @@ def _require_plain(address: Address) -> None:
     )
 
 
-def _the_logs_own(standing: Standing) -> RefusedError:
+def _same_system(state: DatabaseState) -> RefusedError:
     return RefusedError(
-        seen=f"The server at {standing.place} is the server that wrote the log, or a copy of its "
-        f"files: both have the system identifier {standing.system_identifier}",
+        seen=f"The server at {state.endpoint} is the server that wrote the log, or a copy of its "
+        f"files: both have the system identifier {state.system_identifier}",
         cause="The replay would add its load to production",
         next_step="Replay on another server, or on a directory with --prepare and a dump; for a "
         "copy of the files that nobody else uses, add --allow same_system",
     )
 
 
-def _in_recovery(standing: Standing) -> RefusedError:
+def _in_recovery(state: DatabaseState) -> RefusedError:
     return RefusedError(
-        seen=f"The server at {standing.place} is in recovery, and the replay would write",
+        seen=f"The server at {state.endpoint} is in recovery, and the replay would write",
         cause="It is a standby, which is read-only, or has not finished its recovery",
         next_step="Replay on a primary that is not in use, or only reads with --read-only "
         "--allow recovery",
     )
 
 
-def _a_standby_serves(standing: Standing) -> RefusedError:
+def _standby_in_use(state: DatabaseState) -> RefusedError:
     return RefusedError(
-        seen=f"The server at {standing.place} is in recovery",
+        seen=f"The server at {state.endpoint} is in recovery",
         cause="A standby is usually needed by production: queries on it delay its recovery, or are "
         "cancelled by it",
         next_step="If it may be used for the replay, add --allow recovery",
     )
 
 
-def _may_write(replay: ReplaySpec, standing: Standing) -> RefusedError:
-    typed = replay.allow_writes
-    named = f"; the given name is {typed}" if typed else "; it was not created for this replay"
+def _writes_not_allowed(replay: ReplaySpec, state: DatabaseState) -> RefusedError:
+    name = replay.allow_writes
+    named = f"; the given name is {name}" if name else "; it was not created for this replay"
     return RefusedError(
-        seen=f"The replay may write to the database {standing.database} at {standing.place}{named}",
+        seen=f"The replay may write to the database {state.database} at {state.endpoint}{named}",
         cause="Its writes cannot be undone, so the exact name of the database is required",
-        next_step=f"If it may be changed, add --allow-writes {standing.database}; otherwise replay "
+        next_step=f"If it may be changed, add --allow-writes {state.database}; otherwise replay "
         "only reads with --read-only, or use a directory",
     )

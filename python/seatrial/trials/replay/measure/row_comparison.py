@@ -20,10 +20,10 @@ import msgspec
 from seatrial.errors import SeatrialError
 from seatrial.postgres.row_content import (
     BYTES_MAX,
-    CHANCE,
     CLOCK,
     ID,
-    MENTIONS_MAX,
+    NUMBERS_MAX,
+    RANDOM,
     SUFFIX,
     TEXT,
     Content,
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 PASSES: Final = 3
 """Rows that are distinguished only by rows that they refer to are identified in the next pass."""
-NAMED_SHARE: Final = 0.95
-"""Share of the numbers after a table's name that must be ids of it."""
-FEW_SHARE: Final = 0.1
+ID_SHARE_MIN: Final = 0.95
+"""Minimum share of ids of a table among numbers after its name."""
+DIFFERENT_SHARE_MAX: Final = 0.1
 """A column with a larger share of differing rows is not used to distinguish rows."""
 MISSING: Final = 1
 """Replaces the row of an id that refers to none."""
@@ -57,7 +57,7 @@ Sides = tuple["np.ndarray", "np.ndarray"]
 """A field of the captured table, and of this one."""
 
 
-class _Named(msgspec.Struct, kw_only=True):
+class _IdTable(msgspec.Struct, kw_only=True):
     """A table that generates ids: the ids in order, the row of each, and words for it."""
 
     ids: Sides
@@ -94,10 +94,12 @@ def compare_content(captured: Content, now: Content, *, against: str, file: str)
         for name, table in now.tables.items()
         if name in captured.tables
     }
-    found: dict[str, _TableComparison] = {}
+    comparisons: dict[str, _TableComparison] = {}
     for _ in range(PASSES):
-        named = dict(_named(both, found))
-        found = {name: _Table(*pair, named).compared() for name, pair in both.items()}
+        id_tables = dict(_id_tables(both, comparisons))
+        comparisons = {
+            name: _TableComparer(*pair, id_tables).compared() for name, pair in both.items()
+        }
     different = [
         TableDifference(
             name=name,
@@ -106,7 +108,7 @@ def compare_content(captured: Content, now: Content, *, against: str, file: str)
             rows_different=each.rows_different,
             columns=dict(sorted(each.columns.items(), key=lambda item: -item[1])),
         )
-        for name, each in found.items()
+        for name, each in comparisons.items()
         if each.rows_different
     ]
     return ReplayContent(
@@ -117,7 +119,7 @@ def compare_content(captured: Content, now: Content, *, against: str, file: str)
         rows=sum(one.count for one, _ in both.values()),
         different=sorted(different, key=lambda each: -each.rows_different),
         not_judged=sorted(
-            f"{name}.{column}" for name, each in found.items() for column in each.not_judged
+            f"{name}.{column}" for name, each in comparisons.items() for column in each.not_judged
         ),
         not_compared=_not_compared(captured, now),
         reason="" if both else "the two databases have no common table that was read",
@@ -134,9 +136,9 @@ def _not_compared(captured: Content, now: Content) -> dict[str, str]:
     return found
 
 
-def _named(
+def _id_tables(
     both: Mapping[str, tuple[TableContent, TableContent]], found: Mapping[str, _TableComparison]
-) -> Iterator[tuple[str, _Named]]:
+) -> Iterator[tuple[str, _IdTable]]:
     """Yield the tables that generate ids, with the hashes of their rows so far."""
     import numpy as np  # noqa: PLC0415 - heavy
 
@@ -146,34 +148,32 @@ def _named(
             continue
         ids, rows = [], []
         for side, table in enumerate((one, other)):
-            own = table.fields[field]
-            order = np.argsort(own)
+            ids_of_side = table.fields[field]
+            order = np.argsort(ids_of_side)
             is_known = name in found
-            reported = (
-                found[name].rows[side] if is_known else np.zeros(table.count, dtype=np.uint64)
-            )
-            ids.append(own[order])
-            rows.append(reported[order])
+            hashes = found[name].rows[side] if is_known else np.zeros(table.count, dtype=np.uint64)
+            ids.append(ids_of_side[order])
+            rows.append(hashes[order])
         words = np.array(other.words, dtype=np.int64).view(np.uint64)
-        yield name, _Named(ids=(ids[0], ids[1]), rows=(rows[0], rows[1]), words=words)
+        yield name, _IdTable(ids=(ids[0], ids[1]), rows=(rows[0], rows[1]), words=words)
 
 
-class _Table:
+class _TableComparer:
     """Compares the rows of one table."""
 
     def __init__(
-        self, captured: TableContent, now: TableContent, named: Mapping[str, _Named]
+        self, captured: TableContent, now: TableContent, id_tables: Mapping[str, _IdTable]
     ) -> None:
         import numpy as np  # noqa: PLC0415 - heavy
 
         self._sides = captured, now
-        self._named = named
-        self._most = max(captured.count, now.count)
+        self._id_tables = id_tables
+        self._rows_max = max(captured.count, now.count)
         self._rows: Sides = (
             np.zeros(captured.count, dtype=np.uint64),
             np.zeros(now.count, dtype=np.uint64),
         )
-        self._alike = self._rows
+        self._equal_rows = self._rows
         self._rows_different = self._different_most = abs(captured.count - now.count)
         self._columns: dict[str, int] = {}
         self._not_judged: list[str] = []
@@ -182,14 +182,14 @@ class _Table:
         """Return the differences."""
         for column in self._in_order():
             if column.kind == TEXT:
-                self._take_text(column)
+                self._add_text(column)
             else:
-                self._take(column, f"v:{column.name}", column.owner)
+                self._add(column, f"v:{column.name}", column.owner)
         return _TableComparison(
             rows_different=max(self._different_most, self._rows_different),
             columns=self._columns,
             not_judged=self._not_judged,
-            rows=self._alike,
+            rows=self._equal_rows,
         )
 
     def _in_order(self) -> list[ContentColumn]:
@@ -197,13 +197,17 @@ class _Table:
         import numpy as np  # noqa: PLC0415 - heavy
 
         captured, now = self._sides
-        there = {each.name for each in captured.columns}
-        chosen = [each for each in now.columns if each.name in there and each.name != now.id_column]
+        captured_names = {each.name for each in captured.columns}
+        chosen = [
+            each
+            for each in now.columns
+            if each.name in captured_names and each.name != now.id_column
+        ]
 
         def rank(column: ContentColumn) -> tuple[int, int, int]:
             field = captured.fields.get(f"v:{column.name}")
             distinct = 0 if field is None else len(np.unique(field))
-            last = {ID: 2, TEXT: 1, CLOCK: 3, CHANCE: 3}.get(column.kind, 0)
+            last = {ID: 2, TEXT: 1, CLOCK: 3, RANDOM: 3}.get(column.kind, 0)
             last = max(last, 2) if column.owner else last
             may_be_id = field is not None and self._may_be_id(field)
             return last, may_be_id and not column.is_key, -distinct
@@ -212,62 +216,64 @@ class _Table:
 
     def _may_be_id(self, field: np.ndarray) -> bool:
         """Return whether almost all captured values are ids of some table."""
-        return any(_share_of(field, named.ids[0]) > NAMED_SHARE for named in self._named.values())
+        return any(
+            _share_of(field, table.ids[0]) > ID_SHARE_MIN for table in self._id_tables.values()
+        )
 
-    def _take(self, column: ContentColumn, field: str, owner: str) -> None:
+    def _add(self, column: ContentColumn, field: str, owner: str) -> None:
         """Add a column, by the interpretation with the fewest differing rows."""
         captured, now = self._sides
         if field not in captured.fields or field not in now.fields:
             return
         raw = captured.fields[field], now.fields[field]
         best: tuple[int, Sides, Sides] | None = None
-        for endpoints in self._ways(raw, owner, column):
-            rows = _mixed(self._rows, endpoints)
+        for values in self._interpretations(raw, owner, column):
+            rows = _combined(self._rows, values)
             more = _differing(*rows) - self._rows_different
             if best is None or more < best[0]:
-                best = more, rows, endpoints
+                best = more, rows, values
             if more <= 0:
                 break
         if best is not None:
             self._judge(column, *best)
 
-    def _ways(self, raw: Sides, owner: str, column: ContentColumn) -> Iterator[Sides]:
+    def _interpretations(self, raw: Sides, owner: str, column: ContentColumn) -> Iterator[Sides]:
         """Yield the interpretations of values: the rows that they refer to, or themselves."""
-        if owner in self._named and (
-            column.kind == ID or _share_of(raw[0], self._named[owner].ids[0]) > NAMED_SHARE
+        if owner in self._id_tables and (
+            column.kind == ID or _share_of(raw[0], self._id_tables[owner].ids[0]) > ID_SHARE_MIN
         ):
-            yield _naming(raw, self._named[owner], misses=(MISSING, MISSING))
+            yield _referenced_rows(raw, self._id_tables[owner], misses=(MISSING, MISSING))
             return
         yield raw
-        for named in self._named.values():
-            if _share_of(raw[0], named.ids[0]) > 0:
-                yield _naming(raw, named, misses=raw)
+        for table in self._id_tables.values():
+            if _share_of(raw[0], table.ids[0]) > 0:
+                yield _referenced_rows(raw, table, misses=raw)
 
-    def _judge(self, column: ContentColumn, more: int, rows: Sides, endpoints: Sides) -> None:
+    def _judge(self, column: ContentColumn, more: int, rows: Sides, values: Sides) -> None:
         if more <= 0:
-            self._rows, self._alike = rows, _mixed(self._alike, endpoints)
+            self._rows, self._equal_rows = rows, _combined(self._equal_rows, values)
             return
-        if column.kind in (CLOCK, CHANCE):
+        if column.kind in (CLOCK, RANDOM):
             if column.name not in self._not_judged:
                 self._not_judged.append(column.name)
             return
         self._columns[column.name] = max(more, self._columns.get(column.name, 0))
         self._different_most = max(self._different_most, self._rows_different + more)
-        if more <= FEW_SHARE * self._most:
+        if more <= DIFFERENT_SHARE_MAX * self._rows_max:
             self._rows = rows
             self._rows_different += more
 
-    def _take_text(self, column: ContentColumn) -> None:
+    def _add_text(self, column: ContentColumn) -> None:
         """Add a text: the text without numbers, then each number."""
         captured, _ = self._sides
-        self._take(column, f"s:{column.name}", "")
-        for nth in range(1, MENTIONS_MAX + 1):
+        self._add(column, f"s:{column.name}", "")
+        for nth in range(1, NUMBERS_MAX + 1):
             words = captured.fields.get(f"w{nth}:{column.name}")
             numbers = captured.fields.get(f"n{nth}:{column.name}")
             if words is None or numbers is None or not numbers.any():
                 break
-            self._take(column, f"n{nth}:{column.name}", self._owner_by(words[numbers != 0]))
-        self._take(column, f"r:{column.name}", "")
+            self._add(column, f"n{nth}:{column.name}", self._owner_by(words[numbers != 0]))
+        self._add(column, f"r:{column.name}", "")
 
     def _owner_by(self, words: np.ndarray) -> str:
         """Return the table that the words before numbers refer to; empty for none."""
@@ -276,8 +282,8 @@ class _Table:
         return next(
             (
                 name
-                for name, named in self._named.items()
-                if np.isin(words, named.words).mean() > NAMED_SHARE
+                for name, table in self._id_tables.items()
+                if np.isin(words, table.words).mean() > ID_SHARE_MIN
             ),
             "",
         )
@@ -287,38 +293,38 @@ def _share_of(values: np.ndarray, ids: np.ndarray) -> float:
     """Return the share of values, without NULL, that are ids."""
     import numpy as np  # noqa: PLC0415 - heavy
 
-    reported = values[values != 0]
-    return float(np.isin(reported, ids).mean()) if len(reported) else 0.0
+    known = values[values != 0]
+    return float(np.isin(known, ids).mean()) if len(known) else 0.0
 
 
-def _naming(field: Sides, named: _Named, misses: tuple[Any, Any]) -> Sides:
+def _referenced_rows(field: Sides, named: _IdTable, misses: tuple[Any, Any]) -> Sides:
     """Return the hashes of referenced rows, or a placeholder for an id without a row."""
     one, other = (
-        _looked_up(field[side], named.ids[side], named.rows[side], misses[side]) for side in (0, 1)
+        _lookup(field[side], named.ids[side], named.rows[side], misses[side]) for side in (0, 1)
     )
     return one, other
 
 
-def _looked_up(
+def _lookup(
     values: np.ndarray, ids: np.ndarray, rows: np.ndarray, missing: np.ndarray | int
 ) -> np.ndarray:
     import numpy as np  # noqa: PLC0415 - heavy
 
     found = np.zeros(len(values), dtype=np.uint64) + np.asarray(missing, dtype=np.uint64)
     if len(ids):
-        places = np.searchsorted(ids, values).clip(max=len(ids) - 1)
-        found = np.where(ids[places] == values, rows[places], found)
-    named: np.ndarray = np.where(values == 0, values, found)
-    return named
+        indexes = np.searchsorted(ids, values).clip(max=len(ids) - 1)
+        found = np.where(ids[indexes] == values, rows[indexes], found)
+    looked_up: np.ndarray = np.where(values == 0, values, found)
+    return looked_up
 
 
-def _mixed(rows: Sides, field: Sides) -> Sides:
+def _combined(rows: Sides, field: Sides) -> Sides:
     """Return the hashes of rows with one more field."""
-    one, other = (_mix(own, more) for own, more in zip(rows, field, strict=True))
+    one, other = (_combine_hashes(own, more) for own, more in zip(rows, field, strict=True))
     return one, other
 
 
-def _mix(rows: np.ndarray, field: np.ndarray) -> np.ndarray:
+def _combine_hashes(rows: np.ndarray, field: np.ndarray) -> np.ndarray:
     """Combine pairs of hashes. Source: SplitMix64 (Steele, Lea and Flood 2014)."""
     import numpy as np  # noqa: PLC0415 - heavy
 
@@ -333,9 +339,9 @@ def _differing(captured: np.ndarray, now: np.ndarray) -> int:
     """Return the number of rows missing on either side, whichever is larger."""
     import numpy as np  # noqa: PLC0415 - heavy
 
-    _, places = np.unique(np.concatenate([captured, now]), return_inverse=True)
-    counts = np.bincount(places[: len(captured)], minlength=places.max(initial=-1) + 1) - (
-        np.bincount(places[len(captured) :], minlength=places.max(initial=-1) + 1)
+    _, indexes = np.unique(np.concatenate([captured, now]), return_inverse=True)
+    counts = np.bincount(indexes[: len(captured)], minlength=indexes.max(initial=-1) + 1) - (
+        np.bincount(indexes[len(captured) :], minlength=indexes.max(initial=-1) + 1)
     )
     return int(max(counts[counts > 0].sum(), -counts[counts < 0].sum()))
 
@@ -376,12 +382,12 @@ class RowComparison:
             return result
         began_s = time.monotonic()
         try:
-            found = self._compared(record, cell, spec, endpoints, round_number)
+            content = self._compared(record, cell, spec, endpoints, round_number)
         except SeatrialError as error:
-            found = ReplayContent(reason=f"the rows could not be read: {error.seen}")
-        found = msgspec.structs.replace(found, looked_s=time.monotonic() - began_s)
-        reported = msgspec.structs.replace(record, content=found)
-        return msgspec.structs.replace(result, replay=reported)
+            content = ReplayContent(reason=f"the rows could not be read: {error.seen}")
+        content = msgspec.structs.replace(content, looked_s=time.monotonic() - began_s)
+        record = msgspec.structs.replace(record, content=content)
+        return msgspec.structs.replace(result, replay=record)
 
     def _compared(
         self,
@@ -392,32 +398,32 @@ class RowComparison:
         round_number: int,
     ) -> ReplayContent:
         replay = required(spec)
-        if reason := _why_not(record, spec):
+        if reason := _obstacle(record, spec):
             return ReplayContent(reason=reason)
-        named = rows_file(replay)
-        if named.is_file():
-            captured = load_content(named)
+        file = rows_file(replay)
+        if file.is_file():
+            captured = load_content(file)
             now = _read(endpoints, BYTES_MAX)
-            return compare_content(captured, now, against=CAPTURE, file=str(named))
+            return compare_content(captured, now, against=CAPTURE, file=str(file))
         if replay.compare_rows:
-            return ReplayContent(reason=f"{named} no longer exists")
+            return ReplayContent(reason=f"{file} no longer exists")
         if self._replays > 1 and spec.clone != "reuse":
-            return self._with_the_first(cell, spec, endpoints, round_number)
-        return ReplayContent(reason=f"there are no rows of the captured database ({named.name})")
+            return self._compare_with_first(cell, spec, endpoints, round_number)
+        return ReplayContent(reason=f"there are no rows of the captured database ({file.name})")
 
-    def _with_the_first(
+    def _compare_with_first(
         self, cell: Cell, spec: DatabaseSpec, endpoints: Endpoints, round_number: int
     ) -> ReplayContent:
         """Compare the rows with those after the first replay of the same kind."""
         replay = required(spec)
-        alike = msgspec.json.encode([spec.load, replay.identity, replay.schema])
+        key = msgspec.json.encode([spec.load, replay.identity, replay.schema])
         now = _read(endpoints, COUNTED_BYTES_MAX)
-        if alike not in self._first:
-            self._first[alike] = (f"round {round_number + 1} on {cell.target}", now)
+        if key not in self._first:
+            self._first[key] = (f"round {round_number + 1} on {cell.target}", now)
             return ReplayContent(
                 reason="this is the first replay, which the others are compared with"
             )
-        file, first = self._first[alike]
+        file, first = self._first[key]
         return compare_content(first, now, against=REPLAY, file=file)
 
 
@@ -426,7 +432,7 @@ def rows_file(replay: ReplaySpec) -> Path:
     return Path(replay.compare_rows or f"{replay.trace}{SUFFIX}")
 
 
-def _why_not(record: ReplayRecord, spec: DatabaseSpec) -> str:
+def _obstacle(record: ReplayRecord, spec: DatabaseSpec) -> str:
     """Return why the rows of a replay are not compared; empty if they are."""
     replay = required(spec)
     if record.end != COMPLETE:

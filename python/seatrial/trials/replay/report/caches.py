@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -21,11 +20,12 @@ from seatrial.report.published import LINES_SOURCE, PublishedLines, published_li
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, rate_text
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
-from seatrial.stats.wording import format_count, format_estimate, format_size, format_value
+from seatrial.stats.wording import format_count, format_estimate, format_size
 from seatrial.trials.database.analysis.cache_sweep import CACHES, cache_bytes, is_of_sweep
 from seatrial.trials.database.analysis.model import CacheSweep, database_of
-from seatrial.trials.database.report.words import cell_words, label_names
-from seatrial.trials.replay.analysis.model import is_of_replay
+from seatrial.trials.database.report.figures import model_points
+from seatrial.trials.database.report.wording import cell_words, label_names
+from seatrial.trials.replay.analysis.model import is_replay
 
 _STORAGES: Final = {"single-hdd": "one disk", "2x-ssd-concatenated": "two SSDs"}
 
@@ -63,7 +63,7 @@ class CacheSizes(NamedTuple):
 
 def cache_sizes(summary: Summary) -> list[CacheSizes]:
     """Return the replays of a run by the size of each cache that was varied; often empty."""
-    played = [part for part in summary.cells if is_of_replay(part.cell) and not part.blank]
+    played = [part for part in summary.cells if is_replay(part.cell) and not part.blank]
     sweeps = analysis.sweeps if (analysis := database_of(summary)) else []
     found = []
     for factor in CACHES:
@@ -72,8 +72,8 @@ def cache_sizes(summary: Summary) -> list[CacheSizes]:
             continue
         names = [name for name in label_names(sized) if name not in (factor, "threads")]
         groups = grouped(sized, partial(cell_words, names=names))
-        own = [sweep for sweep in sweeps if sweep.factor == factor]
-        lines = [_line(name, members, factor, own) for name, members in groups.items()]
+        matching = [sweep for sweep in sweeps if sweep.factor == factor]
+        lines = [_line(name, members, factor, matching) for name, members in groups.items()]
         found.append(CacheSizes(factor, lines))
     return found
 
@@ -84,8 +84,8 @@ def _line(
     points = sorted(
         ((cache_bytes(part.cell, factor) or 0, part) for part in members), key=lambda each: each[0]
     )
-    own = (sweep for sweep in sweeps if is_of_sweep(points[0][1].cell, sweep))
-    return CacheLine(name or members[0].cell.workload, points, next(own, None))
+    matching = (sweep for sweep in sweeps if is_of_sweep(points[0][1].cell, sweep))
+    return CacheLine(name or members[0].cell.workload, points, next(matching, None))
 
 
 def predicted(sweep: CacheSweep | None) -> Estimate | None:
@@ -97,7 +97,7 @@ def predicted(sweep: CacheSweep | None) -> Estimate | None:
 
 def sweep_sentences(sizes: CacheSizes) -> list[str]:
     """Return the prediction of each line, or why there is none."""
-    return [f"{each.name}: {each.sweep.sentence}" for each in sizes.lines if each.sweep]
+    return [f"{line.name}: {line.sweep.sentence}" for line in sizes.lines if line.sweep]
 
 
 def cache_tables(summary: Summary) -> list[Table]:
@@ -119,10 +119,10 @@ def _cache_table(sizes: CacheSizes, number: int) -> Table:
             ]
             for size, part in line.points
         ]
-        foreseen = predicted(line.sweep)
-        if line.sweep is not None and foreseen is not None:
+        prediction = predicted(line.sweep)
+        if line.sweep is not None and prediction is not None:
             size = line.sweep.next_size_bytes
-            figures = [rate_text(foreseen), doubt_text(foreseen)]
+            figures = [rate_text(prediction), doubt_text(prediction)]
             rows.append([line.name, format_size(size), *figures, NO_FIGURE, "predicted"])
     return Table(
         id=f"replay-caches-{number}",
@@ -133,20 +133,20 @@ def _cache_table(sizes: CacheSizes, number: int) -> Table:
     )
 
 
-def rank_text(own: Estimate, all_of_them: Sequence[Estimate]) -> str:
+def rank_text(rate: Estimate, rates: Sequence[Estimate]) -> str:
     """Return the possible ranks of a rate, by the intervals: ``2``, ``2 to 3``.
 
     A dash if it was measured once, since its rank is then unknown.
     """
-    if own.low is None or own.high is None or own.over == "timeline":
+    if rate.low is None or rate.high is None or rate.over == "timeline":
         return NO_FIGURE
-    others = [each for each in all_of_them if each is not own]
-    significant = sum(each.low is not None and each.low > own.high for each in others)
-    maybe = sum(each.high is None or each.high > own.low for each in others)
+    others = [each for each in rates if each is not rate]
+    significant = sum(other.low is not None and other.low > rate.high for other in others)
+    maybe = sum(other.high is None or other.high > rate.low for other in others)
     return str(significant + 1) if significant == maybe else f"{significant + 1} to {maybe + 1}"
 
 
-def published_words(published: PublishedLines) -> str:
+def published_text(published: PublishedLines) -> str:
     """Return the setup of a published figure: ``published 2008: one disk, new schema, FB5``."""
     storage = _STORAGES.get(published.storage, published.storage)
     return f"published 2008: {storage}, {published.schema} schema, {published.database}"
@@ -173,9 +173,8 @@ def published_table(published: Sequence[PublishedLines]) -> Table:
 
 
 _UNIT: Final = "statements/s"
-_LAW_POINTS: Final = 24
 _WIDE_FACTOR: Final = 5.0
-_ROOM: Final = 1.3
+_HEADROOM_FACTOR: Final = 1.3
 _MEASURED, _WITH_PUBLISHED = "measured", "with figures published in 2008"
 
 
@@ -214,22 +213,22 @@ def _views(sizes: CacheSizes) -> list[View]:
 
 
 def _view(sizes: CacheSizes, published: Sequence[PublishedLines]) -> View:
-    lines = [line for n, each in enumerate(sizes.lines) for line in _drawn(each, n)]
+    lines = [line for n, each in enumerate(sizes.lines) for line in _lines(each, n)]
     lines += _published_lines(published, len(sizes.lines))
     sized = [each.cache_bytes for each in published if each.cache_bytes is not None]
     at_bytes = [size for line in sizes.lines for size, _ in line.points]
-    foreseen = [(each.sweep, rate) for each in sizes.lines if (rate := predicted(each.sweep))]
-    at_bytes += [sweep.next_size_bytes for sweep, _ in foreseen if sweep]
-    rates_per_s = extent([*sizes.measured, *(rate for _, rate in foreseen)])
+    prediction = [(each.sweep, rate) for each in sizes.lines if (rate := predicted(each.sweep))]
+    at_bytes += [sweep.next_size_bytes for sweep, _ in prediction if sweep]
+    rates_per_s = extent([*sizes.measured, *(rate for _, rate in prediction)])
     rates_per_s += [each.lines_per_s for each in published]
-    rates_per_s.append(_ROOM * max(rates_per_s))  # for a label above the highest
+    rates_per_s.append(_HEADROOM_FACTOR * max(rates_per_s))  # for a label above the highest
     panel = Panel(
         title="Replays of one trace",
         x=block_size_axis([*at_bytes, *sized], name=f"Cache size ({sizes.factor})"),
         y=_rate_axis(rates_per_s),
         lines=lines,
         guides=[
-            Guide(axis="y", low=each.lines_per_s, label=f"{published_words(each)}, any cache")
+            Guide(axis="y", low=each.lines_per_s, label=f"{published_text(each)}, any cache")
             for each in published
             if each.cache_bytes is None
         ],
@@ -250,30 +249,22 @@ def _rate_axis(rates_per_s: Sequence[float]) -> Axis:
     return linear_axis("Statements per second", _UNIT, positive)
 
 
-def _drawn(line: CacheLine, style: int) -> Iterator[Line]:
+def _lines(line: CacheLine, style: int) -> Iterator[Line]:
     """Yield the measured line, the fitted model and its prediction."""
     points = [Point.of(size, part.iops) for size, part in line.points]
     yield Line(name=line.name, style=style, points=points)
-    foreseen = predicted(line.sweep)
-    if line.sweep is None or foreseen is None:
+    prediction = predicted(line.sweep)
+    if line.sweep is None or prediction is None:
         return
     yield Line(
-        name="fitted model", style=style, points=_law(line.sweep), look="model", of=line.name
+        name="fitted model",
+        style=style,
+        points=model_points(line.sweep, _UNIT),
+        look="model",
+        of=line.name,
     )
-    point = Point.of(line.sweep.next_size_bytes, foreseen)
+    point = Point.of(line.sweep.next_size_bytes, prediction)
     yield Line(name="predicted", style=style, points=[point], look="foreseen", of=line.name)
-
-
-def _law(sweep: CacheSweep) -> list[Point]:
-    """Return the fitted model from the smallest size to the predicted one."""
-    low, high = math.log(sweep.sizes_bytes[0]), math.log(sweep.next_size_bytes)
-    points = []
-    for step in range(_LAW_POINTS + 1):
-        size_bytes = math.exp(low + (high - low) * step / _LAW_POINTS)
-        time_s = sweep.cpu_s.value + sweep.k * size_bytes**-sweep.a.value
-        rate = Estimate(value=1 / time_s, low=None, high=None, rounds=0, unit=_UNIT)
-        points.append(Point(size_bytes, rate.value, None, None, format_value(rate)))
-    return points
 
 
 def _published_lines(published: Sequence[PublishedLines], style: int) -> list[Line]:
@@ -282,29 +273,29 @@ def _published_lines(published: Sequence[PublishedLines], style: int) -> list[Li
     return [
         Line(
             name=name,
-            style=style + place,
+            style=style + index,
             look="thin",
             points=[
                 Point(
-                    each.cache_bytes or 0, each.lines_per_s, None, None,
-                    f"{format_count(round(each.lines_per_s))} lines/s, measured once",
+                    member.cache_bytes or 0, member.lines_per_s, None, None,
+                    f"{format_count(round(member.lines_per_s))} lines/s, measured once",
                 )
-                for each in members
+                for member in members
             ],
         )
-        for place, (name, members) in enumerate(grouped(sized, published_words).items())
+        for index, (name, members) in enumerate(grouped(sized, published_text).items())
     ]  # fmt: skip
 
 
 def _title(sizes: CacheSizes) -> str:
     """Return the highest and the lowest rate; targets keep the user's spelling."""
-    reported = [
+    rates = [
         (part.iops, f"{line.name} with {format_size(size)}")
         for line in sizes.lines
         for size, part in line.points
     ]
-    most, least = (pick(reported, key=lambda each: each[0].value) for pick in (max, min))
+    most, least = (pick(rates, key=lambda rate: rate[0].value) for pick in (max, min))
     return (
-        f"{most[1]}: {format_estimate(most[0])}, the highest of {len(reported)}; "
+        f"{most[1]}: {format_estimate(most[0])}, the highest of {len(rates)}; "
         f"{least[1]}: {format_estimate(least[0])}, the lowest"
     )

@@ -32,11 +32,11 @@ from seatrial.trials.replay.analysis.ids import (
     ids_sentence,
     mismatches,
     not_followed_sentence,
-    reason_words,
-    whose,
+    reason_text,
+    reference_text,
 )
 from seatrial.trials.replay.analysis.model import ReplayCell
-from seatrial.trials.replay.report.words import reported_of, shortened
+from seatrial.trials.replay.report.wording import reported_round_of, shortened
 
 TEXT_MAX: Final = 2_000
 _VOLATILE: Final = {
@@ -44,14 +44,14 @@ _VOLATILE: Final = {
     "random": "random values: random(), gen_random_uuid()",
     "last_drawn": "the session's last sequence value: currval, lastval",
 }
-_BROUGHT: Final = {
+_RESTORED_BY: Final = {
     "reflink": "reflink of the snapshot",
     "copy": "file copy",
     "template": "template database (CREATE DATABASE ... TEMPLATE)",
     "reuse": "not restored: continues after the previous sample",
     "restore": "restore command",
 }
-_HELD_BY: Final = {
+_DELAYED_BY: Final = {
     "order": "commit order or strict order",
     "object": "a statement on the same table or sequence",
     "key": "a statement on the same key",
@@ -60,23 +60,23 @@ _HELD_BY: Final = {
 
 def ids_table(ids: ReplayIds, number: int) -> Table:
     """Return the IDs by column, with the evidence for their mapping."""
-    used = [each for each in ids.classes if each.uses or each.draws]
+    used = [column for column in ids.classes if column.uses or column.draws]
     return Table(
         id=f"replay-ids-{number}",
         title="Generated IDs by column and evidence",
         labels=1,
         headers=["Column", "Captured", "Replayed", "Uses", "Exact", "Proved", "Pattern",
                  "Unresolved", "Existing"],
-        rows=[_ids_row(each) for each in used],
+        rows=[_ids_row(column) for column in used],
     )  # fmt: skip
 
 
-def _ids_row(each: ReplayIdClass) -> list[str]:
+def _ids_row(column: ReplayIdClass) -> list[str]:
     counts = (
-        each.draws, each.drawn_now, each.uses, each.exact, each.proved, each.by_pattern,
-        sum(each.unresolved.values()), each.not_generated,
+        column.draws, column.drawn_now, column.uses, column.exact, column.proved, column.by_pattern,
+        sum(column.unresolved.values()), column.not_generated,
     )  # fmt: skip
-    return [each.column, *(_count(count) for count in counts)]
+    return [column.column, *(_count(count) for count in counts)]
 
 
 def _count(count: int) -> str:
@@ -92,14 +92,14 @@ def columns_table(ids: ReplayIds, number: int) -> Table:
         headers=["Column", "Source", "Referenced by", "Rewritten", "Gaps"],
         rows=[
             [
-                each.column,
-                each.source or NO_FIGURE,
-                ", ".join(each.referring) or NO_FIGURE,
-                _count(each.rewritten),
-                _count(each.gaps),
+                column.column,
+                column.source or NO_FIGURE,
+                ", ".join(column.referring) or NO_FIGURE,
+                _count(column.rewritten),
+                _count(column.gaps),
             ]
-            for each in ids.classes
-            if each.uses or each.draws
+            for column in ids.classes
+            if column.uses or column.draws
         ],
     )
 
@@ -113,12 +113,12 @@ def unresolved_table(ids: ReplayIds, number: int) -> Table:
         labels=1,
         headers=["Reason", "IDs", "Share of generated"],
         rows=[
-            [reason_words(reason), format_count(count), format_share(count / sums.generated)]
+            [reason_text(reason), format_count(count), format_share(count / sums.generated)]
             for reason, count in sums.unresolved.items()
         ]
         + [
-            [f"possible IDs in {reason_words(place)}", format_count(count), NO_FIGURE]
-            for place, count in sums.not_followed.items()
+            [f"possible IDs in {reason_text(location)}", format_count(count), NO_FIGURE]
+            for location, count in sums.not_followed.items()
         ],
     )
 
@@ -132,15 +132,15 @@ def id_examples_table(ids: ReplayIds, number: int) -> Table:
         headers=["Statement", "Column", "Value", "Reason", "Candidates", "Position", "Session"],
         rows=[
             [
-                shortened(each.text, TEXT_MAX) or NO_FIGURE,
-                each.column,
-                each.value or NO_FIGURE,
-                reason_words(each.reason),
-                _count(each.candidates),
-                f"#{format_count(each.number)}",
-                each.session or NO_FIGURE,
+                shortened(example.text, TEXT_MAX) or NO_FIGURE,
+                example.column,
+                example.value or NO_FIGURE,
+                reason_text(example.reason),
+                _count(example.candidates),
+                f"#{format_count(example.number)}",
+                example.session or NO_FIGURE,
             ]
-            for each in ids.examples
+            for example in ids.examples
         ],
     )
 
@@ -155,15 +155,15 @@ def patterns_table(ids: ReplayIds, number: int) -> Table:
                  "IDs mapped"],
         rows=[
             [
-                shortened(each.draw_text, TEXT_MAX) or NO_FIGURE,
-                shortened(each.use_text, TEXT_MAX) or NO_FIGURE,
-                each.column,
-                format_count(each.proved_own),
-                format_count(each.proved_other),
-                "used" if each.is_trusted else "not used",
-                _count(each.uses),
+                shortened(pattern.draw_text, TEXT_MAX) or NO_FIGURE,
+                shortened(pattern.use_text, TEXT_MAX) or NO_FIGURE,
+                pattern.column,
+                format_count(pattern.proved_own),
+                format_count(pattern.proved_other),
+                "used" if pattern.is_trusted else "not used",
+                _count(pattern.uses),
             ]
-            for each in ids.patterns
+            for pattern in ids.patterns
         ],
     )  # fmt: skip
 
@@ -172,19 +172,19 @@ def content_table(content: ReplayContent, number: int) -> Table:
     """Return the tables that differ, by column, and those that were not compared."""
     return Table(
         id=f"replay-content-{number}",
-        title=f"Tables whose rows differ from {whose(content)}",
+        title=f"Tables whose rows differ from {reference_text(content)}",
         labels=1,
         headers=["Table", "Rows captured", "Rows replayed", "Different", "By column"],
         rows=[
             [
-                each.name,
-                format_count(each.rows_captured),
-                format_count(each.rows_now),
-                format_count(each.rows_different),
-                ", ".join(f"{name} {format_count(n)}" for name, n in each.columns.items())
+                table.name,
+                format_count(table.rows_captured),
+                format_count(table.rows_now),
+                format_count(table.rows_different),
+                ", ".join(f"{name} {format_count(n)}" for name, n in table.columns.items())
                 or NO_FIGURE,
             ]
-            for each in content.different
+            for table in content.different
         ]
         + [
             [name, NO_FIGURE, NO_FIGURE, NO_FIGURE, f"not compared: {why}"]
@@ -195,7 +195,7 @@ def content_table(content: ReplayContent, number: int) -> Table:
 
 def sequences_table(ids: ReplayIds, number: int) -> Table:
     """Return the next value of each sequence on the target and in the log, if both are known."""
-    other = {each.column for each in mismatches(ids)}
+    mismatched = {mismatch.column for mismatch in mismatches(ids)}
     return Table(
         id=f"replay-sequences-{number}",
         title="Next values of sequences at the start",
@@ -203,14 +203,14 @@ def sequences_table(ids: ReplayIds, number: int) -> Table:
         headers=["Column", "Sequence", "In the log", "On the target", "Same"],
         rows=[
             [
-                each.column,
-                each.source or NO_FIGURE,
-                _value(each.next_value_log, "unknown"),
-                _value(each.next_value_target, UNKNOWN),
-                _same(each, is_other=each.column in other),
+                column.column,
+                column.source or NO_FIGURE,
+                _value(column.next_value_log, "unknown"),
+                _value(column.next_value_target, UNKNOWN),
+                _same(column, is_mismatched=column.column in mismatched),
             ]
-            for each in ids.classes
-            if each.next_value_log is not None or each.next_value_target is not None
+            for column in ids.classes
+            if column.next_value_log is not None or column.next_value_target is not None
         ],
     )
 
@@ -219,10 +219,10 @@ def _value(value: int | None, absent: str) -> str:
     return absent if value is None else format_count(value)
 
 
-def _same(each: ReplayIdClass, *, is_other: bool) -> str:
-    if each.next_value_log is None or each.next_value_target is None:
+def _same(column: ReplayIdClass, *, is_mismatched: bool) -> str:
+    if column.next_value_log is None or column.next_value_target is None:
         return UNKNOWN
-    return "no" if is_other else "yes"
+    return "no" if is_mismatched else "yes"
 
 
 def divergence_table(record: ReplayRecord, number: int) -> Table:
@@ -237,16 +237,16 @@ def divergence_table(record: ReplayRecord, number: int) -> Table:
         rows=[
             [
                 name,
-                format_count(each.compared),
-                format_count(each.expected_rows),
-                format_count(each.observed_rows),
-                _count(each.different),
-                format_share(each.different / each.compared) if each.compared else NO_FIGURE,
-                _count(each.expected_errors),
-                _count(each.observed_errors),
+                format_count(rows.compared),
+                format_count(rows.expected_rows),
+                format_count(rows.observed_rows),
+                _count(rows.different),
+                format_share(rows.different / rows.compared) if rows.compared else NO_FIGURE,
+                _count(rows.expected_errors),
+                _count(rows.observed_errors),
             ]
-            for name, each in record.rows.by_class.items()
-            if each.compared or each.expected_errors or each.observed_errors
+            for name, rows in record.rows.by_class.items()
+            if rows.compared or rows.expected_errors or rows.observed_errors
         ],
     )  # fmt: skip
 
@@ -263,39 +263,39 @@ def order_facts(order: ReplayDelays) -> Iterator[tuple[str, str]]:
         yield "CPU time per scheduled statement", format_duration_ns(order.statement_ns)
     for name, count in order.held_by.items():
         if count:
-            yield f"delayed by {_HELD_BY.get(name, name)}", format_count(count)
+            yield f"delayed by {_DELAYED_BY.get(name, name)}", format_count(count)
 
 
 def volatile_sentence(ids: ReplayIds) -> str:
     """Return how many statements use volatile values; empty if there are none."""
-    reported = [
+    counts = [
         f"{format_count(count)} with {_VOLATILE.get(name, name)}"
         for name, count in ids.volatile.items()
         if count
     ]
-    if not reported:
+    if not counts:
         return ""
-    return f"Statements with volatile values: {'; '.join(reported)}."
+    return f"Statements with volatile values: {'; '.join(counts)}."
 
 
 def means_sentence(ids: ReplayIds) -> str:
     """Return how IDs were determined, and which statements could not be parsed; may be empty."""
-    reported = []
+    parts = []
     if ids.returning_added:
-        reported.append(
+        parts.append(
             f"RETURNING was added to {format_plural(ids.returning_added, 'INSERT')} to get the "
             "generated IDs"
         )
     if ids.waited_ns:
-        reported.append(
+        parts.append(
             f"statements waited {format_duration_ns(ids.waited_ns)} in total for generated IDs"
         )
     if ids.forms_not_understood:
         forms = format_plural(ids.forms_not_understood, "kind of statement", "kinds of statements")
-        reported.append(f"{forms} could not be parsed, and their IDs were not mapped")
-    if not reported:
+        parts.append(f"{forms} could not be parsed, and their IDs were not mapped")
+    if not parts:
         return ""
-    sentence = "; ".join(reported)
+    sentence = "; ".join(parts)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
@@ -311,8 +311,8 @@ def start_table(start: StartRecord, number: int) -> Table:
 
 
 def _start_facts(start: StartRecord) -> Iterator[tuple[str, str]]:
-    brought = _BROUGHT.get(start.restored, start.restored)
-    yield "restored by", brought or "not restored: used as it was"
+    restored_by = _RESTORED_BY.get(start.restored, start.restored)
+    yield "restored by", restored_by or "not restored: used as it was"
     if start.rows:
         rows = format_plural(sum(start.rows.values()), "row")
         yield "tables counted", f"{format_count(len(start.rows))}, {rows}"
@@ -341,15 +341,15 @@ def _start_facts(start: StartRecord) -> Iterator[tuple[str, str]]:
 HEADING = "Correctness of rows"
 
 
-def evidence_part(reported: ReplayCell, part: CellSummary, number: int) -> Markup:
+def evidence_part(replay: ReplayCell, part: CellSummary, number: int) -> Markup:
     """Return the evidence that a replay affected the right rows; empty if nothing is known.
 
     Args:
-        reported: The replay.
+        replay: The replay.
         part: Its cell.
         number: Of its tables.
     """
-    sample, record = reported_of(reported, part)
+    sample, record = reported_round_of(replay, part)
     start = sample.database.start if sample.database else None
     ids, content = record.ids, record.content
     return fill(
@@ -365,17 +365,21 @@ def evidence_part(reported: ReplayCell, part: CellSummary, number: int) -> Marku
 
 def _ids(ids: ReplayIds, number: int) -> dict[str, object]:
     """Return the mapping of IDs: a sentence, a table by column, and the reasons."""
-    said = {"sentence": f"{ids_sentence(ids)}."}
+    content = {"sentence": f"{ids_sentence(ids)}."}
     if ids.mode == "off":
-        return said | {"sentences": [], "tables": [], "folded": []}
-    followed = not_followed_sentence(ids)
-    sentences = (f"{followed}." if followed else "", means_sentence(ids), volatile_sentence(ids))
+        return content | {"sentences": [], "tables": [], "folded": []}
+    not_followed = not_followed_sentence(ids)
+    sentences = (
+        f"{not_followed}." if not_followed else "",
+        means_sentence(ids),
+        volatile_sentence(ids),
+    )
     tables = [
         id_examples_table(ids, number),
         patterns_table(ids, number),
         columns_table(ids, number),
     ]
-    return said | {
+    return content | {
         "sentences": [sentence for sentence in sentences if sentence],
         "tables": [
             table

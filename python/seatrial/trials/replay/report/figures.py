@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Row, View
@@ -21,7 +23,7 @@ from seatrial.stats.wording import (
 )
 from seatrial.trials.replay.analysis.model import ReplayCell, has_clock
 from seatrial.trials.replay.analysis.pace import answered
-from seatrial.trials.replay.report.words import reported_of, round_words, shortened
+from seatrial.trials.replay.report.wording import reported_round_of, round_text, shortened
 
 STEPS_MAX: Final = 120
 
@@ -66,11 +68,6 @@ def _slices_a_step(record: ReplayRecord) -> int:
     return max(1, math.ceil(len(record.timeline) / STEPS_MAX))
 
 
-def replayed_steps(record: ReplayRecord, duration_s: float) -> list[Step]:
-    """Return the replay's own time in steps, up to its end."""
-    return _steps(record, duration_s)
-
-
 def captured_steps(record: ReplayRecord, speed: float | None) -> list[Step]:
     """Return the capture's time in steps: unscaled at maximum speed, otherwise scaled by speed.
 
@@ -79,11 +76,12 @@ def captured_steps(record: ReplayRecord, speed: float | None) -> list[Step]:
     if not has_clock(record):
         return []
     lasts_s = record.captured_s / speed if speed else record.captured_s
-    steps = _steps(record, lasts_s)
+    steps = replayed_steps(record, lasts_s)
     return steps if any(step.captured_per_s for step in steps) else []
 
 
-def _steps(record: ReplayRecord, lasts_s: float) -> list[Step]:
+def replayed_steps(record: ReplayRecord, lasts_s: float) -> list[Step]:
+    """Return the replay's own time in steps, up to its end."""
     size = _slices_a_step(record)
     slice_s = record.timeline_slice_s
     count = min(len(record.timeline), max(1, math.ceil(lasts_s / slice_s - 1e-9)))
@@ -96,20 +94,20 @@ def _steps(record: ReplayRecord, lasts_s: float) -> list[Step]:
 
 def _step(moments: Sequence[ReplayMoment], start_s: float, end_s: float) -> Step:
     length_s = end_s - start_s
-    lags = [each.lag_ns_mean for each in moments if each.lag_ns_mean is not None]
-    longest = [each.lag_ns_max for each in moments if each.lag_ns_max is not None]
+    lags = [moment.lag_ns_mean for moment in moments if moment.lag_ns_mean is not None]
+    longest = [moment.lag_ns_max for moment in moments if moment.lag_ns_max is not None]
     known = [
-        (each.response_ns_mean, each.answered)
-        for each in moments
-        if each.response_ns_mean is not None and each.answered
+        (moment.response_ns_mean, moment.answered)
+        for moment in moments
+        if moment.response_ns_mean is not None and moment.answered
     ]
     answered = sum(count for _, count in known)
     return Step(
         start_s=start_s,
         end_s=end_s,
-        answered_per_s=sum(each.answered for each in moments) / length_s,
-        failed_per_s=sum(each.failed for each in moments) / length_s,
-        captured_per_s=sum(each.captured for each in moments) / length_s,
+        answered_per_s=sum(moment.answered for moment in moments) / length_s,
+        failed_per_s=sum(moment.failed for moment in moments) / length_s,
+        captured_per_s=sum(moment.captured for moment in moments) / length_s,
         lag_ns_mean=math.fsum(lags) / len(lags) if lags else None,
         lag_ns_max=max(longest, default=None),
         response_ns_mean=math.fsum(mean * n for mean, n in known) / answered if answered else None,
@@ -117,14 +115,14 @@ def _step(moments: Sequence[ReplayMoment], start_s: float, end_s: float) -> Step
     )
 
 
-QUERIES_DRAWN_MAX: Final = 8
+QUERIES_SHOWN_MAX: Final = 8
 _PERCENTS: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
 _LABEL_MAX: Final = 72
 _UNIT: Final = "statements/s"
 _EXACT: Final = 0.0
-_SEEN_SHARE: Final = 0.02
-_REPLAYED, _CAPTURED, _QUERY, _FAILED = "replayed", "captured", "requested", "failed"
-_OWN_TIMES: Final = (
+_VISIBLE_SHARE: Final = 0.02
+_REPLAYED, _CAPTURED, _REQUESTED, _FAILED = "replayed", "captured", "requested", "failed"
+_SEPARATE_AXES_NOTE: Final = (
     "At maximum speed statements have no scheduled time: replay and capture have separate time "
     "axes, with the same scale of statements per second."
 )
@@ -132,50 +130,50 @@ _REQUESTED_NOTE: Final = (
     "The requested rate is the capture at the speed of the replay, including skipped statements. "
     "The lag is the time from when a statement was scheduled to when it was sent."
 )
-_SIDES_NOTE: Final = (
+_BOTH_TIMES_NOTE: Final = (
     "Times of the replay are measured at the client, from sending to the answer, in one round. "
     "Times of the capture were logged by the server and do not include the network."
 )
 
-_ONE_SIDE_NOTE: Final = (
+_REPLAY_TIMES_NOTE: Final = (
     "Times are measured at the client, from sending to the answer, in one round. The capture has "
     "no durations."
 )
 
 
 def replay_figures(
-    reported: ReplayCell, part: CellSummary, cells: Sequence[CellSummary], number: int
+    replay: ReplayCell, part: CellSummary, cells: Sequence[CellSummary], number: int
 ) -> list[Figure]:
     """Return the charts of one replay; none of them is ever empty.
 
     Args:
-        reported: The replay.
+        replay: The replay.
         part: Its cell.
         cells: All replays of the run.
         number: Of its charts and tables.
     """
     return [
-        *_over_time(reported, part, number),
+        *_over_time(replay, part, number),
         *_classes(part, cells, number),
-        *_queries(reported, part, number),
+        *_queries(replay, part, number),
     ]
 
 
-def _over_time(reported: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
-    sample, record = reported_of(reported, part)
+def _over_time(replay: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
+    sample, record = reported_round_of(replay, part)
     steps = replayed_steps(record, sample.duration_s)
-    captured = captured_steps(record, reported.speed)
+    captured = captured_steps(record, replay.speed)
     if len(steps) < 2:
         return []
     panels = (
-        _nearby(steps, captured, sample.duration_s, record.captured_s)
-        if reported.speed is None
-        else _together(steps, captured)
+        _separate_axes(steps, captured, sample.duration_s, record.captured_s)
+        if replay.speed is None
+        else _common_axis(steps, captured)
     )
     length = format_duration_s(step_length_s(record))
-    which = round_words(reported, part)
+    which = round_text(replay, part)
     notes = [
-        _OWN_TIMES if reported.speed is None else _REQUESTED_NOTE,
+        _SEPARATE_AXES_NOTE if replay.speed is None else _REQUESTED_NOTE,
         f"Each value is the mean over {length}{f' of {which}' if which else ''}.",
     ]
     return [
@@ -187,7 +185,7 @@ def _over_time(reported: ReplayCell, part: CellSummary, number: int) -> list[Fig
             views=[
                 View(
                     label="over time",
-                    title=_time_title(reported, answered(record) / sample.duration_s, record),
+                    title=_time_title(replay, answered(record) / sample.duration_s, record),
                     panels=panels,
                 )
             ],
@@ -196,20 +194,20 @@ def _over_time(reported: ReplayCell, part: CellSummary, number: int) -> list[Fig
     ]
 
 
-def _time_title(reported: ReplayCell, answered_per_s: float, record: ReplayRecord) -> str:
+def _time_title(replay: ReplayCell, answered_per_s: float, record: ReplayRecord) -> str:
     """Return the rate of the drawn round, and the captured or requested rate."""
-    done = f"{format_iops(answered_per_s)} statements/s answered"
-    if reported.captured_per_s is None:
-        return done
-    captured = format_iops(reported.captured_per_s, _EXACT)
-    if reported.speed is None:
-        return f"{done}, {captured}/s captured"
-    requested = format_iops(reported.captured_per_s * reported.speed, _EXACT)
+    answered = f"{format_iops(answered_per_s)} statements/s answered"
+    if replay.captured_per_s is None:
+        return answered
+    captured = format_iops(replay.captured_per_s, _EXACT)
+    if replay.speed is None:
+        return f"{answered}, {captured}/s captured"
+    requested = format_iops(replay.captured_per_s * replay.speed, _EXACT)
     longest = format_duration_ns(record.lag.ns_max)
-    return f"{done}, {requested}/s requested; the longest lag was {longest}"
+    return f"{answered}, {requested}/s requested; the longest lag was {longest}"
 
 
-def _together(steps: Sequence[Step], captured: Sequence[Step]) -> list[Panel]:
+def _common_axis(steps: Sequence[Step], captured: Sequence[Step]) -> list[Panel]:
     """Return the replayed and the requested rate on one time axis, with the lag below."""
     end_s = max(step.end_s for step in [*steps, *captured])
     x = time_axis(end_s)
@@ -219,7 +217,7 @@ def _together(steps: Sequence[Step], captured: Sequence[Step]) -> list[Panel]:
         y=_rate_axis([*steps, *captured]),
         lines=[
             _rate_line(_REPLAYED, 0, steps, lambda step: step.answered_per_s),
-            _rate_line(_QUERY, 1, captured, lambda step: step.captured_per_s),
+            _rate_line(_REQUESTED, 1, captured, lambda step: step.captured_per_s),
             *_failed(steps),
         ],
     )
@@ -245,7 +243,7 @@ def _time_scale(name: str, values: Sequence[float]) -> Axis:
     return log_axis(name, "ns", positive) if positive else linear_axis(name, "ns", [1.0])
 
 
-def _nearby(
+def _separate_axes(
     steps: Sequence[Step], captured: Sequence[Step], duration_s: float, captured_s: float
 ) -> list[Panel]:
     """Return replay and capture over their separate times, with one scale of rates."""
@@ -273,7 +271,7 @@ def _nearby(
 def _failed(steps: Sequence[Step]) -> list[Line]:
     """Return the failed statements if there are enough to be visible; the table has all."""
     highest = max(step.answered_per_s for step in steps)
-    if max(step.failed_per_s for step in steps) < _SEEN_SHARE * highest:
+    if max(step.failed_per_s for step in steps) < _VISIBLE_SHARE * highest:
         return []
     return [_rate_line(_FAILED, 4, steps, lambda step: step.failed_per_s)]
 
@@ -325,29 +323,21 @@ def _with_counts(figure: Figure, part: CellSummary) -> Figure:
     """Return a chart of classes whose remarks have the number of statements."""
     counts: dict[str, int] = {}
     for sample in part.samples:
-        for name, each in sample.operations.items():
-            counts[name] = counts.get(name, 0) + each.completed
+        for name, operation in sample.operations.items():
+            counts[name] = counts.get(name, 0) + operation.completed
     (view,) = figure.views
     rows = [
-        Row(
-            label=row.label,
-            points=row.points,
-            remark=f"{format_count(counts.get(row.label, 0))} succeeded",
-        )
+        msgspec.structs.replace(row, remark=f"{format_count(counts.get(row.label, 0))} succeeded")
         for row in view.rows
     ]
-    drawn = View(label=view.label, title=view.title, rows=rows, names=view.names, axis=view.axis)
-    return Figure(
-        id=figure.id, kind=figure.kind, topic=figure.topic, notes=figure.notes, views=[drawn],
-        table=figure.table,
-    )  # fmt: skip
+    return msgspec.structs.replace(figure, views=[msgspec.structs.replace(view, rows=rows)])
 
 
-def _queries(reported: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
+def _queries(replay: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
     """Return the times of the most expensive queries: at the client, and captured at the server."""
-    _, record = reported_of(reported, part)
+    _, record = reported_round_of(replay, part)
     known = [query for query in record.queries if query.ok >= entries_needed(50.0)]
-    shown = known[:QUERIES_DRAWN_MAX]
+    shown = known[:QUERIES_SHOWN_MAX]
     rows = [row for query in shown for row in _query_rows(query)]
     if not rows:
         return []
@@ -357,7 +347,9 @@ def _queries(reported: ReplayCell, part: CellSummary, number: int) -> list[Figur
             id=f"replay-queries-{number}",
             kind="ladder",
             topic="Service time by query",
-            notes=[_SIDES_NOTE if any(q.captured_known for q in shown) else _ONE_SIDE_NOTE],
+            notes=[
+                _BOTH_TIMES_NOTE if any(q.captured_known for q in shown) else _REPLAY_TIMES_NOTE
+            ],
             views=[
                 View(
                     label="queries",

@@ -23,8 +23,8 @@ from seatrial.stats.wording import (
     format_iops,
     format_plural,
 )
-from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell
+from seatrial.trials.replay.analysis.verdict import judge
 from seatrial.trials.replay.report.caches import (
     cache_figures,
     cache_sizes,
@@ -49,7 +49,7 @@ from seatrial.trials.replay.report.tables import (
     rates_table,
     trace_table,
 )
-from seatrial.trials.replay.report.words import name_of, replayed, reported_of
+from seatrial.trials.replay.report.wording import name_of, replayed, reported_round_of
 
 HEADING: Final = "Replay"
 QUERIES_MAX: Final = 100
@@ -66,13 +66,13 @@ def replay_part(summary: Summary, detail: Detail) -> PagePart:
     cells = [part for _, part in replays]
     caches = cache_figures(summary, with_published=detail.with_published)
     parts, figures = [], [*caches]
-    for number, (reported, part) in enumerate(replays, start=1):
-        drawn = (
-            replay_figures(reported, part, cells, number) if number <= detail.timelines_max else []
+    for number, (replay, part) in enumerate(replays, start=1):
+        charts = (
+            replay_figures(replay, part, cells, number) if number <= detail.timelines_max else []
         )
-        figures += drawn
-        heading = _heading(reported, part, cells)
-        parts.append({"heading": heading} | _content(reported, part, drawn, number))
+        figures += charts
+        heading = _heading(replay, part, cells)
+        parts.append({"heading": heading} | _content(replay, part, charts, number))
     undrawn = len(replays) - detail.timelines_max
     section = fill(
         "trials/replay/report/section.html",
@@ -94,63 +94,63 @@ def _caches(summary: Summary, figures: Sequence[Figure]) -> list[dict[str, objec
     """Return chart, table and sentences of each cache whose size was varied."""
     if not figures:
         return []
-    every = zip(figures, cache_tables(summary), cache_sizes(summary), strict=True)
+    caches = zip(figures, cache_tables(summary), cache_sizes(summary), strict=True)
     return [
         {"figure": figure, "table": table, "sentences": sweep_sentences(sizes)}
-        for figure, table, sizes in every
+        for figure, table, sizes in caches
     ]
 
 
-def _heading(reported: ReplayCell, part: CellSummary, cells: Sequence[CellSummary]) -> str:
+def _heading(replay: ReplayCell, part: CellSummary, cells: Sequence[CellSummary]) -> str:
     name = name_of(part, cells)
     # A target's name keeps the user's spelling.
-    name = name if len({each.cell.target for each in cells}) > 1 else capitalized(name)
+    name = name if len({cell.cell.target for cell in cells}) > 1 else capitalized(name)
     rate = part.blank or format_estimate(part.iops)
-    return f"{name}: {rate}, bottleneck: {reported.bottleneck.who}"
+    return f"{name}: {rate}, bottleneck: {replay.bottleneck.who}"
 
 
 def _content(
-    reported: ReplayCell, part: CellSummary, figures: Sequence[Figure], number: int
+    replay: ReplayCell, part: CellSummary, figures: Sequence[Figure], number: int
 ) -> dict[str, object]:
-    _, record = reported_of(reported, part)
-    queries = queries_table(reported, part, number, queries_max=QUERIES_MAX)
-    facts = [facts_table(reported, part, number)]
-    if reported.lateness is not None:
-        facts.append(lateness_table(reported, number))
+    _, record = reported_round_of(replay, part)
+    queries = queries_table(replay, part, number, queries_max=QUERIES_MAX)
+    facts = [facts_table(replay, part, number)]
+    if replay.lateness is not None:
+        facts.append(lateness_table(replay, number))
     return {
-        "bottleneck": reported.bottleneck.sentence,
+        "bottleneck": replay.bottleneck.sentence,
         "judged": f"{judge(record).sentence}.",
-        "account": account_table(reported, part, number),
+        "account": account_table(replay, part, number),
         "figures": {figure.id.rpartition("-")[0]: figure for figure in figures},
-        "timeline": _timeline(reported, part, number),
-        "is_paced": reported.speed is not None,
+        "timeline": _timeline(replay, part, number),
+        "is_paced": replay.speed is not None,
         "problems": [
             (table, "queries" if table.id.rpartition("-")[0] in _QUERY_TABLES else "")
-            for table in problem_tables(reported, part, number)
+            for table in problem_tables(replay, part, number)
         ],
-        "evidence": evidence_part(reported, part, number),
+        "evidence": evidence_part(replay, part, number),
         "classes": classes_table(part, number),
         "queries": queries,
         "queries_label": f"Table of {format_plural(len(queries.rows), 'query', 'queries')}",
         "facts": facts,
-        "trace": trace_table(reported, part, number),
+        "trace": trace_table(replay, part, number),
     }
 
 
-def _timeline(reported: ReplayCell, part: CellSummary, number: int) -> Table | None:
+def _timeline(replay: ReplayCell, part: CellSummary, number: int) -> Table | None:
     """Return the timeline as a table; None if it has only one step."""
-    sample, record = reported_of(reported, part)
+    sample, record = reported_round_of(replay, part)
     steps = replayed_steps(record, sample.duration_s)
-    captured = captured_steps(record, reported.speed)
+    captured = captured_steps(record, replay.speed)
     count = max(len(steps), len(captured))
     if count <= 1:
         return None
-    is_paced = reported.speed is not None
+    is_paced = replay.speed is not None
     heads = ["Replayed/s", "Failed/s", "Requested/s" if is_paced else "Captured/s, own time",
              "Lag, mean", "Lag, max", "Response, mean", "Sessions"]  # fmt: skip
     rows = [
-        [_start(steps, captured, place), *_step_texts(steps, captured, place)]
-        for place in range(count)
+        [_start(steps, captured, index), *_step_texts(steps, captured, index)]
+        for index in range(count)
     ]
     return Table(
         id=f"replay-time-{number}",
@@ -161,24 +161,24 @@ def _timeline(reported: ReplayCell, part: CellSummary, number: int) -> Table | N
     )
 
 
-def _start(steps: Sequence[Step], captured: Sequence[Step], place: int) -> str:
-    step = steps[place] if place < len(steps) else captured[place]
+def _start(steps: Sequence[Step], captured: Sequence[Step], index: int) -> str:
+    step = steps[index] if index < len(steps) else captured[index]
     return f"{step.start_s:g}"
 
 
-def _step_texts(steps: Sequence[Step], captured: Sequence[Step], place: int) -> list[str]:
-    step = steps[place] if place < len(steps) else None
-    own = captured[place] if place < len(captured) else None
+def _step_texts(steps: Sequence[Step], captured: Sequence[Step], index: int) -> list[str]:
+    step = steps[index] if index < len(steps) else None
+    capture = captured[index] if index < len(captured) else None
     if step is None:
-        done = [NO_FIGURE] * 2
+        rates = [NO_FIGURE] * 2
         rest = [NO_FIGURE] * 4
     else:
-        done = [_rate(step.answered_per_s), _rate(step.failed_per_s)]
+        rates = [_rate(step.answered_per_s), _rate(step.failed_per_s)]
         rest = [
             *(_time(v) for v in (step.lag_ns_mean, step.lag_ns_max, step.response_ns_mean)),
             str(step.sessions),
         ]
-    return [*done, NO_FIGURE if own is None else _rate(own.captured_per_s), *rest]
+    return [*rates, NO_FIGURE if capture is None else _rate(capture.captured_per_s), *rest]
 
 
 def _rate(per_s: float) -> str:
@@ -195,23 +195,19 @@ def replay_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     Counts are those of one round, the worst, so they add up.
     """
     return {
-        reported.cell.key: {
-            "replay_bottleneck": reported.bottleneck.who,
-            "replay_reported_round": reported.reported_round,
-            **interval_columns("replay_answered_per_s", reported.answered_per_s),
-            "replay_captured_per_s": reported.captured_per_s,
-            **(interval_columns("replay_ratio", reported.ratio) if reported.ratio else {}),
-            **(
-                interval_columns("replay_delivered", reported.delivered)
-                if reported.delivered
-                else {}
-            ),
-            "replay_client_core_share": reported.client_core_share,
-            "replay_ceiling_share": reported.ceiling_share,
-            **_account(reported_of(reported, part)[1]),
-            **(_lag(reported.lateness) if reported.lateness else {}),
+        replay.cell.key: {
+            "replay_bottleneck": replay.bottleneck.who,
+            "replay_reported_round": replay.reported_round,
+            **interval_columns("replay_answered_per_s", replay.answered_per_s),
+            "replay_captured_per_s": replay.captured_per_s,
+            **(interval_columns("replay_ratio", replay.ratio) if replay.ratio else {}),
+            **(interval_columns("replay_delivered", replay.delivered) if replay.delivered else {}),
+            "replay_client_core_share": replay.client_core_share,
+            "replay_ceiling_share": replay.ceiling_share,
+            **_account(reported_round_of(replay, part)[1]),
+            **(_lag(replay.lateness) if replay.lateness else {}),
         }
-        for reported, part in replayed(summary)
+        for replay, part in replayed(summary)
     }
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from seatrial.findings.model import Summary
 from seatrial.report.table import (
     NO_FIGURE,
@@ -35,7 +37,7 @@ from seatrial.stats.wording import (
     format_value,
 )
 from seatrial.trials.database.report.tables import narrowed
-from seatrial.trials.database.report.words import label_headers, label_names, label_texts
+from seatrial.trials.database.report.wording import label_headers, label_names, label_texts
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell, has_clock
 from seatrial.trials.replay.report.caches import cache_tables
 from seatrial.trials.replay.report.evidence_tables import (
@@ -45,20 +47,20 @@ from seatrial.trials.replay.report.evidence_tables import (
     order_facts,
     unresolved_table,
 )
-from seatrial.trials.replay.report.words import (
+from seatrial.trials.replay.report.wording import (
     ERRORS,
+    cause_text,
     name_of,
     ratio_text,
-    reason_words,
+    reason_text,
     replayed,
-    reported_of,
-    requested_words,
-    round_words,
+    reported_round_of,
+    round_text,
     shortened,
-    whose_words,
+    speed_text,
 )
 
-_HELD = {
+_LATE_BY = {
     "session": "session still busy",
     "order": "delayed by the order",
     "connections": "all connections in use",
@@ -66,19 +68,19 @@ _HELD = {
 }
 
 
-def facts_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
+def facts_table(replay: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return commits, sessions, order and the driver's resource usage."""
     return Table(
         id=f"replay-facts-{number}",
         title="Sessions, order and driver",
         labels=1,
         headers=["Item", "Figure"],
-        rows=[[name, text] for name, text in _facts(reported, part)],
+        rows=[[name, text] for name, text in _facts(replay, part)],
     )
 
 
-def _facts(reported: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
-    sample, record = reported_of(reported, part)
+def _facts(replay: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
+    sample, record = reported_round_of(replay, part)
     commits, sessions, order, client = (
         record.commits, record.sessions, record.order, record.client,
     )  # fmt: skip
@@ -101,10 +103,10 @@ def _facts(reported: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]
         yield "released out of order, no progress", format_count(order.released_by_patience)
     if order.postponed:
         yield "postponed, lock wait", format_count(order.postponed)
-    yield "core used by the driver (largest round)", _share(reported.client_core_share)
-    yield "driver waiting for a CPU (largest round)", _share(reported.client_delay_share)
-    yield "driver with a null server", _ceiling(reported)
-    yield "rate as a share of that", _share(reported.ceiling_share)
+    yield "core used by the driver (largest round)", _share(replay.client_core_share)
+    yield "driver waiting for a CPU (largest round)", _share(replay.client_delay_share)
+    yield "driver with a null server", _ceiling(replay)
+    yield "rate as a share of that", _share(replay.ceiling_share)
     yield "driver process memory", format_size(client.memory_bytes_max)
     yield "statements read ahead", format_count(client.read_ahead_max)
 
@@ -121,15 +123,15 @@ def _share(share: float | None) -> str:
     return UNKNOWN if share is None else format_share(share)
 
 
-def _ceiling(reported: ReplayCell) -> str:
-    if reported.ceiling_per_s is None:
+def _ceiling(replay: ReplayCell) -> str:
+    if replay.ceiling_per_s is None:
         return UNKNOWN
-    return f"{format_iops(reported.ceiling_per_s)} statements/s"
+    return f"{format_iops(replay.ceiling_per_s)} statements/s"
 
 
-def trace_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
+def trace_table(replay: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return the trace's properties and the replay options."""
-    _, record = reported_of(reported, part)
+    _, record = reported_round_of(replay, part)
     return Table(
         id=f"replay-trace-{number}",
         title="Trace and options",
@@ -139,9 +141,9 @@ def trace_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
     )
 
 
-def lateness_table(reported: ReplayCell, number: int) -> Table:
+def lateness_table(replay: ReplayCell, number: int) -> Table:
     """Return the lag of statements, and what delayed the late ones."""
-    late = reported.lateness
+    late = replay.lateness
     return Table(
         id=f"replay-lag-{number}",
         title="Schedule lag",
@@ -158,7 +160,7 @@ def _lags(late: Lateness) -> Iterator[tuple[str, str]]:
     yield "lag p99", format_duration_ns(late.p99_ns)
     yield "lag max", format_duration_ns(late.max_ns)
     for name, count in late.late_by.items():
-        yield f"late: {_HELD[name]}", format_count(count)
+        yield f"late: {_LATE_BY[name]}", format_count(count)
     yield "mean lag, first third", _mean(late.first_ns)
     yield "mean lag, worst other third", _mean(late.peak_ns)
     yield "driver's own lag p99", format_duration_ns(late.driver_p99_ns)
@@ -178,7 +180,7 @@ _LESS_INFORMATIVE: Final = ("mean", "p99.9", "Session", "First", "Capture/s", "p
 TEXT_MAX: Final = 2_000
 """Length of a query's text on a page, which wraps it."""
 _PERCENTS: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
-_FEW: Final = ("p50", "p99")
+_TERMINAL_PERCENTILES: Final = ("p50", "p99")
 _CLASS_PERCENTILES: Final = ("p50", "p90", "p99", "p99.9", "max", "mean")
 
 
@@ -189,31 +191,31 @@ def replay_tables(summary: Summary) -> list[Table]:
         return []
     cells = [part for _, part in replays]
     found = [rates_table(replays), *cache_tables(summary)]
-    for number, (reported, part) in enumerate(replays, start=1):
+    for number, (replay, part) in enumerate(replays, start=1):
         tables = [
-            account_table(reported, part, number),
-            *problem_tables(reported, part, number, _TERMINAL_TEXT_MAX),
-            *_evidence(reported, part, number),
+            account_table(replay, part, number),
+            *problem_tables(replay, part, number, _TERMINAL_TEXT_MAX),
+            *_evidence(replay, part, number),
             classes_table(part, number),
             queries_table(
-                reported,
+                replay,
                 part,
                 number,
                 queries_max=QUERIES_MAX,
                 characters_max=_QUERY_TEXT_MAX,
-                percentiles=_FEW,
+                percentiles=_TERMINAL_PERCENTILES,
             ),
-            facts_table(reported, part, number),
-            *([lateness_table(reported, number)] if reported.lateness else []),
+            facts_table(replay, part, number),
+            *([lateness_table(replay, number)] if replay.lateness else []),
         ]
         name = name_of(part, cells)
         found += [_named(table, name) for table in tables if table.rows]
     return [narrowed(table, _LESS_INFORMATIVE) for table in found]
 
 
-def _evidence(reported: ReplayCell, part: CellSummary, number: int) -> list[Table]:
+def _evidence(replay: ReplayCell, part: CellSummary, number: int) -> list[Table]:
     """Return the tables of IDs by column, unmapped IDs, and differences by class."""
-    _, record = reported_of(reported, part)
+    _, record = reported_round_of(replay, part)
     found = [divergence_table(record, number)]
     if record.ids is not None:
         found = [ids_table(record.ids, number), unresolved_table(record.ids, number), *found]
@@ -223,25 +225,21 @@ def _evidence(reported: ReplayCell, part: CellSummary, number: int) -> list[Tabl
 
 
 def _named(table: Table, name: str) -> Table:
-    title = f"{table.title}: {name}" if name else table.title
-    return Table(
-        id=table.id, title=title, labels=table.labels, headers=table.headers, groups=table.groups,
-        rows=table.rows,
-    )  # fmt: skip
+    return msgspec.structs.replace(table, title=f"{table.title}: {name}") if name else table
 
 
 def problem_tables(
-    reported: ReplayCell, part: CellSummary, number: int, characters_max: int = TEXT_MAX
+    replay: ReplayCell, part: CellSummary, number: int, characters_max: int = TEXT_MAX
 ) -> list[Table]:
     """Return the non-empty tables of skipped, failed and different statements.
 
     Args:
-        reported: The replay.
+        replay: The replay.
         part: Its cell.
         number: Of its tables.
         characters_max: Of a query's text, and of a server's message.
     """
-    _, record = reported_of(reported, part)
+    _, record = reported_round_of(replay, part)
     tables = [
         skipped_table(record, number),
         errors_table(record.errors, number),
@@ -268,25 +266,25 @@ def rates_table(replays: Sequence[tuple[ReplayCell, CellSummary]]) -> Table:
         rows=[
             [
                 *label_texts(part, names),
-                requested_words(reported),
-                *_answered(reported, part),
-                format_iops(reported.captured_per_s, _EXACT)
-                if reported.captured_per_s
+                speed_text(replay),
+                *_answered(replay, part),
+                format_iops(replay.captured_per_s, _EXACT)
+                if replay.captured_per_s
                 else NO_FIGURE,
-                format_value(reported.ratio) if reported.ratio else NO_FIGURE,
-                ratio_text(reported.delivered, NO_FIGURE),
-                reported.bottleneck.who,
+                format_value(replay.ratio) if replay.ratio else NO_FIGURE,
+                ratio_text(replay.delivered, NO_FIGURE),
+                replay.bottleneck.who,
             ]
-            for reported, part in replays
+            for replay, part in replays
         ],
     )  # fmt: skip
 
 
-def _answered(reported: ReplayCell, part: CellSummary) -> list[str]:
+def _answered(replay: ReplayCell, part: CellSummary) -> list[str]:
     """Return statements answered per second, errors included, and the interval."""
-    if part.blank and not reported.answered_per_s.value:
+    if part.blank and not replay.answered_per_s.value:
         return ["0", part.blank]
-    return [rate_text(reported.answered_per_s), doubt_text(reported.answered_per_s)]
+    return [rate_text(replay.answered_per_s), doubt_text(replay.answered_per_s)]
 
 
 def _is_informative(name: str, cells: Sequence[CellSummary]) -> bool:
@@ -295,12 +293,12 @@ def _is_informative(name: str, cells: Sequence[CellSummary]) -> bool:
     return name != "speed" and values != {USUAL_OF_REPLAY.get(name)}
 
 
-def account_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
+def account_table(replay: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return the outcomes of each class of statements; rows and columns add up."""
-    _, record = reported_of(reported, part)
-    of = round_words(reported, part)
-    named = {name: each for name, each in record.classes.items() if each.captured}
-    rows = [_account_row(name, each) for name, each in named.items()]
+    _, record = reported_round_of(replay, part)
+    of = round_text(replay, part)
+    accounts = {name: account for name, account in record.classes.items() if account.captured}
+    rows = [_account_row(name, account) for name, account in accounts.items()]
     return Table(
         id=f"replay-account-{number}",
         title=f"Outcome of all captured statements{f' ({of})' if of else ''}",
@@ -330,8 +328,8 @@ def skipped_table(record: ReplayRecord, number: int) -> Table:
         headers=["Reason", "Caused by", "Statements", "Share of capture"],
         rows=[
             [
-                reason_words(reason),
-                whose_words(reason),
+                reason_text(reason),
+                cause_text(reason),
                 format_count(count),
                 format_share(count / total.captured),
             ]
@@ -362,7 +360,8 @@ def error_examples_table(
     """Return the most frequent errors, the most important kinds first."""
     order = list(ERRORS)
     ranked = sorted(
-        errors.examples, key=lambda each: (_rank(order, each.kind), -each.count, each.number)
+        errors.examples,
+        key=lambda example: (_rank(order, example.kind), -example.count, example.number),
     )
     return Table(
         id=f"replay-error-examples-{number}",
@@ -371,16 +370,16 @@ def error_examples_table(
         headers=["Query", "Kind", "Capture", "Replay", "Statements", "First", "Session", "Message"],
         rows=[
             [
-                shortened(each.text, characters_max) or NO_FIGURE,
-                each.kind,
-                each.captured_sqlstate or NO_FIGURE,
-                each.sqlstate or NO_FIGURE,
-                format_count(each.count),
-                f"#{format_count(each.number)}",
-                each.session or NO_FIGURE,
-                shortened(each.message, characters_max) or NO_FIGURE,
+                shortened(example.text, characters_max) or NO_FIGURE,
+                example.kind,
+                example.captured_sqlstate or NO_FIGURE,
+                example.sqlstate or NO_FIGURE,
+                format_count(example.count),
+                f"#{format_count(example.number)}",
+                example.session or NO_FIGURE,
+                shortened(example.message, characters_max) or NO_FIGURE,
             ]
-            for each in ranked
+            for example in ranked
         ],
     )
 
@@ -415,7 +414,7 @@ def rows_table(record: ReplayRecord, number: int) -> Table:
 
 def row_examples_table(record: ReplayRecord, number: int, characters_max: int = TEXT_MAX) -> Table:
     """Return the first difference of each query."""
-    ranked = sorted(record.rows.examples, key=lambda each: -each.count)
+    ranked = sorted(record.rows.examples, key=lambda example: -example.count)
     return Table(
         id=f"replay-row-examples-{number}",
         title="Different row counts: first example of each query",
@@ -423,14 +422,14 @@ def row_examples_table(record: ReplayRecord, number: int, characters_max: int = 
         headers=["Query", "Rows captured", "Rows replayed", "Tag", "Statements", "First"],
         rows=[
             [
-                shortened(each.text, characters_max) or NO_FIGURE,
-                _count_or_none(each.captured),
-                _count_or_none(each.rows),
-                each.tag or NO_FIGURE,
-                format_count(each.count),
-                f"#{format_count(each.number)}",
+                shortened(example.text, characters_max) or NO_FIGURE,
+                _count_or_none(example.captured),
+                _count_or_none(example.rows),
+                example.tag or NO_FIGURE,
+                format_count(example.count),
+                f"#{format_count(example.number)}",
             ]
-            for each in ranked
+            for example in ranked
         ],
     )
 
@@ -454,7 +453,7 @@ def classes_table(part: CellSummary, number: int) -> Table:
 
 
 def queries_table(
-    reported: ReplayCell,
+    replay: ReplayCell,
     part: CellSummary,
     number: int,
     *,
@@ -465,16 +464,16 @@ def queries_table(
     """Return each query's service time at the client, and the captured server-side time.
 
     Args:
-        reported: The replay.
+        replay: The replay.
         part: Its cell.
         number: Of its tables.
         queries_max: The first of them by total time.
         characters_max: Of a query's text.
         percentiles: Of both times.
     """
-    _, record = reported_of(reported, part)
+    _, record = reported_round_of(replay, part)
     shown = record.queries[:queries_max]
-    is_timed = any(each.captured_known for each in shown)
+    is_timed = any(query.captured_known for query in shown)
     captured = [Group("capture (server)", len(percentiles))] if is_timed else []
     return Table(
         id=f"replay-queries-{number}",
@@ -482,19 +481,19 @@ def queries_table(
         labels=2,
         headers=["Query", "Class", "Succeeded", "Failed", *([*percentiles] * (1 + is_timed))],
         groups=[Group("", 4), Group("replay (client)", len(percentiles)), *captured],
-        rows=[_query_row(each, characters_max, percentiles, is_timed) for each in shown],
+        rows=[_query_row(query, characters_max, percentiles, is_timed) for query in shown],
     )
 
 
 def _queries_title(record: ReplayRecord, shown: int, *, is_timed: bool) -> str:
-    reported = ["Queries by total time"]
+    parts = ["Queries by total time"]
     if left := len(record.queries) - shown:
-        reported.append(f"{format_plural(left, 'more query', 'more queries')} not shown")
+        parts.append(f"{format_plural(left, 'more query', 'more queries')} not shown")
     if dropped := record.queries_dropped:
-        reported.append(f"{format_plural(dropped, 'statement')} of other queries not shown")
+        parts.append(f"{format_plural(dropped, 'statement')} of other queries not shown")
     if not is_timed:
-        reported.append("no durations in the capture")
-    return "; ".join(reported)
+        parts.append("no durations in the capture")
+    return "; ".join(parts)
 
 
 def _query_row(

@@ -1,11 +1,11 @@
-"""What logs, captures and traces hold, for a terminal: facts, classes, queries, load over time."""
+"""Logs, captures and traces for a terminal: facts, classes, queries, load over time."""
 
 from __future__ import annotations
 
 import datetime
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -31,11 +31,12 @@ from seatrial.trials.replay.reading import (
     Split,
     Unreadable,
 )
+from seatrial.trials.replay.report.wording import shortened
 from seatrial.trials.replay.trace import Mix, Query, Spread, Sums, Timeline, Trace
 from seatrial.units import US_PER_S
 
 
-def words_of(reason: str) -> str:
+def reason_text(reason: str) -> str:
     """Return a reason's name as words: ``copy_data`` is ``copy data``."""
     return reason.replace("_", " ")
 
@@ -44,7 +45,7 @@ def span_text(started_at: float, ended_at: float) -> str:
     """Return a span of the clock: ``2026-11-21 07:45 UTC to 08:03 UTC, 18 min``.
 
     Args:
-        started_at: Its begin, as Unix time in s.
+        started_at: Its start, as Unix time in s.
         ended_at: Its end, likewise.
     """
     length = format_duration_s(ended_at - started_at)
@@ -61,7 +62,7 @@ _NAME_COLUMNS: Final = 10
 
 
 def reading_text(reading: Reading) -> str:
-    """Return what was read, where each record went, and what was written."""
+    """Return the files, the accounting of records, and the trace that was written."""
     blocks = [
         table_text(without_empty(files_table(reading.files))),
         table_text(records_table(reading.accounting)),
@@ -75,7 +76,7 @@ def reading_text(reading: Reading) -> str:
 
 
 def files_table(files: list[LogFile]) -> Table:
-    """Return the files that were read; of very many the first."""
+    """Return the files that were read, at most ``FILES_SHOWN_MAX``."""
     rows = [
         [
             file.path,
@@ -99,7 +100,7 @@ def files_table(files: list[LogFile]) -> Table:
 
 
 def records_table(accounting: Accounting) -> Table:
-    """Return where each record went, and each statement."""
+    """Return the accounting of records and statements."""
     return _accounting_table(
         accounting,
         name="records",
@@ -116,8 +117,8 @@ def _messages_table(accounting: Accounting) -> Table:
         name="messages",
         title=f"{format_plural(accounting.records, 'message')} of clients",
         joined="parse, bind, sync, data of COPY",
-        others="passed over by the server after an error",
-        unreadable="not kept",
+        others="skipped by the server after an error",
+        unreadable="not stored",
     )
 
 
@@ -128,13 +129,13 @@ def _accounting_table(
     parts = [
         ("statements that can be replayed", accounting.executable),
         *(
-            (f"statements that cannot be replayed: {words_of(why)}", n)
+            (f"statements that cannot be replayed: {reason_text(why)}", n)
             for why, n in accounting.skipped.items()
         ),
         (f"further records of a statement: {joined}", accounting.joined),
         ("connections and disconnections", accounting.sessions),
         (others, accounting.others),
-        *((f"{unreadable}: {words_of(why)}", n) for why, n in accounting.unreadable.items()),
+        *((f"{unreadable}: {reason_text(why)}", n) for why, n in accounting.unreadable.items()),
     ]
     return Table(
         id=name,
@@ -175,13 +176,13 @@ def _added(terms: Mapping[str, int]) -> str:
 
 
 def unreadable_text(examples: list[Unreadable]) -> str:
-    """Return the first record of each kind that could not be read."""
+    """Return the first example of each kind of unreadable record."""
     lines = []
-    for each in examples:
-        place = f"{each.file}, line {format_count(each.line)}"
-        text = f": {each.text!r}" if each.text else ""
-        reported = f"{words_of(each.reason)}, in {place}{text}"
-        lines.append(wrapped(reported, " ! "))
+    for example in examples:
+        location = f"{example.file}, line {format_count(example.line)}"
+        text = f": {example.text!r}" if example.text else ""
+        line = f"{reason_text(example.reason)}, in {location}{text}"
+        lines.append(wrapped(line, " ! "))
     return "\n".join(lines)
 
 
@@ -205,27 +206,27 @@ def _reading_facts(reading: Reading) -> Iterator[str]:
 
 
 def split_text(split: Split, statements: int) -> str:
-    """Return how a log without sessions was split, and how much of it overlaps."""
+    """Return how a log without sessions was split into streams."""
     transactions = format_plural(split.transactions, "transaction")
-    reported = [f"{format_count(split.streams)} for {transactions}"]
+    parts = [f"{format_count(split.streams)} for {transactions}"]
     if split.is_measured:
-        reported.append("the concurrency measured, by times and durations")
+        parts.append("the concurrency measured, by times and durations")
     elif split.steps is None:
-        reported.append("none earlier than in the log")
+        parts.append("none earlier than in the log")
     else:
         steps = format_plural(split.steps, "step")
-        reported.append(
-            f"{format_plural(statements, 'statement')} in {steps}, those of a step side by side"
+        parts.append(
+            f"{format_plural(statements, 'statement')} in {steps}; those of a step are concurrent"
         )
     if split.crowded:
-        reported.append(
-            f"{format_count(split.crowded)} statements begin before their stream is free"
+        parts.append(
+            f"{format_count(split.crowded)} statements overlap the previous one of their stream"
         )
     if split.pinned:
-        reported.append(f"{format_count(split.pinned)} in the first, for a session's own state")
+        parts.append(f"{format_count(split.pinned)} in the first, as they depend on session state")
     if split.alone:
-        reported.append(f"{format_count(split.alone)} alone, as they may touch anything")
-    return "; ".join(reported)
+        parts.append(f"{format_count(split.alone)} alone, as they may access any table")
+    return "; ".join(parts)
 
 
 COLUMNS_MAX: Final = 60
@@ -233,19 +234,19 @@ MINUTE_S: Final = 60
 DAY_S: Final = 86_400
 _SHORT_S: Final = (1, 2, 5, 10, 15, 30)
 _LONG_S: Final = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, DAY_S)
-_NAMED: Final = {1: "second", MINUTE_S: "minute", 3_600: "hour", DAY_S: "day"}
-_SHOWN_FROM_S: Final = 2
-"""What takes no longer has no timeline."""
+_UNIT_NAMES: Final = {1: "second", MINUTE_S: "minute", 3_600: "hour", DAY_S: "day"}
+_LENGTH_S_MIN: Final = 2
+"""Shorter traces have no timeline."""
 
 
 def timeline_text(timeline: Timeline) -> str:
     """Return statements and open sessions over time as bars; empty for less than two seconds."""
-    if len(timeline.slices) * timeline.slice_s < _SHOWN_FROM_S:
+    if len(timeline.slices) * timeline.slice_s < _LENGTH_S_MIN:
         return ""
     column_s = column_length_s(timeline)
     statements, sessions = columns(timeline, column_s)
     begin = timeline.slices[0].start_us / US_PER_S
-    every = _NAMED.get(column_s) or format_duration_s(column_s)
+    every = _UNIT_NAMES.get(column_s) or format_duration_s(column_s)
     table = Table(
         id="timeline",
         title=f"From {moment(begin)} on, a column every {every}",
@@ -260,7 +261,7 @@ def timeline_text(timeline: Timeline) -> str:
 
 
 def column_length_s(timeline: Timeline) -> int:
-    """Return how long a column is: a minute where that gives few enough, and more than one."""
+    """Return the length of a column, so that there are at most ``COLUMNS_MAX``."""
     length_s = len(timeline.slices) * timeline.slice_s
     steps = _LONG_S if length_s > 2 * MINUTE_S else _SHORT_S
     for step_s in steps:
@@ -270,14 +271,14 @@ def column_length_s(timeline: Timeline) -> int:
 
 
 def columns(timeline: Timeline, column_s: int) -> tuple[list[int], list[int]]:
-    """Return by column the sum of the statements, and the most sessions that were open at once."""
+    """Return by column the number of statements, and the maximum of concurrent sessions."""
     first = timeline.slices[0].start_us // US_PER_S // column_s
     count = timeline.slices[-1].start_us // US_PER_S // column_s - first + 1
     statements, sessions = [0] * count, [0] * count
-    for each in timeline.slices:
-        place = each.start_us // US_PER_S // column_s - first
-        statements[place] += each.statements
-        sessions[place] = max(sessions[place], each.sessions_max)
+    for part in timeline.slices:
+        column = part.start_us // US_PER_S // column_s - first
+        statements[column] += part.statements
+        sessions[column] = max(sessions[column], part.sessions_max)
     return statements, sessions
 
 
@@ -291,15 +292,15 @@ NAMES_SHOWN_MAX = 5
 MINUTE_US = 60_000_000
 
 
-def trace_text(shown: Trace) -> str:
-    """Return what a trace holds: facts, its timeline, mix, queries, and what is missing in it."""
-    mix = shown.mix
+def trace_text(trace: Trace) -> str:
+    """Return the contents of a trace: facts, timeline, mix, queries, and gaps."""
+    mix = trace.mix
     blocks = [
-        _facts_text(_facts(shown)),
-        timeline_text(mix.timeline) if shown.has_clock else "",
+        _facts_text(_facts(trace)),
+        timeline_text(mix.timeline) if trace.has_clock else "",
         table_text(without_empty(classes_table(mix))) if mix.classes else "",
-        table_text(without_empty(queries_table(shown))) if mix.fingerprints else "",
-        "\n".join(_missing(shown)),
+        table_text(without_empty(queries_table(trace))) if mix.fingerprints else "",
+        "\n".join(_missing(trace)),
     ]
     return "\n\n".join(block.rstrip() for block in blocks if block)
 
@@ -311,101 +312,101 @@ def _facts_text(facts: Iterator[tuple[str, str]]) -> str:
     return "\n".join(wrapped(text, name.ljust(indent)) for name, text in found)
 
 
-def _facts(shown: Trace) -> Iterator[tuple[str, str]]:
-    origin, mix, counts = shown.origin, shown.mix, shown.mix.counts
+def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
+    origin, mix, counts = trace.origin, trace.mix, trace.mix.counts
     formats = ", ".join(dict.fromkeys(file.format for file in origin.files))
     masked = "literals and parameters masked" if origin.is_masked else "all values as logged"
     of = (
         f"{format_plural(len(origin.files), 'file')} ({formats}) of {format_size(origin.log_bytes)}"
     )
-    yield "trace", f"{shown.trace}, {format_size(shown.trace_bytes)}, of {of}; {masked}"
-    if shown.has_clock and mix.first_us is not None and mix.last_us is not None:
+    yield "trace", f"{trace.trace}, {format_size(trace.trace_bytes)}, of {of}; {masked}"
+    if trace.has_clock and mix.first_us is not None and mix.last_us is not None:
         yield "time", span_text(mix.first_us / US_PER_S, mix.last_us / US_PER_S)
     else:
-        yield "time", "not in the log; statements were given an order"
+        yield "time", "not in the log; the order of statements is kept"
     if origin.system_identifier:
         yield "server", f"{origin.system_identifier}; a replay is never sent there"
     yield "sessions", _sessions(mix)
     skipped = sum(counts.skipped.values())
     cannot = f", {format_count(skipped)} cannot ({_counted(counts.skipped)})" if skipped else ""
-    again = f"{format_count(counts.executable)} can be sent again{cannot}"
+    again = f"{format_count(counts.executable)} can be replayed{cannot}"
     yield "statements", f"{format_count(counts.statements)}: {again}"
-    yield "transactions", _transactions(shown)
-    if mix.timed and shown.has_clock:
-        yield "running", f"{mix.running_mean:.2g} statements at once, on the average"
+    yield "transactions", _transactions(trace)
+    if mix.timed and trace.has_clock:
+        yield "running", f"{mix.running_mean:.2g} concurrent statements on average"
         yield "think time", _think(mix)
-    if _is_longer_than_a_minute(shown) and mix.busiest_minute is not None:
+    if _is_longer_than_a_minute(trace) and mix.busiest_minute is not None:
         busiest = mix.busiest_minute
         count = format_plural(busiest.statements, "statement")
         yield "busiest", f"{moment(busiest.start_us / US_PER_S)}, {count} in that minute"
     yield "protocol", _counted(mix.protocols) or "none"
-    yield from _named(mix)
+    yield from _names(mix)
     yield "errors", _counted(mix.errors) or "none"
     if origin.split:
         yield "split", split_text(origin.split, counts.statements)
 
 
-def _named(mix: Mix) -> Iterator[tuple[str, str]]:
-    """Yield the names that the log tells, with their statements."""
-    for what, names in (
+def _names(mix: Mix) -> Iterator[tuple[str, str]]:
+    """Yield the known names, with their statements."""
+    for kind, names in (
         ("databases", mix.names.databases),
         ("users", mix.names.users),
         ("applications", mix.names.applications),
     ):
-        reported = [f"{each.name or 'unknown'} {format_count(each.statements)}" for each in names]
-        more = len(reported) - NAMES_SHOWN_MAX
-        if any(each.name for each in names):
+        parts = [f"{name.name or 'unknown'} {format_count(name.statements)}" for name in names]
+        more = len(parts) - NAMES_SHOWN_MAX
+        if any(name.name for name in names):
             others = f" and {more} more" if more > 0 else ""
-            yield what, ", ".join(reported[:NAMES_SHOWN_MAX]) + others
+            yield kind, ", ".join(parts[:NAMES_SHOWN_MAX]) + others
 
 
-def _is_longer_than_a_minute(shown: Trace) -> bool:
-    first_us, last_us = shown.mix.first_us, shown.mix.last_us
-    return shown.has_clock and (last_us or 0) - (first_us or 0) > MINUTE_US
+def _is_longer_than_a_minute(trace: Trace) -> bool:
+    first_us, last_us = trace.mix.first_us, trace.mix.last_us
+    return trace.has_clock and (last_us or 0) - (first_us or 0) > MINUTE_US
 
 
 def _sessions(mix: Mix) -> str:
     sessions = mix.sessions
     silent = sessions.count - sessions.with_statements
-    reported = [format_count(sessions.count)]
+    parts = [format_count(sessions.count)]
     if sessions.at_once_max:
-        reported.append(f"at most {format_count(sessions.at_once_max)} open at once")
+        parts.append(f"at most {format_count(sessions.at_once_max)} open concurrently")
     if silent:
-        reported.append(f"{format_count(silent)} without a statement")
-    return ", ".join(reported)
+        parts.append(f"{format_count(silent)} without a statement")
+    return ", ".join(parts)
 
 
-def _transactions(shown: Trace) -> str:
-    transactions = shown.mix.transactions
-    outside = format_plural(transactions.statements_outside, "statement") + " outside of any"
+def _transactions(trace: Trace) -> str:
+    transactions = trace.mix.transactions
+    outside = format_plural(transactions.statements_outside, "statement") + " outside of them"
     if not transactions.count:
         return f"none; {outside}"
     mean = transactions.statements / transactions.count
-    longest = f"{mean:.1f} statements on the average, {transactions.statements_max} at most"
+    longest = f"{mean:.1f} statements on average, {transactions.statements_max} at most"
     length = _percentile(transactions.length, 50, transactions.length.p50_ns)
-    is_known = shown.has_clock and length != TOO_FEW
+    is_known = trace.has_clock and length != TOO_FEW
     took = f", half of them within {length}" if is_known else ""
     return f"{format_count(transactions.count)} of {longest}{took}; {outside}"
 
 
 def _think(mix: Mix) -> str:
-    """Return how long clients waited between statements, where enough times are known."""
-    parts = {"inside a transaction": mix.think.inside, "between them": mix.think.between}
-    reported = [
+    """Return the median think times, if enough times are known."""
+    spreads = {"inside a transaction": mix.think.inside, "between them": mix.think.between}
+    parts = [
         f"{name} {_percentile(spread, 50, spread.p50_ns)} (median)"
-        for name, spread in parts.items()
+        for name, spread in spreads.items()
         if spread.entries >= entries_needed(50)
     ]
-    return ", ".join(reported) or "too few to tell"
+    return ", ".join(parts) or "too few"
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{words_of(name)} {format_count(count)}" for name, count in counts.items())
+    return ", ".join(f"{reason_text(name)} {format_count(count)}" for name, count in counts.items())
 
 
 def classes_table(mix: Mix) -> Table:
     """Return statements and time by class."""
-    rows = [[words_of(each.kind), *_sum_cells(each, mix)] for each in mix.classes]
+    rows = [[reason_text(sums.kind), *_sum_cells(sums, mix)] for sums in mix.classes]
     return Table(
         id="classes",
         title="Mix",
@@ -415,9 +416,9 @@ def classes_table(mix: Mix) -> Table:
     )
 
 
-def queries_table(shown: Trace) -> Table:
-    """Return the first queries by total time, or by calls where no durations are known."""
-    mix, rest = shown.mix, shown.rest
+def queries_table(trace: Trace) -> Table:
+    """Return the first queries by total time, or by calls without durations."""
+    mix, rest = trace.mix, trace.rest
     by = "total time" if mix.timed else "calls, as the log has no durations"
     count = format_plural(len(mix.fingerprints), "query", "queries")
     others = (
@@ -438,49 +439,38 @@ def _query_row(query: Query, mix: Mix) -> list[str]:
     if query.timed:
         latency = query.latency
         slow = [_percentile(latency, 99, latency.p99_ns), format_duration_ns(latency.max_ns)]
-    return [_shortened(query.text), calls, total, share, mean, *slow, failed]
+    return [shortened(query.text, QUERY_CHARACTERS_MAX), calls, total, share, mean, *slow, failed]
 
 
-def _sum_cells(own: Sums, mix: Mix) -> list[str]:
-    """Return statements with their share, time with its share, mean, and how many failed."""
-    calls = format_count(own.calls)
-    share = format_share(own.calls / mix.counts.statements)
-    failed = format_count(own.errors) if own.errors else NO_FIGURE
-    if not own.timed:
+def _sum_cells(sums: Sums, mix: Mix) -> list[str]:
+    """Return statements with their share, time with its share, mean, and failures."""
+    calls = format_count(sums.calls)
+    share = format_share(sums.calls / mix.counts.statements)
+    failed = format_count(sums.errors) if sums.errors else NO_FIGURE
+    if not sums.timed:
         return [calls, share, NO_FIGURE, NO_FIGURE, NO_FIGURE, failed]
-    total = format_duration_s(own.total_us / US_PER_S)
-    time_share = format_share(own.total_us / mix.total_us) if mix.total_us else NO_FIGURE
-    mean = format_duration_ns(own.total_us * 1e3 / own.timed)
+    total = format_duration_s(sums.total_us / US_PER_S)
+    time_share = format_share(sums.total_us / mix.total_us) if mix.total_us else NO_FIGURE
+    mean = format_duration_ns(sums.total_us * 1e3 / sums.timed)
     return [calls, share, total, time_share, mean, failed]
 
 
 def _percentile(spread: Spread, percent: float, value_ns: int) -> str:
-    """Return a percentile; ``too few`` where not enough times are known."""
+    """Return a percentile; ``too few`` if not enough times are known."""
     return format_duration_ns(value_ns) if spread.entries >= entries_needed(percent) else TOO_FEW
 
 
-def _shortened(text: str) -> str:
-    one_line = " ".join(text.split())
-    if len(one_line) <= QUERY_CHARACTERS_MAX:
-        return one_line
-    return f"{one_line[: QUERY_CHARACTERS_MAX - 1]}…"
-
-
-def _missing(shown: Trace) -> Iterator[str]:
-    """Yield where every record of the log went, and what could not be read."""
-    origin = shown.origin
+def _missing(trace: Trace) -> Iterator[str]:
+    """Yield the accounting of records, and examples of unreadable ones."""
+    origin = trace.origin
     yield from map(_hanging, sums(origin.accounting))
     if origin.unreadable:
         yield unreadable_text(origin.unreadable)
     yield from map(wrapped, origin.notes)
 
 
-if TYPE_CHECKING:
-    pass
-
-
 def capture_text(captured: Reading) -> str:
-    """Return what was captured, where each message went, and what was written."""
+    """Return the accounting of messages, the facts, and the trace that was written."""
     blocks = [
         table_text(_messages_table(captured.accounting)),
         "\n".join(map(_hanging, sums(captured.accounting))),
@@ -496,23 +486,23 @@ def _captured_facts(captured: Reading) -> Iterator[str]:
         yield f"time      {span_text(captured.started_at, captured.ended_at)}"
     yield f"sessions  {format_count(captured.session_count)}"
     if captured.capture is not None:
-        yield from _wire(captured.capture)
+        yield from _capture_facts(captured.capture)
     if captured.system_identifier:
         yield f"server    {captured.system_identifier}; a replay is never sent there"
     yield f"captured  for {format_duration_s(captured.took_s)}"
-    masked = ", masked" if captured.is_masked else ", with all values as they were sent"
+    masked = ", masked" if captured.is_masked else ", with all values as sent"
     yield f"trace     {captured.trace}, {format_size(captured.trace_bytes)}{masked}"
 
 
-def _wire(counts: CaptureCounts) -> Iterator[str]:
+def _capture_facts(counts: CaptureCounts) -> Iterator[str]:
     kinds = {
         "encrypted": counts.encrypted,
         "for replication": counts.replication,
         "to cancel": counts.cancels,
         "not admitted": counts.not_let_in,
     }
-    reported = "".join(f", {n} {kind}" for kind, n in kinds.items() if n)
-    yield f"wire      {format_plural(counts.connections, 'connection')}{reported}"
+    parts = "".join(f", {n} {kind}" for kind, n in kinds.items() if n)
+    yield f"wire      {format_plural(counts.connections, 'connection')}{parts}"
     to_server, to_clients = (
         format_size(counts.to_server_bytes),
         format_size(counts.to_clients_bytes),
@@ -526,4 +516,4 @@ def _wire(counts: CaptureCounts) -> Iterator[str]:
     if counts.returned:
         rows = format_plural(counts.returned_rows, "row")
         statements = format_plural(counts.returned, "statement")
-        yield f"returned  {rows} by {statements}, kept for their ids"
+        yield f"returned  {rows} by {statements}, stored for their IDs"

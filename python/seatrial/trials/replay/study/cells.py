@@ -1,4 +1,4 @@
-"""From a replay to what its cells play: one for every combination of its factors' values."""
+"""The replays of a workload: one for every combination of its factors' values."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from seatrial.trials.database.study.workloads import (
 from seatrial.trials.replay.study.trace_facts import TraceFacts, trace_facts
 
 ASSUMED_STATEMENTS_PER_S: Final = 2_000
-"""That a server answers at maximum speed, for the plan alone."""
+"""Assumed rate of a server at maximum speed, only for the plan."""
 UNKNOWN_S: Final = 60.0
-"""For the plan alone, where the trace is not there yet."""
+"""Assumed duration if the trace does not exist yet, only for the plan."""
 OF_TARGETS: Final = frozenset({"recovery", "same_system", "sequence_mismatch"})
-"""What is allowed of a target; the engine knows only what is allowed of statements."""
+"""Values of ``allow`` that concern the target; the engine has only those of statements."""
 _SHORTEST_S: Final = 0.1
 SQL_SUFFIX: Final = ".sql"
 
 
-class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """What one combination of factors plays.
+class ReplayVariant(msgspec.Struct, frozen=True, kw_only=True):
+    """The replay of one combination of factors.
 
     Attributes:
-        load: What the database holds before.
-        spec: What is played.
-        factors: That tell it from the others.
-        connections: That are open at once, at most.
-        duration_s: That it is assumed to take.
+        load: The data loaded before.
+        spec: The specification of the replay.
+        factors: The factors' values.
+        connections: Maximum number of connections.
+        duration_s: Estimated duration.
     """
 
     load: LoadSpec
@@ -52,16 +52,16 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
 
 
-def played(workload: Replay, *, on_server: bool) -> Iterator[Played]:
-    """Yield what the cells of a replay play.
+def played(workload: Replay, *, on_server: bool) -> Iterator[ReplayVariant]:
+    """Yield the replays of a workload's cells.
 
     Args:
         workload: The replay.
-        on_server: Whether its target is a server that is there already.
+        on_server: Whether its target is an existing server.
 
     Raises:
         StudyError: when the trace's sessions are of several databases, or of others than those
-            that are requested; or when it holds nothing that can be sent.
+            that are requested; or when no statement can be replayed.
         UsageError: when the trace is invalid, is damaged, or cannot be read.
     """
     facts = trace_facts(workload.trace)
@@ -90,17 +90,17 @@ def played(workload: Replay, *, on_server: bool) -> Iterator[Played]:
             schema=schema.name if schema else "",
             compare_rows=workload.compare_rows,
         )
-        yield Played(
+        yield ReplayVariant(
             load=_load(workload, scale, schema),
             spec=spec,
             factors=_factors(workload, spec, scale),
             connections=workload.connections or (facts.open_max if facts else 0) or 1,
-            duration_s=_assumed_s(spec, facts),
+            duration_s=_estimated_s(spec, facts),
         )
 
 
 _Combination = tuple[int | None, float | str, str, str, SchemaVariant | None]
-"""Scale, speed, order, what becomes of ids, schema."""
+"""Scale, speed, order, mapping of ids, schema."""
 
 
 def _combinations(workload: Replay) -> Iterator[_Combination]:
@@ -114,7 +114,7 @@ def _combinations(workload: Replay) -> Iterator[_Combination]:
 
 
 def is_sql(name: str) -> bool:
-    """Return whether a preparation is a file of SQL, and no archive of pg_dump."""
+    """Return whether a file to load is SQL, not an archive of pg_dump."""
     return name.lower().endswith(SQL_SUFFIX)
 
 
@@ -152,8 +152,8 @@ def _factors(workload: Replay, spec: ReplaySpec, scale: int | None) -> dict[str,
     return factors | ({} if scale is None else {"scale": scale})
 
 
-def _assumed_s(spec: ReplaySpec, facts: TraceFacts | None) -> float:
-    """Return how long it is assumed to take, for the plan: at maximum speed nobody knows."""
+def _estimated_s(spec: ReplaySpec, facts: TraceFacts | None) -> float:
+    """Return the estimated duration for the plan."""
     if facts is None:
         return UNKNOWN_S
     captured_s = min(facts.captured_s, spec.until_s or facts.captured_s)
@@ -188,17 +188,17 @@ def _require_databases(workload: Replay, facts: TraceFacts) -> None:
             cause="The log's prefix has no %d, or the trace comes from a SQL file",
             next_step="Leave out `databases` or --database: all sessions are replayed",
         )
-    strange = [name for name in workload.databases if name not in facts.databases]
-    if strange:
+    unknown = [name for name in workload.databases if name not in facts.databases]
+    if unknown:
         raise StudyError(
-            seen=f"No session of {Path(workload.trace).name} used database {strange[0]}",
+            seen=f"No session of {Path(workload.trace).name} used database {unknown[0]}",
             cause=f"Its sessions used {named}",
             next_step=f"See them with `seatrial sql show {workload.trace}`",
         )
 
 
 def replay_sample(cells: Sequence[Cell]) -> str:
-    """Return how long a sample of a replay lasts: known where the trace's times are kept."""
+    """Return the duration of a sample of a replay; known only at a fixed speed."""
     speeds = {replay.speed for cell in cells if (replay := spec_of(cell.spec).replay)}
     lasts_s = sorted({cell.parsed.duration_s for cell in cells})
     if None in speeds or len(lasts_s) > 1:
@@ -206,21 +206,21 @@ def replay_sample(cells: Sequence[Cell]) -> str:
     return format_seconds(lasts_s[0])
 
 
-def trace_words(cell: Cell) -> list[str]:
-    """Return how much is in the trace of a replay; empty for any other cell, or if unknown."""
+def trace_text(cell: Cell) -> list[str]:
+    """Return the size and options of a cell's replay; empty for any other cell, or if unknown."""
     replay = spec_of(cell.spec).replay if is_of_database(cell) else None
     if replay is None or not replay.identity:
         return []
     captured = format_seconds(replay.captured_s)
-    words = [f"{replay.statements:,} statements of {captured}"]
+    parts = [f"{replay.statements:,} statements of {captured}"]
     if replay.until_s is not None:
-        words.append(f"until {format_seconds(replay.until_s)} of it")
+        parts.append(f"until {format_seconds(replay.until_s)} of it")
     if replay.databases:
-        words.append(f"of database {', '.join(replay.databases)}")
+        parts.append(f"of database {', '.join(replay.databases)}")
     if replay.ids == "infer":
-        words.append("IDs mapped to those of the target")
+        parts.append("IDs mapped to those of the target")
     if replay.restore:
-        words.append(f"restored before each sample with: {replay.restore}")
+        parts.append(f"restored before each sample with: {replay.restore}")
     if replay.allow:
-        words.append(f"allowed: {', '.join(replay.allow)}")
-    return words
+        parts.append(f"allowed: {', '.join(replay.allow)}")
+    return parts

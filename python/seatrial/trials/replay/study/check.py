@@ -1,4 +1,4 @@
-"""What must hold between the keys of a replay, and between it and an existing server."""
+"""Constraints between the keys of a replay, and between a replay and an existing server."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from seatrial.study.problems import ConstraintError
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import MAX, REPLAY_S_MAX, RESTORE_S_MAX, Replay
 
-_STAYS: Final = "Only the trace changes anything there: load a copy with 'prepare'"
-STARTS_THERE: Final = (None, "as_is", "prewarmed")
-CLONES_THERE: Final = ("auto", "reuse", "template")
+_PERMANENT: Final = "Only the trace may change anything there: load a copy with 'prepare'"
+STARTS_ON_SERVER: Final = (None, "as_is", "prewarmed")
+CLONES_ON_SERVER: Final = ("auto", "reuse", "template")
 
 
 def replays(workload: Replay) -> Iterator[ConstraintError]:
-    """Yield what does not hold within a replay."""
+    """Yield the violated constraints of a replay."""
     yield from _without_effect(workload)
     if workload.prepare and workload.scale is not None:
         yield ConstraintError(
@@ -37,7 +37,7 @@ def replays(workload: Replay) -> Iterator[ConstraintError]:
             "has no effect here", "With 'read_only' no row changes", "compare_rows"
         )
     yield from _ids(workload)
-    yield from _restored(workload)
+    yield from _restore(workload)
     yield from _schema(workload)
 
 
@@ -50,8 +50,8 @@ def _ids(workload: Replay) -> Iterator[ConstraintError]:
         )
 
 
-def _restored(workload: Replay) -> Iterator[ConstraintError]:
-    """Yield what a command that restores a database cannot go with."""
+def _restore(workload: Replay) -> Iterator[ConstraintError]:
+    """Yield the violated constraints of a restore command."""
     if workload.restore and workload.loads:
         yield ConstraintError(
             "has no effect here",
@@ -86,7 +86,7 @@ def _schema(workload: Replay) -> Iterator[ConstraintError]:
 
 
 def _without_effect(workload: Replay) -> Iterator[ConstraintError]:
-    """Yield keys that a replay has no use for."""
+    """Yield keys that have no effect on a replay."""
     given = {
         "clients": many(workload.clients) != [1],
         "processes": many(workload.processes) != [1],
@@ -102,33 +102,33 @@ def _without_effect(workload: Replay) -> Iterator[ConstraintError]:
             yield ConstraintError("has no effect here", instead[key], key)
 
 
-def on_server(workload: Replay, there: str) -> Iterator[ConstraintError]:
-    """Yield what a database that stays as it is cannot have.
+def on_server(workload: Replay, target: str) -> Iterator[ConstraintError]:
+    """Yield the violated constraints of a replay on an existing database.
 
     Args:
         workload: A replay that loads nothing.
-        there: What is said of the target.
+        target: Description of the target.
     """
-    started = [each for each in many(workload.start) if each not in STARTS_THERE]
-    if started:
-        yield ConstraintError(f"is {started[0]!r}, but {there}", _STAYS, "start")
+    starts = [start for start in many(workload.start) if start not in STARTS_ON_SERVER]
+    if starts:
+        yield ConstraintError(f"is {starts[0]!r}, but {target}", _PERMANENT, "start")
     if workload.memory_limit_bytes is not None:
-        yield ConstraintError(f"is given, but {there}", _STAYS, "memory_limit")
-    if workload.clone not in CLONES_THERE:
-        yield ConstraintError(f"is {workload.clone!r}, but {there}", _STAYS, "clone")
+        yield ConstraintError(f"is given, but {target}", _PERMANENT, "memory_limit")
+    if workload.clone not in CLONES_ON_SERVER:
+        yield ConstraintError(f"is {workload.clone!r}, but {target}", _PERMANENT, "clone")
     if workload.settings:
-        yield ConstraintError(f"are given, but {there}", _STAYS, "settings")
-    is_anew = bool(workload.restore) or workload.clone == "template"
-    if "prewarmed" in many(workload.start) and not is_anew and not workload.read_only:
+        yield ConstraintError(f"are given, but {target}", _PERMANENT, "settings")
+    is_restored = bool(workload.restore) or workload.clone == "template"
+    if "prewarmed" in many(workload.start) and not is_restored and not workload.read_only:
         yield ConstraintError(
-            f"is 'prewarmed', but {there}",
+            f"is 'prewarmed', but {target}",
             "Only restored, copied (clone = 'template') or read-only databases start unchanged",
             "start",
         )
     for nth, schema in enumerate(workload.schema):
-        if schema.migrate and not is_anew:
+        if schema.migrate and not is_restored:
             yield ConstraintError(
-                f"is given, but {there}",
+                f"is given, but {target}",
                 "A migration is permanent: expected 'restore', clone = 'template' or 'prepare'",
                 *("schema", nth, "migrate"),
             )

@@ -162,7 +162,7 @@ def _name(target: str | None, url: str | None, pid: int | None) -> str:
         from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
 
         address, _ = parse_url(url)
-        return f"database {address.dbname} at {address.place}{who}"
+        return f"database {address.dbname} at {address.endpoint}{who}"
     return f"{target or 'all disks'}{who}"
 
 

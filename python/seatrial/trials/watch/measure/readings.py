@@ -95,7 +95,7 @@ class ServerWatch:
         """End the thread and the connection."""
         self._ended.set()
         if self._session is not None:
-            self._session.hang_up()
+            self._session.disconnect()
         self._thread.join()
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""The answer of before and after: what its page shows first."""
+"""The summary at the top of a comparison's page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seatrial.findings.tile import Tile
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.compare.model import BeforeAfter, Overall
-from seatrial.trials.replay.compare.report.words import (
+from seatrial.trials.replay.compare.report.wording import (
     NOUNS,
     answer_words,
     compared_words,
@@ -32,11 +32,11 @@ def before_after_answer(
     """Return the answer of a comparison of before and after.
 
     Args:
-        found: What was compared.
-        findings: In it, the gravest first.
-        warnings: What weakens it, as sentences.
+        found: The comparison.
+        findings: Its findings, the most severe first.
+        warnings: Sentences.
     """
-    worst = [each for each in findings if each.severity != "note"][:WORST_MAX]
+    worst = [finding for finding in findings if finding.severity != "note"][:WORST_MAX]
     sentences = found.verdict or [page_verdict(found)]
     return RunAnswer(
         verdict=f"{first_clauses(sentences[0].rstrip('.'), VERDICT_LETTERS_MAX - 1)}.",
@@ -92,25 +92,27 @@ def _counts(overall: Overall) -> str:
 
 
 def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
-    said = [compared_words(table, subject) for table, subject in tables_of(found)]
-    said += [
+    phrases = [compared_words(table, subject) for table, subject in tables_of(found)]
+    phrases += [
         f"noise {noise}" for table, _ in tables_of(found) if (noise := floor_words(table.floor))
     ]
-    if found.batches and not said:
-        said.append(format_plural(len(found.batches), "batch", "batches"))
+    if found.batches and not phrases:
+        phrases.append(format_plural(len(found.batches), "batch", "batches"))
     if warnings:
-        said.append(f"{format_plural(len(warnings), 'warning')} below")
-    sentence = "; ".join(said)
+        phrases.append(f"{format_plural(len(warnings), 'warning')} below")
+    sentence = "; ".join(phrases)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def _next_step(found: BeforeAfter) -> str:
     overalls = [table.overall for table, _ in tables_of(found) if table.overall is not None]
     rounds = [
-        each.rounds_more for each in overalls if each.answer == "undecided" and each.rounds_more
+        overall.rounds_more
+        for overall in overalls
+        if overall.answer == "undecided" and overall.rounds_more
     ]
     if rounds:
         return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
-    if any(each.slower for each in overalls):
+    if any(overall.slower for overall in overalls):
         return "Look at the queries that became slower, and at their plans, below."
     return "Nothing: no regression was found."

@@ -1,7 +1,7 @@
-"""The HTML page of before and after: how much faster, what became slower, and every number.
+"""The HTML page of a comparison of before and after.
 
-Like the report of a run it is one file that asks no network for anything and says all it knows
-with scripts off.
+Like the report of a run it is one file that makes no network requests and shows all its content
+without scripts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from seatrial.report.first_screen import first_screen, worst_anchors
 from seatrial.report.markup import fill
 from seatrial.report.part import KEY_FIGURES_MAX, key_section, without_frames
 from seatrial.report.sections import machines_section
-from seatrial.report.table import Table as Shown
+from seatrial.report.table import Table as ReportTable
 from seatrial.results.model import Run
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.compare.model import Batch, BeforeAfter, Change, Overall, Table
@@ -34,7 +34,7 @@ from seatrial.trials.replay.compare.report.tables import (
     regressions_table,
     server_table,
 )
-from seatrial.trials.replay.compare.report.words import (
+from seatrial.trials.replay.compare.report.wording import (
     NOUNS,
     Subject,
     calls_text,
@@ -50,7 +50,7 @@ from seatrial.trials.replay.compare.report.words import (
     tables_of,
 )
 from seatrial.trials.replay.compare.verdict import change_words, factor_words, once_of, speed_words
-from seatrial.trials.replay.report.words import shortened
+from seatrial.trials.replay.report.wording import shortened
 from seatrial.units import NS_PER_S
 
 HEADINGS: dict[Subject, str] = {"query": "Queries", "page": "Pages"}
@@ -60,13 +60,13 @@ BATCHES_HEADING = "Batches"
 def compared_part(
     table: Table, subject: Subject, figures: Sequence[Figure], rows_max: int
 ) -> Markup:
-    """Return queries, or pages: all together, what became slower, both charts, every one.
+    """Return the part on queries or pages: the average, regressions, both charts, all rows.
 
     Args:
-        table: Before and after.
-        subject: What its rows are.
+        table: The comparison.
+        subject: Whether its rows are queries or pages.
         figures: Its charts.
-        rows_max: How many of its rows a table may have.
+        rows_max: Maximum number of rows of a table.
     """
     plural = NOUNS[subject][1]
     slower = regressions_table(table.regressions[:rows_max], subject, level=table.level)
@@ -79,14 +79,14 @@ def compared_part(
         overall=overall_table(table, subject),
         regressions=slower if table.regressions else None,
         regressions_left_out=_left_out(len(table.regressions) - rows_max, plural),
-        settled_by=_of_sides(table) if table.basis == "once" else "",
+        settled_by=_sides_measured_once(table) if table.basis == "once" else "",
         figures=figures,
         **_changes(table, subject, rows_max),
         more=_more(table, subject, rows_max),
     )
 
 
-def _of_sides(table: Table) -> str:
+def _sides_measured_once(table: Table) -> str:
     """Return which sides have only one measurement."""
     return once_each(table)
 
@@ -103,8 +103,8 @@ def _changes(table: Table, subject: Subject, rows_max: int) -> dict[str, object]
     }
 
 
-def _more(table: Table, subject: Subject, rows_max: int) -> list[tuple[Shown, str]]:
-    """Return what is shown of some queries only: plans, the server's work, one side's."""
+def _more(table: Table, subject: Subject, rows_max: int) -> list[tuple[ReportTable, str]]:
+    """Return tables of some queries only: plans, the server's work, queries of one side."""
     names = (table.before.name, table.after.name)
     sided = (
         (table.only_before, names[1], table.before.total_s),
@@ -123,7 +123,7 @@ def _more(table: Table, subject: Subject, rows_max: int) -> list[tuple[Shown, st
 
 
 def batches_part(batches: Sequence[Batch]) -> Markup:
-    """Return each batch by its times; nothing where there is none."""
+    """Return the part on batches; empty without any."""
     return fill(
         "trials/replay/compare/report/batches.html",
         heading=BATCHES_HEADING,
@@ -137,19 +137,19 @@ def _left_out(rows: int, plural: str) -> str:
 
 
 _ROWS_MAX = (2_000, 500, 100)
-"""How many rows a table of a page has; the first that keeps it within its bound is taken."""
+"""Maximum numbers of rows of a table; the first that keeps the page within its limit is used."""
 
 
 def render(found: BeforeAfter, runs: Sequence[tuple[str, Run]] = ()) -> str:
     """Return the page of a comparison of before and after.
 
     Args:
-        found: What was compared.
-        runs: Names and runs of the sides that come from one: their machines are shown.
+        found: The comparison.
+        runs: Names and runs of the sides that are runs; their machines are shown.
 
     Raises:
-        AssetError: When the installation's ECharts is not the one that was pinned.
-        ValueError: When there is nothing in it.
+        AssetError: When the installed ECharts is not the pinned one.
+        ValueError: When nothing was compared.
     """
     if not tables_of(found) and not found.batches:
         raise ValueError("a page of before and after needs something that was compared")
@@ -163,23 +163,27 @@ def render(found: BeforeAfter, runs: Sequence[tuple[str, Run]] = ()) -> str:
 
 def _rendered(found: BeforeAfter, runs: Sequence[tuple[str, Run]], rows_max: int) -> str:
     tables = tables_of(found)
-    drawn = {subject: before_after_figures(table, subject) for table, subject in tables}
+    figures_by_subject = {
+        subject: before_after_figures(table, subject) for table, subject in tables
+    }
     warnings = warnings_of(found)
     findings = find_in_before_after(found)
     name = _name(found)
     first = before_after_answer(found, findings, warnings)
-    figures = [figure for subject in drawn for figure in drawn[subject]]
+    figures = [figure for subject in figures_by_subject for figure in figures_by_subject[subject]]
     keys = figures[:KEY_FIGURES_MAX]
-    there = {
+    headings = {
         "key": ("Key charts", bool(keys)),
         "findings": ("Findings", bool(findings)),
         "warnings": ("Warnings", bool(warnings)),
-        "query": (HEADINGS["query"], "query" in drawn),
-        "page": (HEADINGS["page"], "page" in drawn),
+        "query": (HEADINGS["query"], "query" in figures_by_subject),
+        "page": (HEADINGS["page"], "page" in figures_by_subject),
         "batches": (BATCHES_HEADING, bool(found.batches)),
         "machine": ("Machines", bool(runs)),
     }
-    parts = {identifier: heading for identifier, (heading, is_there) in there.items() if is_there}
+    parts = {
+        identifier: heading for identifier, (heading, is_there) in headings.items() if is_there
+    }
     body = fill(
         "report/templates/body.html",
         head=first_screen(
@@ -195,7 +199,9 @@ def _rendered(found: BeforeAfter, runs: Sequence[tuple[str, Run]], rows_max: int
             findings_part(findings, "findings", "Findings"),
             warnings_part(warnings, "warnings"),
             *(
-                without_frames(compared_part(table, subject, drawn[subject], rows_max), keys)
+                without_frames(
+                    compared_part(table, subject, figures_by_subject[subject], rows_max), keys
+                )
                 for table, subject in tables
             ),
             batches_part(found.batches),
@@ -207,7 +213,7 @@ def _rendered(found: BeforeAfter, runs: Sequence[tuple[str, Run]], rows_max: int
 
 
 def _name(found: BeforeAfter) -> str:
-    """Return what was compared: the names of the two sides, else of the batches."""
+    """Return the names of the two sides, or of the batches."""
     tables = tables_of(found)
     if tables:
         table, _ = tables[0]
@@ -216,16 +222,16 @@ def _name(found: BeforeAfter) -> str:
 
 
 def _particulars(tables: Sequence[tuple[Table, Subject]]) -> dict[str, str]:
-    """Return what the sides are, how they were compared, and what counts as noise."""
-    reported: dict[str, str] = {}
+    """Return the sides, how they were compared, and the noise floor."""
+    facts: dict[str, str] = {}
     for table, subject in tables:
         kind = f" ({HEADINGS[subject].lower()})" if len(tables) > 1 else ""
-        reported[f"Before{kind}: {table.before.name}"] = side_words(table.before)
-        reported[f"After{kind}: {table.after.name}"] = side_words(table.after)
-        reported[f"Compared{kind}"] = compared_words(table, subject)
+        facts[f"Before{kind}: {table.before.name}"] = side_words(table.before)
+        facts[f"After{kind}: {table.after.name}"] = side_words(table.after)
+        facts[f"Compared{kind}"] = compared_words(table, subject)
         if noise := floor_words(table.floor):
-            reported[f"Noise floor{kind}"] = noise
-    return reported
+            facts[f"Noise floor{kind}"] = noise
+    return facts
 
 
 BUBBLES_MAX: Final = 400
@@ -248,10 +254,12 @@ def before_after_figures(table: Table, subject: Subject) -> list[Figure]:
 
 
 def _scatter(table: Table, overall: Overall, subject: Subject) -> Figure | None:
-    timed = [each for each in table.changes if each.before.mean_s > 0 and each.after.mean_s > 0]
+    timed = [
+        change for change in table.changes if change.before.mean_s > 0 and change.after.mean_s > 0
+    ]
     if not timed:
         return None
-    numbers = {each.key: str(place) for place, each in enumerate(table.regressions, start=1)}
+    numbers = {each.key: str(number) for number, each in enumerate(table.regressions, start=1)}
     shown = timed[:BUBBLES_MAX]
     shown += [each for each in timed[BUBBLES_MAX:] if each.key in numbers]
     ordered = sorted(shown, key=lambda each: -each.before.total_s)
@@ -339,8 +347,8 @@ def _times_ns(change: Change) -> tuple[float, float]:
 def _axes(values_ns: Sequence[float], names: tuple[str, str]) -> tuple[Axis, Axis]:
     """Return two axes with the same range, so that the diagonal is no change."""
     low, high = min(values_ns), max(values_ns)
-    reach = (low / 1.6, high * 1.6)  # room for the largest circles
-    across, up = (log_axis(f"Mean time, {name} (logarithmic)", "ns", reach) for name in names)
+    limits = (low / 1.6, high * 1.6)  # room for the largest circles
+    across, up = (log_axis(f"Mean time, {name} (logarithmic)", "ns", limits) for name in names)
     return across, up
 
 
@@ -355,18 +363,18 @@ def _slope(factor: float) -> Slope:
 def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | None:
     if overall.before_s <= 0:
         return None
-    averaged = [each for each in table.changes if each.in_average]
+    averaged = [change for change in table.changes if change.in_average]
     ranked = sorted(averaged, key=lambda each: -abs(each.saved_s))
     least_s = PART_SHARE_MIN * overall.before_s
-    reported = [each for each in ranked[:PARTS_MAX] if abs(each.saved_s) >= least_s]
-    rest = ranked[len(reported) :]
-    reported.sort(key=lambda each: -each.saved_s)
+    largest = [each for each in ranked[:PARTS_MAX] if abs(each.saved_s) >= least_s]
+    rest = ranked[len(largest) :]
+    largest.sort(key=lambda each: -each.saved_s)
     _, plural = NOUNS[subject]
     once = once_of(table)
     at_s = overall.before_s
     rows = [_whole(f"{table.before.name}, all {plural}", overall.before_s)]
 
-    for each in reported:
+    for each in largest:
         label = shortened(each.text, _LABEL_MAX)
         rows.append(_part(label, at_s, -each.saved_s, saved_words(each, once=once)))
         at_s -= each.saved_s
@@ -379,7 +387,7 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     rows.append(_whole(f"{table.after.name}, same calls", overall.after_s, remark))
     view = View(
         label=plural,
-        title=_waterfall_title(overall, reported),
+        title=_waterfall_title(overall, largest),
         rows=rows,
         axis=linear_axis("Time of all calls of one unit (s)", "s", [_highest(rows)]),
     )
@@ -396,11 +404,11 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     )
 
 
-def _waterfall_title(overall: Overall, reported: Sequence[Change]) -> str:
+def _waterfall_title(overall: Overall, largest: Sequence[Change]) -> str:
     words = f"{seconds(overall.before_s)} before, {seconds(overall.after_s)} after"
-    if not reported:
+    if not largest:
         return words
-    most = max(reported, key=lambda each: abs(each.saved_s))
+    most = max(largest, key=lambda each: abs(each.saved_s))
     less = "less" if most.saved_s >= 0 else "more"
     text = shortened(most.text, _TITLE_MAX)
     return f"{words}; the largest change: {seconds(abs(most.saved_s))} {less} for {text}"

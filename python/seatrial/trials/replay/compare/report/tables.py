@@ -13,20 +13,20 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_count, format_iops, format_plural, format_size
 from seatrial.trials.replay.compare.model import Batch, Change, OneSided, ServerWork
 from seatrial.trials.replay.compare.model import Table as Compared
-from seatrial.trials.replay.compare.report.words import (
+from seatrial.trials.replay.compare.report.wording import (
     LEVEL_OF_ONE,
     NOUNS,
     Subject,
     answer_words,
     calls_text,
     factor_text,
+    interval_text,
     interval_words,
     lacking_time_s,
-    ratio_doubt,
     seconds,
 )
 from seatrial.trials.replay.compare.verdict import inverted
-from seatrial.trials.replay.report.words import shortened
+from seatrial.trials.replay.report.wording import shortened
 
 TEXT_MAX: Final = 2_000
 """Length of a query's text on a page, which wraps it."""
@@ -44,7 +44,7 @@ def overall_table(compared: Compared, subject: Subject) -> Table:
             [
                 f"average {singular}, weighted by calls before",
                 factor_text(overall.speed_up),
-                ratio_doubt(overall.speed_up),
+                interval_text(overall.speed_up),
                 answer_words(overall),
                 seconds(overall.before_s),
                 seconds(overall.after_s),
@@ -52,7 +52,7 @@ def overall_table(compared: Compared, subject: Subject) -> Table:
             [
                 f"geometric mean over {plural}",
                 factor_text(overall.geometric),
-                ratio_doubt(overall.geometric),
+                interval_text(overall.geometric),
                 NO_FIGURE,
                 NO_FIGURE,
                 NO_FIGURE,
@@ -112,7 +112,7 @@ def regressions_table(
 
 def _slower(speed_up: Estimate) -> list[str]:
     factor = inverted(speed_up)
-    return [factor_text(factor), ratio_doubt(factor)]
+    return [factor_text(factor), interval_text(factor)]
 
 
 def changes_table(
@@ -125,7 +125,7 @@ def changes_table(
 ) -> Table:
     """Return every query or page of both sides, those with the most time before first."""
     singular, _ = NOUNS[subject]
-    has_errors = any(each.before.errors or each.after.errors for each in changes)
+    has_errors = any(change.before.errors or change.after.errors for change in changes)
     heads = ["Calls", "Mean", "Total", *(["Errors"] if has_errors else [])]
     return Table(
         id=f"{subject}-changes",
@@ -134,7 +134,7 @@ def changes_table(
         headers=[singular.capitalize(), "Class", "Speed-up", interval_words(level), "Verdict",
                  "Saves", *heads, *heads],
         groups=[Group("", 6), Group(names[0], len(heads)), Group(names[1], len(heads))],
-        rows=[_change_row(each, characters_max, has_errors=has_errors) for each in changes],
+        rows=[_change_row(change, characters_max, has_errors=has_errors) for change in changes],
     )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def _change_row(change: Change, characters_max: int, *, has_errors: bool) -> lis
         shortened(change.text, characters_max) or NO_FIGURE,
         change.kind,
         factor_text(change.speed_up),
-        ratio_doubt(change.speed_up),
+        interval_text(change.speed_up),
         answer_words(change),
         seconds(change.saved_s),
         *sides,
@@ -164,7 +164,7 @@ def server_table(
     changes: Sequence[Change], names: tuple[str, str], characters_max: int = TEXT_MAX
 ) -> Table:
     """Return the server's work per call of each query, before and after; only if known."""
-    known = [each for each in changes if each.server_before or each.server_after]
+    known = [change for change in changes if change.server_before or change.server_after]
     heads = ["Time", "Hit", "Read", "WAL"]
     rows = [
         [
@@ -213,15 +213,15 @@ def plans_table(
         ],
         rows=[
             [
-                shortened(each.text, characters_max) or NO_FIGURE,
-                each.plan_before or NO_FIGURE,
-                each.plan_after or NO_FIGURE,
-                factor_text(each.speed_up),
-                ratio_doubt(each.speed_up),
-                answer_words(each),
+                shortened(change.text, characters_max) or NO_FIGURE,
+                change.plan_before or NO_FIGURE,
+                change.plan_after or NO_FIGURE,
+                factor_text(change.speed_up),
+                interval_text(change.speed_up),
+                answer_words(change),
             ]
-            for each in changes
-            if each.plan_changed
+            for change in changes
+            if change.plan_changed
         ],
     )
 
@@ -256,12 +256,12 @@ def one_sided_table(
         headers=[singular.capitalize(), "Calls", "Mean", "Total"],
         rows=[
             [
-                shortened(each.text, characters_max) or NO_FIGURE,
-                calls_text(each.measured.calls),
-                seconds(each.measured.mean_s),
-                seconds(each.measured.total_s),
+                shortened(part.text, characters_max) or NO_FIGURE,
+                calls_text(part.measured.calls),
+                seconds(part.measured.mean_s),
+                seconds(part.measured.total_s),
             ]
-            for each in parts[:rows_max]
+            for part in parts[:rows_max]
         ],
     )
 
@@ -281,17 +281,17 @@ def batches_table(batches: Sequence[Batch]) -> Table:
         groups=[Group("", 1), Group("before", 2), Group("after", 2), Group("", 4)],
         rows=[
             [
-                each.name,
-                format_count(len(each.before_s)),
-                _times(each.before_s),
-                format_count(len(each.after_s)),
-                _times(each.after_s),
-                factor_text(each.speed_up),
-                ratio_doubt(each.speed_up),
-                answer_words(each),
-                factor_text(_factor(each.floor)),
+                batch.name,
+                format_count(len(batch.before_s)),
+                _times(batch.before_s),
+                format_count(len(batch.after_s)),
+                _times(batch.after_s),
+                factor_text(batch.speed_up),
+                interval_text(batch.speed_up),
+                answer_words(batch),
+                factor_text(_factor(batch.floor)),
             ]
-            for each in batches
+            for batch in batches
         ],
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.report.table import NO_FIGURE, without_empty
-from seatrial.report.table import Table as Shown
+from seatrial.report.table import Table as ReportTable
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.stats.wording import format_count, format_size
 from seatrial.trials.replay.compare.model import (
@@ -17,7 +17,7 @@ from seatrial.trials.replay.compare.model import (
     ServerWork,
     Table,
 )
-from seatrial.trials.replay.compare.report.words import (
+from seatrial.trials.replay.compare.report.wording import (
     calls_text,
     compared_words,
     floor_words,
@@ -29,7 +29,7 @@ from seatrial.trials.replay.compare.verdict import (
     change_words,
 )
 from seatrial.trials.replay.compare.warnings import noun_of, nouns_of
-from seatrial.trials.replay.report.words import shortened
+from seatrial.trials.replay.report.wording import shortened
 
 TEXT_MAX: Final = 44
 ONE_SIDED_MAX: Final = 5
@@ -58,8 +58,8 @@ def before_after_text(found: BeforeAfter, *, top: int) -> str:
     if warnings:
         blocks.append("\n".join(map(_marked, dict.fromkeys(warnings))))
     for table in (found.queries, found.pages):
-        if table is not None and (reported := floor_words(table.floor)):
-            blocks.append(wrapped(f"Noise floor: {reported}."))
+        if table is not None and (floor := floor_words(table.floor)):
+            blocks.append(wrapped(f"Noise floor: {floor}."))
     blocks.append("\n".join(map(wrapped, found.verdict)))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
@@ -79,25 +79,25 @@ def _table_blocks(table: Table, top: int) -> Iterator[str]:
     work = _server(table, top)
     if work.rows:
         yield table_text(without_empty(work))
-    yield from _lacking(table)
+    yield from _only_on_one_side(table)
 
 
 def _sides(table: Table) -> str:
     """Return both sides and how they were compared, in three lines."""
     subject = "page" if noun_of(table.before) == "page" else "query"
-    reported = {
+    lines = {
         "before": f"{table.before.name}: {side_words(table.before)}",
         "after": f"{table.after.name}: {side_words(table.after)}",
         "compared": compared_words(table, subject),  # type: ignore[arg-type]  # one of the two
     }
-    return "\n".join(wrapped(text, name.ljust(10)) for name, text in reported.items())
+    return "\n".join(wrapped(text, name.ljust(10)) for name, text in lines.items())
 
 
-def _changes(table: Table, changes: Sequence[Change], title: str) -> Shown:
+def _changes(table: Table, changes: Sequence[Change], title: str) -> ReportTable:
     has_plans = any(change.plan_changed or change.plan_varies for change in changes)
     has_failed = any(change.before.errors or change.after.errors for change in changes)
     noun = noun_of(table.before).capitalize()
-    return Shown(
+    return ReportTable(
         id="changes",
         title=title,
         labels=1,
@@ -136,22 +136,22 @@ def _plans(slower: Sequence[Change]) -> Iterator[str]:
     """Yield the changed plans of slower queries."""
     for change in slower:
         if change.plan_changed:
-            reported = (
+            text = (
                 f"Plan of {shortened(change.text, TEXT_MAX)}: "
                 f"{shortened(change.plan_before, PLAN_MAX)} before, "
                 f"{shortened(change.plan_after, PLAN_MAX)} after."
             )
-            yield wrapped(reported, subsequent="   ")
+            yield wrapped(text, subsequent="   ")
 
 
-def _server(table: Table, top: int) -> Shown:
+def _server(table: Table, top: int) -> ReportTable:
     """Return the server's work per call, if pg_stat_statements has it for both sides."""
     known = [
         (change, change.server_before, change.server_after)
         for change in table.changes
         if change.server_before and change.server_after
     ]
-    return Shown(
+    return ReportTable(
         id="server",
         title="Server work per call, before and after",
         labels=1,
@@ -182,30 +182,30 @@ def _work(name: str, value: float | None) -> str:
     return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def _lacking(table: Table) -> Iterator[str]:
+def _only_on_one_side(table: Table) -> Iterator[str]:
     """Yield what only one side has, the most time first."""
-    for side, other, lacking in (
+    for side, other, rows in (
         (table.before, table.after, table.only_before),
         (table.after, table.before, table.only_after),
     ):
-        if not lacking:
+        if not rows:
             continue
-        reported = "; ".join(_one_sided(each) for each in lacking[:ONE_SIDED_MAX])
-        left = len(lacking) - ONE_SIDED_MAX
+        examples = "; ".join(_one_sided(row) for row in rows[:ONE_SIDED_MAX])
+        left = len(rows) - ONE_SIDED_MAX
         more = f"; and {format_count(left)} more" if left > 0 else ""
-        what = noun_of(side) if len(lacking) == 1 else nouns_of(side)
+        noun = noun_of(side) if len(rows) == 1 else nouns_of(side)
         yield wrapped(
-            f"{format_count(len(lacking))} {what} only in {side.name}, not in {other.name}: "
-            f"{reported}{more}."
+            f"{format_count(len(rows))} {noun} only in {side.name}, not in {other.name}: "
+            f"{examples}{more}."
         )
 
 
-def _one_sided(each: OneSided) -> str:
-    return f"{shortened(each.text, TEXT_MAX)} ({seconds(each.measured.total_s)})"
+def _one_sided(row: OneSided) -> str:
+    return f"{shortened(row.text, TEXT_MAX)} ({seconds(row.measured.total_s)})"
 
 
-def _batches_table(batches: Sequence[Batch]) -> Shown:
-    return Shown(
+def _batches_table(batches: Sequence[Batch]) -> ReportTable:
+    return ReportTable(
         id="batches",
         title="Batches by elapsed time (real)",
         labels=1,

@@ -1,12 +1,11 @@
-"""Whether a replay did what the capture holds, or what went wrong: one judgement for everyone.
+"""The verdict on a replay: whether it was complete and correct, or its faults.
 
-Terminal, report and exit code all rest on it. A replay is well when every statement that could be
-sent was sent, to a database that holds what the capture's held, with no more errors than in the
-capture, with no id left as captured that the captured server generated, and with the captured rows
-in all tables where these were compared. What the log does not hold (data of COPY and the like) and
-what was left out on demand (``--until``, ``--read-only``, dangers, other databases) is reported,
-and is
-no fault.
+Terminal, report and exit code use it. A replay has no fault when every statement that could be
+sent was sent, to a database with the rows of the captured one, with no more errors than in the
+capture, with every id mapped that the captured server generated, and with the captured rows
+in all compared tables. Statements that the log lacks (such as the data of COPY) or that options
+exclude (``--until``, ``--read-only``, ``--allow``, ``--database``) are reported, and are no
+fault.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ PRIVILEGE: Final = "42501"
 """Insufficient privilege, which belongs to that class."""
 
 IN_FAILED_TRANSACTION: Final = "25P02"
-JUDGED_MIN: Final = 10
-"""With fewer statements no share is judged."""
-MOST: Final = 0.5
-ALL_BUT: Final = 0.9
+STATEMENTS_MIN: Final = 10
+"""With fewer statements, shares are not significant."""
+SHARE_MAX: Final = 0.5
+READ_SHARE_MAX: Final = 0.9
 """Reads without a row are common (polled queues): alone they indicate a wrong database only if
 almost no read finds a row."""
 
@@ -65,7 +64,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     next: str
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a replay.
 
     Attributes:
@@ -84,15 +83,15 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         return [fault.sentence for fault in self.faults]
 
 
-def judge(record: ReplayRecord) -> Judgement:
+def judge(record: ReplayRecord) -> ReplayVerdict:
     """Return the verdict on one replay."""
     faults = list(_faults(record))
-    account = account_of(record)
+    account = account_text(record)
     sentence = f"{faults[0].sentence}: {account}" if faults else account
-    return Judgement(ok=not faults, sentence=sentence, faults=faults)
+    return ReplayVerdict(ok=not faults, sentence=sentence, faults=faults)
 
 
-def judge_rounds(records: Sequence[ReplayRecord]) -> Judgement:
+def verdict_of_rounds(records: Sequence[ReplayRecord]) -> ReplayVerdict:
     """Return the verdict on several rounds of one replay: that of the worst round.
 
     Raises:
@@ -100,16 +99,18 @@ def judge_rounds(records: Sequence[ReplayRecord]) -> Judgement:
     """
     if not records:
         raise ValueError("no round of a replay to judge")
-    judged = [judge(record) for record in records]
-    bad = [(number, each) for number, each in enumerate(judged, start=1) if not each.ok]
-    if not bad or len(records) == 1:
-        return judged[0]
-    number, first = min(bad, key=lambda each: KINDS.index(each[1].faults[0].kind))
-    where = f"{len(bad)} of {len(records)} rounds had faults; round {number}: "
+    verdicts = [judge(record) for record in records]
+    faulty = [
+        (number, verdict) for number, verdict in enumerate(verdicts, start=1) if not verdict.ok
+    ]
+    if not faulty or len(records) == 1:
+        return verdicts[0]
+    number, first = min(faulty, key=lambda pair: KINDS.index(pair[1].faults[0].kind))
+    where = f"{len(faulty)} of {len(records)} rounds had faults; round {number}: "
     return msgspec.structs.replace(first, sentence=where + first.sentence)
 
 
-def judged_targets(summary: Summary) -> dict[str, Judgement]:
+def verdicts_by_target(summary: Summary) -> dict[str, ReplayVerdict]:
     """Return the verdict on the replays on each target of a run; empty without any."""
     records: dict[str, list[ReplayRecord]] = {}
     lost: dict[str, list[str]] = {}
@@ -118,27 +119,30 @@ def judged_targets(summary: Summary) -> dict[str, Judgement]:
             if sample.replay is not None:
                 records.setdefault(part.cell.target, []).append(sample.replay)
                 hosts = sample.fleet.lost if sample.fleet else []
-                lost.setdefault(part.cell.target, []).extend(each.name for each in hosts)
-    return {target: _named(judge_rounds(own), lost[target]) for target, own in records.items()}
+                lost.setdefault(part.cell.target, []).extend(host.name for host in hosts)
+    return {
+        target: _with_lost_hosts(verdict_of_rounds(rounds), lost[target])
+        for target, rounds in records.items()
+    }
 
 
-def _named(judgement: Judgement, lost: Sequence[str]) -> Judgement:
+def _with_lost_hosts(verdict: ReplayVerdict, lost: Sequence[str]) -> ReplayVerdict:
     """Return a verdict that names the hosts that were lost first."""
-    if not lost or not judgement.faults:
-        return judgement
+    if not lost or not verdict.faults:
+        return verdict
     named = f"Lost {', '.join(sorted(set(lost)))}: "
-    first, *others = judgement.faults
+    first, *others = verdict.faults
     first = msgspec.structs.replace(first, sentence=named + first.sentence)
     return msgspec.structs.replace(
-        judgement, sentence=named + judgement.sentence, faults=[first, *others]
+        verdict, sentence=named + verdict.sentence, faults=[first, *others]
     )
 
 
 def replay_verdict(summary: Summary) -> str:
     """Return in one line whether the replays of a run match their capture; empty without any."""
-    judged = judged_targets(summary)
-    if len(judged) == 1:
-        (only,) = judged.values()
+    verdicts = verdicts_by_target(summary)
+    if len(verdicts) == 1:
+        (only,) = verdicts.values()
         contents = [
             sample.replay.content
             for part in summary.cells
@@ -147,24 +151,27 @@ def replay_verdict(summary: Summary) -> str:
         ]
         return _verdict_of_one(only, contents)
     return "; ".join(
-        f"{target}: {'replay complete' if each.ok else _lowered(each.faults[0].sentence)}"
-        for target, each in judged.items()
+        f"{target}: {'replay complete' if verdict.ok else _lowered(verdict.faults[0].sentence)}"
+        for target, verdict in verdicts.items()
     )
 
 
-def _verdict_of_one(judged: Judgement, contents: Sequence[ReplayContent | None]) -> str:
-    if not judged.ok:
-        return f"replay has faults: {_lowered(judged.faults[0].sentence)}"
-    if all(each is not None and each.against == CAPTURE and each.is_same for each in contents):
-        return f"replay complete: {judged.sentence}; rows equal the capture"
-    return f"replay complete: {judged.sentence}; rows not compared"
+def _verdict_of_one(verdict: ReplayVerdict, contents: Sequence[ReplayContent | None]) -> str:
+    if not verdict.ok:
+        return f"replay has faults: {_lowered(verdict.faults[0].sentence)}"
+    if all(
+        content is not None and content.against == CAPTURE and content.is_same
+        for content in contents
+    ):
+        return f"replay complete: {verdict.sentence}; rows equal the capture"
+    return f"replay complete: {verdict.sentence}; rows not compared"
 
 
 def _lowered(sentence: str) -> str:
     return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
-def account_of(record: ReplayRecord) -> str:
+def account_text(record: ReplayRecord) -> str:
     """Return how many statements were sent, the fate of the others, and the new errors."""
     total, errors = record.total, record.errors
     captured = format_plural(total.captured, "statement")
@@ -228,18 +235,18 @@ def _lost_hosts(record: ReplayRecord) -> Iterator[Fault]:
 
 
 def _ended_early(record: ReplayRecord) -> Iterator[Fault]:
-    words = record.words or record.sessions.words
-    said = f" ({words})" if words else ""
+    message = record.words or record.sessions.words
+    detail = f" ({message})" if message else ""
     if record.end == "server_lost" and not record.sessions.connected:
         yield Fault(
             kind="refused",
-            sentence=f"The server accepted no connection{said}",
+            sentence=f"The server accepted no connection{detail}",
             next="Try psql with the same address, role and database",
         )
     elif record.end == "server_lost":
         yield Fault(
             kind="server_lost",
-            sentence=f"The connection to the server was lost during the replay{said}",
+            sentence=f"The connection to the server was lost during the replay{detail}",
             next="Check the server's log of that time; the results until then are kept",
         )
     elif record.end == "interrupted":
@@ -258,7 +265,7 @@ def _nothing_sent(record: ReplayRecord) -> Iterator[Fault]:
         sentence = "The trace has no statements"
         after = "Check what was read from the log: seatrial sql show"
     else:
-        reason, count = max(total.skipped.items(), key=lambda each: each[1], default=("", 0))
+        reason, count = max(total.skipped.items(), key=lambda item: item[1], default=("", 0))
         why = f": {format_count(count)} for {reason.replace('_', ' ')}" if count else ""
         sentence = f"Nothing was sent{why}"
         after = "Check the reasons below; --database, --until and --read-only exclude statements"
@@ -268,15 +275,15 @@ def _nothing_sent(record: ReplayRecord) -> Iterator[Fault]:
 def _wrong_database(record: ReplayRecord) -> Iterator[Fault]:
     if is_migrated(record):
         return
-    lacking = [
-        each
-        for each in record.errors.examples
-        if each.sqlstate in UNDEFINED and each.kind in ("new", "other")
+    missing = [
+        example
+        for example in record.errors.examples
+        if example.sqlstate in UNDEFINED and example.kind in ("new", "other")
     ]
-    if not lacking:
+    if not missing:
         return
-    count = sum(each.count for each in lacking)
-    worst = max(lacking, key=lambda each: each.count)
+    count = sum(example.count for example in missing)
+    worst = max(missing, key=lambda example: example.count)
     ddl = record.total.skipped.get("ddl", 0)
     hint = (
         f"; {format_plural(ddl, 'DDL statement')} {_were(ddl)} skipped: --allow ddl" if ddl else ""
@@ -291,23 +298,23 @@ def _wrong_database(record: ReplayRecord) -> Iterator[Fault]:
 
 def _empty_database(record: ReplayRecord) -> Iterator[Fault]:
     rows = record.rows
-    reported = []
+    observations = []
     if _is_most(rows.empty_writes, rows.writes):
         share = format_share(rows.empty_writes / rows.writes)
-        reported.append(
+        observations.append(
             f"{share} of {format_count(rows.writes)} updates and deletes affected no row"
         )
-    if _is_most(rows.empty_reads, rows.reads, MOST if reported else ALL_BUT):
+    if _is_most(rows.empty_reads, rows.reads, SHARE_MAX if observations else READ_SHARE_MAX):
         share = format_share(rows.empty_reads / rows.reads)
-        reported.append(f"{share} of {format_count(rows.reads)} reads returned no row")
-    if not reported:
+        observations.append(f"{share} of {format_count(rows.reads)} reads returned no row")
+    if not observations:
         return
     after = "Replay on a restore of the captured database to the start of the capture"
     if record.trace.get("masked") == "yes":
         after += "; the trace is masked, so its values match no rows of the captured database"
     yield Fault(
         kind="empty_database",
-        sentence=f"The database is empty or not the captured one: {' and '.join(reported)}",
+        sentence=f"The database is empty or not the captured one: {' and '.join(observations)}",
         next=after,
     )
 
@@ -324,8 +331,8 @@ def _other_rows(record: ReplayRecord) -> Iterator[Fault]:
         )
 
 
-def _is_most(count: int, of: int, most: float = MOST) -> bool:
-    return of >= JUDGED_MIN and count > most * of
+def _is_most(count: int, of: int, most: float = SHARE_MAX) -> bool:
+    return of >= STATEMENTS_MIN and count > most * of
 
 
 def _lost_sessions(record: ReplayRecord) -> Iterator[Fault]:
@@ -339,10 +346,10 @@ def _lost_sessions(record: ReplayRecord) -> Iterator[Fault]:
         parts.append(f"{format_plural(refused, 'connection')} {_were(refused)} refused")
     if sessions.lost:
         parts.append(f"{format_plural(sessions.lost, 'connection')} {_were(sessions.lost)} lost")
-    said = f" ({sessions.words})" if sessions.words else ""
+    detail = f" ({sessions.words})" if sessions.words else ""
     yield Fault(
         kind="lost_sessions",
-        sentence=f"{' and '.join(parts)}{said}",
+        sentence=f"{' and '.join(parts)}{detail}",
         next="Raise max_connections of the target, or limit the replay with --connections",
     )
 
@@ -377,13 +384,13 @@ def _more_errors(record: ReplayRecord) -> Iterator[Fault]:
         unanswered = 0  # the end of the replay explains them
     if not more and not unanswered:
         return
-    reported = [f"{format_count(count)} with {code}" for code, count in more.most_common(3)]
+    counts = [f"{format_count(count)} with {code}" for code, count in more.most_common(3)]
     others = f" and {len(more) - 3} more codes" if len(more) > 3 else ""
     if unanswered:
-        reported.append(f"{format_plural(unanswered, 'statement')} without an answer")
+        counts.append(f"{format_plural(unanswered, 'statement')} without an answer")
     yield Fault(
         kind="more_errors",
-        sentence=f"More errors than in the capture: {', '.join(reported)}{others}",
+        sentence=f"More errors than in the capture: {', '.join(counts)}{others}",
         next="See the examples below; 'seatrial sql show' has the errors of the capture",
     )
 
@@ -397,12 +404,12 @@ def errors_beyond(errors: ReplayErrors) -> Counter[str]:
     """
     balance: Counter[str] = Counter()
     examples: Counter[str] = Counter()
-    for each in errors.examples:
-        examples[each.kind] += each.count
-        if each.kind in ("new", "other"):
-            balance[each.sqlstate] += each.count
-        if each.kind in ("gone", "other"):
-            balance[each.captured_sqlstate] -= each.count
+    for example in errors.examples:
+        examples[example.kind] += example.count
+        if example.kind in ("new", "other"):
+            balance[example.sqlstate] += example.count
+        if example.kind in ("gone", "other"):
+            balance[example.captured_sqlstate] -= example.count
     rest = (errors.new - examples["new"]) - (errors.gone - examples["gone"])
     balance["other codes"] += max(0, rest)
     unknown = max(0, -balance.pop(UNKNOWN_CODE, 0))

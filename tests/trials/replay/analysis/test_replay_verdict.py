@@ -15,7 +15,7 @@ from seatrial.results.replay import (
     ReplayIds,
     TableDifference,
 )
-from seatrial.trials.replay.analysis.judgement import KINDS, errors_beyond, judge, judge_rounds
+from seatrial.trials.replay.analysis.verdict import KINDS, errors_beyond, judge, verdict_of_rounds
 
 ALL_SENT = "1,100 of 1,100 statements were sent, 0 new errors"
 
@@ -187,15 +187,15 @@ def test_a_commit_that_was_a_rollback():
 def test_several_rounds_are_as_the_worst_of_them():
     lost = record_of(end="server_lost", words="gone")
     interrupted = record_of(end="interrupted")
-    reported = judge_rounds([WELL, interrupted, lost])
+    reported = verdict_of_rounds([WELL, interrupted, lost])
     assert reported.sentence.startswith(
         "2 of 3 rounds had faults; round 3: The connection to the server was lost"
     )
     assert not reported.ok
-    assert judge_rounds([WELL, WELL]).ok
-    assert judge_rounds([lost]).sentence == judge(lost).sentence
+    assert verdict_of_rounds([WELL, WELL]).ok
+    assert verdict_of_rounds([lost]).sentence == judge(lost).sentence
     with pytest.raises(ValueError, match="no round"):
-        judge_rounds([])
+        verdict_of_rounds([])
 
 
 def test_faults_come_the_gravest_first():

@@ -23,25 +23,29 @@ from seatrial.postgres.connection import names_database, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.existing import explained, may_not_create
+from seatrial.trials.database.measure.existing_server import create_not_permitted, explain_error
 from seatrial.trials.database.measure.load import migrate
-from seatrial.trials.database.measure.processes import Crowd, Ended, Process
-from seatrial.trials.database.measure.ready import Ready
+from seatrial.trials.database.measure.processes import Process, ProcessGroup, ProcessResult
+from seatrial.trials.database.measure.ready import ReadyServer
 from seatrial.trials.database.measure.server_session import prewarm
-from seatrial.trials.database.measure.start_state import log_place, look_at_start, rows_written
+from seatrial.trials.database.measure.start_state import (
+    read_start_state,
+    rows_written,
+    wal_position,
+)
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.measure.replay import required
 from seatrial.trials.replay.measure.replay_safety import (
-    Standing,
-    look_at,
+    DatabaseState,
+    database_state,
     notes_on,
     require_safe,
     require_safe_replays,
 )
 
 SHELL: Final = "/bin/sh"
-LAST_LINES: Final = 20
-LAST_WORDS_S: Final = 5.0
+OUTPUT_LINES_MAX: Final = 20
+GRACE_S: Final = 5.0
 """Time for a command that exceeds its limit to end by itself."""
 
 
@@ -57,38 +61,40 @@ def run_restore(command: str, endpoints: Endpoints, *, time_s_max: float) -> flo
     address = endpoints.addresses[0]
     environment = address.environment(endpoints.secret) | {"DATABASE_URL": address.as_url()}
     began_s = time.monotonic()
-    with Crowd() as crowd:
+    with ProcessGroup() as processes:
         # One stream, so that errors keep their position in the output.
-        words = [SHELL, "-c", f"exec 2>&1\n{command}"]
-        crowd.start(lambda: Process(words, environment, lambda _line: None))
-        (ended,) = crowd.listen(lambda: _end_late(crowd, time.monotonic() - began_s - time_s_max))
+        arguments = [SHELL, "-c", f"exec 2>&1\n{command}"]
+        processes.start(lambda: Process(arguments, environment, lambda _line: None))
+        (ended,) = processes.wait(
+            lambda: _enforce_limit(processes, time.monotonic() - began_s - time_s_max)
+        )
     elapsed_s = time.monotonic() - began_s
     if ended.status != 0:
         raise _failed(command, ended, time_s_max if elapsed_s > time_s_max else None)
     return elapsed_s
 
 
-def _end_late(crowd: Crowd, over_s: float) -> None:
-    if over_s > LAST_WORDS_S:
-        crowd.signal(signal.SIGKILL)
+def _enforce_limit(processes: ProcessGroup, over_s: float) -> None:
+    if over_s > GRACE_S:
+        processes.signal(signal.SIGKILL)
     elif over_s > 0:
-        crowd.signal(signal.SIGTERM)
+        processes.signal(signal.SIGTERM)
 
 
-def _failed(command: str, ended: Ended, time_s_max: float | None) -> TargetError:
-    how = f"with exit code {ended.status}" if ended.status > 0 else f"by signal {-ended.status}"
+def _failed(command: str, ended: ProcessResult, time_s_max: float | None) -> TargetError:
+    ending = f"with exit code {ended.status}" if ended.status > 0 else f"by signal {-ended.status}"
     if time_s_max is not None:
-        how = f"by its time limit of {time_s_max:g} s"
-    lines = [line.strip() for line in ended.output.splitlines() if line.strip()][-LAST_LINES:]
-    printed = f"with the output: {' / '.join(lines)}" if lines else "without output"
+        ending = f"by its time limit of {time_s_max:g} s"
+    lines = [line.strip() for line in ended.output.splitlines() if line.strip()][-OUTPUT_LINES_MAX:]
+    output = f"with the output: {' / '.join(lines)}" if lines else "without output"
     return TargetError(
-        seen=f"The restore command, {command!r}, ended {how} {printed}",
+        seen=f"The restore command, {command!r}, ended {ending} {output}",
         cause="A sample would start with unknown data, so none was measured",
         next_step="Run the command by hand, with DATABASE_URL and PGDATABASE set as for a replay",
     )
 
 
-class StandingDatabase:
+class ExistingDatabase:
     """Provides an existing database for replays.
 
     Args:
@@ -124,12 +130,12 @@ class StandingDatabase:
                 next_step="Add its name to the end of the address, as in "
                 "postgresql://USER@HOST:PORT/DATABASE",
             )
-        copied = [spec for spec in self._specs if _is_copied(spec)]
-        taken = [spec for spec in self._specs if not _is_copied(spec)]
+        copied = [spec for spec in self._specs if _uses_copy(spec)]
+        used_directly = [spec for spec in self._specs if not _uses_copy(spec)]
         require_safe_replays(copied, self._server, is_ours=True)
-        require_safe_replays(taken, self._server, is_ours=False)
+        require_safe_replays(used_directly, self._server, is_ours=False)
         if copied and not self._server.may_create_databases():
-            raise may_not_create(self._server.address)
+            raise create_not_permitted(self._server.address)
 
     def needed_bytes(self) -> int:
         """Return 0: the server's free space is unknown."""
@@ -141,13 +147,13 @@ class StandingDatabase:
         Raises:
             TargetError: when the server cannot be reached.
         """
-        standing = self._look()
-        notes = (note for spec in self._specs for note in notes_on(required(spec), standing))
+        state = self._state()
+        notes = (note for spec in self._specs for note in notes_on(required(spec), state))
         for note in dict.fromkeys(notes):
             watcher.stage(note)
 
     @contextmanager
-    def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
+    def ready(self, spec: DatabaseSpec) -> Iterator[ReadyServer]:
         """Provide the database as it is, restored, or as a copy, after another safety check.
 
         Raises:
@@ -155,24 +161,24 @@ class StandingDatabase:
             TargetError: when the server cannot be reached, or the restore fails.
         """
         replay = required(spec)
-        is_copied = _is_copied(spec)
-        require_safe(replay, self._look(), is_ours=is_copied)
+        is_copied = _uses_copy(spec)
+        require_safe(replay, self._state(), is_ours=is_copied)
         began_s = time.monotonic()
         unrestored = ""
         if replay.restore:
-            unrestored = log_place(self._way_to(""))
-            run_restore(replay.restore, self._way_to(""), time_s_max=replay.restore_s_max)
-        standing = self._look()
+            unrestored = wal_position(self._endpoints(""))
+            run_restore(replay.restore, self._endpoints(""), time_s_max=replay.restore_s_max)
+        state = self._state()
         # A restore may have replaced the server.
-        require_safe(replay, standing, is_ours=is_copied)
-        written = rows_written(self._way_to("")) if is_copied else None
+        require_safe(replay, state, is_ours=is_copied)
+        written = rows_written(self._endpoints("")) if is_copied else None
         with self._database(is_copied=is_copied) as endpoints:
             if spec.load.migrate:
                 migrate(spec.load, endpoints, self._target.label, SilentWatcher())
             restored = "template" if is_copied else "restore" if replay.restore else ""
             cloned_s = time.monotonic() - began_s if restored else 0.0
             start = msgspec.structs.replace(
-                look_at_start(
+                read_start_state(
                     endpoints,
                     restored=restored,
                     counts=not replay.read_only,
@@ -183,17 +189,17 @@ class StandingDatabase:
             )
             if spec.start == "prewarmed":
                 prewarm(endpoints)
-            yield Ready(
+            yield ReadyServer(
                 endpoints=endpoints,
                 origin="remote",
                 start_state=spec.start,
-                place=None,
+                data_folder=None,
                 server_pid=None,
                 loaded=None,
                 cloned=restored,
                 cloned_s=cloned_s,
-                explain=lambda error: explained(error, self._server),
-                notes=[*notes_on(replay, standing), *self._written_before(replay, restored)],
+                explain=lambda error: explain_error(error, self._server),
+                notes=[*notes_on(replay, state), *self._written_before(replay, restored)],
                 start=start,
             )
 
@@ -201,34 +207,34 @@ class StandingDatabase:
         """Return a note if a database contains the writes of earlier replays."""
         was_written = self._was_written and not restored
         self._was_written = self._was_written or not (replay.read_only or restored)
-        reported = "The database contains the writes of previous replays."
-        return [reported] if was_written else []
+        note = "The database contains the writes of previous replays."
+        return [note] if was_written else []
 
     @contextmanager
     def _database(self, *, is_copied: bool) -> Iterator[Endpoints]:
         """Provide the database itself, or a copy that is dropped at the end."""
         if not is_copied:
-            yield self._way_to("")
+            yield self._endpoints("")
             return
         # A copy left by a killed run is dropped first.
         self._server.drop_database(self._copy)
         self._server.create_database(self._copy, template=self._server.address.dbname)
         try:
-            yield self._way_to(self._copy)
+            yield self._endpoints(self._copy)
         finally:
             # The failure of a server was reported before; its copy stays in the journal.
             with suppress(TargetError):
                 self._server.drop_database(self._copy)
 
-    def _way_to(self, dbname: str) -> Endpoints:
+    def _endpoints(self, dbname: str) -> Endpoints:
         address = self._server.address.with_dbname(dbname or self._server.address.dbname)
         return Endpoints(addresses=[address], secret=self._secret, binaries=self.binaries)
 
     def close(self) -> None:
         """Do nothing: copies are dropped with their samples."""
 
-    def _look(self) -> Standing:
-        return look_at(self._server, self._server.address.dbname)
+    def _state(self) -> DatabaseState:
+        return database_state(self._server, self._server.address.dbname)
 
     @property
     def binaries(self) -> Binaries:
@@ -244,5 +250,5 @@ class StandingDatabase:
         return self._binaries
 
 
-def _is_copied(spec: DatabaseSpec) -> bool:
+def _uses_copy(spec: DatabaseSpec) -> bool:
     return spec.clone == "template"

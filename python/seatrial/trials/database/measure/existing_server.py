@@ -20,10 +20,10 @@ from seatrial.postgres.connection import Address, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.load import Loaded, fill, migrate, unload
-from seatrial.trials.database.measure.ready import Ready, Template, with_bases
+from seatrial.trials.database.measure.load import LoadResult, load_databases, migrate, unload
+from seatrial.trials.database.measure.ready import ReadyServer, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
-from seatrial.trials.database.measure.start_state import look_at_start
+from seatrial.trials.database.measure.start_state import read_start_state
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 from seatrial.trials.replay.measure.replay_safety import require_safe_replays
 
@@ -33,7 +33,7 @@ STARTS: Final = ("as_is", "prewarmed")
 CLONES: Final = ("auto", "template", "reuse")
 
 
-class Existing:
+class ExistingServer:
     """Provides databases on an existing server.
 
     Args:
@@ -51,7 +51,7 @@ class Existing:
         self._server = RemoteServer(address, self._secret, journal)
         self._run_id = journal.run_id
         self._binaries: Binaries | None = None
-        self._loaded: dict[Template, tuple[list[Address], Loaded]] = {}
+        self._loaded: dict[Template, tuple[list[Address], LoadResult]] = {}
 
     def check(self) -> None:
         """Check that the server is accessible, with the permissions that the cells need.
@@ -72,7 +72,7 @@ class Existing:
             self._require_one_load()
             self._server.require_empty(self._target.database)
         elif not self._server.may_create_databases():
-            raise may_not_create(self._server.address)
+            raise create_not_permitted(self._server.address)
 
     def needed_bytes(self) -> int:
         """Return 0: the server's free space is unknown."""
@@ -87,41 +87,46 @@ class Existing:
         for number, (load, processes) in enumerate(self._templates()):
             if self._target.database:
                 addresses = [self._server.address.with_dbname(self._target.database)]
-                self._loaded[load, processes] = (addresses, self._filled(load, addresses, watcher))
+                self._loaded[load, processes] = (
+                    addresses,
+                    self._load_into_database(load, addresses, watcher),
+                )
                 continue
             names = self._names(f"template_{number}", processes)
             if load.migrate:
-                made = self._migrated(load, processes, names, watcher)
+                result = self._create_migrated(load, processes, names, watcher)
             else:
-                addresses = [self._made_anew(name) for name in names]
-                made = (
+                addresses = [self._recreate(name) for name in names]
+                result = (
                     addresses,
-                    fill(load, self._endpoints(addresses), self._target.label, watcher),
+                    load_databases(load, self._endpoints(addresses), self._target.label, watcher),
                 )
-            self._loaded[load, processes] = made
+            self._loaded[load, processes] = result
 
-    def _filled(self, load: LoadSpec, addresses: list[Address], watcher: Watcher) -> Loaded:
+    def _load_into_database(
+        self, load: LoadSpec, addresses: list[Address], watcher: Watcher
+    ) -> LoadResult:
         """Load the user's database, with the only requested schema."""
         endpoints, label = self._endpoints(addresses), self._target.label
-        loaded = fill(load.unmigrated, endpoints, label, watcher)
+        loaded = load_databases(load.unmigrated, endpoints, label, watcher)
         if not load.migrate:
             return loaded
         migrated = migrate(load, endpoints, label, watcher)
-        return Loaded(loaded_s=loaded.loaded_s + migrated.loaded_s, rows=migrated.rows)
+        return LoadResult(loaded_s=loaded.loaded_s + migrated.loaded_s, rows=migrated.rows)
 
-    def _migrated(
+    def _create_migrated(
         self, load: LoadSpec, processes: int, names: list[str], watcher: Watcher
-    ) -> tuple[list[Address], Loaded]:
+    ) -> tuple[list[Address], LoadResult]:
         """Copy the databases of the unmigrated load, and change the schema of the copies."""
         sources, base = self._loaded[load.unmigrated, processes]
         pairs = zip(names, sources, strict=True)
-        addresses = [self._made_anew(name, source.dbname) for name, source in pairs]
+        addresses = [self._recreate(name, source.dbname) for name, source in pairs]
         migrated = migrate(load, self._endpoints(addresses), self._target.label, watcher)
         loaded_s = base.loaded_s + migrated.loaded_s
-        return addresses, Loaded(loaded_s=loaded_s, rows=migrated.rows)
+        return addresses, LoadResult(loaded_s=loaded_s, rows=migrated.rows)
 
     @contextmanager
-    def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
+    def ready(self, spec: DatabaseSpec) -> Iterator[ReadyServer]:
         """Copy the loaded databases, or use them as they are; drop the copies at the end.
 
         Raises:
@@ -134,21 +139,21 @@ class Existing:
         cloned_s = time.monotonic() - began_s if is_copy else 0.0
         endpoints = self._endpoints(addresses)
         try:
-            self._set(addresses, spec)
+            self._apply_settings(addresses, spec)
             restored = "template" if is_copy else "reuse"
-            start = look_at_start(endpoints, restored=restored) if spec.replay else None
+            start = read_start_state(endpoints, restored=restored) if spec.replay else None
             if spec.start == "prewarmed":
                 prewarm(endpoints)
-            yield Ready(
+            yield ReadyServer(
                 endpoints=endpoints,
                 origin="remote",
                 start_state=spec.start,
-                place=None,
+                data_folder=None,
                 server_pid=None,
                 loaded=loaded,
                 cloned=restored,
                 cloned_s=cloned_s,
-                explain=lambda error: explained(error, self._server),
+                explain=lambda error: explain_error(error, self._server),
                 start=start,
             )
         finally:
@@ -180,17 +185,17 @@ class Existing:
             RuntimeError: before ``check``.
         """
         if self._binaries is None:
-            raise RuntimeError("check comes before anything else")
+            raise RuntimeError("check must be called first")
         return self._binaries
 
     def _templates(self) -> list[Template]:
         templates = ((spec.load, spec.processes) for spec in self._specs)
         return list(dict.fromkeys(templates)) if self._target.database else with_bases(templates)
 
-    def _names(self, what: str, processes: int) -> list[str]:
-        return [database_name(self._run_id, f"{what}_{n}") for n in range(1, processes + 1)]
+    def _names(self, kind: str, processes: int) -> list[str]:
+        return [database_name(self._run_id, f"{kind}_{n}") for n in range(1, processes + 1)]
 
-    def _made_anew(self, name: str, template: str | None = None) -> Address:
+    def _recreate(self, name: str, template: str | None = None) -> Address:
         """Create a database of the run, replacing one left by a killed run."""
         self._server.drop_database(name)
         return self._server.create_database(name, template=template)
@@ -198,14 +203,13 @@ class Existing:
     def _copies(self, sources: Sequence[Address]) -> list[Address]:
         names = self._names("sample", len(sources))
         return [
-            self._made_anew(name, source.dbname)
-            for name, source in zip(names, sources, strict=True)
+            self._recreate(name, source.dbname) for name, source in zip(names, sources, strict=True)
         ]
 
     def _endpoints(self, addresses: Sequence[Address]) -> Endpoints:
         return Endpoints(addresses=list(addresses), secret=self._secret, binaries=self.binaries)
 
-    def _set(self, addresses: Sequence[Address], spec: DatabaseSpec) -> None:
+    def _apply_settings(self, addresses: Sequence[Address], spec: DatabaseSpec) -> None:
         """Set a cell's settings as defaults for new sessions of the databases.
 
         Raises:
@@ -226,16 +230,16 @@ class Existing:
                     session.connection.execute(statement)
 
     def _require_settable(self) -> None:
-        wanted = {name for spec in self._specs for name in spec.settings}
-        if not wanted:
+        names = {name for spec in self._specs for name in spec.settings}
+        if not names:
             return
         if self._target.database:
-            raise _not_ours_to_set(self._target.database)
+            raise _settings_not_allowed(self._target.database)
         with self._server.connect() as connection:
             query = "SELECT name, context FROM pg_settings WHERE name = ANY(%s)"
-            rows = connection.execute(query, (sorted(wanted),)).fetchall()
+            rows = connection.execute(query, (sorted(names),)).fetchall()
         contexts = {str(name): str(context) for name, context in rows}
-        for name in sorted(wanted):
+        for name in sorted(names):
             if contexts.get(name, "absent") not in SETTABLE:
                 raise _not_settable(name, contexts.get(name))
 
@@ -251,7 +255,7 @@ class Existing:
             )
 
 
-def explained(error: SeatrialError, server: RemoteServer) -> SeatrialError:
+def explain_error(error: SeatrialError, server: RemoteServer) -> SeatrialError:
     """Return the error for a server that is no longer reachable, else the given one."""
     try:
         server.connect().close()
@@ -266,24 +270,24 @@ def explained(error: SeatrialError, server: RemoteServer) -> SeatrialError:
 
 def _require_possible(spec: DatabaseSpec) -> None:
     """Raise StudyError for requests that only our own servers support."""
-    for what, is_possible in (
+    for kind, is_possible in (
         (f'start = "{spec.start}"', spec.start in STARTS),
         ("a memory_limit", spec.memory_limit_bytes is None),
         (f'clone = "{spec.clone}"', spec.clone in CLONES),
     ):
         if not is_possible:
             raise StudyError(
-                seen=f"A workload requests {what} on an existing server",
+                seen=f"A workload requests {kind} on an existing server",
                 cause="This needs access to the server's files or a server restart",
                 next_step="Leave it out, or measure a directory, where Seatrial starts a server",
             )
 
 
-def may_not_create(address: Address) -> RefusedError:
+def create_not_permitted(address: Address) -> RefusedError:
     """Return the refusal for a user who may not create databases."""
     return RefusedError(
-        seen=f"The user {address.user} may not create databases on the server at {address.place}",
-        cause="A trial creates its own database and touches no other",
+        seen=f"The user {address.user} may not create databases on {address.endpoint}",
+        cause="A trial creates its own database and accesses no other",
         next_step=f"Grant it with `ALTER ROLE {address.user} CREATEDB`, or name an empty "
         "database with --database, or with the target's key 'database' in a study",
     )
@@ -303,7 +307,7 @@ def _not_settable(name: str, context: str | None) -> StudyError:
     )
 
 
-def _not_ours_to_set(database: str) -> StudyError:
+def _settings_not_allowed(database: str) -> StudyError:
     return StudyError(
         seen=f"The study has settings, but the target names the database {database}",
         cause="They would be changed permanently in that database, which is not ours",

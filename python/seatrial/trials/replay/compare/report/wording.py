@@ -60,25 +60,25 @@ LEVEL_OF_ONE: Final = 0.95
 """Level of an interval that is not adjusted for multiple queries."""
 
 
-def ratio_doubt(factor: Estimate) -> str:
+def interval_text(factor: Estimate) -> str:
     """Return the interval of a factor, such as ``5.8 to 6.4``, or that there is none."""
     if factor.low is None or factor.high is None:
         return ONCE
-    reported = ratio_words(factor).partition("(")[2].removesuffix(")")
-    return f"{reported}, 1 capture" if factor.over == "timeline" else reported
+    text = ratio_words(factor).partition("(")[2].removesuffix(")")
+    return f"{text}, 1 capture" if factor.over == "timeline" else text
 
 
 def answer_words(answered: Change | Overall | Batch) -> str:
     """Return the answer in words: ``slower``, ``same within 4 %``, ``undecided, ...``."""
     if isinstance(answered, Batch):
         return answered.answer
-    reported = _certain_words(answered)
+    text = _conclusion_text(answered)
     if isinstance(answered, Overall) or answered.in_average or answered.failing:
-        return reported
-    return f"{reported}; not in the average"
+        return text
+    return f"{text}; not in the average"
 
 
-def _certain_words(answered: Change | Overall) -> str:
+def _conclusion_text(answered: Change | Overall) -> str:
     if answered.answer == "same" and answered.within_share is not None:
         return f"same within {format_share(answered.within_share)}"
     if isinstance(answered, Change) and answered.failing:
@@ -92,8 +92,8 @@ def _certain_words(answered: Change | Overall) -> str:
 
 def page_verdict(found: BeforeAfter) -> str:
     """Return the headline of a page: each table's verdict with both speed-ups, and batches."""
-    reported = [next(table_sentences(table)) for table, _ in tables_of(found)]
-    return " ".join([*reported, *(f"{batch_words(batch)}." for batch in found.batches)])
+    text = [next(table_sentences(table)) for table, _ in tables_of(found)]
+    return " ".join([*text, *(f"{batch_words(batch)}." for batch in found.batches)])
 
 
 def tables_of(found: BeforeAfter) -> list[tuple[Table, Subject]]:
@@ -110,11 +110,9 @@ def counts_words(overall: Overall, subject: Subject) -> str:
         "the same": overall.same,
         "undecided": overall.undecided,
     }
-    reported = ", ".join(f"{format_count(count)} {word}" for word, count in counts.items() if count)
+    text = ", ".join(f"{format_count(count)} {word}" for word, count in counts.items() if count)
     _, plural = NOUNS[subject]
-    sentence = (
-        f"{plural.capitalize()}: {reported}." if reported else f"No {plural} could be compared."
-    )
+    sentence = f"{plural.capitalize()}: {text}." if text else f"No {plural} could be compared."
     if overall.plans_changed:
         sentence += f" {format_plural(overall.plans_changed, 'plan')} changed."
     return sentence
@@ -134,13 +132,13 @@ def floor_words(floor: Floor | None) -> str:
     }[floor.source]
     if floor.source == "usual" and floor.halves_overall == floor.overall:
         source = "from the difference between the halves of one capture"
-    reported = f"{_beyond(floor.overall)} overall, {_beyond(floor.query)} for a single one"
+    text = f"{_excess_text(floor.overall)} overall, {_excess_text(floor.query)} for a single one"
     if floor.overall == floor.query:
-        reported = f"{_beyond(floor.overall)}, overall and for a single one"
-    return f"up to {reported} ({source})"
+        text = f"{_excess_text(floor.overall)}, overall and for a single one"
+    return f"up to {text} ({source})"
 
 
-def _beyond(factor: float) -> str:
+def _excess_text(factor: float) -> str:
     """Return a factor of at least 1 as the share above 1, or from 2 on as a factor."""
     return f"{format_iops(factor)}x" if factor >= 2 else format_share(factor - 1)
 
@@ -166,11 +164,11 @@ def side_words(side: Side) -> str:
 def compared_words(table: Table, subject: Subject) -> str:
     """Return how two sides were compared, and the offset of client times if there is one."""
     singular, plural = NOUNS[subject]
-    reported = [f"{format_plural(len(table.changes), f'common {singular}', f'common {plural}')}"]
-    reported.append(BASES[table.basis].format(of=once_each(table)))
+    text = [f"{format_plural(len(table.changes), f'common {singular}', f'common {plural}')}"]
+    text.append(BASES[table.basis].format(of=once_each(table)))
     if table.offset_s is not None:
-        reported.append(f"{seconds(table.offset_s)} subtracted from each client time")
-    return ", ".join(reported)
+        text.append(f"{seconds(table.offset_s)} subtracted from each client time")
+    return ", ".join(text)
 
 
 def once_each(table: Table) -> str:

@@ -10,15 +10,15 @@ from seatrial.results.model import Sample
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_share
-from seatrial.trials.database.report.words import cell_words, label_names
-from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.database.report.wording import cell_words, label_names
 from seatrial.trials.replay.analysis.model import (
     NO_CONNECTION,
     NOT_LOGGED,
     ReplayCell,
-    is_of_replay,
+    is_replay,
     replays_of,
 )
+from seatrial.trials.replay.analysis.verdict import judge
 
 QUERY_CHARACTERS_MAX: Final = 60
 
@@ -57,39 +57,39 @@ ERRORS: Final = {
 
 def replayed(summary: Summary) -> list[tuple[ReplayCell, CellSummary]]:
     """Return the replay cells of a run with their analysis."""
-    by_key = {part.cell.key: part for part in summary.cells if is_of_replay(part.cell)}
+    by_key = {part.cell.key: part for part in summary.cells if is_replay(part.cell)}
     return [
-        (reported, by_key[reported.cell.key])
-        for reported in replays_of(summary)
-        if reported.cell.key in by_key
+        (replay, by_key[replay.cell.key])
+        for replay in replays_of(summary)
+        if replay.cell.key in by_key
     ]
 
 
-def reported_of(reported: ReplayCell, part: CellSummary) -> tuple[Sample, ReplayRecord]:
+def reported_round_of(replay: ReplayCell, part: CellSummary) -> tuple[Sample, ReplayRecord]:
     """Return the round whose account is reported, and its replay record."""
     return next(
         (sample, sample.replay)
         for sample in part.samples
-        if sample.round == reported.reported_round and sample.replay is not None
+        if sample.round == replay.reported_round and sample.replay is not None
     )
 
 
-def round_words(reported: ReplayCell, part: CellSummary) -> str:
+def round_text(replay: ReplayCell, part: CellSummary) -> str:
     """Return the round of an account if there are several: ``round 2 of 3, the worst``."""
     rounds = len(part.samples)
     if rounds == 1:
         return ""
-    of = f"round {reported.reported_round + 1} of {rounds}"
-    _, record = reported_of(reported, part)
+    of = f"round {replay.reported_round + 1} of {rounds}"
+    _, record = reported_round_of(replay, part)
     return of if judge(record).ok else f"{of}, the worst"
 
 
-def reason_words(reason: str) -> str:
+def reason_text(reason: str) -> str:
     """Return the reason for skipping statements in words."""
     return REASONS.get(reason, reason.replace("_", " "))
 
 
-def whose_words(reason: str) -> str:
+def cause_text(reason: str) -> str:
     """Return what caused statements to be skipped: log, fault, dependency or request."""
     if reason == NO_CONNECTION:
         return "fault"
@@ -112,9 +112,9 @@ def name_of(part: CellSummary, cells: Sequence[CellSummary]) -> str:
     return cell_words(part, names) or part.cell.workload
 
 
-def requested_words(reported: ReplayCell) -> str:
+def speed_text(replay: ReplayCell) -> str:
     """Return the requested speed: ``max``, ``2.5x``."""
-    return "max" if reported.speed is None else f"{reported.speed:g}x"
+    return "max" if replay.speed is None else f"{replay.speed:g}x"
 
 
 def ratio_text(estimate: Estimate | None, absent: str) -> str:

@@ -38,7 +38,7 @@ from seatrial.trials.database.analysis.model import (
     database_of,
 )
 from seatrial.trials.database.study.workloads import DatabaseSpec, is_of_database, spec_of
-from seatrial.trials.replay.analysis.model import is_of_replay
+from seatrial.trials.replay.analysis.model import is_replay
 
 WAIT_CLASSES: Final = (
     *("cpu", "io", "lwlock", "lock", "client", "ipc", "timeout", "buffer_pin", "other"),
@@ -95,7 +95,7 @@ _OTHER_NAMES: Final = {
 }
 """Names of some other columns; the rest are named after their keys."""
 
-_OF_SERVER_IO: Final = "io_"
+_SERVER_IO_PREFIX: Final = "io_"
 """Prefix of the columns from the server's view pg_stat_io."""
 
 _HEADERS: Final = {
@@ -120,8 +120,8 @@ def analysed(summary: Summary) -> dict[str, DatabaseCell]:
 
     Crash trials are left out: where their time goes is of no interest.
     """
-    reported = database_of(summary) or DatabaseAnalysis(cells=[], sweeps=[])
-    return {part.cell.key: part for part in reported.cells if not is_crash_trial(part.cell)}
+    analysis = database_of(summary) or DatabaseAnalysis(cells=[], sweeps=[])
+    return {part.cell.key: part for part in analysis.cells if not is_crash_trial(part.cell)}
 
 
 def label_names(cells: Sequence[CellSummary]) -> list[str]:
@@ -198,23 +198,23 @@ def sweeps_of(summary: Summary) -> list[CacheSweep]:
     Those of replays are reported with the replays (trials/replay/report/caches.py).
     """
     sweeps = analysis.sweeps if (analysis := database_of(summary)) else []
-    played = [part.cell for part in summary.cells if is_of_replay(part.cell)]
+    played = [part.cell for part in summary.cells if is_replay(part.cell)]
     return [sweep for sweep in sweeps if not any(is_of_sweep(cell, sweep) for cell in played)]
 
 
-def sweep_words(sweep: CacheSweep, cells: Sequence[CellSummary]) -> str:
+def sweep_text(sweep: CacheSweep, cells: Sequence[CellSummary]) -> str:
     """Return target and workload of a sweep, and what distinguishes it from other sweeps."""
-    whose = f"{sweep.target}, {sweep.workload}"
-    own = [part for part in cells if is_of_sweep(part.cell, sweep)]
-    if not own:
-        return whose
+    name = f"{sweep.target}, {sweep.workload}"
+    cells_of_sweep = [part for part in cells if is_of_sweep(part.cell, sweep)]
+    if not cells_of_sweep:
+        return name
     alongside = [
         part
         for part in cells
         if (part.cell.target, part.cell.workload) == (sweep.target, sweep.workload)
     ]
     names = [name for name in label_names(alongside) if name != sweep.factor]
-    return ": ".join(filter(None, [whose, cell_words(own[0], names)]))
+    return ": ".join(filter(None, [name, cell_words(cells_of_sweep[0], names)]))
 
 
 def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellSummary]]:
@@ -222,27 +222,27 @@ def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellS
     return grouped([part for part in cells if part.cell.kind == kind], lambda p: p.cell.workload)
 
 
-def is_nothing(estimate: Estimate) -> bool:
+def is_zero(estimate: Estimate) -> bool:
     """Return whether a figure is zero in every round."""
     return estimate.value == 0 and not estimate.high
 
 
 def figure_name(name: str) -> str:
     """Return the name of a column of a database cell, such as ``device, reads``."""
-    if name.startswith(_OF_SERVER_IO):
-        return f"pg_stat_io, {fact_name(name.removeprefix(_OF_SERVER_IO))}"
+    if name.startswith(_SERVER_IO_PREFIX):
+        return f"pg_stat_io, {fact_name(name.removeprefix(_SERVER_IO_PREFIX))}"
     return FIGURE_NAMES.get(name) or _OTHER_NAMES.get(name) or fact_name(name)
 
 
-def load_words(spec: DatabaseSpec) -> str:
+def load_text(spec: DatabaseSpec) -> str:
     """Return the contents of a cell's databases, such as ``2 x pgbench scale 1000``."""
     load = spec.load
-    held = {
+    contents = {
         "pgbench": f"pgbench scale {load.scale}",
         "telemetry": f"{format_plural(load.devices, 'device')}, {load.history_hours} h",
         "sql": PurePath(load.file).name,
     }.get(load.kind, load.kind)
-    return f"{spec.processes} x {held}" if spec.processes > 1 else held
+    return f"{spec.processes} x {contents}" if spec.processes > 1 else contents
 
 
 def figure_value(name: str, estimate: Estimate) -> str:
@@ -263,10 +263,10 @@ def figure_value(name: str, estimate: Estimate) -> str:
 
 def figure_text(name: str, estimate: Estimate) -> str:
     """Return a column's figure with its interval: ``1,240 per second (± 3 %)``."""
-    return f"{figure_value(name, estimate)} ({figure_doubt(name, estimate)})"
+    return f"{figure_value(name, estimate)} ({interval_text(name, estimate)})"
 
 
-def figure_doubt(name: str, estimate: Estimate) -> str:
+def interval_text(name: str, estimate: Estimate) -> str:
     """Return the interval of a figure: ``± 3 %``; of a share, whose ``± %`` misleads, both ends.
 
     If the interval is wider than the figure, only that is reported, as in all tables.
@@ -321,10 +321,10 @@ def seconds_text(value_s: float) -> str:
 
 def seconds_interval(estimate: Estimate) -> str:
     """Return a batch's mean with its interval: ``34 min 2 s (33 to 35 min)``."""
-    return f"{seconds_text(estimate.value)} ({seconds_doubt(estimate)})"
+    return f"{seconds_text(estimate.value)} ({seconds_interval_text(estimate)})"
 
 
-def seconds_doubt(estimate: Estimate) -> str:
+def seconds_interval_text(estimate: Estimate) -> str:
     """Return the interval of a length: ``33 to 35 min``, ``1.9 s to 2.3 s``, or the rounds."""
     if estimate.low is None or estimate.high is None:
         return doubt_text(estimate).strip("()")

@@ -16,29 +16,29 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::{read, write};
 
-/// No side of a connection has this number.
+/// No connection has this number.
 const LISTENER: u64 = u64::MAX;
 
 /// At once; as much as the capturing proxy reads.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
-/// Where clients come in.
+/// Where clients connect.
 enum Listener {
     Path(UnixListener),
     Address(TcpListener),
 }
 
 impl Listener {
-    fn at(place: &str) -> io::Result<Listener> {
-        if place.starts_with('/') {
-            UnixListener::bind(place).map(Listener::Path)
+    fn at(address: &str) -> io::Result<Listener> {
+        if address.starts_with('/') {
+            UnixListener::bind(address).map(Listener::Path)
         } else {
-            TcpListener::bind(place).map(Listener::Address)
+            TcpListener::bind(address).map(Listener::Address)
         }
     }
 
-    /// Where it is, as somebody would name it who connects.
-    fn place(&self) -> io::Result<String> {
+    /// The address that clients connect to.
+    fn address(&self) -> io::Result<String> {
         Ok(match self {
             Listener::Path(listener) => {
                 let address = listener.local_addr()?;
@@ -65,20 +65,20 @@ impl Listener {
     }
 }
 
-fn connect(place: &str) -> io::Result<OwnedFd> {
-    if place.starts_with('/') {
-        return Ok(UnixStream::connect(place)?.into());
+fn connect(address: &str) -> io::Result<OwnedFd> {
+    if address.starts_with('/') {
+        return Ok(UnixStream::connect(address)?.into());
     }
-    prompt(TcpStream::connect(place)?)
+    prompt(TcpStream::connect(address)?)
 }
 
-/// A socket that waits for no more bytes before it sends.
+/// A socket that sends small writes at once (TCP_NODELAY).
 fn prompt(socket: TcpStream) -> io::Result<OwnedFd> {
     socket.set_nodelay(true)?;
     Ok(socket.into())
 }
 
-/// Reads once and writes all of it; whether there was anything.
+/// Reads once and writes all of it; returns whether there was anything.
 fn pass_on(from: &OwnedFd, to: &OwnedFd, buffer: &mut [u8]) -> io::Result<bool> {
     let length = read(from, &mut *buffer)?;
     let mut rest = &buffer[..length];
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("forward LISTEN SERVER".into());
     };
     let listener = Listener::at(listen)?;
-    println!("{}", listener.place()?);
+    println!("{}", listener.address()?);
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     listener.watch(&epoll)?;
     let mut buffer = vec![0; READ_BYTES_MAX];

@@ -85,7 +85,7 @@ pub fn text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// A whole value, if it has the expected length.
+/// The value as an array of bytes, if it has the expected length.
 fn one<const N: usize>(value: &[u8]) -> Option<&[u8; N]> {
     value.try_into().ok()
 }
@@ -114,14 +114,13 @@ fn hex(value: &[u8], out: &mut Vec<u8>) {
 
 fn uuid(value: &[u8; 16], out: &mut Vec<u8>) {
     let mut from = 0;
-    for (place, bytes) in [4, 2, 2, 2, 6].into_iter().enumerate() {
-        out.extend(std::iter::repeat_n(b'-', usize::from(place > 0)));
+    for (index, bytes) in [4, 2, 2, 2, 6].into_iter().enumerate() {
+        out.extend(std::iter::repeat_n(b'-', usize::from(index > 0)));
         hex(&value[from..from + bytes], out);
         from += bytes;
     }
 }
 
-/// Reads bytes in sequence.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -169,8 +168,8 @@ fn elements(
 ) -> Option<()> {
     let (&count, inner) = counts.split_first()?;
     out.push(b'{');
-    for place in 0..count {
-        out.extend(std::iter::repeat_n(b',', usize::from(place > 0)));
+    for index in 0..count {
+        out.extend(std::iter::repeat_n(b',', usize::from(index > 0)));
         if inner.is_empty() {
             element(element_oid, rest, out)?
         } else {

@@ -16,16 +16,16 @@
 //! | part | rule |
 //! |---|---|
 //! | `startup` | how a connection begins |
-//! | `asking` | the client's side |
-//! | `answering` | the server's side |
-//! | `keeping` | what goes into the trace |
+//! | `client_side` | the client's side |
+//! | `server_side` | the server's side |
+//! | `trace_output` | what goes into the trace |
 
-mod answering;
-mod keeping;
-mod requesting;
+mod client_side;
+mod server_side;
 mod startup;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trace_output;
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,42 +35,34 @@ use seatrial_pgwire::answer::Tag;
 use seatrial_sqltext::block::Block;
 use seatrial_trace::captured::{Session, SessionId};
 
-use super::keeper::Keeper;
 use super::pair::Side;
-use super::request::{Bound, Column, Keeps, Prepared, Request};
+use super::request::{Bound, Column, Prepared, Request, RowRetention};
 use super::returned::Rows;
 use super::stream::Stream;
-use keeping::Done;
+use super::trace_queue::TraceQueue;
+use trace_output::FinishedStatement;
 
 /// Why a connection is forwarded without being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
-    /// It is encrypted.
+pub enum UnreadReason {
     Encrypted,
-    /// It is a replication connection.
     Replication,
-    /// It is a cancel request.
     Cancel,
     /// It is not PostgreSQL's protocol.
     NotUnderstood,
-    /// Part of it was not seen, or its beginning, until [`Follower::join`].
+    /// Its beginning or a part of it was missed; it is unread until [`Follower::join`].
     Lost,
 }
 
-/// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// The client's first message is expected.
     #[default]
     Startup,
     /// The client requested encryption, and the server has yet to answer.
     RequestKind,
-    /// It is being authenticated.
     Login,
-    /// It is established.
     Open,
-    /// It is forwarded without being read.
-    Unread(Unread),
+    NotRead(UnreadReason),
 }
 
 /// Parameters bound to a prepared statement.
@@ -79,7 +71,7 @@ struct Portal {
     prepared: Option<Rc<Prepared>>,
     bound: Rc<Bound>,
     columns: Rc<[Column]>,
-    /// It was executed, as far as its client requested so far.
+    /// It was executed at least once.
     is_begun: bool,
 }
 
@@ -93,12 +85,11 @@ struct Answer {
     results: u32,
     returned: Option<Rows>,
     /// Which rows are kept; None if not decided yet.
-    keeps: Option<Keeps>,
+    retention: Option<RowRetention>,
     /// Number of names released by DEALLOCATE so far.
     deallocated: usize,
 }
 
-/// The known encodings.
 #[derive(Debug, Default)]
 struct Encodings {
     server: Vec<u8>,
@@ -133,7 +124,7 @@ pub struct Follower {
     /// The server is receiving data of a COPY, and ignores a `Sync`.
     is_copying: bool,
     answer: Answer,
-    done: Vec<Done>,
+    finished: Vec<FinishedStatement>,
     block: Block,
     /// Statements of the open transaction that were kept before its outcome is known.
     kept_early: u64,
@@ -142,54 +133,54 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// A connection that is not read any more.
+    /// A connection that is never read.
     pub fn blind() -> Follower {
-        Follower { stage: Stage::Unread(Unread::NotUnderstood), ..Follower::default() }
+        Follower { stage: Stage::NotRead(UnreadReason::NotUnderstood), ..Follower::default() }
     }
 
     /// A connection that is not read until it is joined.
     pub fn later(session: Session) -> Follower {
-        Follower { stage: Stage::Unread(Unread::Lost), session, ..Follower::default() }
+        Follower { stage: Stage::NotRead(UnreadReason::Lost), session, ..Follower::default() }
     }
 
     /// Processes bytes of a side. A failure only ends reading, not forwarding.
     #[inline]
-    pub fn look_at(&mut self, side: Side, bytes: &[u8], keeper: &mut Keeper) {
+    pub fn look_at(&mut self, side: Side, bytes: &[u8], queue: &mut TraceQueue) {
         let looked = catch_unwind(AssertUnwindSafe(|| match side {
-            Side::Client => self.requested(bytes, keeper),
-            Side::Server => self.answered(bytes, keeper),
+            Side::Client => self.requested(bytes, queue),
+            Side::Server => self.answered(bytes, queue),
         }));
         if looked.is_err() {
             *self = Follower::blind();
-            keeper.counted.seen.defects += 1;
+            queue.counted.wire.defects += 1;
         }
     }
 
-    /// Data was missed: the session ends here, and nothing is read until the connection is joined.
+    /// Data was missed: the session ends here, and the connection is not read until it is joined.
     /// The client's prepared statements are then unknown.
-    pub fn lost(&mut self, keeper: &mut Keeper) {
-        self.end_session(true, keeper);
+    pub fn lost(&mut self, queue: &mut TraceQueue) {
+        self.end_session(true, queue);
         let session = Session {
             connected_us: None,
             disconnected_us: None,
             ..std::mem::take(&mut self.session)
         };
         let encodings = std::mem::take(&mut self.encodings);
-        let stage = Stage::Unread(Unread::Lost);
+        let stage = Stage::NotRead(UnreadReason::Lost);
         *self = Follower { stage, session, encodings, ..Follower::default() };
     }
 
     /// Starts reading an idle connection without an open transaction.
-    pub fn join(&mut self, keeper: &mut Keeper) {
+    pub fn join(&mut self, queue: &mut TraceQueue) {
         self.stage = Stage::Open;
-        self.id = Some(keeper.begin_session(&self.session));
+        self.id = Some(queue.begin_session(&self.session));
     }
 
     /// Why the connection is not read; None if it is.
     #[inline]
-    pub fn unread(&self) -> Option<Unread> {
+    pub fn unread(&self) -> Option<UnreadReason> {
         match self.stage {
-            Stage::Unread(why) => Some(why),
+            Stage::NotRead(why) => Some(why),
             _ => None,
         }
     }
@@ -201,71 +192,72 @@ impl Follower {
     }
 
     /// Processes bytes from the client.
-    pub fn requested(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
-        keeper.counted.seen.to_server_bytes += bytes.len() as u64;
+    pub fn requested(&mut self, mut bytes: &[u8], queue: &mut TraceQueue) {
+        queue.counted.wire.to_server_bytes += bytes.len() as u64;
         if matches!(self.stage, Stage::Startup | Stage::RequestKind) {
-            let taken = self.take_startup(bytes, keeper);
+            let taken = self.take_startup(bytes, queue);
             bytes = &bytes[taken..];
         }
         if bytes.is_empty() || !matches!(self.stage, Stage::Login | Stage::Open) {
             return;
         }
         let mut stream = std::mem::take(&mut self.from_client);
-        let taken = stream.take_in(bytes, &mut requesting::Asking { follower: self, keeper });
+        let taken =
+            stream.take_in(bytes, &mut client_side::RequestReader { follower: self, queue });
         self.from_client = stream;
         if taken.is_err() {
-            self.give_up(keeper);
+            self.give_up(queue);
         }
     }
 
     /// Processes bytes from the server.
-    pub fn answered(&mut self, mut bytes: &[u8], keeper: &mut Keeper) {
-        keeper.counted.seen.to_clients_bytes += bytes.len() as u64;
+    pub fn answered(&mut self, mut bytes: &[u8], queue: &mut TraceQueue) {
+        queue.counted.wire.to_clients_bytes += bytes.len() as u64;
         if matches!(self.stage, Stage::RequestKind) {
-            let taken = self.take_word(bytes, keeper);
+            let taken = self.take_word(bytes, queue);
             bytes = &bytes[taken..];
         }
         if bytes.is_empty() || !matches!(self.stage, Stage::Login | Stage::Open) {
             return;
         }
         let mut stream = std::mem::take(&mut self.from_server);
-        let taken = stream.take_in(bytes, &mut answering::Answering { follower: self, keeper });
+        let taken = stream.take_in(bytes, &mut server_side::AnswerReader { follower: self, queue });
         self.from_server = stream;
         if taken.is_err() {
-            self.give_up(keeper);
+            self.give_up(queue);
         }
     }
 
     /// The connection has ended, or reading has.
-    pub fn ended(&mut self, keeper: &mut Keeper) {
-        keeper.counted.seen.not_let_in += u64::from(self.stage == Stage::Login);
-        self.end_session(true, keeper);
-        self.stage = Stage::Unread(Unread::Cancel);
+    pub fn ended(&mut self, queue: &mut TraceQueue) {
+        queue.counted.wire.not_let_in += u64::from(self.stage == Stage::Login);
+        self.end_session(true, queue);
+        self.stage = Stage::NotRead(UnreadReason::Cancel);
     }
 
-    /// The capture has ended, and the connection goes on.
-    pub fn left(&mut self, keeper: &mut Keeper) {
-        self.end_session(false, keeper);
-        self.stage = Stage::Unread(Unread::Lost);
+    /// The capture has ended while the connection continues.
+    pub fn left(&mut self, queue: &mut TraceQueue) {
+        self.end_session(false, queue);
+        self.stage = Stage::NotRead(UnreadReason::Lost);
     }
 
     /// Forwards the rest without reading.
-    fn stop_reading(&mut self, why: Unread, keeper: &mut Keeper) {
-        let seen = &mut keeper.counted.seen;
+    fn stop_reading(&mut self, why: UnreadReason, queue: &mut TraceQueue) {
+        let wire = &mut queue.counted.wire;
         let is_open = self.stage == Stage::Open;
-        seen.broken_off += u64::from(is_open && why == Unread::NotUnderstood);
+        wire.broken_off += u64::from(is_open && why == UnreadReason::NotUnderstood);
         match why {
-            Unread::Encrypted => keeper.encrypted(),
-            Unread::Replication => seen.replication += 1,
-            Unread::Cancel => seen.cancels += 1,
-            Unread::NotUnderstood => seen.not_understood += 1,
-            Unread::Lost => {}
+            UnreadReason::Encrypted => queue.encrypted(),
+            UnreadReason::Replication => wire.replication += 1,
+            UnreadReason::Cancel => wire.cancels += 1,
+            UnreadReason::NotUnderstood => wire.not_understood += 1,
+            UnreadReason::Lost => {}
         }
-        self.end_session(true, keeper);
-        self.stage = Stage::Unread(why);
+        self.end_session(true, queue);
+        self.stage = Stage::NotRead(why);
     }
 
-    fn give_up(&mut self, keeper: &mut Keeper) {
-        self.stop_reading(Unread::NotUnderstood, keeper);
+    fn give_up(&mut self, queue: &mut TraceQueue) {
+        self.stop_reading(UnreadReason::NotUnderstood, queue);
     }
 }

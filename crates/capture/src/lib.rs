@@ -6,43 +6,42 @@
 //! least.
 //!
 //! Two threads: one forwards and packs what it read into batches; one writes the trace. The first
-//! never waits for the second: if the queue exceeds [`keeper::HELD_BYTES_MAX`], statements are
-//! dropped and counted. If the trace becomes unwritable, forwarding continues until the user ends
-//! it.
+//! never waits for the second: if the queue exceeds 64 MiB, statements are dropped and counted. If
+//! the trace becomes unwritable, forwarding continues until the user ends it.
 //!
 //! Memory: the queue to the writer; for each connection unsent bytes (at most what is read at
-//! once), an incomplete message (at most [`stream::READ_BYTES_MAX`]), prepared texts, and
-//! unanswered statements of a pipeline.
+//! once), an incomplete message (at most 16 MiB), prepared texts, and unanswered statements of a
+//! pipeline.
 //!
 //! | part | rule |
 //! |---|---|
 //! | [`spec`] | the request |
-//! | [`listen`] | listening sockets |
-//! | [`proxy`] | the forwarding thread |
-//! | [`pair`] | a client's connection and its connection to the server |
+//! | `listen` | listening sockets |
+//! | `proxy` | the forwarding thread |
+//! | `pair` | a client's connection and its connection to the server |
 //! | [`packets`] | the thread that reads packets, replacing these three |
-//! | [`follow`] | the protocol on a connection |
-//! | [`stream`], [`request`], [`binary`], [`returned`] | messages, and values in them |
-//! | [`keeper`] | the queue to the trace |
-//! | [`recorder`] | the thread that writes it |
-//! | [`message_counts`], [`origin`] | counters, and their report |
+//! | `follow` | the protocol on a connection |
+//! | `stream`, `request`, `binary`, `returned` | messages, and values in them |
+//! | `trace_queue` | the queue to the trace |
+//! | `recorder` | the thread that writes it |
+//! | `message_counts`, [`origin`] | counters, and their report |
 
-pub mod binary;
-pub mod follow;
-pub mod keeper;
-pub mod listen;
-pub mod message_counts;
+mod binary;
+mod follow;
+mod listen;
+mod message_counts;
 pub mod origin;
 pub mod packets;
-pub mod pair;
-pub mod proxy;
-pub mod recorder;
-pub mod request;
-pub mod returned;
+mod pair;
+mod proxy;
+mod recorder;
+mod request;
+mod returned;
 pub mod spec;
-pub mod stream;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod trace_queue;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,7 +60,6 @@ use seatrial_pgwire::link::ServerSpec;
 use seatrial_trace::mask::Mask;
 use seatrial_trace::{TraceError, TraceWriter};
 
-use keeper::{Keeper, Shared};
 use listen::{ListenSpec, Listener};
 use message_counts::MessageCounts;
 use origin::{CaptureOrigin, Captured};
@@ -72,52 +70,26 @@ use packets::{Endpoint, Sniffer};
 use proxy::Proxy;
 use recorder::Span;
 use spec::{CaptureSpec, PacketsSpec};
+use trace_queue::{Shared, TraceQueue};
 
 /// Why nothing could be captured.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
 pub enum CaptureError {
-    /// The request is invalid.
     #[error("what is to be captured is malformed: {0}")]
     Spec(String),
-    /// Listening on an address failed.
-    #[error("{place} cannot be listened at: {source}")]
-    Listen {
-        /// The address.
-        place: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The server's name cannot be resolved.
+    #[error("{address} cannot be listened at: {source}")]
+    Listen { address: String, source: io::Error },
     #[error("{server} is no server's address: {source}")]
-    Address {
-        /// The server.
-        server: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The packets of an interface cannot be captured.
+    Address { server: String, source: io::Error },
     #[error("the packets of {interface} cannot be captured: {source}")]
-    Packets {
-        /// The interface.
-        interface: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A file of packets cannot be read.
+    Packets { interface: String, source: io::Error },
     #[error(transparent)]
     File(#[from] FileError),
-    /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A system call of the proxy failed.
     #[error("the system refuses {what}: {source}")]
-    System {
-        /// The operation.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// An internal error.
+    System { what: &'static str, source: io::Error },
     #[error("{0}; this is a defect of Seatrial, please report it")]
     Defect(String),
 }
@@ -161,13 +133,13 @@ impl CaptureError {
     }
 }
 
-/// Why packets of an interface cannot be captured, and what to do.
+/// Returns the cause and the next step for an interface that cannot be captured.
 fn explain_packets(source: &io::Error) -> (&'static str, &'static str) {
     match source.kind() {
         io::ErrorKind::PermissionDenied => (
             "Packets are for root, or whoever has the capability CAP_NET_RAW",
             "Start it with sudo (the trace is root's then), or take the proxy, which needs no \
-             rights: --listen :6432 in the place of --interface",
+             rights: --listen :6432 instead of --interface",
         ),
         io::ErrorKind::OutOfMemory => (
             "The ring for packets takes 64 MiB of the kernel's memory",
@@ -179,7 +151,7 @@ fn explain_packets(source: &io::Error) -> (&'static str, &'static str) {
         ),
         _ => (
             "The kernel lacks packet sockets, or a sandbox forbids them",
-            "Take the proxy, which needs neither: --listen :6432 in the place of --interface",
+            "Take the proxy, which needs neither: --listen :6432 instead of --interface",
         ),
     }
 }
@@ -190,7 +162,7 @@ type Source = Box<dyn FnOnce() -> Result<MessageCounts, CaptureError> + Send>;
 /// A running capture.
 #[derive(Debug)]
 pub struct Capture {
-    places: Vec<String>,
+    addresses: Vec<String>,
     wake: Arc<OwnedFd>,
     shared: Arc<Shared>,
     job: Job<Result<Captured, CaptureError>>,
@@ -199,7 +171,7 @@ pub struct Capture {
 /// State shared by both threads.
 struct Work {
     spec: CaptureSpec,
-    places: String,
+    addresses: String,
     source: Source,
     recorder: thread::JoinHandle<Result<(TraceWriter, Span), TraceError>>,
     began: Instant,
@@ -214,8 +186,9 @@ impl Capture {
     pub fn start(spec: CaptureSpec) -> Result<Capture, CaptureError> {
         let refused = |what| move |source: io::Error| CaptureError::System { what, source };
         let listeners = listeners(&spec)?;
-        let places: Vec<String> = listeners.iter().map(|each| each.place.clone()).collect();
-        let named = places.join(", ");
+        let addresses: Vec<String> =
+            listeners.iter().map(|each| each.local_address.clone()).collect();
+        let named = addresses.join(", ");
         let writer = TraceWriter::create(&spec.output, spec.mask.then(Mask::new))?;
         let shared = Arc::<Shared>::default();
         let (batches, received) = channel();
@@ -230,8 +203,8 @@ impl Capture {
         let recorder = recorder.map_err(refused("a thread"))?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from);
         let wake = Arc::new(wake.map_err(refused("an eventfd"))?);
-        let keeper = Keeper::new(batches, shared.clone());
-        let source = match source(&spec, listeners, &wake, keeper, shared.clone()) {
+        let queue = TraceQueue::new(batches, shared.clone());
+        let source = match source(&spec, listeners, &wake, queue, shared.clone()) {
             Ok(source) => source,
             Err(error) => {
                 // Its keeper is dropped, so the recorder ends and removes the trace that it began,
@@ -241,17 +214,17 @@ impl Capture {
             }
         };
         let (job, task) = Job::new();
-        let work = Work { spec, places: named, source, recorder, began: Instant::now() };
+        let work = Work { spec, addresses: named, source, recorder, began: Instant::now() };
         let panicked = || Err(CaptureError::Defect("the capture panicked".into()));
         let run = move || task.run(|| work.run(), panicked);
         let thread = thread::Builder::new().name("capture".into()).spawn(run);
         thread.map_err(refused("a thread"))?;
-        Ok(Capture { places, wake, shared, job })
+        Ok(Capture { addresses, wake, shared, job })
     }
 
     /// Listening addresses, in the order of the specification.
-    pub fn places(&self) -> &[String] {
-        &self.places
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
     }
 
     /// Waits up to a timeout; true when it has ended.
@@ -297,7 +270,7 @@ impl Drop for Capture {
 impl Work {
     /// Forwards until woken, and completes the trace, however forwarding ended.
     fn run(self) -> Result<Captured, CaptureError> {
-        let Work { spec, places, source, recorder, began } = self;
+        let Work { spec, addresses, source, recorder, began } = self;
         // The keeper is dropped with it, so the recorder sees the end.
         let passed = catch_unwind(AssertUnwindSafe(source));
         let defect = |_| CaptureError::Defect("the recorder panicked".into());
@@ -306,12 +279,12 @@ impl Work {
         let origin = match passed {
             Ok(Ok(mut counted)) => {
                 let fault = counted.settle(counts);
-                CaptureOrigin::of(&spec, &places, &counted, counts, fault)
+                CaptureOrigin::of(&spec, &addresses, &counted, counts, fault)
             }
             Ok(Err(error)) => {
-                CaptureOrigin::broken_off(&spec, &places, counts, span, &error.to_string())
+                CaptureOrigin::broken_off(&spec, &addresses, counts, span, &error.to_string())
             }
-            Err(_) => CaptureOrigin::broken_off(&spec, &places, counts, span, "it panicked"),
+            Err(_) => CaptureOrigin::broken_off(&spec, &addresses, counts, span, "it panicked"),
         };
         writer.finish(&origin)?;
         let trace_bytes = spec.output.metadata().map_or(0, |about| about.len());
@@ -324,25 +297,25 @@ fn listeners(spec: &CaptureSpec) -> Result<Vec<Listener>, CaptureError> {
     let open = |each: &ListenSpec| {
         let listen = |source| {
             let host = each.host.as_deref().unwrap_or("127.0.0.1");
-            CaptureError::Listen { place: format!("{host}:{}", each.port), source }
+            CaptureError::Listen { address: format!("{host}:{}", each.port), source }
         };
         Listener::open(each).map_err(listen)
     };
     spec.listen.iter().map(open).collect()
 }
 
-/// Prepares the source: from here on nothing is missed.
+/// Prepares the source: nothing is missed from here on.
 fn source(
     spec: &CaptureSpec,
     listeners: Vec<Listener>,
     wake: &Arc<OwnedFd>,
-    keeper: Keeper,
+    queue: TraceQueue,
     shared: Arc<Shared>,
 ) -> Result<Source, CaptureError> {
     let refused = |what| move |source: io::Error| CaptureError::System { what, source };
     let Some(packets) = &spec.packets else {
         let server = spec.server.to_string();
-        let proxy = Proxy::new(listeners, address(spec)?, &server, wake, keeper, shared);
+        let proxy = Proxy::new(listeners, address(spec)?, &server, wake, queue, shared);
         let proxy = proxy.map_err(refused("an epoll"))?;
         return Ok(Box::new(move || proxy.run().map_err(refused("an epoll"))));
     };
@@ -355,7 +328,7 @@ fn source(
             let (known, wake) = (spec.known.clone(), wake.clone());
             Ok(Box::new(move || {
                 let connections = Connections::new(server, known, shared);
-                let sniffer = Sniffer::new(ring, connections, wake, keeper);
+                let sniffer = Sniffer::new(ring, connections, wake, queue);
                 sniffer.run().map_err(refused("packets"))
             }))
         }
@@ -363,7 +336,7 @@ fn source(
             let (file, wake) = (PacketFile::open(&path)?, wake.clone());
             Ok(Box::new(move || {
                 let connections = Connections::new(server, Vec::new(), shared.clone());
-                Ok(packets::read_file(file, connections, &wake, keeper, &shared)?)
+                Ok(packets::read_file(file, connections, &wake, queue, &shared)?)
             }))
         }
     }

@@ -23,15 +23,12 @@ pub struct ListenSpec {
 /// Backlog of connections; also bounded by the system's own limit.
 const QUEUE_MAX: i32 = 4_096;
 
-/// A listening socket.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    /// Whether it is TCP.
     pub is_tcp: bool,
     path: Option<PathBuf>,
-    /// Its address, as reported.
-    pub place: String,
+    pub local_address: String,
 }
 
 impl Listener {
@@ -52,23 +49,23 @@ impl Listener {
                 };
                 let listener = TcpListener::bind(SocketAddr::new(address, spec.port))?;
                 listener.set_nonblocking(true)?;
-                let place = listener.local_addr()?.to_string();
-                Ok(Listener { socket: listener.into(), is_tcp: true, path: None, place })
+                let local_address = listener.local_addr()?.to_string();
+                Ok(Listener { socket: listener.into(), is_tcp: true, path: None, local_address })
             }
         }
     }
 
     fn in_folder(path: &PathBuf) -> io::Result<Listener> {
         let socket = match bind(path) {
-            // A leftover of a killed process: nobody answers.
+            // A leftover of a killed process, which does not answer.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_deserted(path) => {
                 std::fs::remove_file(path)?;
                 bind(path)?
             }
             socket => socket?,
         };
-        let place = path.display().to_string();
-        Ok(Listener { socket, is_tcp: false, path: Some(path.clone()), place })
+        let local_address = path.display().to_string();
+        Ok(Listener { socket, is_tcp: false, path: Some(path.clone()), local_address })
     }
 
     /// Accepts a client; None if there is none after all.
@@ -110,8 +107,8 @@ impl Drop for Listener {
     }
 }
 
-/// A socket in a folder that only its owner may connect to, from the start: on Linux it keeps the
-/// mode that it had before it was bound.
+/// A socket in a folder that only its owner may connect to, from the start: on Linux a bound socket
+/// has the mode of its descriptor.
 fn bind(path: &PathBuf) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -22,11 +22,11 @@ pub struct MessageCounts {
     pub records: u64,
     /// Statements that went into the trace.
     pub statements: u64,
-    /// Messages that say more of a statement: parse, bind, describe, sync, data of COPY.
+    /// Further messages of a statement: parse, bind, describe, sync, data of COPY.
     pub joined: u64,
-    /// Messages that begin, let in, cancel and end.
+    /// Messages of startup, authentication, cancellation and termination.
     pub sessions: u64,
-    /// Statements that the server passed over, as one before them in a pipeline had failed.
+    /// Statements that the server skipped because an earlier one of their pipeline had failed.
     pub others: u64,
     /// Messages of a kind that no client sends.
     pub not_understood: u64,
@@ -36,64 +36,64 @@ pub struct MessageCounts {
     pub executable: u64,
     /// Statements that cannot, by [`Skip`].
     pub skipped: [u64; Skip::COUNT],
-    /// What is particular to a capture.
-    pub seen: WireCounts,
+    /// Counters that only a capture has.
+    pub wire: WireCounts,
     /// Start of the first statement and end of the last, in microseconds since 1970.
     pub span: Option<(i64, i64)>,
 }
 
-/// What was seen on the wire besides statements.
+/// What was captured besides statements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct WireCounts {
     /// Connections that clients made.
     pub connections: u64,
     /// Open at once, at most.
     pub open_max: u64,
-    /// Of these, encrypted between client and server: passed on unread.
+    /// Of these, encrypted: forwarded without being read.
     pub encrypted: u64,
-    /// Of these, for replication: passed on unread.
+    /// Of these, for replication: forwarded without being read.
     pub replication: u64,
-    /// Of these, requests to cancel what another does.
+    /// Of these, cancel requests.
     pub cancels: u64,
-    /// Of these, not let in by the server.
+    /// Of these, rejected by the server.
     pub not_let_in: u64,
-    /// Of these, with no server to go to.
+    /// Of these, closed because the server could not be reached.
     pub no_server: u64,
-    /// Of these, in a protocol that is not PostgreSQL's, from some point on: passed on unread.
+    /// Of these, in another protocol than PostgreSQL's: forwarded without being read from there on.
     pub not_understood: u64,
-    /// Of the former, those of clients that were let in before.
+    /// Of the former, those that were authenticated before.
     pub broken_off: u64,
-    /// Of these, where a defect of ours showed: passed on unread from then on.
+    /// Of these, with an internal error: forwarded without being read from there on.
     pub defects: u64,
-    /// Answers that fit no request; what was requested before them is not in the trace.
+    /// Answers that match no request; requests before them are not in the trace.
     pub out_of_step: u64,
-    /// Statements that were never answered: their connection ended, or the capture did.
+    /// Statements without an answer: their connection or the capture ended first.
     pub unanswered: u64,
     /// Statements whose returned values were kept.
     pub returned: u64,
-    /// Rows of them.
+    /// Their rows.
     pub returned_rows: u64,
     /// Of these statements, how many returned more than is kept.
     pub returned_cut: u64,
-    /// Values of kept rows that came in a form that has no text of ours.
+    /// Values of kept rows in a binary format that is not converted to text.
     pub returned_unread: u64,
-    /// Statements of which rows are not kept, as nobody knows which of several results they are.
+    /// Statements whose rows are not kept because it is unknown which of several results they are.
     pub returned_unclear: u64,
     /// Statements that can be sent again although they were rolled back with a later one.
     pub rolled_back_kept: u64,
-    /// Sessions by the name of what they set as they connected.
+    /// Number of sessions by setting that they sent at startup.
     pub settings: BTreeMap<String, u64>,
     /// Bytes that went to the server.
     pub to_server_bytes: u64,
     /// Bytes that went to clients.
     pub to_clients_bytes: u64,
-    /// What is particular to packets, where it was captured from them.
+    /// Counters that only a capture from packets has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketCounts>,
 }
 
 impl WireCounts {
-    /// Takes in that a session set something as it connected.
+    /// Counts that a session sent a setting at startup.
     pub fn setting(&mut self, name: String) {
         if self.settings.len() < SETTINGS_MAX || self.settings.contains_key(&name) {
             *self.settings.entry(name).or_default() += 1;
@@ -102,7 +102,6 @@ impl WireCounts {
 }
 
 impl MessageCounts {
-    /// Counts a statement that goes into the trace.
     pub fn statement(&mut self, skip: Option<Skip>, start_us: i64, end_us: i64) {
         self.statements += 1;
         match skip {
@@ -114,10 +113,10 @@ impl MessageCounts {
         *last_us = end_us.max(*last_us);
     }
 
-    /// Makes what was counted add up with what was written. What is missing then was under way
-    /// where a defect of ours showed; a sentence where none did that is known.
+    /// Makes the counters agree with what was written. Missing statements were in progress at an
+    /// internal error; returns a sentence if no such error is known.
     pub fn settle(&mut self, written: &Counts) -> Option<String> {
-        let was_reported = self.seen.defects > 0;
+        let was_reported = self.wire.defects > 0;
         let fault = format!(
             "{} messages, of which {} are accounted for; {} statements were seen and {} written: \
              this is a defect of ours, please report it. The trace has all that was written.",
@@ -126,8 +125,8 @@ impl MessageCounts {
             self.statements,
             written.statements
         );
-        let seen = (self.records, self.statements, self.executable);
-        if seen == (self.accounted(), written.statements, written.executable) {
+        let observed = (self.records, self.statements, self.executable);
+        if observed == (self.accounted(), written.statements, written.executable) {
             return None;
         }
         (self.statements, self.executable) = (written.statements, written.executable);
@@ -136,11 +135,11 @@ impl MessageCounts {
         if was_reported {
             return None;
         }
-        self.seen.defects += 1;
+        self.wire.defects += 1;
         Some(fault)
     }
 
-    /// The sum of where messages went; it is `records`.
+    /// The sum of the outcomes of messages; it equals `records`.
     pub fn accounted(&self) -> u64 {
         self.statements
             + self.joined

@@ -40,7 +40,7 @@ impl CaptureOrigin {
     /// The report of a capture that has ended.
     pub fn of(
         spec: &CaptureSpec,
-        places: &str,
+        addresses: &str,
         counted: &MessageCounts,
         counts: &Counts,
         fault: Option<String>,
@@ -58,15 +58,15 @@ impl CaptureOrigin {
             skipped: counts.skipped.clone(),
         };
         let notes = fault.into_iter().chain(notes(spec, counted)).collect();
-        let bytes = counted.seen.to_server_bytes + counted.seen.to_clients_bytes;
-        let origin = origin(spec, places, accounting, notes, bytes, counts, counted.span);
-        CaptureOrigin { origin, capture: counted.seen.clone() }
+        let bytes = counted.wire.to_server_bytes + counted.wire.to_clients_bytes;
+        let origin = origin(spec, addresses, accounting, notes, bytes, counts, counted.span);
+        CaptureOrigin { origin, capture: counted.wire.clone() }
     }
 
-    /// The report of a capture that ended before it was requested to.
+    /// The report of a capture that ended early.
     pub fn broken_off(
         spec: &CaptureSpec,
-        places: &str,
+        addresses: &str,
         counts: &Counts,
         span: Span,
         why: &str,
@@ -77,20 +77,25 @@ impl CaptureOrigin {
              missing, and messages are not accounted for."
         );
         let capture = WireCounts { defects: 1, ..WireCounts::default() };
-        CaptureOrigin { capture, ..CaptureOrigin::noted(spec, places, counts, span, note) }
+        CaptureOrigin { capture, ..CaptureOrigin::noted(spec, addresses, counts, span, note) }
     }
 
-    /// The report of a capture that was abandoned.
-    pub fn cut_off(spec: &CaptureSpec, places: &str, counts: &Counts, span: Span) -> CaptureOrigin {
+    /// The report of a trace that was recovered after its capture was killed.
+    pub fn cut_off(
+        spec: &CaptureSpec,
+        addresses: &str,
+        counts: &Counts,
+        span: Span,
+    ) -> CaptureOrigin {
         let note = "The capture was cut off: what came after the last time that it was secured, a \
                     minute at most, is missing, and messages are not accounted for.";
-        CaptureOrigin::noted(spec, places, counts, span, note.to_owned())
+        CaptureOrigin::noted(spec, addresses, counts, span, note.to_owned())
     }
 
-    /// The report of a capture of which only the statements were counted.
+    /// The report, given only the counts of statements.
     fn noted(
         spec: &CaptureSpec,
-        places: &str,
+        addresses: &str,
         counts: &Counts,
         span: Span,
         note: String,
@@ -105,14 +110,14 @@ impl CaptureOrigin {
             executable: counts.executable,
             skipped: counts.skipped.clone(),
         };
-        let origin = origin(spec, places, accounting, vec![note], 0, counts, span);
+        let origin = origin(spec, addresses, accounting, vec![note], 0, counts, span);
         CaptureOrigin { origin, capture: WireCounts::default() }
     }
 }
 
 fn origin(
     spec: &CaptureSpec,
-    places: &str,
+    addresses: &str,
     accounting: Accounting,
     notes: Vec<String>,
     bytes: u64,
@@ -122,7 +127,7 @@ fn origin(
     let seconds = |us: i64| us as f64 / 1e6;
     let file = File {
         path: match &spec.packets {
-            None => format!("{places} to {}", spec.server),
+            None => format!("{addresses} to {}", spec.server),
             Some(packets) => format!("{packets} with {}", spec.server),
         },
         size_bytes: bytes,
@@ -147,7 +152,7 @@ fn origin(
 
 /// Notes for the user, as sentences.
 fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
-    let seen = &counted.seen;
+    let wire = &counted.wire;
     let is_proxy = spec.packets.is_none();
     let [encrypted, replication, not_understood, defects] = unread(is_proxy);
     let reported = [
@@ -157,41 +162,41 @@ fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
              not made to wait for it. Write it to a faster disk.",
             "statement",
         ),
-        (seen.encrypted, &encrypted, "connection"),
-        (seen.replication, &replication, "connection"),
-        (seen.not_understood, &not_understood, "connection"),
-        (seen.defects, &defects, "connection"),
-        (seen.no_server, "found no server behind the proxy.", "connection"),
+        (wire.encrypted, &encrypted, "connection"),
+        (wire.replication, &replication, "connection"),
+        (wire.not_understood, &not_understood, "connection"),
+        (wire.defects, &defects, "connection"),
+        (wire.no_server, "found no server behind the proxy.", "connection"),
         (
-            seen.unanswered,
+            wire.unanswered,
             "had no answer when their connection, or the capture, ended: what became of them is \
              not known.",
             "statement",
         ),
         (
-            seen.out_of_step,
+            wire.out_of_step,
             "fitted no request; what was requested before them is counted among the others.",
             "answer",
         ),
         (
-            seen.returned_cut,
+            wire.returned_cut,
             "returned more than is kept of RETURNING: the first 1,000 rows, or 64 KiB.",
             "statement",
         ),
         (
-            seen.returned_unread,
+            wire.returned_unread,
             "of RETURNING and sequences came in binary by a client that never requested their \
              types, or in another encoding, and could not be read: ids among them are inferred.",
             "value",
         ),
         (
-            seen.returned_unclear,
+            wire.returned_unclear,
             "with RETURNING gave several results, whose rows are not kept: ids among them are \
              inferred.",
             "text",
         ),
         (
-            seen.rolled_back_kept,
+            wire.rolled_back_kept,
             "were rolled back with a later one of a pipeline that is too long to know it in time: \
              a replay commits them.",
             "statement",
@@ -202,8 +207,8 @@ fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
         let ending = if count == 1 { "" } else { "s" };
         format!("{count} {noun}{ending}: {what}")
     });
-    let packets = seen.packets.iter().flat_map(notes_of_packets);
-    reported.chain(packets).chain(settings(seen)).collect()
+    let packets = wire.packets.iter().flat_map(notes_of_packets);
+    reported.chain(packets).chain(settings(wire)).collect()
 }
 
 /// Notes on connections that are not read: encrypted, replication, another protocol, or an internal
@@ -227,65 +232,65 @@ fn unread(is_proxy: bool) -> [String; 4] {
 }
 
 /// Notes on packets.
-fn notes_of_packets(seen: &PacketCounts) -> Vec<String> {
+fn notes_of_packets(counts: &PacketCounts) -> Vec<String> {
     let named = |names: &[String], count: u64| match names {
         [] => String::new(),
         names if (names.len() as u64) < count => format!(" ({} and others)", names.join(", ")),
         names => format!(" ({})", names.join(", ")),
     };
-    let encrypted = seen.encrypted.len() as u64;
-    let waiting = seen.earlier.saturating_sub(seen.joined);
+    let encrypted = counts.encrypted.len() as u64;
+    let waiting = counts.earlier.saturating_sub(counts.joined);
     [
-        (encrypted, format!("Encrypted clients: {}.", seen.encrypted.join(", "))),
+        (encrypted, format!("Encrypted clients: {}.", counts.encrypted.join(", "))),
         (
-            seen.dropped,
+            counts.dropped,
             format!(
                 "The kernel dropped {} packets, as they came faster than they were looked at: give \
                  the capture more of a processor, or capture less at once.",
-                seen.dropped
+                counts.dropped
             ),
         ),
         (
-            seen.gaps,
+            counts.gaps,
             format!(
                 "{} times packets of a connection were missing, with {} bytes{}. Such a session \
                  ends in the trace; {} times it could be read again from a later moment on, as \
                  another session.",
-                seen.gaps,
-                seen.gap_bytes,
-                named(&seen.with_gaps, seen.gaps),
-                seen.resumed
+                counts.gaps,
+                counts.gap_bytes,
+                named(&counts.with_gaps, counts.gaps),
+                counts.resumed
             ),
         ),
         (
-            seen.earlier,
+            counts.earlier,
             format!(
                 "{} connections were there before the capture: {} were joined when no transaction \
                  was open, {waiting} not. Of these nobody saw who they are; what they had prepared \
                  is skipped, as unknown text.",
-                seen.earlier, seen.joined
+                counts.earlier, counts.joined
             ),
         ),
         (
-            seen.left_out,
+            counts.left_out,
             format!(
                 "{} connections said something and never came to a moment at which they could be \
                  joined: they are not in the trace.",
-                seen.left_out
+                counts.left_out
             ),
         ),
         (
-            seen.cut,
-            format!("{} packets were cut: write files of packets with `tcpdump -s 0`.", seen.cut),
+            counts.cut,
+            format!("{} packets were cut: write files of packets with `tcpdump -s 0`.", counts.cut),
         ),
         (
-            seen.crowded,
+            counts.crowded,
             format!(
                 "{} packets were of connections that were too many to be followed.",
-                seen.crowded
+                counts.crowded
             ),
         ),
-        (u64::from(seen.is_torn), "The file of packets ends in the midst of one.".to_owned()),
+        (u64::from(counts.is_torn), "The file of packets ends in the midst of one.".to_owned()),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
@@ -293,8 +298,8 @@ fn notes_of_packets(seen: &PacketCounts) -> Vec<String> {
     .collect()
 }
 
-fn settings(seen: &WireCounts) -> Option<String> {
-    let each = seen.settings.iter().map(|(name, count)| format!("{name} ({count})"));
+fn settings(wire: &WireCounts) -> Option<String> {
+    let each = wire.settings.iter().map(|(name, count)| format!("{name} ({count})"));
     let names = each.collect::<Vec<_>>().join(", ");
     (!names.is_empty()).then(|| {
         format!(

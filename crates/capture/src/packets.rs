@@ -5,31 +5,31 @@
 //! packets. Data is certainly missing when the other side acknowledges more than was seen. The
 //! session then ends in the trace, as prepared statements and the open transaction are unknown, and
 //! another one begins when the server is next ready without an open transaction. A connection older
-//! than the capture is joined at such a moment too. Each of these is counted ([`counts`]).
+//! than the capture is joined at such a moment too. Each of these is counted (`counts`).
 //!
 //! **Times** are the kernel's, of each packet, so that nothing depends on when they are read.
 //!
-//! Memory: the ring; data after a gap, at most [`stream::HELD_BYTES_MAX`] for all connections; and
-//! the state of each connection, as in the proxy, for at most [`connections::CONNECTIONS_MAX`].
+//! Memory: the ring; data after a gap, at most 64 MiB for all connections; and the state of each
+//! connection, as in the proxy, for at most 65,536.
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`ring`], [`filter`] | packets from the kernel |
-//! | [`mod@file`] | packets from a file of tcpdump or Wireshark |
-//! | [`segment`] | what the headers of a packet say |
-//! | [`stream`] | one direction of a connection, in order |
-//! | [`connection`] | both directions, and where reading begins again |
-//! | [`connections`] | all connections |
-//! | [`counts`] | counters |
+//! | [`ring`], `filter` | packets from the kernel |
+//! | `file` | packets from a file of tcpdump or Wireshark |
+//! | `segment` | what the headers of a packet say |
+//! | `stream` | one direction of a connection, in order |
+//! | `connection` | both directions, and where reading begins again |
+//! | `connections` | all connections |
+//! | `counts` | counters |
 
-pub mod connection;
-pub mod connections;
-pub mod counts;
-pub mod file;
-pub mod filter;
+mod connection;
+pub(crate) mod connections;
+pub(crate) mod counts;
+pub(crate) mod file;
+mod filter;
 pub mod ring;
-pub mod segment;
-pub mod stream;
+mod segment;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -43,9 +43,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use super::keeper::{HELD_BYTES_MAX, Keeper, Shared};
 use super::message_counts::MessageCounts;
-use super::spec::WhereSpec;
+use super::spec::ServerAddress;
+use super::trace_queue::{QUEUE_BYTES_MAX, Shared, TraceQueue};
 use connections::Connections;
 use file::{FileError, PacketFile};
 use ring::Ring;
@@ -54,7 +54,7 @@ use segment::Segment;
 /// Maximum wait for the kernel's remaining packets when the capture ends.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Interval of passing on packets at low traffic.
+/// Interval at which packets are read at low traffic.
 const HAND_ON_NS: i64 = 100_000_000;
 
 /// The server whose packets are captured.
@@ -72,12 +72,12 @@ impl Endpoint {
     /// # Errors
     ///
     /// When the name is unknown.
-    pub fn of(place: &WhereSpec) -> io::Result<Endpoint> {
-        let port = place.port;
-        if place.host.is_empty() {
+    pub fn of(server: &ServerAddress) -> io::Result<Endpoint> {
+        let port = server.port;
+        if server.host.is_empty() {
             return Ok(Endpoint { port, addresses: Vec::new() });
         }
-        let found = (place.host.as_str(), port).to_socket_addrs()?;
+        let found = (server.host.as_str(), port).to_socket_addrs()?;
         Ok(Endpoint { port, addresses: found.map(|each| each.ip()).collect() })
     }
 
@@ -88,15 +88,15 @@ impl Endpoint {
 
 /// Time of packets: the wall clock without its steps.
 #[derive(Debug)]
-struct Steady {
+struct SteadyClock {
     began: Instant,
     began_us: i64,
     stepped_us: i64,
 }
 
-impl Steady {
-    fn start() -> Steady {
-        Steady { began: Instant::now(), began_us: wall_us(), stepped_us: 0 }
+impl SteadyClock {
+    fn start() -> SteadyClock {
+        SteadyClock { began: Instant::now(), began_us: wall_us(), stepped_us: 0 }
     }
 
     /// Measures how far the wall clock has been stepped since the start.
@@ -114,7 +114,7 @@ pub struct Sniffer {
     ring: Ring,
     connections: Connections,
     wake: Arc<OwnedFd>,
-    keeper: Keeper,
+    queue: TraceQueue,
 }
 
 impl Sniffer {
@@ -123,9 +123,9 @@ impl Sniffer {
         ring: Ring,
         connections: Connections,
         wake: Arc<OwnedFd>,
-        keeper: Keeper,
+        queue: TraceQueue,
     ) -> Sniffer {
-        Sniffer { ring, connections, wake, keeper }
+        Sniffer { ring, connections, wake, queue }
     }
 
     /// Reads packets until woken; returns the counters.
@@ -134,26 +134,26 @@ impl Sniffer {
     ///
     /// When waiting or reading the counters fails.
     pub fn run(self) -> io::Result<MessageCounts> {
-        let Sniffer { mut ring, mut connections, wake, mut keeper } = self;
-        let mut clock = Steady::start();
+        let Sniffer { mut ring, mut connections, wake, mut queue } = self;
+        let mut clock = SteadyClock::start();
         loop {
-            take_all(&mut ring, &mut connections, &mut keeper, &mut clock);
-            if !wait(&ring, Some(&wake), &mut keeper)? {
+            take_all(&mut ring, &mut connections, &mut queue, &mut clock);
+            if !wait(&ring, Some(&wake), &mut queue)? {
                 break;
             }
         }
         let last = ring.counts()?.received();
         let until = Instant::now() + LAST_WAIT;
         while ring.taken() < last && Instant::now() < until {
-            wait(&ring, None, &mut keeper)?;
-            take_all(&mut ring, &mut connections, &mut keeper, &mut clock);
+            wait(&ring, None, &mut queue)?;
+            take_all(&mut ring, &mut connections, &mut queue, &mut clock);
         }
         let counts = ring.counts()?;
-        let mut seen = connections.finish(&mut keeper);
-        (seen.packets, seen.dropped) = (ring.taken(), counts.dropped);
-        keeper.counted.seen.packets = Some(seen);
-        keeper.flush();
-        Ok(keeper.counted)
+        let mut packet_counts = connections.finish(&mut queue);
+        (packet_counts.packets, packet_counts.dropped) = (ring.taken(), counts.dropped);
+        queue.counted.wire.packets = Some(packet_counts);
+        queue.flush();
+        Ok(queue.counted)
     }
 }
 
@@ -161,30 +161,30 @@ impl Sniffer {
 fn take_all(
     ring: &mut Ring,
     connections: &mut Connections,
-    keeper: &mut Keeper,
-    clock: &mut Steady,
+    queue: &mut TraceQueue,
+    clock: &mut SteadyClock,
 ) {
     while let Some(mut block) = ring.block() {
         clock.look();
         while let Some(packet) = block.packet() {
-            keeper.now_us = keeper.now_us.max(packet.at_us - clock.stepped_us);
+            queue.now_us = queue.now_us.max(packet.at_us - clock.stepped_us);
             match Segment::of_ip(packet.bytes) {
-                Some(segment) => connections.take(&segment, keeper),
-                None => connections.seen.unread += 1,
+                Some(segment) => connections.take(&segment, queue),
+                None => connections.counts.unread += 1,
             }
-            connections.seen.cut += u64::from(packet.is_cut);
+            connections.counts.cut += u64::from(packet.is_cut);
         }
-        keeper.flush_due();
+        queue.flush_due();
     }
 }
 
 /// Waits for packets; false when woken to end.
-fn wait(ring: &Ring, wake: Option<&OwnedFd>, keeper: &mut Keeper) -> io::Result<bool> {
+fn wait(ring: &Ring, wake: Option<&OwnedFd>, queue: &mut TraceQueue) -> io::Result<bool> {
     let mut polled = vec![PollFd::new(ring, PollFlags::IN)];
     polled.extend(wake.map(|wake| PollFd::new(wake, PollFlags::IN)));
     let timeout = Timespec { tv_sec: 0, tv_nsec: HAND_ON_NS };
     match poll(&mut polled, Some(&timeout)) {
-        Ok(0) => keeper.flush(),
+        Ok(0) => queue.flush(),
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
@@ -200,33 +200,33 @@ pub fn read_file(
     file: PacketFile,
     mut connections: Connections,
     wake: &OwnedFd,
-    mut keeper: Keeper,
+    mut queue: TraceQueue,
     shared: &Shared,
 ) -> Result<MessageCounts, FileError> {
     let mut packets = 0;
     let read = file.for_each(|packet, segment| {
         packets += 1;
-        keeper.now_us = keeper.now_us.max(packet.at_us);
-        connections.seen.cut += u64::from(packet.is_cut);
+        queue.now_us = queue.now_us.max(packet.at_us);
+        connections.counts.cut += u64::from(packet.is_cut);
         match segment {
-            Some(segment) => connections.take(&segment, &mut keeper),
-            None => connections.seen.unread += 1,
+            Some(segment) => connections.take(&segment, &mut queue),
+            None => connections.counts.unread += 1,
         }
-        keeper.flush_due();
+        queue.flush_due();
         // Waiting for the writer loses nothing here.
-        while shared.held_bytes.load(Ordering::Relaxed) > HELD_BYTES_MAX / 2
+        while shared.queued_bytes.load(Ordering::Relaxed) > QUEUE_BYTES_MAX / 2
             && !shared.has_failed.load(Ordering::Relaxed)
         {
             std::thread::sleep(Duration::from_millis(1));
         }
         packets % 1_024 != 0 || !is_woken(wake)
     });
-    let mut seen = connections.finish(&mut keeper);
-    seen.packets = packets;
-    seen.is_torn = read?;
-    keeper.counted.seen.packets = Some(seen);
-    keeper.flush();
-    Ok(keeper.counted)
+    let mut packet_counts = connections.finish(&mut queue);
+    packet_counts.packets = packets;
+    packet_counts.is_torn = read?;
+    queue.counted.wire.packets = Some(packet_counts);
+    queue.flush();
+    Ok(queue.counted)
 }
 
 fn is_woken(wake: &OwnedFd) -> bool {

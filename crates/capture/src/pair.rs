@@ -1,8 +1,8 @@
 //! A client's connection and its connection to the server: bytes from one side are sent to the
 //! other, unchanged and at once, and read only after that.
 //!
-//! Bytes that the other side does not accept at once are held, at most one read; nothing more is
-//! read until they are sent. So memory is bounded, and a slow side slows down the other one as
+//! Bytes that the other side does not accept at once are buffered, at most one read; nothing more
+//! is read until they are sent. So memory is bounded, and a slow side slows down the other one as
 //! without a proxy.
 //!
 //! If one side accepts nothing more, earlier bytes of the other one still reach it: a server that
@@ -20,21 +20,18 @@ use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType};
 use seatrial_pgwire::link::{Address, ConnectStatus, connect, write};
 
 use super::follow::Follower;
-use super::keeper::Keeper;
+use super::trace_queue::TraceQueue;
 
-/// A side of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The client.
     Client,
-    /// The server.
     Server,
 }
 
 impl Side {
     /// Event data of this side of the pair at an index.
-    fn data(self, place: usize) -> u64 {
-        (place as u64) << 1 | u64::from(self == Side::Server)
+    fn data(self, index: usize) -> u64 {
+        (index as u64) << 1 | u64::from(self == Side::Server)
     }
 
     /// Index and side of an event.
@@ -46,22 +43,18 @@ impl Side {
 
 /// Whether a pair continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasts {
-    /// It continues.
-    Yes,
-    /// It has ended.
-    No,
+pub enum PairState {
+    Open,
+    Closed,
     /// The server could not be reached.
     NoServer,
 }
 
 /// A nonblocking socket.
 #[derive(Debug)]
-struct End {
+struct PairSocket {
     socket: OwnedFd,
-    /// Its event data.
     data: u64,
-    /// Unsent bytes.
     unsent: Vec<u8>,
     /// The events it is registered for.
     watched: Option<EventFlags>,
@@ -71,10 +64,10 @@ struct End {
     is_gone: bool,
 }
 
-impl End {
-    fn of(socket: OwnedFd, side: Side, place: usize) -> End {
-        let (data, unsent) = (side.data(place), Vec::new());
-        End { socket, data, unsent, watched: None, is_over: false, is_gone: false }
+impl PairSocket {
+    fn of(socket: OwnedFd, side: Side, index: usize) -> PairSocket {
+        let (data, unsent) = (side.data(index), Vec::new());
+        PairSocket { socket, data, unsent, watched: None, is_over: false, is_gone: false }
     }
 
     fn data(&self) -> EventData {
@@ -107,8 +100,8 @@ impl End {
 /// A client's connection with its connection to the server.
 #[derive(Debug)]
 pub struct Pair {
-    client: End,
-    server: End,
+    client: PairSocket,
+    server: PairSocket,
     is_connected: bool,
     /// The server's backlog was full.
     is_waiting: bool,
@@ -125,15 +118,15 @@ impl Pair {
         client: OwnedFd,
         address: &Address,
         epoll: &OwnedFd,
-        place: usize,
+        index: usize,
     ) -> Result<Pair, (OwnedFd, io::Error)> {
         let server = match new_socket(address) {
             Ok(server) => server,
             Err(error) => return Err((client, error)),
         };
         let mut pair = Pair {
-            client: End::of(client, Side::Client, place),
-            server: End::of(server, Side::Server, place),
+            client: PairSocket::of(client, Side::Client, index),
+            server: PairSocket::of(server, Side::Server, index),
             is_connected: false,
             is_waiting: false,
             follower: Follower::default(),
@@ -188,8 +181,8 @@ impl Pair {
         flags: EventFlags,
         epoll: &OwnedFd,
         buffer: &mut [u8],
-        keeper: &mut Keeper,
-    ) -> Lasts {
+        queue: &mut TraceQueue,
+    ) -> PairState {
         if !self.is_connected {
             return self.finish_connecting(side, epoll);
         }
@@ -197,19 +190,19 @@ impl Pair {
             if flags.contains(EventFlags::OUT) { self.send_rest(side, epoll) } else { Ok(()) };
         let is_readable = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
         match served {
-            Ok(()) if is_readable => self.pass(side, epoll, buffer, keeper),
-            Ok(()) => self.lasts(),
-            Err(_) => Lasts::No,
+            Ok(()) if is_readable => self.pass(side, epoll, buffer, queue),
+            Ok(()) => self.state(),
+            Err(_) => PairState::Closed,
         }
     }
 
-    fn finish_connecting(&mut self, side: Side, epoll: &OwnedFd) -> Lasts {
+    fn finish_connecting(&mut self, side: Side, epoll: &OwnedFd) -> PairState {
         if side == Side::Client || self.is_waiting {
-            return Lasts::Yes;
+            return PairState::Open;
         }
         match net::sockopt::socket_error(&self.server.socket) {
-            Ok(Ok(())) if self.connected(epoll).is_ok() => Lasts::Yes,
-            _ => Lasts::NoServer,
+            Ok(Ok(())) if self.connected(epoll).is_ok() => PairState::Open,
+            _ => PairState::NoServer,
         }
     }
 
@@ -220,19 +213,19 @@ impl Pair {
         side: Side,
         epoll: &OwnedFd,
         buffer: &mut [u8],
-        keeper: &mut Keeper,
-    ) -> Lasts {
+        queue: &mut TraceQueue,
+    ) -> PairState {
         let (from, to) = match side {
             Side::Client => (&mut self.client, &mut self.server),
             Side::Server => (&mut self.server, &mut self.client),
         };
         if from.is_over || !to.unsent.is_empty() {
-            return Lasts::Yes;
+            return PairState::Open;
         }
         let read = match rustix::io::read(&from.socket, &mut *buffer) {
             Ok(0) => return self.hung_up(side, epoll),
             Ok(read) => read,
-            Err(Errno::AGAIN | Errno::INTR) => return Lasts::Yes,
+            Err(Errno::AGAIN | Errno::INTR) => return PairState::Open,
             Err(_) => {
                 from.lose();
                 return self.hung_up(side, epoll);
@@ -243,9 +236,9 @@ impl Pair {
             // A server's last messages are read even without a client; a client's unsent ones are
             // not.
             if side == Side::Server {
-                self.follower.look_at(side, bytes, keeper);
+                self.follower.look_at(side, bytes, queue);
             }
-            return self.lasts();
+            return self.state();
         }
         let is_passed = match write(&to.socket, bytes) {
             Ok(sent) => {
@@ -258,8 +251,8 @@ impl Pair {
             }
         };
         let is_watched = is_passed || self.watch(epoll).is_ok();
-        self.follower.look_at(side, bytes, keeper);
-        if is_watched { self.lasts() } else { Lasts::No }
+        self.follower.look_at(side, bytes, queue);
+        if is_watched { self.state() } else { PairState::Closed }
     }
 
     /// The socket is writable: sends unsent bytes, and reads the other side again.
@@ -284,7 +277,7 @@ impl Pair {
     }
 
     /// A side has closed its direction. Its other side may still send.
-    fn hung_up(&mut self, side: Side, epoll: &OwnedFd) -> Lasts {
+    fn hung_up(&mut self, side: Side, epoll: &OwnedFd) -> PairState {
         let (from, to) = match side {
             Side::Client => (&mut self.client, &mut self.server),
             Side::Server => (&mut self.server, &mut self.client),
@@ -294,20 +287,19 @@ impl Pair {
             // Whoever is gone already needs no notice.
             let _ = net::shutdown(&to.socket, Shutdown::Write);
         }
-        if self.watch(epoll).is_ok() { self.lasts() } else { Lasts::No }
+        if self.watch(epoll).is_ok() { self.state() } else { PairState::Closed }
     }
 
     /// It ends when the server has hung up and its client has received everything, or the reverse.
     #[inline]
-    fn lasts(&self) -> Lasts {
+    fn state(&self) -> PairState {
         let is_reported = self.server.is_over && self.client.unsent.is_empty();
         let is_left = self.client.is_gone && self.client.is_over && self.server.unsent.is_empty();
-        if is_reported || is_left { Lasts::No } else { Lasts::Yes }
+        if is_reported || is_left { PairState::Closed } else { PairState::Open }
     }
 
-    /// Records that it ends.
-    pub fn ended(&mut self, keeper: &mut Keeper) {
-        self.follower.ended(keeper);
+    pub fn ended(&mut self, queue: &mut TraceQueue) {
+        self.follower.ended(queue);
     }
 
     /// Reports to the client that there is no server: the only message that does not come from a

@@ -14,15 +14,13 @@ use rustix::io::Errno;
 use seatrial_pgwire::link::Address;
 use seatrial_pgwire::messages;
 
-use super::keeper::{Keeper, Shared};
 use super::listen::Listener;
 use super::message_counts::MessageCounts;
-use super::pair::{Lasts, Pair, Side, refuse};
+use super::pair::{Pair, PairState, Side, refuse};
+use super::trace_queue::{Shared, TraceQueue};
 
-/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Events handled at once.
 const EVENTS_MAX: usize = 256;
 
 /// Interval of retries when a server's backlog is full.
@@ -32,7 +30,6 @@ const WAKE: u64 = u64::MAX;
 /// The first of the listeners.
 const LISTENERS: u64 = u64::MAX - 64;
 
-/// Maximum number of listeners.
 pub const LISTENERS_MAX: usize = 16;
 
 /// Time in microseconds since 1970; it never decreases.
@@ -60,12 +57,12 @@ pub struct Proxy {
     listeners: Vec<Listener>,
     address: Address,
     refusal: Vec<u8>,
-    keeper: Keeper,
+    queue: TraceQueue,
     shared: Arc<Shared>,
 }
 
 /// The proxy's thread.
-struct Passing {
+struct ProxyLoop {
     epoll: OwnedFd,
     listeners: Vec<Listener>,
     /// There were no descriptors left: no client is accepted until another has left.
@@ -77,7 +74,7 @@ struct Passing {
     /// Indexes freed since the last wait: events of that time may still refer to them.
     left: Vec<usize>,
     waiting: Vec<usize>,
-    keeper: Keeper,
+    queue: TraceQueue,
     shared: Arc<Shared>,
     clock: Clock,
     buffer: Vec<u8>,
@@ -94,13 +91,13 @@ impl Proxy {
         address: Address,
         server: &str,
         wake: &OwnedFd,
-        keeper: Keeper,
+        queue: TraceQueue,
         shared: Arc<Shared>,
     ) -> io::Result<Proxy> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN)?;
         watch_listeners(&epoll, &listeners)?;
-        Ok(Proxy { epoll, listeners, address, refusal: refusal(server), keeper, shared })
+        Ok(Proxy { epoll, listeners, address, refusal: refusal(server), queue, shared })
     }
 
     /// Forwards until woken; returns the counters.
@@ -109,8 +106,8 @@ impl Proxy {
     ///
     /// When waiting fails.
     pub fn run(self) -> io::Result<MessageCounts> {
-        let Proxy { epoll, listeners, address, refusal, keeper, shared } = self;
-        let passing = Passing {
+        let Proxy { epoll, listeners, address, refusal, queue, shared } = self;
+        let proxy_loop = ProxyLoop {
             epoll,
             listeners,
             is_full: false,
@@ -120,24 +117,24 @@ impl Proxy {
             free: Vec::new(),
             left: Vec::new(),
             waiting: Vec::new(),
-            keeper,
+            queue,
             shared,
             clock: Clock::start(),
             buffer: vec![0; READ_BYTES],
         };
-        passing.run()
+        proxy_loop.run()
     }
 }
 
 fn watch_listeners(epoll: &OwnedFd, listeners: &[Listener]) -> io::Result<()> {
-    for (place, listener) in listeners.iter().enumerate() {
-        let data = EventData::new_u64(LISTENERS + place as u64);
+    for (index, listener) in listeners.iter().enumerate() {
+        let data = EventData::new_u64(LISTENERS + index as u64);
         epoll::add(epoll, listener, data, EventFlags::IN)?;
     }
     Ok(())
 }
 
-impl Passing {
+impl ProxyLoop {
     fn run(mut self) -> io::Result<MessageCounts> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut is_woken = false;
@@ -153,17 +150,17 @@ impl Passing {
             self.connect_waiting();
             self.free.append(&mut self.left);
         }
-        self.keeper.now_us = self.clock.now_us();
+        self.queue.now_us = self.clock.now_us();
         for pair in self.pairs.iter_mut().flatten() {
-            pair.ended(&mut self.keeper);
+            pair.ended(&mut self.queue);
         }
-        self.keeper.flush();
-        Ok(self.keeper.counted)
+        self.queue.flush();
+        Ok(self.queue.counted)
     }
 
     fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        self.keeper.now_us = self.clock.now_us();
-        let batch_ms = self.keeper.flush_due().map(|left_us| left_us / 1_000 + 1);
+        self.queue.now_us = self.clock.now_us();
+        let batch_ms = self.queue.flush_due().map(|left_us| left_us / 1_000 + 1);
         let again_ms = (!self.waiting.is_empty()).then_some(AGAIN_MS);
         let timeout_ms = batch_ms.into_iter().chain(again_ms).min();
         // A timeout of epoll is in milliseconds.
@@ -177,26 +174,26 @@ impl Passing {
 
     #[inline]
     fn serve(&mut self, event: Event) {
-        let (place, side) = Side::of(event.data);
-        let Some(pair) = self.pairs.get_mut(place).and_then(Option::as_mut) else { return };
-        self.keeper.now_us = self.clock.now_us();
+        let (index, side) = Side::of(event.data);
+        let Some(pair) = self.pairs.get_mut(index).and_then(Option::as_mut) else { return };
+        self.queue.now_us = self.clock.now_us();
         let (epoll, buffer) = (&self.epoll, &mut self.buffer[..]);
-        match pair.serve(side, event.flags, epoll, buffer, &mut self.keeper) {
-            Lasts::Yes => {}
-            ended => self.close(place, ended),
+        match pair.serve(side, event.flags, epoll, buffer, &mut self.queue) {
+            PairState::Open => {}
+            ended => self.close(index, ended),
         }
     }
 
-    fn close(&mut self, place: usize, ended: Lasts) {
-        let Some(mut pair) = self.pairs.get_mut(place).and_then(Option::take) else { return };
-        pair.ended(&mut self.keeper);
-        if ended == Lasts::NoServer {
-            self.keeper.counted.seen.no_server += 1;
+    fn close(&mut self, index: usize, ended: PairState) {
+        let Some(mut pair) = self.pairs.get_mut(index).and_then(Option::take) else { return };
+        pair.ended(&mut self.queue);
+        if ended == PairState::NoServer {
+            self.queue.counted.wire.no_server += 1;
             pair.refuse(&self.refusal);
         }
         // Closing descriptors here removes them from the epoll.
-        self.left.push(place);
-        self.waiting.retain(|&waiting| waiting != place);
+        self.left.push(index);
+        self.waiting.retain(|&waiting| waiting != index);
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
         if self.is_full {
             self.is_full = watch_listeners(&self.epoll, &self.listeners).is_err();
@@ -210,24 +207,24 @@ impl Passing {
             Some(Err(_)) => return self.stop_accepting(),
             _ => return,
         };
-        let seen = &mut self.keeper.counted.seen;
-        seen.connections += 1;
-        let place = self.free.pop().unwrap_or_else(|| {
+        let wire = &mut self.queue.counted.wire;
+        wire.connections += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
             self.pairs.push(None);
             self.pairs.len() - 1
         });
-        match Pair::open(client, &self.address, &self.epoll, place) {
+        match Pair::open(client, &self.address, &self.epoll, index) {
             Ok(pair) => {
                 let open = self.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
-                seen.open_max = seen.open_max.max(open);
+                wire.open_max = wire.open_max.max(open);
                 if pair.is_waiting() {
-                    self.waiting.push(place);
+                    self.waiting.push(index);
                 }
-                self.pairs[place] = Some(pair);
+                self.pairs[index] = Some(pair);
             }
             Err((client, _)) => {
-                seen.no_server += 1;
-                self.free.push(place);
+                wire.no_server += 1;
+                self.free.push(index);
                 refuse(&client, &self.refusal);
             }
         }
@@ -240,12 +237,12 @@ impl Passing {
     }
 
     fn connect_waiting(&mut self) {
-        for place in std::mem::take(&mut self.waiting) {
-            let Some(pair) = self.pairs.get_mut(place).and_then(Option::as_mut) else { continue };
+        for index in std::mem::take(&mut self.waiting) {
+            let Some(pair) = self.pairs.get_mut(index).and_then(Option::as_mut) else { continue };
             match pair.connect(&self.address, &self.epoll) {
-                Ok(()) if pair.is_waiting() => self.waiting.push(place),
+                Ok(()) if pair.is_waiting() => self.waiting.push(index),
                 Ok(()) => {}
-                Err(_) => self.close(place, Lasts::NoServer),
+                Err(_) => self.close(index, PairState::NoServer),
             }
         }
     }

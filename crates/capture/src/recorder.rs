@@ -13,9 +13,9 @@ use seatrial_pgwire::answer::Tag;
 use seatrial_trace::captured::{Returned, Session, Sink, Statement};
 use seatrial_trace::{Counts, TraceError, TraceWriter};
 
-use super::keeper::{Batch, Entry, Kept, NULL, Shared};
 use super::origin::CaptureOrigin;
 use super::returned::PackedRows;
+use super::trace_queue::{Batch, Entry, NULL, PackedStatement, Shared};
 
 /// Start of the first statement and end of the last, in microseconds since 1970.
 pub type Span = Option<(i64, i64)>;
@@ -59,10 +59,10 @@ fn take_all(
     loop {
         match batches.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(batch) => {
-                let held_bytes = batch.held_bytes;
+                let queued_bytes = batch.queued_bytes;
                 widen(span, &batch);
                 let taken = take(writer, &batch, &mut parameters);
-                shared.held_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+                shared.queued_bytes.fetch_sub(queued_bytes, Ordering::Relaxed);
                 shared.give_back(batch);
                 taken?;
             }
@@ -78,11 +78,11 @@ fn take_all(
 
 fn widen(span: &mut Span, batch: &Batch) {
     for entry in &batch.entries {
-        if let Entry::Statement(kept) = entry {
-            let figures = &kept.figures;
-            let end_us = figures.start_us.saturating_add_unsigned(figures.duration_us.unwrap_or(0));
-            let (first_us, last_us) = span.get_or_insert((figures.start_us, end_us));
-            *first_us = figures.start_us.min(*first_us);
+        if let Entry::Statement(packed_statement) = entry {
+            let fields = &packed_statement.fields;
+            let end_us = fields.start_us.saturating_add_unsigned(fields.duration_us.unwrap_or(0));
+            let (first_us, last_us) = span.get_or_insert((fields.start_us, end_us));
+            *first_us = fields.start_us.min(*first_us);
             *last_us = end_us.max(*last_us);
         }
     }
@@ -99,15 +99,15 @@ fn take<S: Sink>(
         match entry {
             Entry::Session(session) => sink.session(session.as_ref() as &Session)?,
             Entry::Changed(id, session) => sink.session_changed(*id, session)?,
-            Entry::Statement(kept) => {
-                let (prepared, rest) = bytes.split_at(kept.prepared_bytes);
-                let (sql, rest) = rest.split_at(kept.sql_bytes);
-                bytes = unpack(rest, kept.parameters, parameters);
-                let returned = kept.figures.returned.as_ref();
+            Entry::Statement(packed_statement) => {
+                let (prepared, rest) = bytes.split_at(packed_statement.prepared_bytes);
+                let (sql, rest) = rest.split_at(packed_statement.sql_bytes);
+                bytes = unpack(rest, packed_statement.parameters, parameters);
+                let returned = packed_statement.fields.returned.as_ref();
                 let returned = returned.map(|packed| unpack_rows(packed, &mut bytes));
                 let returned = returned.as_ref();
-                let figures = statement(kept, prepared, sql, parameters);
-                sink.statement(&Statement { returned, ..figures })?;
+                let fields = statement(packed_statement, prepared, sql, parameters);
+                sink.statement(&Statement { returned, ..fields })?;
             }
         }
     }
@@ -115,27 +115,27 @@ fn take<S: Sink>(
 }
 
 fn statement<'a>(
-    kept: &'a Kept,
+    packed_statement: &'a PackedStatement,
     prepared: &'a [u8],
     sql: &'a [u8],
     parameters: &'a [Option<Vec<u8>>],
 ) -> Statement<'a> {
-    let figures = &kept.figures;
+    let fields = &packed_statement.fields;
     Statement {
-        session: figures.session,
-        start_us: figures.start_us,
-        duration_us: figures.duration_us,
+        session: fields.session,
+        start_us: fields.start_us,
+        duration_us: fields.duration_us,
         reported_meanwhile: None,
-        protocol: figures.protocol,
+        protocol: fields.protocol,
         prepared,
         sql,
         parameters,
-        transaction: figures.transaction,
-        rows: figures.rows,
-        tag: figures.tag.as_ref().map(Tag::words),
+        transaction: fields.transaction,
+        rows: fields.rows,
+        tag: fields.tag.as_ref().map(Tag::words),
         returned: None,
-        error: figures.error,
-        skip: figures.skip,
+        error: fields.error,
+        skip: fields.skip,
     }
 }
 

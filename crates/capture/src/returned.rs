@@ -4,8 +4,8 @@ use seatrial_pgwire::messages;
 use seatrial_trace::captured::digest;
 
 use super::binary;
-use super::keeper::NULL;
-use super::request::{Bound, Keeps};
+use super::request::{Bound, RowRetention};
+use super::trace_queue::NULL;
 
 /// Maximum number of kept rows of a statement.
 pub const ROWS_MAX: usize = 1_000;
@@ -27,33 +27,26 @@ const OF_IDS: [u32; 4] = [21, 23, 20, 2950];
 
 /// Treatment of values that cannot be ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Others {
-    /// They are kept as well.
+enum OtherValues {
     Kept,
-    /// Their digests are kept.
     Digested,
-    /// They are dropped.
     LeftOut,
 }
 
 /// Kept rows, packed: the names of the columns, then the values row by row, each after its length
-/// (4 bytes, [`NULL`] for NULL and for what has no text of ours).
+/// (4 bytes, [`NULL`] for NULL and for what cannot be converted).
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
-    /// Number of columns.
     pub columns: usize,
-    /// Number of rows.
     pub rows: usize,
-    /// Names and values.
     pub bytes: Vec<u8>,
 }
 
 /// Rows of which a few are kept.
 #[derive(Debug, Default)]
-struct Few {
-    /// Number of rows.
+struct FewRows {
     count: usize,
-    /// The first one as it came.
+    /// The first row as received.
     first: Vec<u8>,
     are_too_many: bool,
 }
@@ -62,9 +55,9 @@ struct Few {
 #[derive(Debug, Default)]
 pub struct Rows {
     packed: PackedRows,
-    /// Where the first row begins in the packed bytes.
+    /// Offset of the first row in the packed bytes.
     begin: usize,
-    few: Option<Few>,
+    few: Option<FewRows>,
     types: Vec<u32>,
     /// Which columns are in binary; those beyond its end are not.
     are_binary: Vec<bool>,
@@ -81,10 +74,12 @@ impl Rows {
     pub fn of<'a>(
         columns: impl IntoIterator<Item = (&'a [u8], u32)>,
         bound: Option<&Bound>,
-        keeps: Keeps,
+        retention: RowRetention,
     ) -> Rows {
-        let mut rows =
-            Rows { few: (keeps == Keeps::FewRows).then(Few::default), ..Rows::default() };
+        let mut rows = Rows {
+            few: (retention == RowRetention::Few).then(FewRows::default),
+            ..Rows::default()
+        };
         rows.packed.bytes.reserve(USUAL_BYTES);
         for (name, type_oid) in columns {
             put(&mut rows.packed.bytes, Some(name));
@@ -94,7 +89,6 @@ impl Rows {
         rows
     }
 
-    /// The columns are known.
     fn described(&mut self, bound: Option<&Bound>) {
         let columns = self.types.len();
         (self.packed.columns, self.begin) = (columns, self.packed.bytes.len());
@@ -111,7 +105,7 @@ impl Rows {
             self.is_cut = true;
             return;
         }
-        self.is_cut = !self.keep_row(body, bound, (is_foreign, Others::Kept));
+        self.is_cut = !self.keep_row(body, bound, (is_foreign, OtherValues::Kept));
     }
 
     fn take_one_of_few(&mut self, body: &[u8], bound: Option<&Bound>, is_foreign: bool) {
@@ -123,7 +117,7 @@ impl Rows {
         if may_hold_ids && count == 1 {
             // The other values of a row are needed only if a second one follows.
             few.first.extend_from_slice(body);
-            self.keep_row(body, bound, (is_foreign, Others::LeftOut));
+            self.keep_row(body, bound, (is_foreign, OtherValues::LeftOut));
             return;
         }
         if may_hold_ids {
@@ -131,9 +125,9 @@ impl Rows {
             if count == 2 {
                 self.packed.bytes.truncate(self.begin);
                 self.packed.rows = 0;
-                self.keep_row(&first, bound, (is_foreign, Others::Digested));
+                self.keep_row(&first, bound, (is_foreign, OtherValues::Digested));
             }
-            self.keep_row(body, bound, (is_foreign, Others::Digested));
+            self.keep_row(body, bound, (is_foreign, OtherValues::Digested));
         }
         let are_too_many = count > FEW_ROWS_MAX || self.packed.rows < count && count > 1;
         if let Some(few) = &mut self.few {
@@ -141,8 +135,8 @@ impl Rows {
         }
     }
 
-    /// Keeps a row; false where it makes no sense.
-    fn keep_row(&mut self, body: &[u8], bound: Option<&Bound>, how: (bool, Others)) -> bool {
+    /// Keeps a row; false if it is malformed.
+    fn keep_row(&mut self, body: &[u8], bound: Option<&Bound>, how: (bool, OtherValues)) -> bool {
         let begin = self.packed.bytes.len();
         let is_kept = self.row(body, bound, how).is_some();
         if is_kept {
@@ -157,7 +151,7 @@ impl Rows {
         &mut self,
         body: &[u8],
         bound: Option<&Bound>,
-        (is_foreign, others): (bool, Others),
+        (is_foreign, others): (bool, OtherValues),
     ) -> Option<()> {
         let (count, mut rest) = body.split_first_chunk()?;
         let count = usize::from(u16::from_be_bytes(*count));
@@ -170,7 +164,7 @@ impl Rows {
             return None;
         }
         let out = &mut self.packed.bytes;
-        for (place, type_oid) in self.types.iter().enumerate() {
+        for (index, type_oid) in self.types.iter().enumerate() {
             let length = messages::number(rest)?;
             rest = &rest[4..];
             let Ok(length) = usize::try_from(length) else {
@@ -179,13 +173,13 @@ impl Rows {
             };
             let (value, behind) = rest.split_at_checked(length)?;
             rest = behind;
-            let is_other = others != Others::Kept && !OF_IDS.contains(type_oid);
-            if is_other && others == Others::LeftOut {
+            let is_other = others != OtherValues::Kept && !OF_IDS.contains(type_oid);
+            if is_other && others == OtherValues::LeftOut {
                 put(out, None);
                 continue;
             }
             let mut converted = Vec::new();
-            let reported = if self.are_binary.get(place) == Some(&true) {
+            let reported = if self.are_binary.get(index) == Some(&true) {
                 binary::text(*type_oid, value, &mut converted).map(|()| &converted[..])
             } else {
                 Some(value)
@@ -207,7 +201,7 @@ impl Rows {
         self.few.as_ref().is_some_and(|few| few.are_too_many)
     }
 
-    /// What is kept; None where there are no columns, or no rows of a few.
+    /// What is kept; None without columns, or without rows where only a few are kept.
     pub fn finish(self) -> Option<PackedRows> {
         let is_empty = self.few.is_some() && self.packed.rows == 0;
         Some(self.packed).filter(|packed| packed.columns > 0 && !is_empty)

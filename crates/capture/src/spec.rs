@@ -14,17 +14,17 @@ use super::proxy::LISTENERS_MAX;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureSpec {
-    /// Where clients come in to be passed on to the server; nowhere where packets are looked at.
+    /// Where clients come in to be passed on to the server; nowhere where packets are examined.
     #[serde(default)]
     pub listen: Vec<ListenSpec>,
-    /// Packets that are looked at in place of that.
+    /// Packets to capture instead of listening.
     #[serde(default)]
     pub packets: Option<PacketsSpec>,
-    /// Sessions that are there already, as the server tells of them.
+    /// Sessions that are there already, as the server reports them.
     #[serde(default)]
     pub known: Vec<KnownSession>,
     /// The server; of packets, those of its port, to and from any address where it has no host.
-    pub server: WhereSpec,
+    pub server: ServerAddress,
     /// The trace.
     pub output: PathBuf,
     /// Whether literals, parameters and returned values are replaced.
@@ -63,7 +63,7 @@ impl std::fmt::Display for PacketsSpec {
     }
 }
 
-/// A session that was there before a capture from packets, which do not tell who it is.
+/// A session that was there before a capture from packets, which do not show who it is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownSession {
@@ -80,7 +80,7 @@ pub struct KnownSession {
 }
 
 impl KnownSession {
-    /// What a trace holds of it.
+    /// Its session in a trace.
     pub fn session(self) -> Session {
         Session {
             name: self.name.into(),
@@ -96,7 +96,7 @@ impl KnownSession {
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WhereSpec {
+pub struct ServerAddress {
     /// A folder with a socket in it, or a host's name or address.
     pub host: String,
     /// The port, or the number in the socket's name.
@@ -115,20 +115,22 @@ impl CaptureSpec {
     pub fn parse(json: &str) -> Result<CaptureSpec, CaptureError> {
         let spec: CaptureSpec =
             serde_json::from_str(json).map_err(|error| CaptureError::Spec(error.to_string()))?;
-        let places = spec.listen.len();
+        let listeners = spec.listen.len();
         if spec.packets.is_some() {
-            if places > 0 {
-                return Err(CaptureError::Spec("packets and places to listen at".into()));
+            if listeners > 0 {
+                return Err(CaptureError::Spec("packets and addresses to listen on".into()));
             }
-        } else if !(1..=LISTENERS_MAX).contains(&places) {
-            let fault = format!("{places} places to listen at, where 1 to {LISTENERS_MAX} can be");
+        } else if !(1..=LISTENERS_MAX).contains(&listeners) {
+            let fault = format!(
+                "{listeners} addresses to listen on, where 1 to {LISTENERS_MAX} are allowed"
+            );
             return Err(CaptureError::Spec(fault));
         }
         Ok(spec)
     }
 }
 
-impl std::fmt::Display for WhereSpec {
+impl std::fmt::Display for ServerAddress {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_bare = self.host.contains(':') && !self.host.starts_with('/');
         if is_bare {

@@ -2,41 +2,40 @@
 
 use seatrial_pgwire::messages::MessageHeader;
 
-/// What is read of a message at most; what follows is passed on like all else, but not looked at.
+/// Maximum bytes of a message that are read; the rest is forwarded unread.
 pub const READ_BYTES_MAX: usize = 16 << 20;
 
-/// Room that is kept for the next message that comes in pieces.
+/// Memory kept for the next message that arrives in pieces.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// One message, as far as it is read.
+/// A message, as far as it is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// Its kind.
     pub kind: u8,
-    /// What is needed of its body.
+    /// The part of its body that is read.
     pub body: &'a [u8],
-    /// Bytes of the whole body.
+    /// Length of the whole body.
     pub body_bytes: usize,
 }
 
-/// What came so far of a message that is not all there.
+/// The part of an incomplete message that has arrived.
 #[derive(Debug, Default)]
 pub struct Stream {
     partial: Vec<u8>,
-    /// What is still to come of a message that is passed over.
+    /// Remaining bytes of a message that is skipped.
     rest_bytes: usize,
 }
 
-/// The bytes are none of the protocol's.
+/// The bytes are not PostgreSQL's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotUnderstood;
 
-/// What follows the messages of a direction.
+/// Receives the messages of a direction.
 pub trait Reader {
-    /// How many bytes of the body of a message of this kind are wanted.
+    /// Number of bytes of the body to be read, given the message's type.
     fn wanted_bytes(&mut self, kind: u8, body_bytes: usize) -> usize;
 
-    /// Takes in a message; false where no more are to be read.
+    /// Processes a message; false to stop reading.
     fn message(&mut self, message: Message<'_>) -> bool;
 }
 
@@ -63,7 +62,7 @@ impl Stream {
         Ok(())
     }
 
-    /// How many bytes were taken.
+    /// Number of bytes processed.
     fn messages(&mut self, input: &[u8], reader: &mut impl Reader) -> Result<usize, NotUnderstood> {
         let mut taken = 0;
         loop {
@@ -90,7 +89,7 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// Wants all of what is of the kind `a`, and nothing else.
+    /// Reads all of type `a`, and nothing else.
     #[derive(Default)]
     struct Bodies(Vec<usize>);
 
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_over_is_not_held() {
+    fn skipped_bodies_are_not_buffered() {
         let (mut stream, mut bodies) = (Stream::default(), Bodies::default());
         for bytes in [message(b'd', 1 << 20), message(b'a', 1)].concat().chunks(10_000) {
             stream.take_in(bytes, &mut bodies).unwrap();

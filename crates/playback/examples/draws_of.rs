@@ -4,7 +4,7 @@
 //!     draws_of TRACE CATALOG.json
 //!
 //! One line an id, with tabs between: its column, the id, how that is known or why not, the
-//! statement's place in the trace, the row.
+//! statement's position in the trace, the row.
 
 use std::error::Error;
 

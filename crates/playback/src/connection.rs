@@ -34,7 +34,8 @@
 //! **Batches.** A client may send many executions before one `Sync`, which makes them one
 //! transaction without a BEGIN. Here each has its own.
 //!
-//! **COPY ... FROM STDIN**: [`super::copying`]. **Startup parameters** (encoding, `search_path` in
+//! **The data of COPY FROM STDIN.** A server that requests them is told that there are none, and
+//! answers with the error 57014. **Startup parameters** (encoding, `search_path` in
 //! its options): the log has SET statements only, and these are sent.
 //!
 //! # The encoding
@@ -42,19 +43,18 @@
 //! It is described in [`seatrial_pgwire::startup`]: no conversion. A `SET client_encoding` or `SET
 //! NAMES` of the trace would make the server convert text that a log already has in its own
 //! encoding. A server reports each change; the next statement is then preceded by a SET that
-//! reverts it, whose answer is ignored. change back, whose answer counts for nothing.
+//! reverts it, whose answer is ignored.
 
-pub mod prepared;
+mod prepared;
 #[cfg(test)]
 mod tests;
-pub mod types;
+mod types;
 
 use seatrial_pgwire::answer::{Answer, ServerError, Tag, TransactionStatus};
 use seatrial_pgwire::messages::{self, ErrorResponse, MessageHeader};
 use seatrial_pgwire::startup::{self, NO_CONVERSION, Startup};
 use seatrial_trace::captured::{Protocol, Skip};
 
-use super::copying;
 use super::item::{Item, Skipped};
 use prepared::Prepared;
 
@@ -71,7 +71,7 @@ const CONNECTION_FAILURE: [u8; 5] = *b"08006";
 
 /// Events of a connection for its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ConnectionEvent {
     /// It is authenticated, and the first statement may be sent.
     Ready,
     /// The statement in progress was answered, and the next may be sent.
@@ -86,22 +86,15 @@ pub enum Said {
 
 /// Whether a statement could be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
-    /// It is in progress.
+pub enum SendOutcome {
     Sent,
-    /// It cannot be sent.
     Impossible(Skipped),
 }
 
-/// The state of a connection.
 enum Stage {
-    /// It is being authenticated.
     Startup(Startup),
-    /// It waits for a statement.
     Idle,
-    /// It waits for an answer.
     Busy,
-    /// It has ended.
     Ended,
 }
 
@@ -119,7 +112,6 @@ impl Encodings {
     }
 }
 
-/// One connection.
 pub struct Connection {
     stage: Stage,
     /// Remaining bytes of a message that is skipped.
@@ -128,14 +120,14 @@ pub struct Connection {
     answer: Answer,
     is_extended: bool,
     /// Number of expected answers that belong to no statement of the trace.
-    silent: u32,
+    ignored_answers: u32,
     /// A warning that the server is about to end: it crashed, or was stopped immediately.
-    last_words: Option<ServerError>,
+    shutdown_notice: Option<ServerError>,
     prepared: Prepared,
     encodings: Encodings,
     /// Columns of the next statement's rows to be kept.
     keeps: Vec<u32>,
-    /// Maximum number of rows for it.
+    /// Maximum number of kept rows for it.
     keeps_rows: usize,
     process_id: i32,
     secret_key: Vec<u8>,
@@ -151,8 +143,8 @@ impl Connection {
             status: TransactionStatus::Idle,
             answer: Answer::default(),
             is_extended: false,
-            silent: 0,
-            last_words: None,
+            ignored_answers: 0,
+            shutdown_notice: None,
             prepared: Prepared::default(),
             encodings: Encodings::default(),
             keeps: Vec::new(),
@@ -166,7 +158,12 @@ impl Connection {
     ///
     /// Returns how many bytes were processed; the rest, at most [`READ_BYTES_MAX`] and a header, is
     /// to be passed again before further bytes.
-    pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>, said: &mut Vec<Said>) -> usize {
+    pub fn take_in(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        events: &mut Vec<ConnectionEvent>,
+    ) -> usize {
         let mut taken = 0;
         loop {
             let passed = self.rest_bytes.min(input.len() - taken);
@@ -178,9 +175,9 @@ impl Connection {
             let rest = &input[taken..];
             let Some(head) = MessageHeader::of(rest) else { return taken };
             let Some(body_bytes) = self.body_bytes(head) else {
-                return taken + self.strange(head, rest, said);
+                return taken + self.handle_invalid(head, rest, events);
             };
-            let is_read = !is_passed_over(head.kind) || (head.kind == b'D' && self.keeps_rows > 0);
+            let is_read = !is_skipped(head.kind) || (head.kind == b'D' && self.keeps_rows > 0);
             let read_bytes = if is_read { body_bytes.min(READ_BYTES_MAX) } else { 0 };
             let Some(body) = rest.get(MessageHeader::BYTES..MessageHeader::BYTES + read_bytes)
             else {
@@ -190,28 +187,28 @@ impl Connection {
             self.rest_bytes = body_bytes - read_bytes;
             self.answer.received_bytes += (MessageHeader::BYTES + body_bytes) as u64;
             match self.stage {
-                Stage::Startup(_) => self.message_at_startup(head.kind, body, out, said),
-                _ => self.message(head.kind, body, out, said),
+                Stage::Startup(_) => self.message_at_startup(head.kind, body, out, events),
+                _ => self.message(head.kind, body, out, events),
             }
         }
     }
 
     /// Appends all messages of a statement.
-    pub fn send(&mut self, item: &Item, out: &mut Vec<u8>) -> Sending {
+    pub fn send(&mut self, item: &Item, out: &mut Vec<u8>) -> SendOutcome {
         if !self.is_ready() {
-            return Sending::Impossible(Skipped::NoConnection);
+            return SendOutcome::Impossible(Skipped::NoConnection);
         }
         if item.protocol == Protocol::Fetch {
-            return Sending::Impossible(Skipped::Unlogged(Skip::UnknownPortal));
+            return SendOutcome::Impossible(Skipped::Unlogged(Skip::UnknownPortal));
         }
-        if !can_be_written(item) {
-            return Sending::Impossible(Skipped::Unlogged(Skip::CutOff));
+        if !is_sendable(item) {
+            return SendOutcome::Impossible(Skipped::Unlogged(Skip::CutOff));
         }
         self.answer = Answer::default();
         self.is_extended = item.protocol == Protocol::Extended;
         if self.encodings.convert() && self.status != TransactionStatus::Failed {
             messages::query(out, b"SET client_encoding TO 'SQL_ASCII'");
-            self.silent = 1;
+            self.ignored_answers = 1;
         }
         self.prepared.send(item, out);
         if self.is_extended {
@@ -221,7 +218,7 @@ impl Connection {
             messages::query(out, &item.sql);
         }
         self.stage = Stage::Busy;
-        Sending::Sent
+        SendOutcome::Sent
     }
 
     /// Keeps some columns of the next statement's rows, up to a number of rows.
@@ -232,7 +229,7 @@ impl Connection {
     }
 
     /// Returns the event for a hang-up of the server, given the incomplete message so far.
-    pub fn hung_up(&mut self, left: &[u8]) -> Said {
+    pub fn hung_up(&mut self, left: &[u8]) -> ConnectionEvent {
         let when = match &self.stage {
             _ if self.rest_bytes > 0 || !left.is_empty() => "in the middle of a message",
             Stage::Startup(_) => "before it let the client in",
@@ -241,10 +238,10 @@ impl Connection {
         };
         let message = format!("the server closed the connection {when}, without a word");
         let without_a_word = ServerError { sqlstate: CONNECTION_FAILURE, message };
-        let error = self.last_words.take().unwrap_or(without_a_word);
+        let error = self.shutdown_notice.take().unwrap_or(without_a_word);
         let is_starting = matches!(self.stage, Stage::Startup(_));
         self.stage = Stage::Ended;
-        if is_starting { Said::Refused(error) } else { Said::Lost(error) }
+        if is_starting { ConnectionEvent::Refused(error) } else { ConnectionEvent::Lost(error) }
     }
 
     /// Appends `Terminate`.
@@ -262,16 +259,6 @@ impl Connection {
         self.process_id
     }
 
-    /// The cancel key: 4 bytes, more in versions of the protocol later than 3.0.
-    pub fn secret_key(&self) -> &[u8] {
-        &self.secret_key
-    }
-
-    /// Its transaction status.
-    pub fn status(&self) -> TransactionStatus {
-        self.status
-    }
-
     /// Whether a statement may be sent.
     pub fn is_ready(&self) -> bool {
         matches!(self.stage, Stage::Idle)
@@ -282,18 +269,19 @@ impl Connection {
         kind: u8,
         body: &[u8],
         out: &mut Vec<u8>,
-        said: &mut Vec<Said>,
+        events: &mut Vec<ConnectionEvent>,
     ) {
         let Stage::Startup(startup) = &mut self.stage else { return };
         match kind {
             b'R' => {
                 if let Err(why) = startup.take_in(body, out) {
-                    self.end(Said::Refused(why), said);
+                    self.end(ConnectionEvent::Refused(why), events);
                 }
             }
-            b'E' => {
-                self.end(Said::Refused(startup::explained(ErrorResponse::of(body).error)), said)
-            }
+            b'E' => self.end(
+                ConnectionEvent::Refused(startup::explained(ErrorResponse::of(body).error)),
+                events,
+            ),
             b'S' => self.parameter(body),
             b'K' if body.len() >= 4 => {
                 self.process_id = messages::number(body).unwrap_or(0);
@@ -302,30 +290,42 @@ impl Connection {
             b'Z' if startup.is_in() => {
                 self.status = status(body);
                 self.stage = Stage::Idle;
-                said.push(Said::Ready);
+                events.push(ConnectionEvent::Ready);
             }
             // Notices, and unknown messages of an old server or a pooler.
             b'N' | b'v' => {}
-            _ => self.no_message(kind, said),
+            _ => self.reject_message(kind, events),
         }
     }
 
-    fn message(&mut self, kind: u8, body: &[u8], out: &mut Vec<u8>, said: &mut Vec<Said>) {
+    fn message(
+        &mut self,
+        kind: u8,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        events: &mut Vec<ConnectionEvent>,
+    ) {
         match kind {
-            b'D' if self.keeps_rows > 0 && self.silent == 0 => self.row(body),
-            kind if is_passed_over(kind) => {}
+            b'D' if self.keeps_rows > 0 && self.ignored_answers == 0 => self.row(body),
+            kind if is_skipped(kind) => {}
             b'C' => self.completed(body),
-            b'Z' => self.ready(body, said),
+            b'Z' => self.ready(body, events),
             b'1' => {
-                if self.silent == 0 {
+                if self.ignored_answers == 0 {
                     self.prepared.parsed();
                 }
             }
-            b'E' => self.failed(body, said),
-            b'N' => self.noticed(body),
+            b'E' => self.failed(body, events),
+            b'N' => self.notice(body),
             b'S' => self.parameter(body),
-            b'G' => copying::refuse_data(out, self.is_extended),
-            _ => self.no_message(kind, said),
+            b'G' => {
+                messages::copy_fail(out, "no log has the data of COPY FROM STDIN");
+                // The server ignored the Sync behind Execute, as it was receiving data by then.
+                if self.is_extended {
+                    messages::sync(out);
+                }
+            }
+            _ => self.reject_message(kind, events),
         }
     }
 
@@ -346,38 +346,38 @@ impl Connection {
         self.answer.tag = tag;
     }
 
-    fn ready(&mut self, body: &[u8], said: &mut Vec<Said>) {
+    fn ready(&mut self, body: &[u8], events: &mut Vec<ConnectionEvent>) {
         self.status = status(body);
         if !matches!(self.stage, Stage::Busy) {
-            return self.no_message(b'Z', said);
+            return self.reject_message(b'Z', events);
         }
         let mut answer = std::mem::take(&mut self.answer);
-        if self.silent > 0 {
-            self.silent -= 1;
+        if self.ignored_answers > 0 {
+            self.ignored_answers -= 1;
             return;
         }
         answer.status = self.status;
         self.stage = Stage::Idle;
         self.keeps_rows = 0;
-        said.push(Said::Answer(answer));
+        events.push(ConnectionEvent::Answer(answer));
     }
 
-    fn failed(&mut self, body: &[u8], said: &mut Vec<Said>) {
+    fn failed(&mut self, body: &[u8], events: &mut Vec<ConnectionEvent>) {
         let reported = ErrorResponse::of(body);
         if reported.is_fatal {
-            return self.end(Said::Lost(reported.error), said);
+            return self.end(ConnectionEvent::Lost(reported.error), events);
         }
-        if self.silent == 0 {
+        if self.ignored_answers == 0 {
             self.prepared.failed(reported.error.sqlstate);
         }
         self.answer.error.get_or_insert(reported.error);
     }
 
-    fn noticed(&mut self, body: &[u8]) {
+    fn notice(&mut self, body: &[u8]) {
         self.answer.notices += 1;
         let reported = ErrorResponse::of(body).error;
         if matches!(&reported.sqlstate, b"57P01" | b"57P02") {
-            self.last_words = Some(reported);
+            self.shutdown_notice = Some(reported);
         }
     }
 
@@ -405,9 +405,14 @@ impl Connection {
     ///
     /// A server that is too short of memory for this version of the protocol, or does not know it,
     /// reports that in an old version: an `E`, a text without a length, and a zero byte.
-    fn strange(&mut self, head: MessageHeader, rest: &[u8], said: &mut Vec<Said>) -> usize {
+    fn handle_invalid(
+        &mut self,
+        head: MessageHeader,
+        rest: &[u8],
+        events: &mut Vec<ConnectionEvent>,
+    ) -> usize {
         if !matches!(self.stage, Stage::Startup(_)) || head.kind != b'E' {
-            self.no_message(head.kind, said);
+            self.reject_message(head.kind, events);
             return rest.len();
         }
         let text = &rest[1..rest.len().min(READ_BYTES_MAX)];
@@ -415,11 +420,14 @@ impl Connection {
             return 0;
         }
         let message = String::from_utf8_lossy(messages::text(text).0).trim_end().to_owned();
-        self.end(Said::Refused(ServerError { sqlstate: CONNECTION_FAILURE, message }), said);
+        self.end(
+            ConnectionEvent::Refused(ServerError { sqlstate: CONNECTION_FAILURE, message }),
+            events,
+        );
         rest.len()
     }
 
-    fn no_message(&mut self, kind: u8, said: &mut Vec<Said>) {
+    fn reject_message(&mut self, kind: u8, events: &mut Vec<ConnectionEvent>) {
         let kind = kind.escape_ascii();
         let sentence = if matches!(self.stage, Stage::Startup(_)) {
             format!(
@@ -429,13 +437,13 @@ impl Connection {
         } else {
             format!("the server sent a message '{kind}' that does not belong there")
         };
-        self.end(Said::NotUnderstood(sentence), said);
+        self.end(ConnectionEvent::NotUnderstood(sentence), events);
     }
 
-    fn end(&mut self, last: Said, said: &mut Vec<Said>) {
+    fn end(&mut self, last: ConnectionEvent, events: &mut Vec<ConnectionEvent>) {
         self.stage = Stage::Ended;
         self.rest_bytes = 0;
-        said.push(last);
+        events.push(last);
     }
 }
 
@@ -443,7 +451,7 @@ impl Connection {
 /// descriptions of parameters, notifications, and confirmations of completed steps. An empty text
 /// has no tag, and a portal is never suspended.
 #[inline]
-fn is_passed_over(kind: u8) -> bool {
+fn is_skipped(kind: u8) -> bool {
     matches!(
         kind,
         b'D' | b'2' | b'T' | b'd' | b'3' | b'n' | b'I' | b'A' | b't' | b'H' | b'c' | b's'
@@ -452,7 +460,7 @@ fn is_passed_over(kind: u8) -> bool {
 
 /// Whether a server can read it: a text contains no zero bytes, and neither it nor the parameters
 /// exceed the size of a message.
-fn can_be_written(item: &Item) -> bool {
+fn is_sendable(item: &Item) -> bool {
     let parameters = item.parameters.iter().flatten().map(Vec::len);
     let bytes = parameters.fold(item.sql.len(), usize::saturating_add);
     bytes <= SENT_BYTES_MAX

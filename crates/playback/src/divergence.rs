@@ -1,7 +1,7 @@
-//! Rows, command tags and commits against what the capture and the text say.
+//! Compares rows, command tags and commits with the capture and the text.
 //!
 //! PostgreSQL's own logs hardly ever contain row counts. Without them, an UPDATE or DELETE that
-//! touches no row and a SELECT that returns none can still be counted; in a wrong or empty database
+//! affects no row and a SELECT that returns none can still be counted; in a wrong or empty database
 //! nearly all of them are such. The command tag of the answer decides whether a statement reads or
 //! writes, so that EXECUTE counts as what it executes.
 //!
@@ -22,18 +22,18 @@ use super::item::Item;
 use super::played::{ClassRows, Commits, Rows, RowsExample};
 use super::survey::ends_in_commit;
 
-/// Queries whose differences are listed separately; those of others are only counted.
-const EXAMPLES_HELD_MAX: usize = 256;
+/// Queries whose differences are listed separately; others are only counted.
+const EXAMPLES_COUNTED_MAX: usize = 256;
 
-/// Differences that are handed out.
+/// Differences that are reported.
 const EXAMPLES_REPORTED_MAX: usize = 32;
 
-/// What a text lets expect of its answer; the same for all statements of a fingerprint.
+/// What a text determines of its answer; the same for all statements of a fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expectation {
     /// The beginning of the tag; None if the text does not determine it.
     tag: Option<&'static str>,
-    /// Its last command ends a transaction well.
+    /// Its last command ends a transaction successfully.
     is_commit: bool,
 }
 
@@ -87,7 +87,7 @@ const TAGS: [(&str, &str); 45] = [
 ];
 
 impl Expectation {
-    /// The text of a statement's fingerprint, and what it lets expect.
+    /// The text of a fingerprint, and the expectation for it.
     pub fn of(sql: &[u8]) -> (String, Expectation) {
         let (fingerprint, _) = lexer::fingerprint(sql);
         let kind = (fingerprint.class, fingerprint.statements);
@@ -115,38 +115,38 @@ fn tag(statement: &[Token<'_>]) -> Option<&'static str> {
     TAGS.iter().find(|(word, _)| first.is_word(word)).map(|&(_, tag)| tag)
 }
 
-/// Which differences of a query belong together.
+/// Which differences of a query are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Differs {
+enum DifferenceKind {
     Rows,
     Tag,
 }
 
-/// Rows, tags and commits as far as they are known.
+/// Compares rows, tags and commits, as far as they are known.
 #[derive(Debug, Default)]
 pub struct Divergence {
     rows: Rows,
     commits: Commits,
-    /// In which transaction a session's last error of the capture was.
+    /// The transaction of a session's last error in the capture.
     captured_failed: HashMap<SessionId, u64>,
-    examples: HashMap<(Differs, u64), RowsExample>,
+    examples: HashMap<(DifferenceKind, u64), RowsExample>,
     by_class: BTreeMap<Class, ClassRows>,
 }
 
 impl Divergence {
-    /// Takes in that the capture has an error for a statement.
+    /// Records that a statement failed in the capture.
     pub fn captured_error(&mut self, item: &Item) {
         self.captured_failed.insert(item.session, item.transaction);
     }
 
-    /// Takes in that a statement that was sent failed, in the capture, now, or both.
+    /// Records that a statement that was sent failed, in the capture, now, or both.
     pub fn errors(&mut self, item: &Item, has_failed: bool) {
         let class = self.by_class.entry(item.class).or_default();
         class.expected_errors += u64::from(item.error.is_some());
         class.observed_errors += u64::from(has_failed);
     }
 
-    /// Takes in a statement that was answered well.
+    /// Compares a statement that was answered successfully.
     #[inline]
     pub fn take(&mut self, item: &Item, answer: &Answer, expected: Expectation) {
         if item.protocol != Protocol::Fetch {
@@ -192,7 +192,7 @@ impl Divergence {
         if item.rows == answer.rows {
             self.rows.equal += 1;
         } else {
-            self.note(Differs::Rows, item, answer);
+            self.note(DifferenceKind::Rows, item, answer);
         }
     }
 
@@ -204,18 +204,18 @@ impl Divergence {
         }
         self.rows.tags_compared += 1;
         self.rows.tags_different += 1;
-        self.note(Differs::Tag, item, answer);
+        self.note(DifferenceKind::Tag, item, answer);
     }
 
     #[cold]
-    fn note(&mut self, differs: Differs, item: &Item, answer: &Answer) {
-        let key = (differs, item.fingerprint);
+    fn note(&mut self, kind: DifferenceKind, item: &Item, answer: &Answer) {
+        let key = (kind, item.fingerprint);
         if let Some(example) = self.examples.get_mut(&key) {
             example.count += 1;
-        } else if self.examples.len() < EXAMPLES_HELD_MAX {
+        } else if self.examples.len() < EXAMPLES_COUNTED_MAX {
             let example = RowsExample {
                 text: super::accounting::queries::shown(&lexer::fingerprint(&item.sql).0.text),
-                captured: item.rows.filter(|_| differs == Differs::Rows),
+                captured: item.rows.filter(|_| kind == DifferenceKind::Rows),
                 rows: answer.rows,
                 tag: String::from_utf8_lossy(answer.tag.words()).into_owned(),
                 count: 1,
@@ -225,7 +225,7 @@ impl Divergence {
         }
     }
 
-    /// All of it; `commits_captured` is what a pass over the trace counted.
+    /// The results; `commits_captured` was counted by a pass over the trace.
     pub fn finish(self, commits_captured: u64) -> (Commits, Rows) {
         let mut examples: Vec<RowsExample> = self.examples.into_values().collect();
         examples.sort_by_key(|example| (std::cmp::Reverse(example.count), example.number));
@@ -247,18 +247,12 @@ mod tests {
         Item {
             number: 3,
             session: SessionId(1),
-            start_us: 0,
-            duration_us: None,
-            protocol: Protocol::Simple,
-            prepared: Vec::new(),
             sql: sql.as_bytes().to_vec(),
-            parameters: Vec::new(),
             transaction: 5,
             class: fingerprint.class,
             fingerprint: fingerprint.hash,
             statements: fingerprint.statements,
-            rows: None,
-            error: None,
+            ..Item::default()
         }
     }
 
@@ -268,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_database_is_known_by_what_finds_nothing() {
+    fn empty_reads_and_writes_are_counted() {
         let mut divergence = Divergence::default();
         let mut all = |sql, tag, rows| take(&mut divergence, &item(sql), tag, Some(rows));
         all("update t set a = 1", "UPDATE 0", 0);
@@ -286,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_compared_where_the_capture_tells() {
+    fn rows_are_compared_if_captured() {
         let mut divergence = Divergence::default();
         for (captured, rows) in [(Some(2), 2), (Some(2), 0), (Some(1), 5), (None, 9)] {
             let item = Item { rows: captured, ..item("update t set a = 7") };
@@ -326,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_is_answered_by_rollback_is_none() {
+    fn commit_answered_by_rollback_is_not_counted() {
         let mut divergence = Divergence::default();
         for (sql, tag) in [
             ("commit", "COMMIT"),
@@ -344,7 +338,7 @@ mod tests {
         assert_eq!((rows.examples[0].tag.as_str(), rows.examples[0].count), ("ROLLBACK", 1));
     }
 
-    /// Where the transaction had failed in the capture, too, the outcome of its COMMIT is unknown.
+    /// If the transaction had failed in the capture too, the outcome of its COMMIT is unknown.
     #[test]
     fn a_transaction_that_failed_in_the_capture_may_roll_back() {
         let mut divergence = Divergence::default();

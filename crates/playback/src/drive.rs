@@ -8,73 +8,58 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`run`] | the loop |
-//! | [`sessions`] | sessions connect, end and are lost |
-//! | [`statements`] | statements are read, sent and answered |
-//! | [`ids`] | ids that are drawn, waited for and rewritten |
-//! | [`deadlock`] | deadlocks between the order and locks |
-//! | [`ending`] | what is open at the end, and the results |
-//! | [`player`] | a session |
-//! | [`usage`] | what the driver itself uses |
+//! | `run` | the loop |
+//! | `sessions` | sessions connect, end and are lost |
+//! | `statements` | statements are read, sent and answered |
+//! | `ids` | ids that are drawn, waited for and rewritten |
+//! | `deadlock` | deadlocks between the order and locks |
+//! | `shutdown` | what is open at the end, and the results |
+//! | `player` | a session |
+//! | `usage` | what the driver itself uses |
 
-pub mod deadlock;
-pub mod ending;
-pub mod ids;
-pub mod player;
-pub mod run;
-pub mod sessions;
-pub mod statements;
-pub mod usage;
+mod deadlock;
+mod ids;
+mod player;
+mod run;
+mod sessions;
+mod shutdown;
+mod statements;
+pub(crate) mod usage;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use seatrial_gauge::Job;
 use seatrial_gauge::clock::monotonic_ns;
 use seatrial_gauge::user_error::{ErrorClass, UserError};
+use seatrial_gauge::{Job, lock};
 use seatrial_trace::TraceError;
 
-use super::accounting::NotAccounted;
-use super::played::Played;
+use super::accounting::AccountingMismatch;
+use super::played::ReplayResult;
 use super::rewrite::Mode;
 use super::rules::Rules;
 use super::spec::{Order, PlaybackSpec};
-use run::Run;
+use run::PlaybackLoop;
 
 /// Why a trace could not be replayed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
 pub enum PlaybackError {
-    /// The request is invalid.
     #[error("what is to be played is malformed: {0}")]
     Spec(String),
-    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The server's name cannot be resolved.
     #[error("{host} is no server's address: {source}")]
-    Address {
-        /// The host.
-        host: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A system call of the playback failed.
+    Address { host: String, source: io::Error },
     #[error("the system refuses {what}: {source}")]
-    System {
-        /// The operation.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// An internal error: the statements do not add up.
+    System { what: &'static str, source: io::Error },
     #[error(transparent)]
-    NotAccounted(#[from] NotAccounted),
-    /// An internal error.
+    AccountingMismatch(#[from] AccountingMismatch),
     #[error("{0}; this is a defect of Seatrial, please report it")]
     Defect(String),
 }
@@ -102,16 +87,16 @@ impl PlaybackError {
                 "A limit of this session (open files, threads, memory) is reached",
                 "See `ulimit -n`, or play with fewer --connections",
             ),
-            PlaybackError::Spec(_) | PlaybackError::NotAccounted(_) | PlaybackError::Defect(_) => {
-                UserError::defect(self.to_string())
-            }
+            PlaybackError::Spec(_)
+            | PlaybackError::AccountingMismatch(_)
+            | PlaybackError::Defect(_) => UserError::defect(self.to_string()),
         }
     }
 }
 
 /// The progress of a playback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Live {
+pub struct PlaybackProgress {
     /// Time since it began to send.
     pub elapsed_ns: u64,
     /// Statements that were answered, including by an error.
@@ -128,37 +113,25 @@ pub struct Live {
     pub open: u64,
 }
 
-/// How often a playback that has not begun looks for its start or its end.
-const LOOK: Duration = Duration::from_millis(5);
+/// Interval at which a playback that awaits its start checks for it.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Progress reported by the loop.
+/// State shared by the loop and its owner.
 #[derive(Debug, Default)]
-pub struct Watch {
-    elapsed_ns: AtomicU64,
-    answered: AtomicU64,
-    failed: AtomicU64,
-    skipped: AtomicU64,
-    captured_total: AtomicU64,
-    lag_ns: AtomicU64,
-    open: AtomicU64,
+pub struct SharedProgress {
+    progress: Mutex<PlaybackProgress>,
     is_ready: AtomicBool,
     /// The agreed start, by `CLOCK_MONOTONIC`; 0 until there is one.
     start_at_ns: AtomicU64,
     is_stopped: AtomicBool,
 }
 
-impl Watch {
-    fn publish(&self, live: &Live) {
-        self.elapsed_ns.store(live.elapsed_ns, Ordering::Relaxed);
-        self.answered.store(live.answered, Ordering::Relaxed);
-        self.failed.store(live.failed, Ordering::Relaxed);
-        self.skipped.store(live.skipped, Ordering::Relaxed);
-        self.captured_total.store(live.captured_total, Ordering::Relaxed);
-        self.lag_ns.store(live.lag_ns, Ordering::Relaxed);
-        self.open.store(live.open, Ordering::Relaxed);
+impl SharedProgress {
+    fn publish(&self, progress: PlaybackProgress) {
+        *lock(&self.progress) = progress;
     }
 
-    /// Waits for a start to be agreed, and until then; how late that ended.
+    /// Waits for the agreed start; returns how late that ended.
     fn await_start(&self) -> u64 {
         self.is_ready.store(true, Ordering::Release);
         loop {
@@ -168,7 +141,7 @@ impl Watch {
                 return now_ns.saturating_sub(start_at_ns) * u64::from(is_over);
             }
             let left = Duration::from_nanos(start_at_ns.saturating_sub(now_ns));
-            thread::sleep(if start_at_ns > 0 { left.min(LOOK) } else { LOOK });
+            thread::sleep(if start_at_ns > 0 { left.min(POLL_INTERVAL) } else { POLL_INTERVAL });
         }
     }
 
@@ -180,9 +153,9 @@ impl Watch {
 /// A trace that is being replayed.
 #[derive(Debug)]
 pub struct Playback {
-    watch: Arc<Watch>,
+    progress: Arc<SharedProgress>,
     wake: Arc<OwnedFd>,
-    job: Job<Result<Played, PlaybackError>>,
+    job: Job<Result<ReplayResult, PlaybackError>>,
 }
 
 impl Playback {
@@ -196,14 +169,14 @@ impl Playback {
         let system = |what| move |source| PlaybackError::System { what, source };
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(io::Error::from).map_err(system("an eventfd"))?);
-        let watch = Arc::new(Watch::default());
-        let (own_watch, own_wake) = (watch.clone(), wake.clone());
+        let progress = Arc::new(SharedProgress::default());
+        let (own_progress, own_wake) = (progress.clone(), wake.clone());
         let (job, task) = Job::new();
         let panicked = || Err(PlaybackError::Defect("the playback panicked".into()));
-        let work = move || task.run(|| play(spec, own_watch, own_wake), panicked);
+        let work = move || task.run(|| play(spec, own_progress, own_wake), panicked);
         let started = thread::Builder::new().name("playback".into()).spawn(work);
         started.map_err(system("a thread"))?;
-        Ok(Playback { watch, wake, job })
+        Ok(Playback { progress, wake, job })
     }
 
     /// Waits up to a timeout; true when it has ended.
@@ -212,38 +185,29 @@ impl Playback {
     }
 
     /// Its progress.
-    pub fn live(&self) -> Live {
-        let counter = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Live {
-            elapsed_ns: counter(&self.watch.elapsed_ns),
-            answered: counter(&self.watch.answered),
-            failed: counter(&self.watch.failed),
-            skipped: counter(&self.watch.skipped),
-            captured_total: counter(&self.watch.captured_total),
-            lag_ns: counter(&self.watch.lag_ns),
-            open: counter(&self.watch.open),
-        }
+    pub fn live(&self) -> PlaybackProgress {
+        *lock(&self.progress.progress)
     }
 
     /// Whether one that awaits its start has counted the trace.
     pub fn is_ready(&self) -> bool {
-        self.watch.is_ready.load(Ordering::Acquire)
+        self.progress.is_ready.load(Ordering::Acquire)
     }
 
     /// Agrees on the start: a moment of `CLOCK_MONOTONIC`.
     pub fn start_at(&self, start_at_ns: u64) {
-        self.watch.start_at_ns.store(start_at_ns.max(1), Ordering::Release);
+        self.progress.start_at_ns.store(start_at_ns.max(1), Ordering::Release);
     }
 
     /// Requests the end: nothing more is sent, and what ran is kept.
     pub fn stop(&self) {
-        self.watch.is_stopped.store(true, Ordering::Relaxed);
+        self.progress.is_stopped.store(true, Ordering::Relaxed);
         // An eventfd accepts a 1 unless its value is 2^64 - 2.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
     /// Takes the result; `None` while it is running, and after it was taken.
-    pub fn take_result(&self) -> Option<Result<Played, PlaybackError>> {
+    pub fn take_result(&self) -> Option<Result<ReplayResult, PlaybackError>> {
         self.job.take_result()
     }
 }
@@ -292,15 +256,15 @@ fn check(spec: &PlaybackSpec) -> Result<(), PlaybackError> {
     rules(spec).map(|_| ())
 }
 
-/// What of the trace is skipped.
+/// The rules for statements that are not sent.
 fn rules(spec: &PlaybackSpec) -> Result<Rules, PlaybackError> {
     Rules::new(spec.read_only, &spec.allow).map_err(|error| PlaybackError::Spec(error.to_string()))
 }
 
 fn play(
     spec: PlaybackSpec,
-    watch: Arc<Watch>,
+    progress: Arc<SharedProgress>,
     wake: Arc<OwnedFd>,
-) -> Result<Played, PlaybackError> {
-    Run::prepare(spec, watch, wake)?.play()
+) -> Result<ReplayResult, PlaybackError> {
+    PlaybackLoop::prepare(spec, progress, wake)?.play()
 }

@@ -1,10 +1,10 @@
 //! The trace, read ahead: once, in order, in a background thread, and only as far as memory allows.
 //!
-//! A page of a trace takes some milliseconds to unpack, in which a loop that did it by itself would
-//! answer nobody; so a reader passes statements on in batches of a few dozen microseconds' work.
-//! The limit for what is held is [`held_bytes_max`]; a session whose next statement is beyond it
-//! waits for the others. If no session can continue before that statement was sent, it is read
-//! [further](Feed::hold_more) nevertheless.
+//! A page of a trace takes some milliseconds to decompress, in which the loop would not answer; so
+//! a reader thread passes statements on in batches. The limit for what is buffered is
+//! [`buffer_bytes_max`]; a session whose next statement is beyond it waits for the others. If no
+//! session can continue before that statement was sent, reading continues
+//! [further](Feed::hold_more).
 
 #![expect(clippy::vec_box, reason = "statements go from hand to hand, and moving them costs")]
 
@@ -24,72 +24,71 @@ use super::drive::usage::Processor;
 use super::item::{Item, Skipped};
 use super::order::object_access::{AccessSet, ObjectAccess};
 use super::order::scan::Scan;
-use super::rewrite::bound::{Binder, Bound};
+use super::rewrite::binder::{Binder, IdBindings};
 use super::survey::{SessionSurvey, Survey, ends_in_commit, ends_transaction};
 
-/// Limit for the statements that are held, with their texts, in addition to the allowance of each
-/// session: enough that none has to wait for the others at once.
-const HELD_BYTES: usize = 2 << 20;
+/// Limit for buffered statements with their texts, in addition to the allowance of each session.
+const BUFFER_BYTES: usize = 2 << 20;
 
-/// Bytes held for each connection.
-const HELD_BYTES_EACH: usize = 32 << 10;
+/// Buffered bytes for each connection.
+const CONNECTION_BUFFER_BYTES: usize = 32 << 10;
 
-/// Held is this part of it, and twice as much each time that a session has to wait for more: what
-/// was read long before it is sent has left the processor's caches by then.
+/// Initially this fraction of the limit is used; it is doubled each time that a session has to
+/// wait. Statements read long before they are sent have left the processor's caches.
 const NARROW: usize = 8;
 
-/// As often as all that is held was replaced while no session had to wait, half is held again.
+/// After the buffered statements were replaced this many times without a session having to wait,
+/// the limit is halved again.
 const CALM: usize = 2;
 
-/// Limit for what is held of a trace that is played over this many connections.
-pub fn held_bytes_max(connections: usize) -> usize {
-    HELD_BYTES + connections * HELD_BYTES_EACH
+/// Limit for the buffered bytes of a trace played over this many connections.
+pub fn buffer_bytes_max(connections: usize) -> usize {
+    BUFFER_BYTES + connections * CONNECTION_BUFFER_BYTES
 }
 
-/// Statements that are handed over at once.
+/// Maximum statements of a batch.
 const BATCH_ITEMS_MAX: usize = 128;
 
-/// Text that is handed over at once, and one statement more.
+/// Maximum text of a batch, plus one statement.
 const BATCH_BYTES_MAX: usize = 32 << 10;
 
-/// Batches that are on their way.
+/// Maximum batches in the channel.
 const BATCHES_MAX: usize = 4;
 
-/// What a statement takes at most whose room is used again.
+/// Maximum size of a statement whose memory is reused.
 pub const REUSED_BYTES_MAX: usize = 1 << 10;
 
-/// How much more is held when it is read further.
+/// How much more is buffered when more has to be read ahead.
 const FURTHER_BYTES: usize = 64 << 10;
 
-/// A statement that was read. It goes from hand to hand in a box, and its room is used again.
+/// A statement that was read and not sent yet. It is passed on in a box whose memory is reused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fed {
-    /// The statement.
+pub struct PendingStatement {
     pub item: Item,
-    /// Why it is not to be sent; None where it is.
+    /// Why it is not to be sent; None if it is.
     pub skipped: Option<Skipped>,
-    /// Whether others wait for it where the order of commits is kept.
+    /// Whether others wait for it in the order of commits.
     pub commits: bool,
-    /// Whether none of its session follows.
+    /// Whether it is the last of its session.
     pub is_last: bool,
-    /// Whether its transaction is over with it.
+    /// Whether its transaction ends with it.
     pub ends: bool,
-    /// What it touches, where the order has to know it.
+    /// What it accesses, if the order needs it.
     pub access_set: AccessSet,
-    /// What ids have to do with it, where they are mapped.
-    pub ids: Option<Box<Bound>>,
-    /// Memory that it took when it was handed over, or written anew.
+    /// Its ids, if they are mapped.
+    pub ids: Option<Box<IdBindings>>,
+    /// Its memory when it was sent to the loop or rewritten.
     pub counted_bytes: usize,
 }
 
-impl Fed {
+impl PendingStatement {
     /// Whether its session is played.
     fn is_played(&self) -> bool {
         !matches!(self.skipped, Some(Skipped::OtherDatabase | Skipped::OtherHost))
     }
 
-    /// Starts to bring its texts into the cache, once [it itself](cache::fetch) is there: they were
-    /// last used by another thread.
+    /// Prefetches its texts, once it [itself](cache::fetch) is in the cache: they were last used by
+    /// another thread.
     pub fn fetch_texts(&self) {
         let Item { sql, prepared, parameters, .. } = &self.item;
         cache::fetch(sql.as_slice());
@@ -97,43 +96,42 @@ impl Fed {
         cache::fetch(parameters.as_slice());
     }
 
-    /// Memory that it takes.
-    pub fn held_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         let item = &self.item;
         let parameter = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::capacity);
         let parameters = item.parameters.iter().map(parameter).sum::<usize>();
         let slots = item.parameters.capacity() * size_of::<Option<Vec<u8>>>();
         let access_set = self.access_set.known.capacity() * size_of::<ObjectAccess>();
         let texts = item.sql.capacity() + item.prepared.capacity() + parameters;
-        let ids = self.ids.as_ref().map_or(0, |bound| bound.held_bytes());
-        size_of::<Fed>() + texts + slots + access_set + ids
+        let ids = self.ids.as_ref().map_or(0, |bound| bound.memory_bytes());
+        size_of::<PendingStatement>() + texts + slots + access_set + ids
     }
 }
 
-/// What decides whether a statement is sent.
+/// Decides whether a statement is sent.
 pub type Rule = Box<dyn FnMut(&Item) -> Option<Skipped> + Send>;
 
-/// What decides what becomes of a statement, before it is handed over.
+/// Processing of a statement in the reader.
 pub struct Stages {
     /// Statements that began later are skipped, before any rule is applied.
     pub until_us: Option<i64>,
-    /// Which are not sent.
+    /// Decides which statements are not sent.
     pub rule: Rule,
-    /// Gives statements their turns, where the order has such.
+    /// Orders the statements, for an order that has turns.
     pub scan: Option<Scan>,
-    /// Finds what ids have to do with statements, where they are mapped.
+    /// Finds ids in statements, if ids are mapped.
     pub binder: Option<Binder>,
 }
 
-/// Statements that are handed over together.
+/// Statements that are sent to the loop together.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// In their order.
-    pub items: Vec<Box<Fed>>,
+    pub items: Vec<Box<PendingStatement>>,
     bytes: usize,
 }
 
-/// What the reader and the loop share.
+/// State shared by the reader and the loop.
 #[derive(Debug, Default)]
 struct Shared {
     /// The loop waits for a batch.
@@ -148,35 +146,35 @@ pub struct Feed {
     batches: Option<Receiver<Result<Batch, TraceError>>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
-    /// Statements whose room the reader may use again, and the way to it.
-    used: Vec<Box<Fed>>,
-    back: SyncSender<Vec<Box<Fed>>>,
-    held_bytes: usize,
-    /// What may be held now: the usual, or more where it is read further.
-    held_bytes_max: usize,
-    /// What is usual, from the least to the most.
+    /// Statements whose memory the reader may reuse, and the channel to it.
+    used: Vec<Box<PendingStatement>>,
+    back: SyncSender<Vec<Box<PendingStatement>>>,
+    buffered_bytes: usize,
+    /// The current limit of buffered bytes.
+    buffer_bytes_max: usize,
+    /// The usual limit, minimum and maximum.
     usual_bytes_max: usize,
     least_bytes_max: usize,
     most_bytes_max: usize,
-    /// What was taken since a session had to wait.
+    /// Bytes taken since a session had to wait.
     calm_bytes: usize,
-    held_items: u64,
-    /// Statements that were held at once, at most.
-    pub held_items_max: u64,
+    buffered_items: u64,
+    /// Maximum number of buffered statements.
+    pub buffered_items_max: u64,
 }
 
 /// The reader's end.
 struct Reader {
     trace: TraceReader,
-    /// By session: statements that are yet to come, and why none of them is played.
+    /// By session: remaining statements, and why none of them is played.
     left: Vec<(u64, Option<Skipped>)>,
     stages: Stages,
     batches: SyncSender<Result<Batch, TraceError>>,
-    /// Statements that were sent, for their room: to take it from and give it back to the system
-    /// in another thread costs more than all else of reading.
-    back: Receiver<Vec<Box<Fed>>>,
+    /// Statements that were sent, whose memory is reused: freeing memory of another thread costs
+    /// more than everything else in reading.
+    back: Receiver<Vec<Box<PendingStatement>>>,
     shared: Arc<Shared>,
-    /// What wakes the loop.
+    /// Wakes the loop.
     wake: Arc<OwnedFd>,
 }
 
@@ -219,20 +217,20 @@ impl Feed {
             shared,
             used: Vec::new(),
             back,
-            held_bytes: 0,
-            held_bytes_max: held_bytes_max(connections) / NARROW,
-            usual_bytes_max: held_bytes_max(connections) / NARROW,
-            least_bytes_max: held_bytes_max(connections) / NARROW,
-            most_bytes_max: held_bytes_max(connections),
+            buffered_bytes: 0,
+            buffer_bytes_max: buffer_bytes_max(connections) / NARROW,
+            usual_bytes_max: buffer_bytes_max(connections) / NARROW,
+            least_bytes_max: buffer_bytes_max(connections) / NARROW,
+            most_bytes_max: buffer_bytes_max(connections),
             calm_bytes: 0,
-            held_items: 0,
-            held_items_max: 0,
+            buffered_items: 0,
+            buffered_items_max: 0,
         })
     }
 
-    /// Whether no more may be held for now.
+    /// Whether the limit is reached.
     pub fn is_full(&self) -> bool {
-        self.held_bytes >= self.held_bytes_max
+        self.buffered_bytes >= self.buffer_bytes_max
     }
 
     /// Whether all was taken.
@@ -240,13 +238,13 @@ impl Feed {
         self.batches.is_none()
     }
 
-    /// The next batch, if there is one and it may be held. Where there is none yet, the reader
+    /// The next batch, if there is one and it fits the limit. Where there is none yet, the reader
     /// wakes the loop as soon as there is.
     ///
     /// # Errors
     ///
-    /// When the trace cannot be read or does not hold what it says.
-    pub fn take(&mut self) -> Result<Option<Vec<Box<Fed>>>, TraceError> {
+    /// When the trace cannot be read or is damaged.
+    pub fn take(&mut self) -> Result<Option<Vec<Box<PendingStatement>>>, TraceError> {
         if self.is_full() {
             return Ok(None);
         }
@@ -262,15 +260,15 @@ impl Feed {
         match received {
             Ok(batch) => {
                 let batch = batch?;
-                self.held_bytes += batch.bytes;
+                self.buffered_bytes += batch.bytes;
                 self.calm_bytes += batch.bytes;
                 if self.calm_bytes > CALM * self.usual_bytes_max {
                     self.calm_bytes = 0;
                     self.usual_bytes_max = (self.usual_bytes_max / 2).max(self.least_bytes_max);
-                    self.held_bytes_max = self.usual_bytes_max;
+                    self.buffer_bytes_max = self.usual_bytes_max;
                 }
-                self.held_items += batch.items.len() as u64;
-                self.held_items_max = self.held_items_max.max(self.held_items);
+                self.buffered_items += batch.items.len() as u64;
+                self.buffered_items_max = self.buffered_items_max.max(self.buffered_items);
                 Ok(Some(batch.items))
             }
             Err(TryRecvError::Empty) => Ok(None),
@@ -281,25 +279,25 @@ impl Feed {
         }
     }
 
-    /// A session waits for what was not read yet. Where that is so because enough is held, twice as
-    /// much may be from now on.
+    /// A session waits for an unread statement. If reading stopped at the limit, the limit is
+    /// doubled.
     pub fn is_awaited(&mut self) {
         self.calm_bytes = 0;
         if self.is_full() && self.usual_bytes_max < self.most_bytes_max {
             self.usual_bytes_max = (self.usual_bytes_max * 2).min(self.most_bytes_max);
-            self.held_bytes_max = self.held_bytes_max.max(self.usual_bytes_max);
+            self.buffer_bytes_max = self.buffer_bytes_max.max(self.usual_bytes_max);
         }
     }
 
-    /// A statement is no longer held.
-    pub fn release(&mut self, fed: Box<Fed>) {
-        self.held_bytes -= fed.counted_bytes;
-        self.held_items -= 1;
-        if self.held_bytes < self.usual_bytes_max {
-            self.held_bytes_max = self.usual_bytes_max;
+    /// A statement is no longer buffered.
+    pub fn release(&mut self, pending: Box<PendingStatement>) {
+        self.buffered_bytes -= pending.counted_bytes;
+        self.buffered_items -= 1;
+        if self.buffered_bytes < self.usual_bytes_max {
+            self.buffer_bytes_max = self.usual_bytes_max;
         }
-        if fed.counted_bytes <= REUSED_BYTES_MAX {
-            self.used.push(fed);
+        if pending.counted_bytes <= REUSED_BYTES_MAX {
+            self.used.push(pending);
         }
         if self.used.len() >= BATCH_ITEMS_MAX {
             let full = std::mem::replace(&mut self.used, Vec::with_capacity(BATCH_ITEMS_MAX));
@@ -308,16 +306,16 @@ impl Feed {
         }
     }
 
-    /// A statement that is held was written anew, and takes another room.
-    pub fn resize(&mut self, fed: &mut Fed) {
-        let now_bytes = fed.held_bytes();
-        self.held_bytes = self.held_bytes - fed.counted_bytes + now_bytes;
-        fed.counted_bytes = now_bytes;
+    /// A buffered statement was rewritten, and its size has changed.
+    pub fn resize(&mut self, pending: &mut PendingStatement) {
+        let now_bytes = pending.memory_bytes();
+        self.buffered_bytes = self.buffered_bytes - pending.counted_bytes + now_bytes;
+        pending.counted_bytes = now_bytes;
     }
 
-    /// Holds more than is usual until less is held again.
+    /// Raises the limit until less is buffered again.
     pub fn hold_more(&mut self) {
-        self.held_bytes_max = self.held_bytes + FURTHER_BYTES;
+        self.buffer_bytes_max = self.buffered_bytes + FURTHER_BYTES;
     }
 
     /// Ends the reader, and returns its CPU usage.
@@ -357,14 +355,14 @@ impl Reader {
         let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
     }
 
-    /// Reads all; ends early when the receiver is gone.
+    /// Reads the whole trace; ends early when the receiver is gone.
     fn read(&mut self, left: &mut [(u64, Option<Skipped>)]) -> Result<(), TraceError> {
         let Reader { trace, stages, batches, back, shared, wake, .. } = self;
         let Stages { until_us, rule, scan, binder } = stages;
         let mut statements = trace.statements(Columns::All);
         let mut batch = Batch::default();
         let mut number = 0;
-        let mut spare: Vec<Box<Fed>> = Vec::new();
+        let mut spare: Vec<Box<PendingStatement>> = Vec::new();
         while let Some(traced) = statements.next_statement()? {
             if spare.is_empty() {
                 spare = back.try_recv().unwrap_or_default();
@@ -375,17 +373,17 @@ impl Reader {
                 cache::fetch(&**second);
                 first.fetch_texts();
             }
-            let mut fed = fed(number, &traced, room, left, *until_us, rule);
-            if let Some(binder) = binder.as_mut().filter(|_| fed.is_played()) {
-                fed.ids = binder.bind(&mut fed.item, fed.skipped.is_none());
+            let mut pending = prepare(number, &traced, room, left, *until_us, rule);
+            if let Some(binder) = binder.as_mut().filter(|_| pending.is_played()) {
+                pending.ids = binder.bind(&mut pending.item, pending.skipped.is_none());
             }
             number += 1;
             match scan {
-                Some(scan) => scan.take_in(fed),
-                None => batch.push(fed),
+                Some(scan) => scan.take_in(pending),
+                None => batch.push(pending),
             }
-            while let Some(fed) = scan.as_mut().and_then(Scan::next_turn) {
-                batch.push(fed);
+            while let Some(pending) = scan.as_mut().and_then(Scan::next_turn) {
+                batch.push(pending);
             }
             if batch.is_full() && !hand_over(batches, shared, wake, Ok(batch.take())) {
                 return Ok(());
@@ -393,8 +391,8 @@ impl Reader {
         }
         if let Some(scan) = scan {
             scan.end();
-            while let Some(fed) = scan.next_turn() {
-                batch.push(fed);
+            while let Some(pending) = scan.next_turn() {
+                batch.push(pending);
                 if batch.is_full() && !hand_over(batches, shared, wake, Ok(batch.take())) {
                     return Ok(());
                 }
@@ -410,10 +408,10 @@ impl Reader {
 }
 
 impl Batch {
-    fn push(&mut self, mut fed: Box<Fed>) {
-        fed.counted_bytes = fed.held_bytes();
-        self.bytes += fed.counted_bytes;
-        self.items.push(fed);
+    fn push(&mut self, mut pending: Box<PendingStatement>) {
+        pending.counted_bytes = pending.memory_bytes();
+        self.bytes += pending.counted_bytes;
+        self.items.push(pending);
     }
 
     fn is_full(&self) -> bool {
@@ -426,7 +424,7 @@ impl Batch {
     }
 }
 
-/// Whether anybody still listens.
+/// Sends a batch; returns whether the loop still receives.
 fn hand_over(
     batches: &SyncSender<Result<Batch, TraceError>>,
     shared: &Shared,
@@ -435,13 +433,13 @@ fn hand_over(
 ) -> bool {
     let is_heard = batches.send(batch).is_ok();
     if shared.is_wanted.swap(false, Ordering::SeqCst) {
-        // An eventfd takes a 1 as long as nobody has written 2^64 - 2 before.
+        // An eventfd takes a 1 unless its value is 2^64 - 2.
         let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
     }
     is_heard
 }
 
-/// Why no statement of a session is played; None where they are.
+/// Why no statement of a session is played; None if they are.
 fn unplayed(session: &SessionSurvey) -> Option<Skipped> {
     if session.is_elsewhere {
         return Some(Skipped::OtherHost);
@@ -449,40 +447,40 @@ fn unplayed(session: &SessionSurvey) -> Option<Skipped> {
     (!session.is_played).then_some(Skipped::OtherDatabase)
 }
 
-/// A statement with what becomes of it, in the room of one that was sent.
-fn fed(
+/// A statement with its outcome, in the memory of one that was sent.
+fn prepare(
     number: u64,
     traced: &Traced<'_>,
-    room: Option<Box<Fed>>,
+    room: Option<Box<PendingStatement>>,
     left: &mut [(u64, Option<Skipped>)],
     until_us: Option<i64>,
     rule: &mut Rule,
-) -> Box<Fed> {
+) -> Box<PendingStatement> {
     let (left, unplayed) = &mut left[traced.statement.session.0 as usize];
     *left = left.saturating_sub(1);
-    let mut fed = room.unwrap_or_default();
-    fill(&mut fed.item, number, traced);
-    let is_later = until_us.is_some_and(|until_us| fed.item.start_us > until_us);
-    fed.skipped = if unplayed.is_some() {
+    let mut pending = room.unwrap_or_default();
+    fill(&mut pending.item, number, traced);
+    let is_later = until_us.is_some_and(|until_us| pending.item.start_us > until_us);
+    pending.skipped = if unplayed.is_some() {
         *unplayed
     } else if is_later {
         Some(Skipped::AfterUntil)
     } else {
-        unlogged(traced.statement.skip).or_else(|| rule(&fed.item))
+        unlogged(traced.statement.skip).or_else(|| rule(&pending.item))
     };
-    fed.commits = fed.skipped.is_none() && commits(&fed.item, traced.text);
-    fed.ends = ends_transaction((traced.class, traced.statements), traced.text);
-    fed.is_last = *left == 0;
-    fed.access_set.clear();
-    fed.ids = None;
-    fed
+    pending.commits = pending.skipped.is_none() && commits(&pending.item, traced.text);
+    pending.ends = ends_transaction((traced.class, traced.statements), traced.text);
+    pending.is_last = *left == 0;
+    pending.access_set.clear();
+    pending.ids = None;
+    pending
 }
 
 fn unlogged(skip: Option<Skip>) -> Option<Skipped> {
     skip.map(Skipped::Unlogged)
 }
 
-/// Whether it may change what others see, as far as its text shows.
+/// Whether it may change what others see, according to its text.
 fn commits(item: &Item, text: &[u8]) -> bool {
     let is_written_at_once = item.class.writes()
         || matches!(item.class, Class::Copy | Class::Procedure | Class::Prepared);
@@ -524,7 +522,7 @@ fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
 mod tests {
     use rustix::event::{EventfdFlags, eventfd};
     use seatrial_trace::TraceWriter;
-    use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Statement};
+    use seatrial_trace::captured::{Session, Sink, Statement};
 
     use super::*;
 
@@ -534,20 +532,10 @@ mod tests {
         writer.session(&Session::default()).unwrap();
         for at in 0..statements {
             let statement = Statement {
-                session: SessionId(0),
                 start_us: at as i64,
                 duration_us: Some(100),
-                reported_meanwhile: None,
-                protocol: Protocol::Simple,
-                prepared: b"",
                 sql: b"select 1",
-                parameters: &[],
-                transaction: 0,
-                rows: None,
-                tag: None,
-                returned: None,
-                error: None,
-                skip: None,
+                ..Statement::default()
             };
             writer.statement(&statement).unwrap();
         }
@@ -568,8 +556,8 @@ mod tests {
         (folder, feed)
     }
 
-    /// Takes until no more may be held; all of it.
-    fn fill(feed: &mut Feed) -> Vec<Box<Fed>> {
+    /// Takes batches until the limit or the end.
+    fn fill(feed: &mut Feed) -> Vec<Box<PendingStatement>> {
         let mut taken = Vec::new();
         while !feed.is_full() && !feed.is_over() {
             match feed.take().unwrap() {
@@ -581,23 +569,23 @@ mod tests {
     }
 
     #[test]
-    fn little_is_held_until_a_session_has_to_wait_and_again_when_none_does() {
+    fn read_ahead_grows_when_a_session_waits_and_shrinks_again() {
         let (_folder, mut feed) = feed(80_000);
-        let mut held = fill(&mut feed);
-        let narrow = feed.held_bytes;
-        assert!(narrow < held_bytes_max(1) / 4, "{narrow}");
+        let mut buffered = fill(&mut feed);
+        let narrow = feed.buffered_bytes;
+        assert!(narrow < buffer_bytes_max(1) / 4, "{narrow}");
         for _ in 0..8 {
             feed.is_awaited();
-            held.extend(fill(&mut feed));
+            buffered.extend(fill(&mut feed));
         }
-        let wide = feed.held_bytes;
-        assert!(wide >= held_bytes_max(1) && wide < held_bytes_max(1) * 5 / 4, "{wide}");
-        while feed.held_bytes > narrow * 5 / 4 && !feed.is_over() {
-            feed.release(held.pop().unwrap());
-            held.extend(fill(&mut feed));
+        let wide = feed.buffered_bytes;
+        assert!(wide >= buffer_bytes_max(1) && wide < buffer_bytes_max(1) * 5 / 4, "{wide}");
+        while feed.buffered_bytes > narrow * 5 / 4 && !feed.is_over() {
+            feed.release(buffered.pop().unwrap());
+            buffered.extend(fill(&mut feed));
         }
-        assert!(!feed.is_over(), "it is held until the trace is over");
-        held.into_iter().for_each(|fed| feed.release(fed));
-        assert_eq!(feed.held_bytes, 0);
+        assert!(!feed.is_over(), "it is not over while statements are buffered");
+        buffered.into_iter().for_each(|pending| feed.release(pending));
+        assert_eq!(feed.buffered_bytes, 0);
     }
 }

@@ -1,32 +1,27 @@
-//! A statement on its way to a server, and why it may be skipped.
+//! A statement to be sent, and why it may be skipped.
 
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_trace::captured::{Protocol, SessionId, Skip};
 
-/// A statement of the trace, on its own.
+/// A statement of the trace, as separate data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
-    /// Its place in the trace, from 0.
+    /// Its position in the trace, from 0.
     pub number: u64,
-    /// Its session.
     pub session: SessionId,
     /// When it was sent, in microseconds since 1970.
     pub start_us: i64,
     /// How long the server took; None if not in the log.
     pub duration_us: Option<u64>,
-    /// How it was sent.
     pub protocol: Protocol,
     /// Name of the prepared statement; empty for the unnamed one.
     pub prepared: Vec<u8>,
-    /// The text.
     pub sql: Vec<u8>,
     /// The parameters in order, as text; None is NULL.
     pub parameters: Vec<Option<Vec<u8>>>,
     /// Which transaction of its session, from 1; 0 outside of any block.
     pub transaction: u64,
-    /// What kind of statement it is.
     pub class: Class,
-    /// Hash of its fingerprint.
     pub fingerprint: u64,
     /// Statements in its text.
     pub statements: u32,
@@ -39,31 +34,31 @@ pub struct Item {
 /// Why a statement of the trace is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skipped {
-    /// The log does not hold what it takes.
+    /// The log lacks what is needed to send it.
     Unlogged(Skip),
     /// It writes, and the playback is read-only.
     Writes,
-    /// It reaches beyond its database, or changes more than rows, and was not allowed.
-    Refused(Danger),
-    /// It is of a session of a database that is not played.
+    /// It affects more than rows of its database, and was not allowed.
+    Refused(UnsafeOperation),
+    /// Its session is of a database that is not played.
     OtherDatabase,
-    /// It is of a session that another host plays or accounts for.
+    /// Its session is played or accounted for by another host.
     OtherHost,
     /// It was captured after the requested time.
     AfterUntil,
-    /// It is part of a transaction or a portal of which something before it was skipped.
+    /// An earlier statement of its transaction or portal was skipped.
     Dependent,
     /// Its session has lost its connection, or never had one.
     NoConnection,
 }
 
 impl Skipped {
-    /// Its name: the word that a report has.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Skipped::Unlogged(skip) => seatrial_trace::schema::skip_name(skip),
             Skipped::Writes => "writes",
-            Skipped::Refused(danger) => danger.name(),
+            Skipped::Refused(operation) => operation.name(),
             Skipped::OtherDatabase => "other_database",
             Skipped::OtherHost => "other_host",
             Skipped::AfterUntil => "after_until",
@@ -76,34 +71,34 @@ impl Skipped {
 /// Statements that are refused unless allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Danger {
-    /// COPY to or from a program or a file of the server's machine.
+pub enum UnsafeOperation {
+    /// COPY to or from a program or a file on the server.
     CopyProgram = 0,
     /// A connection to another server: dblink, a foreign server.
     Dblink = 1,
-    /// The end of other sessions: `pg_terminate_backend`, `pg_cancel_backend`.
+    /// Ending other sessions: `pg_terminate_backend`, `pg_cancel_backend`.
     TerminateBackend = 2,
-    /// NOTIFY and `pg_notify`: who listens acts upon it.
+    /// NOTIFY and `pg_notify`, to which listeners react.
     Notify = 3,
-    /// What changes the catalogue: CREATE, ALTER, DROP, but for temporary tables; TRUNCATE.
+    /// Changes of the catalogue: CREATE, ALTER, DROP, except for temporary tables; TRUNCATE.
     Ddl = 4,
-    /// What changes the server: ALTER SYSTEM, reloading, files and large objects of its machine.
+    /// Changes of the server: ALTER SYSTEM, reloading, files and large objects.
     Server = 5,
 }
 
-/// All dangers with their names, in the order of their numbers.
-pub const DANGERS: [(Danger, &str); 6] = [
-    (Danger::CopyProgram, "copy_program"),
-    (Danger::Dblink, "dblink"),
-    (Danger::TerminateBackend, "terminate_backend"),
-    (Danger::Notify, "notify"),
-    (Danger::Ddl, "ddl"),
-    (Danger::Server, "server"),
+/// All unsafe operations with their names, in the order of their numbers.
+pub const UNSAFE_OPERATIONS: [(UnsafeOperation, &str); 6] = [
+    (UnsafeOperation::CopyProgram, "copy_program"),
+    (UnsafeOperation::Dblink, "dblink"),
+    (UnsafeOperation::TerminateBackend, "terminate_backend"),
+    (UnsafeOperation::Notify, "notify"),
+    (UnsafeOperation::Ddl, "ddl"),
+    (UnsafeOperation::Server, "server"),
 ];
 
-impl Danger {
-    /// Its name: what `--allow` takes.
+impl UnsafeOperation {
+    /// Its name in `--allow`.
     pub fn name(self) -> &'static str {
-        DANGERS[self as usize].1
+        UNSAFE_OPERATIONS[self as usize].1
     }
 }

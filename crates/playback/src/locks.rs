@@ -1,156 +1,154 @@
-//! Sessions that wait for a lock of a delayed session: found by querying the server, and released.
+//! Finds sessions that wait for a lock of a delayed session, by querying the server.
 //!
-//! Where the order of commits is kept, a session may be delayed that holds a lock for which another
-//! one's statement waits, while what it is delayed for waits for that statement: nothing would ever
-//! move. The server knows who waits for whom (`pg_blocking_pids`), and returns it to anybody, so a
+//! In the order of commits, a delayed session may hold a lock for which another session's statement
+//! waits, while the delayed session waits for that statement: a deadlock that the server does not
+//! see. The server knows who waits for whom (`pg_blocking_pids`), and returns it to any user, so a
 //! separate connection queries it. In TPC-B at full speed this happens thousands of times, so the
-//! query has to be soon; but each one takes the server's lock tables for a moment, so not too soon.
-//! The delay is learnt: half as long each time that it helped, twice as long when it did not.
+//! query has to be soon; but each one locks the server's lock tables for a moment, so not too soon.
+//! The interval is adaptive: halved each time that it helped, doubled when it did not.
 
 use seatrial_pgwire::messages::{self, ErrorResponse, MessageHeader};
 
-use super::connection::{Connection, Login, Said};
+use super::connection::{Connection, ConnectionEvent, Login};
 
-/// What the connection calls itself.
+/// Application name of the connection.
 pub const APPLICATION: &str = "seatrial-locks";
 
 /// Minimum time between an answer and the next query.
-const SOONEST_NS: u64 = 200_000;
+const QUERY_INTERVAL_MIN_NS: u64 = 200_000;
 
-/// Limit for the statements in one query; those that are open longest.
-pub const ASKED_MAX: usize = 32;
+/// Limit for the backends in one query; those that are open longest.
+pub const QUERIED_MAX: usize = 32;
 
-/// How many patiences nothing may move before something is released without knowing.
-const GIVES_UP_AFTER: u64 = 10;
+/// Intervals without progress after which a session is released without evidence.
+const RELEASE_AFTER: u64 = 10;
 
-/// Patience where the server reports all that has to be known: it may just be slow.
-const GIVES_UP_LATE_AFTER: u64 = 50;
+/// The same if the server reports all lock waits: it may just be slow.
+const RELEASE_LATE_AFTER: u64 = 50;
 
-/// Patience where nothing can move: all that is on its way waits for locks.
-const GIVES_UP_JAMMED_AFTER: u64 = 2;
+/// The same if nothing can progress because all statements in progress wait for locks.
+const RELEASE_BLOCKED_AFTER: u64 = 2;
 
-/// When to ask.
+/// When to query the server for lock waits: an adaptive interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct LockQueryTiming {
     longest_ns: u64,
-    asks_after_ns: u64,
-    gives_up_after_ns: u64,
-    gives_up_jammed_after_ns: u64,
+    query_after_ns: u64,
+    release_after_ns: u64,
+    release_blocked_after_ns: u64,
 }
 
-impl Patience {
-    /// A patience of so long, at the longest.
-    pub fn new(longest_ns: u64) -> Patience {
-        let longest_ns = longest_ns.max(SOONEST_NS);
-        Patience {
+impl LockQueryTiming {
+    /// With a maximum interval.
+    pub fn new(longest_ns: u64) -> LockQueryTiming {
+        let longest_ns = longest_ns.max(QUERY_INTERVAL_MIN_NS);
+        LockQueryTiming {
             longest_ns,
-            asks_after_ns: (longest_ns / 32).max(SOONEST_NS),
-            gives_up_after_ns: longest_ns * GIVES_UP_AFTER,
-            gives_up_jammed_after_ns: longest_ns * GIVES_UP_JAMMED_AFTER,
+            query_after_ns: (longest_ns / 32).max(QUERY_INTERVAL_MIN_NS),
+            release_after_ns: longest_ns * RELEASE_AFTER,
+            release_blocked_after_ns: longest_ns * RELEASE_BLOCKED_AFTER,
         }
     }
 
-    /// Returns the patience where a lock is waited for only if no key could show it: rarely, and
-    /// then many may wait for that one.
-    pub fn short(longest_ns: u64) -> Patience {
-        Patience {
-            asks_after_ns: SOONEST_NS,
-            gives_up_after_ns: longest_ns * GIVES_UP_LATE_AFTER,
-            gives_up_jammed_after_ns: longest_ns * GIVES_UP_JAMMED_AFTER,
-            ..Patience::new(longest_ns / 8)
+    /// For orders in which lock waits are rare, because keys show most of them; many sessions may
+    /// then wait for one lock.
+    pub fn short(longest_ns: u64) -> LockQueryTiming {
+        LockQueryTiming {
+            query_after_ns: QUERY_INTERVAL_MIN_NS,
+            release_after_ns: longest_ns * RELEASE_LATE_AFTER,
+            release_blocked_after_ns: longest_ns * RELEASE_BLOCKED_AFTER,
+            ..LockQueryTiming::new(longest_ns / 8)
         }
     }
 
-    /// How long nothing has to move before the query.
-    pub fn asks_after_ns(&self) -> u64 {
-        self.asks_after_ns
+    /// Time without progress before the query.
+    pub fn query_after_ns(&self) -> u64 {
+        self.query_after_ns
     }
 
-    /// How long a statement has to be open before the query though others move.
+    /// Time that a statement has to be open before the query although others progress.
     pub fn longest_ns(&self) -> u64 {
         self.longest_ns
     }
 
-    /// How long nothing has to move before something is released without knowing; `is_jammed` means
-    /// that nothing can move.
-    pub fn gives_up_after_ns(&self, is_jammed: bool) -> u64 {
-        if is_jammed { self.gives_up_jammed_after_ns } else { self.gives_up_after_ns }
+    /// Time without progress before a session is released without evidence; `is_all_blocked` means
+    /// that nothing can progress.
+    pub fn release_after_ns(&self, is_all_blocked: bool) -> u64 {
+        if is_all_blocked { self.release_blocked_after_ns } else { self.release_after_ns }
     }
 
-    /// Asking helped.
-    pub fn helped(&mut self) {
-        self.asks_after_ns = (self.asks_after_ns / 2).max(SOONEST_NS);
+    /// A query led to a release: shortens the interval.
+    pub fn shorten(&mut self) {
+        self.query_after_ns = (self.query_after_ns / 2).max(QUERY_INTERVAL_MIN_NS);
     }
 
-    /// Asking was in vain.
-    pub fn was_in_vain(&mut self) {
-        self.asks_after_ns = (self.asks_after_ns * 2).min(self.longest_ns);
+    /// A query led to nothing: lengthens the interval.
+    pub fn lengthen(&mut self) {
+        self.query_after_ns = (self.query_after_ns * 2).min(self.longest_ns);
     }
 }
 
 /// A process of the server that waits for locks of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// Its number.
+    /// Its process number.
     pub process: i32,
-    /// Theirs.
+    /// Processes that hold the locks.
     pub by: Vec<i32>,
 }
 
-/// How far the connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Entering,
+    Connecting,
     Idle,
     Queried,
     Gone,
 }
 
-/// What the connection heard.
+/// An event of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Nothing that matters yet.
+pub enum LockQueryEvent {
+    /// Nothing relevant yet.
     Nothing,
-    /// It is in.
     Ready,
-    /// Of the queried backends, those that wait, and for whose locks.
+    /// Those of the queried backends that wait, and the holders of the locks.
     Waits(Vec<Blocked>),
-    /// The server did not answer the question; its words.
+    /// The server refused the query; its message.
     Unanswered(String),
-    /// The connection is of no use any more; the server's words.
+    /// The connection is unusable; the server's message.
     Gone(String),
 }
 
-/// The connection that asks: bytes in, bytes out.
-pub struct Watcher {
+/// The connection that queries lock waits; it processes bytes and does no I/O.
+pub struct LockMonitor {
     connection: Connection,
     stage: Stage,
-    /// The beginning of a message.
+    /// The beginning of an incomplete message.
     input: Vec<u8>,
     waits: Vec<Blocked>,
     error: Option<String>,
 }
 
-impl Watcher {
-    /// A watcher whose first message is appended.
-    pub fn new(login: &Login<'_>, out: &mut Vec<u8>) -> Watcher {
+impl LockMonitor {
+    /// A connection whose startup message is appended.
+    pub fn new(login: &Login<'_>, out: &mut Vec<u8>) -> LockMonitor {
         let login = Login { application: APPLICATION, ..*login };
-        Watcher {
+        LockMonitor {
             connection: Connection::new(&login, out),
-            stage: Stage::Entering,
+            stage: Stage::Connecting,
             input: Vec::new(),
             waits: Vec::new(),
             error: None,
         }
     }
 
-    /// Whether it is free for a query.
+    /// Whether it is ready for a query.
     pub fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }
 
-    /// Asks for whom these backends wait.
-    pub fn ask(&mut self, backends: &[i32], out: &mut Vec<u8>) {
+    /// Queries for which processes these backends wait.
+    pub fn query(&mut self, backends: &[i32], out: &mut Vec<u8>) {
         let numbers: Vec<String> = backends.iter().map(i32::to_string).collect();
         let question = format!(
             "SELECT pid, pg_catalog.pg_blocking_pids(pid) \
@@ -161,14 +159,14 @@ impl Watcher {
         self.stage = Stage::Queried;
     }
 
-    /// Takes in what came.
-    pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>) -> Heard {
+    /// Processes incoming bytes.
+    pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>) -> LockQueryEvent {
         self.input.extend_from_slice(input);
-        if self.stage == Stage::Entering {
-            return self.enter(out);
+        if self.stage == Stage::Connecting {
+            return self.log_in(out);
         }
         let mut taken = 0;
-        let mut heard = Heard::Nothing;
+        let mut event = LockQueryEvent::Nothing;
         while let Some((kind, body)) = message(&self.input[taken..]) {
             taken += MessageHeader::BYTES + body.len();
             match kind {
@@ -177,54 +175,58 @@ impl Watcher {
                 b'Z' => {
                     self.stage = Stage::Idle;
                     let waits = std::mem::take(&mut self.waits);
-                    heard = match self.error.take() {
-                        None => Heard::Waits(waits),
-                        Some(words) => Heard::Unanswered(words),
+                    event = match self.error.take() {
+                        None => LockQueryEvent::Waits(waits),
+                        Some(message) => LockQueryEvent::Unanswered(message),
                     };
                 }
                 _ => {}
             }
         }
         self.input.drain(..taken);
-        heard
+        event
     }
 
-    /// Says what it means that the server hung up.
-    pub fn hung_up(&mut self) -> Heard {
+    /// The server closed the connection.
+    pub fn hung_up(&mut self) -> LockQueryEvent {
         self.stage = Stage::Gone;
-        let words = self.error.take();
-        Heard::Gone(words.unwrap_or_else(|| "the server closed the connection".to_owned()))
+        let message = self.error.take();
+        LockQueryEvent::Gone(
+            message.unwrap_or_else(|| "the server closed the connection".to_owned()),
+        )
     }
 
-    fn enter(&mut self, out: &mut Vec<u8>) -> Heard {
-        let mut said = Vec::new();
-        let taken = self.connection.take_in(&self.input, out, &mut said);
+    fn log_in(&mut self, out: &mut Vec<u8>) -> LockQueryEvent {
+        let mut events = Vec::new();
+        let taken = self.connection.take_in(&self.input, out, &mut events);
         self.input.drain(..taken);
-        match said.pop() {
-            None | Some(Said::Answer(_)) => Heard::Nothing,
-            Some(Said::Ready) => {
+        match events.pop() {
+            None | Some(ConnectionEvent::Answer(_)) => LockQueryEvent::Nothing,
+            Some(ConnectionEvent::Ready) => {
                 self.stage = Stage::Idle;
-                Heard::Ready
+                LockQueryEvent::Ready
             }
-            Some(Said::Refused(error) | Said::Lost(error)) => self.gone(error.message),
-            Some(Said::NotUnderstood(words)) => self.gone(words),
+            Some(ConnectionEvent::Refused(error) | ConnectionEvent::Lost(error)) => {
+                self.gone(error.message)
+            }
+            Some(ConnectionEvent::NotUnderstood(message)) => self.gone(message),
         }
     }
 
-    fn gone(&mut self, words: String) -> Heard {
+    fn gone(&mut self, message: String) -> LockQueryEvent {
         self.stage = Stage::Gone;
-        Heard::Gone(words)
+        LockQueryEvent::Gone(message)
     }
 }
 
-/// The message at the front; None as long as it is not all there.
+/// The first message; None if it is incomplete.
 fn message(input: &[u8]) -> Option<(u8, &[u8])> {
     let head = MessageHeader::of(input)?;
     let body = input.get(MessageHeader::BYTES..MessageHeader::BYTES + head.body_bytes?)?;
     Some((head.kind, body))
 }
 
-/// A row's number and array, such as `4` and `{7,8}`; None where the array is empty.
+/// A row's number and array, such as `4` and `{7,8}`; None if the array is empty.
 fn blocked(row: &[u8]) -> Option<Blocked> {
     let (process, rest) = column(row.get(2..)?)?;
     let (by, _) = column(rest)?;
@@ -235,7 +237,7 @@ fn blocked(row: &[u8]) -> Option<Blocked> {
     (!others.is_empty()).then_some(Blocked { process, by: others })
 }
 
-/// A column's text, and what is behind it.
+/// A column's text, and the rest.
 fn column(row: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = row.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(i32::from_be_bytes(*length)).ok()?)
@@ -275,24 +277,24 @@ mod tests {
         });
     }
 
-    fn entered() -> Watcher {
+    fn logged_in() -> LockMonitor {
         let mut out = Vec::new();
-        let mut watcher = Watcher::new(&login(), &mut out);
+        let mut monitor = LockMonitor::new(&login(), &mut out);
         assert!(out.windows(APPLICATION.len()).any(|found| found == APPLICATION.as_bytes()));
         let mut input = Vec::new();
         messages::message(&mut input, b'R', |out| out.extend_from_slice(&0u32.to_be_bytes()));
         messages::message(&mut input, b'Z', |out| out.push(b'I'));
-        assert_eq!(watcher.take_in(&input[..7], &mut out), Heard::Nothing);
-        assert_eq!(watcher.take_in(&input[7..], &mut out), Heard::Ready);
-        watcher
+        assert_eq!(monitor.take_in(&input[..7], &mut out), LockQueryEvent::Nothing);
+        assert_eq!(monitor.take_in(&input[7..], &mut out), LockQueryEvent::Ready);
+        monitor
     }
 
     #[test]
-    fn who_blocks_is_read_in_however_many_pieces() {
-        let (mut watcher, mut out, mut answer) = (entered(), Vec::new(), Vec::new());
-        assert!(watcher.is_idle());
-        watcher.ask(&[4, 5], &mut out);
-        assert!(out.windows(5).any(|found| found == b"{4,5}") && !watcher.is_idle());
+    fn blockers_are_read_from_any_split_of_bytes() {
+        let (mut monitor, mut out, mut answer) = (logged_in(), Vec::new(), Vec::new());
+        assert!(monitor.is_idle());
+        monitor.query(&[4, 5], &mut out);
+        assert!(out.windows(5).any(|found| found == b"{4,5}") && !monitor.is_idle());
         messages::message(&mut answer, b'T', |out| out.extend_from_slice(&0u16.to_be_bytes()));
         row(&mut answer, [b"4", b"{17,8,17}"]);
         row(&mut answer, [b"6", b"{}"]);
@@ -301,38 +303,41 @@ mod tests {
         messages::message(&mut answer, b'Z', |out| out.push(b'I'));
         let (last, rest) = answer.split_last().unwrap();
         for &byte in rest {
-            assert_eq!(watcher.take_in(&[byte], &mut out), Heard::Nothing);
+            assert_eq!(monitor.take_in(&[byte], &mut out), LockQueryEvent::Nothing);
         }
         let waits = [(4, vec![8, 17]), (5, vec![8])];
         let waits = waits.map(|(process, by)| Blocked { process, by }).to_vec();
-        assert_eq!(watcher.take_in(&[*last], &mut out), Heard::Waits(waits));
-        assert!(watcher.is_idle());
+        assert_eq!(monitor.take_in(&[*last], &mut out), LockQueryEvent::Waits(waits));
+        assert!(monitor.is_idle());
     }
 
     #[test]
-    fn a_question_that_is_refused_is_reported() {
-        let (mut watcher, mut out, mut answer) = (entered(), Vec::new(), Vec::new());
-        watcher.ask(&[4], &mut out);
+    fn refused_lock_query_is_reported() {
+        let (mut monitor, mut out, mut answer) = (logged_in(), Vec::new(), Vec::new());
+        monitor.query(&[4], &mut out);
         messages::message(&mut answer, b'E', |out| {
             out.extend_from_slice(b"SERROR\0VERROR\0C42501\0Mnot for you\0\0");
         });
         messages::message(&mut answer, b'Z', |out| out.push(b'I'));
-        assert_eq!(watcher.take_in(&answer, &mut out), Heard::Unanswered("not for you".into()));
-        assert!(matches!(watcher.hung_up(), Heard::Gone(_)) && !watcher.is_idle());
+        assert_eq!(
+            monitor.take_in(&answer, &mut out),
+            LockQueryEvent::Unanswered("not for you".into())
+        );
+        assert!(matches!(monitor.hung_up(), LockQueryEvent::Gone(_)) && !monitor.is_idle());
     }
 
     #[test]
-    fn what_helps_is_done_sooner() {
-        let mut patience = Patience::new(100_000_000);
-        let first_ns = patience.asks_after_ns();
-        patience.helped();
-        assert_eq!(patience.asks_after_ns(), first_ns / 2);
-        (0..40).for_each(|_| patience.helped());
-        assert_eq!(patience.asks_after_ns(), SOONEST_NS);
-        (0..40).for_each(|_| patience.was_in_vain());
-        assert_eq!(patience.asks_after_ns(), patience.longest_ns());
-        assert_eq!(patience.gives_up_after_ns(false), 1_000_000_000);
-        assert_eq!(patience.gives_up_after_ns(true), 200_000_000);
-        assert_eq!(Patience::short(80_000_000).longest_ns(), 10_000_000);
+    fn successful_lock_queries_shorten_the_interval() {
+        let mut timing = LockQueryTiming::new(100_000_000);
+        let first_ns = timing.query_after_ns();
+        timing.shorten();
+        assert_eq!(timing.query_after_ns(), first_ns / 2);
+        (0..40).for_each(|_| timing.shorten());
+        assert_eq!(timing.query_after_ns(), QUERY_INTERVAL_MIN_NS);
+        (0..40).for_each(|_| timing.lengthen());
+        assert_eq!(timing.query_after_ns(), timing.longest_ns());
+        assert_eq!(timing.release_after_ns(false), 1_000_000_000);
+        assert_eq!(timing.release_after_ns(true), 200_000_000);
+        assert_eq!(LockQueryTiming::short(80_000_000).longest_ns(), 10_000_000);
     }
 }

@@ -1,10 +1,9 @@
-//! What has to be done before a statement is sent, where more than each session's own order is
-//! kept.
+//! Orders of statements across sessions.
 //!
 //! | order | what waits |
 //! |---|---|
 //! | commit | a statement for all transactions that had ended when it began |
-//! | object | one that touches a table or sequence for all before it that do, if either writes |
+//! | object | a statement for earlier ones on the same table or sequence, if either writes |
 //! | key | the same, but rows that differ in a key are separate objects |
 //! | strict | each for the one before it |
 //!
@@ -15,30 +14,30 @@
 //! | part | rule |
 //! |---|---|
 //! | [`commit`] | the order of commits |
-//! | [`object_access`] | what a statement touches |
+//! | [`object_access`] | what a statement accesses |
 //! | [`access_analyser`] | the same, of a text and its values |
-//! | [`snapshots`] | whose transaction sees one moment |
+//! | [`snapshots`] | snapshots of transactions |
 //! | [`locks`] | rows that open transactions have locked |
 //! | [`turns`] | the turns of statements |
-//! | [`scan`] | both, as the trace is read |
-//! | [`edges`] | who waits for whom |
-//! | [`last`] | who touched what last |
-//! | [`graph`] | what is done, and who may go on |
-//! | [`keeper`] | whichever it is |
+//! | [`scan`] | accesses and turns, as the trace is read |
+//! | [`edges`] | waits between statements |
+//! | [`last_accesses`] | the last accesses to each object |
+//! | [`graph`] | the graph of statements that wait |
+//! | [`statement_order`] | the selected order |
 
-pub mod access_analyser;
-pub mod commit;
+mod access_analyser;
+mod commit;
 pub mod edges;
-pub mod graph;
-pub mod keeper;
-pub mod last;
-pub mod locks;
+mod graph;
+mod last_accesses;
+mod locks;
 pub mod object_access;
 pub mod scan;
-pub mod snapshots;
+mod snapshots;
+pub mod statement_order;
 #[cfg(test)]
 mod tests;
 pub mod turns;
 
-/// A place in the order: a time of the capture or a turn, and a number that separates equal ones.
+/// A position in the order: a captured time or a turn, and a number that distinguishes equal ones.
 pub type OrderPosition = (i64, u64);

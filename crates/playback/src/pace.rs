@@ -1,4 +1,4 @@
-//! When statements are due, and who is next.
+//! When statements are due.
 //!
 //! | pace | due |
 //! |---|---|
@@ -19,7 +19,7 @@ use super::spec::Pace;
 /// How long before its first statement a session connects if its connection is not in the log.
 const CONNECTS_AHEAD_NS: u64 = 100_000_000;
 
-/// Turns times of the capture into those of the playback.
+/// Converts times of the capture to those of the playback.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     speed: Option<f64>,
@@ -29,7 +29,7 @@ pub struct Schedule {
 
 /// The statement of a session that was sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Before {
+pub struct PreviousStatement {
     /// When it began in the capture.
     pub start_us: i64,
     /// How long it took in the capture, if that is known.
@@ -41,29 +41,24 @@ pub struct Before {
 }
 
 impl Schedule {
-    /// For a capture whose first statement began at `first_us`; as fast as it goes without a speed.
+    /// For a capture whose first statement began at `first_us`; without a speed nothing is due.
     pub fn new(speed: Option<f64>, pace: Pace, first_us: i64) -> Schedule {
         Schedule { speed, pace, first_us }
     }
 
-    /// Whether statements are due at a time.
-    pub fn is_paced(&self) -> bool {
-        self.speed.is_some()
-    }
-
-    /// When a statement is due that began at `start_us`, `before` being the one that its session
+    /// When a statement is due that began at `start_us`, `previous` being the one that its session
     /// sent last; None without a speed.
-    pub fn due_ns(&self, start_us: i64, before: Option<&Before>) -> Option<u64> {
+    pub fn due_ns(&self, start_us: i64, previous: Option<&PreviousStatement>) -> Option<u64> {
         let speed = self.speed?;
-        Some(match (self.pace, before) {
-            (Pace::ThinkTimes, Some(before)) => {
-                let between_us = start_us.saturating_sub(before.start_us).max(0) as u64;
-                match before.duration_us {
+        Some(match (self.pace, previous) {
+            (Pace::ThinkTimes, Some(previous)) => {
+                let between_us = start_us.saturating_sub(previous.start_us).max(0) as u64;
+                match previous.duration_us {
                     Some(duration_us) => {
                         let pause_us = between_us.saturating_sub(duration_us);
-                        before.ended_ns + scaled_ns(pause_us, speed)
+                        previous.ended_ns + scaled_ns(pause_us, speed)
                     }
-                    None => before.ended_ns.max(before.sent_ns + scaled_ns(between_us, speed)),
+                    None => previous.ended_ns.max(previous.sent_ns + scaled_ns(between_us, speed)),
                 }
             }
             _ => self.arrival_ns(start_us, speed),
@@ -94,7 +89,7 @@ fn scaled_ns(time_us: u64, speed: f64) -> u64 {
     (time_us as f64 * 1e3 / speed) as u64
 }
 
-/// Who wants to be woken when.
+/// When to wake which session.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -111,7 +106,7 @@ impl Timers {
         self.heap.peek().map(|&Reverse((at_ns, _))| at_ns)
     }
 
-    /// The next whose time has come.
+    /// The next session whose time has come.
     pub fn pop(&mut self, now_ns: u64) -> Option<u32> {
         self.next_ns().filter(|&at_ns| at_ns <= now_ns)?;
         self.heap.pop().map(|Reverse((_, session))| session)
@@ -122,14 +117,14 @@ impl Timers {
 mod tests {
     use super::*;
 
-    fn before(duration_us: Option<u64>) -> Before {
-        Before { start_us: 2_000, duration_us, sent_ns: 9_000_000, ended_ns: 9_500_000 }
+    fn previous(duration_us: Option<u64>) -> PreviousStatement {
+        PreviousStatement { start_us: 2_000, duration_us, sent_ns: 9_000_000, ended_ns: 9_500_000 }
     }
 
     #[test]
     fn arrivals_are_divided_by_the_speed() {
         let schedule = Schedule::new(Some(2.5), Pace::Arrivals, 1_000);
-        assert_eq!(schedule.due_ns(6_000, Some(&before(None))), Some(2_000_000));
+        assert_eq!(schedule.due_ns(6_000, Some(&previous(None))), Some(2_000_000));
         assert_eq!(schedule.due_ns(500, None), Some(0));
         assert_eq!(schedule.connects_ns(Some(3_500), 6_000), Some(1_000_000));
         assert_eq!(schedule.connects_ns(None, 6_000), Some(0));
@@ -142,23 +137,23 @@ mod tests {
         let schedule = Schedule::new(Some(2.0), Pace::ThinkTimes, 1_000);
         assert_eq!(schedule.due_ns(3_000, None), Some(1_000_000));
         // 1,000 us between the starts, 400 of them the server's.
-        assert_eq!(schedule.due_ns(3_000, Some(&before(Some(400)))), Some(9_800_000));
-        assert_eq!(schedule.due_ns(3_000, Some(&before(Some(4_000)))), Some(9_500_000));
+        assert_eq!(schedule.due_ns(3_000, Some(&previous(Some(400)))), Some(9_800_000));
+        assert_eq!(schedule.due_ns(3_000, Some(&previous(Some(4_000)))), Some(9_500_000));
         // The number is unknown.
-        assert_eq!(schedule.due_ns(3_000, Some(&before(None))), Some(9_500_000));
-        assert_eq!(schedule.due_ns(5_000, Some(&before(None))), Some(10_500_000));
+        assert_eq!(schedule.due_ns(3_000, Some(&previous(None))), Some(9_500_000));
+        assert_eq!(schedule.due_ns(5_000, Some(&previous(None))), Some(10_500_000));
     }
 
     #[test]
     fn at_maximum_speed_nothing_is_due() {
         let schedule = Schedule::new(None, Pace::ThinkTimes, 1_000);
-        assert!(!schedule.is_paced());
-        assert_eq!(schedule.due_ns(3_000, Some(&before(None))), None);
+        assert!(schedule.speed.is_none());
+        assert_eq!(schedule.due_ns(3_000, Some(&previous(None))), None);
         assert_eq!(schedule.connects_ns(Some(3_000), 4_000), None);
     }
 
     #[test]
-    fn whoever_is_first_is_woken_first_and_not_before() {
+    fn timers_fire_in_order_and_not_early() {
         let mut timers = Timers::default();
         timers.set(20, 1);
         timers.set(10, 2);

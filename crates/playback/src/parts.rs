@@ -1,9 +1,9 @@
 //! The sessions of a trace in parts, for hosts that play it together.
 //!
-//! A session is never split. The one with the most work goes first, each to the part that has the
-//! least work by then (Graham, Bounds on multiprocessing timing anomalies, 1969: at most a third
-//! more than the best division has). The result depends on the trace alone, so that each host finds
-//! the same by itself.
+//! A session is never split. Sessions are assigned by decreasing work, each to the part with the
+//! least work so far (Graham, Bounds on multiprocessing timing anomalies, 1969: at most a third
+//! more than the optimum). The result depends on the trace only, so that all hosts compute the
+//! same.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_goes_first_to_the_least_loaded() {
+    fn longest_session_is_assigned_first_to_the_least_loaded_part() {
         let found = parts_of(&[3, 0, 7, 5, 4], 2);
         assert_eq!(found, [Some(0), None, Some(0), Some(1), Some(1)]);
     }

@@ -1,13 +1,12 @@
 //! Errors against those of the capture.
 //!
-//! What the capture knows of errors is what the log has: a server logs the statements of errors
-//! from `log_min_error_statement` on, which is `error` unless somebody changed it. A capture
-//! without a single error may be one of a server without errors, or a log that leaves them out:
-//! then nothing can be said of whether an error is new, and all are counted as such.
+//! A server logs the statements of errors from `log_min_error_statement` on, which is `error` by
+//! default. A capture without a single error may be of a server without errors, or of a log that
+//! omits them: then it is unknown whether an error is new, and all are counted as such.
 //!
-//! An error fails its transaction, and every further statement of it up to its end is refused with
-//! code 25P02. These are counted as what they are; among the examples they come last, so that the
-//! error that caused them is reported first.
+//! After an error, every further statement of its transaction is rejected with code 25P02. These
+//! are counted as such; among the examples they come last, so that the error that caused them is
+//! first.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -21,15 +20,15 @@ use super::played::{ErrorExample, Errors};
 use super::survey::Survey;
 
 /// Errors that are listed separately; further ones are only counted.
-const EXAMPLES_HELD_MAX: usize = 256;
+const EXAMPLES_COUNTED_MAX: usize = 256;
 
-/// Errors that are handed out.
+/// Errors that are reported.
 const EXAMPLES_REPORTED_MAX: usize = 32;
 
 /// `in_failed_sql_transaction`.
 const FOLLOWING: [u8; 5] = *b"25P02";
 
-/// What an error is to that of the capture.
+/// How an error differs from that of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Kind {
     Same,
@@ -51,12 +50,12 @@ impl Kind {
     }
 }
 
-/// Errors that are alike: what they are, the code in the capture and now, the fingerprint.
+/// Key of a group of errors: kind, captured code, current code, fingerprint.
 type Key = (Kind, Option<[u8; 5]>, Option<[u8; 5]>, u64);
 
-/// Errors that are alike.
+/// Equal errors.
 #[derive(Debug)]
-struct Alike {
+struct ErrorGroup {
     message: String,
     text: String,
     count: u64,
@@ -64,15 +63,15 @@ struct Alike {
     session: SessionId,
 }
 
-/// All errors of a playback, and those of the capture that did not come again.
+/// All errors of a playback, and those of the capture that did not recur.
 #[derive(Debug, Default)]
 pub struct PlaybackErrors {
     errors: Errors,
-    alike: HashMap<Key, Alike>,
+    groups: HashMap<Key, ErrorGroup>,
 }
 
 impl PlaybackErrors {
-    /// Takes in a statement that was answered by an error.
+    /// Records a statement that failed.
     #[cold]
     pub fn failed(&mut self, item: &Item, sqlstate: [u8; 5], message: &str) {
         let kind = match item.error {
@@ -83,13 +82,13 @@ impl PlaybackErrors {
         self.note(kind, item, Some(sqlstate), message);
     }
 
-    /// Takes in a statement that the capture has an error for, and that succeeded.
+    /// Records a statement that failed in the capture and succeeded now.
     #[cold]
     pub fn gone(&mut self, item: &Item) {
         self.note(Kind::Gone, item, None, "");
     }
 
-    /// Takes in a statement that was never answered.
+    /// Records a statement that was never answered.
     #[cold]
     pub fn unanswered(&mut self, item: &Item) {
         self.note(Kind::Unanswered, item, None, "");
@@ -105,34 +104,34 @@ impl PlaybackErrors {
         };
         *count += 1;
         let key = (kind, item.error, sqlstate, item.fingerprint);
-        if let Some(alike) = self.alike.get_mut(&key) {
-            alike.count += 1;
-        } else if self.alike.len() < EXAMPLES_HELD_MAX {
-            let alike = Alike {
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.count += 1;
+        } else if self.groups.len() < EXAMPLES_COUNTED_MAX {
+            let group = ErrorGroup {
                 message: shown(message),
                 text: shown(&lexer::fingerprint(&item.sql).0.text),
                 count: 1,
                 number: item.number,
                 session: item.session,
             };
-            self.alike.insert(key, alike);
+            self.groups.insert(key, group);
         }
     }
 
-    /// All of them, together with the counts of a pass over the trace.
+    /// The results, including the counts of a pass over the trace.
     pub fn finish(self, survey: &Survey) -> Errors {
-        let mut ranked: Vec<(Key, Alike)> = self.alike.into_iter().collect();
-        ranked.sort_by_key(|((kind, _, sqlstate, _), alike)| {
-            (*sqlstate == Some(FOLLOWING), Reverse(alike.count), alike.number, *kind)
+        let mut ranked: Vec<(Key, ErrorGroup)> = self.groups.into_iter().collect();
+        ranked.sort_by_key(|((kind, _, sqlstate, _), group)| {
+            (*sqlstate == Some(FOLLOWING), Reverse(group.count), group.number, *kind)
         });
         ranked.truncate(EXAMPLES_REPORTED_MAX);
-        let reported = |(key, alike): (Key, Alike)| alike.reported(key, survey);
+        let reported = |(key, group): (Key, ErrorGroup)| group.reported(key, survey);
         let examples = ranked.into_iter().map(reported).collect();
         Errors { captured: survey.errors, examples, ..self.errors }
     }
 }
 
-impl Alike {
+impl ErrorGroup {
     fn reported(self, (kind, captured, now, _): Key, survey: &Survey) -> ErrorExample {
         let code = |code: Option<[u8; 5]>| {
             code.map_or(String::new(), |code| String::from_utf8_lossy(&code).into_owned())
@@ -157,24 +156,16 @@ mod tests {
     use super::super::survey::SessionSurvey;
     use super::*;
     use seatrial_sqltext::lexer::class::Class;
-    use seatrial_trace::captured::Protocol;
 
     fn item(number: u64, error: Option<[u8; 5]>) -> Item {
         Item {
             number,
-            session: SessionId(0),
-            start_us: 0,
-            duration_us: None,
-            protocol: Protocol::Simple,
-            prepared: Vec::new(),
             sql: b"insert into t values (1)".to_vec(),
-            parameters: Vec::new(),
-            transaction: 0,
             class: Class::Insert,
             fingerprint: number % 2,
             statements: 1,
-            rows: None,
             error,
+            ..Item::default()
         }
     }
 
@@ -184,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_the_same_others_new_or_gone() {
+    fn errors_are_classified_against_the_capture() {
         let mut seen = PlaybackErrors::default();
         let (unique, deadlock) = (*b"23505", *b"40P01");
         seen.failed(&item(0, Some(unique)), unique, "duplicate key");
@@ -202,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_an_error_is_reported_behind_it() {
+    fn consequential_errors_are_reported_last() {
         let mut seen = PlaybackErrors::default();
         seen.failed(&item(0, None), *b"42P01", "relation does not exist");
         (1..9).for_each(|number| seen.failed(&item(number, None), FOLLOWING, "aborted"));
@@ -219,7 +210,7 @@ mod tests {
             let item = Item { fingerprint: number, ..item(number, None) };
             seen.failed(&item, *b"42P01", "no");
         }
-        assert_eq!(seen.alike.len(), EXAMPLES_HELD_MAX);
+        assert_eq!(seen.groups.len(), EXAMPLES_COUNTED_MAX);
         let errors = seen.finish(&survey(0));
         assert_eq!((errors.new, errors.examples.len()), (1_000, EXAMPLES_REPORTED_MAX));
     }

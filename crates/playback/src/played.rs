@@ -1,7 +1,7 @@
 //! The result of a playback.
 //!
-//! [`Played`] has the parts that any sample has, and a [`Record`] of what is particular to a
-//! replay; the record crosses to Python as JSON and is stored as it is
+//! [`ReplayResult`] has the parts that any sample has, and a [`ReplayRecord`] of what is particular
+//! to a replay; the record crosses to Python as JSON and is stored as it is
 //! (`seatrial.trials.replay.record.ReplayRecord` has the same fields).
 
 use std::collections::BTreeMap;
@@ -16,36 +16,36 @@ use super::spec::Order;
 
 /// A playback that ended.
 #[derive(Debug)]
-pub struct Played {
+pub struct ReplayResult {
     /// When it began.
     pub start_unix_ns: u64,
     /// How long it lasted.
     pub duration_ns: u64,
     /// How it ended.
-    pub end: End,
+    pub end: PlaybackEnd,
     /// What became of all that was sent: `offered = completed + failed + in flight at the end`.
     pub outcome: Outcome,
     /// By class, of those that were sent.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ClassTimes>,
     /// Length of a timeline's slice.
     pub slice_ns: u64,
-    /// Answers by time; the kinds are places in `kinds`.
+    /// Answers by time; kinds are indexes of `kinds`.
     pub slices: Vec<SliceRow>,
     /// Times without answers, longest threshold and more: start, length (ns), open statements.
-    pub stalls: Vec<Quiet>,
+    pub stalls: Vec<Stall>,
     /// Stalls beyond those that are kept.
     pub stalls_dropped: u64,
     /// What percentiles of several hosts together are computed from; None for a whole trace.
-    pub counts: Option<Counts>,
+    pub counts: Option<MergeableCounts>,
     /// How late after the agreed moment it began; 0 without such.
     pub start_lateness_ns: u64,
     /// What is particular to a replay.
-    pub record: Record,
+    pub record: ReplayRecord,
 }
 
 /// Counts of times, which can be added to those of other hosts.
 #[derive(Debug)]
-pub struct Counts {
+pub struct MergeableCounts {
     /// By fingerprint.
     pub queries: BTreeMap<String, QueryCounts>,
     /// How late statements were sent after they were due.
@@ -67,7 +67,7 @@ pub struct QueryCounts {
 
 /// How a playback ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum PlaybackEnd {
     /// Every statement was sent or skipped.
     Complete,
     /// The user ended it.
@@ -78,7 +78,7 @@ pub enum End {
 
 /// Statements of one class.
 #[derive(Debug)]
-pub struct Kind {
+pub struct ClassTimes {
     /// The class.
     pub class: Class,
     /// Answered well.
@@ -93,7 +93,7 @@ pub struct Kind {
 
 /// A time in which statements were open and none was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quiet {
+pub struct Stall {
     /// From the start of the playback.
     pub start_ns: u64,
     /// Until the next answer.
@@ -104,7 +104,7 @@ pub struct Quiet {
 
 /// What is particular to a replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Record {
+pub struct ReplayRecord {
     /// By class: `captured = ok + failed + skipped + not_reached`.
     pub classes: BTreeMap<String, Account>,
     /// Transactions and statements outside of them that ended well.
@@ -116,7 +116,7 @@ pub struct Record {
     /// How late statements were sent.
     pub lag: Lag,
     /// By slices of time: what was answered, and what had been captured.
-    pub timeline: Vec<Moment>,
+    pub timeline: Vec<TimelineSlice>,
     /// Length of a slice of `timeline`, in s.
     pub timeline_slice_s: f64,
     /// By kind of query, those that took the most time first.
@@ -124,14 +124,14 @@ pub struct Record {
     /// Statements of queries beyond those in `queries`.
     pub queries_dropped: u64,
     /// What the order delayed.
-    pub order: Held,
+    pub order: OrderDelays,
     /// Sessions and their connections.
     pub sessions: Sessions,
     /// What the driver itself used.
-    pub client: Client,
+    pub client: DriverUsage,
     /// From the first captured statement to the end of the last, in s.
     pub captured_s: f64,
-    /// Ids, and which of them were written anew.
+    /// Ids, and which of them were rewritten.
     pub ids: Ids,
 }
 
@@ -153,7 +153,7 @@ pub struct Account {
 /// Transactions that ended well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Commits {
-    /// COMMIT and END in the trace, of transactions that had not failed as far as is known.
+    /// COMMIT and END in the trace, of transactions that had not failed as far as known.
     pub captured: u64,
     /// Answered by the tag COMMIT.
     pub committed: u64,
@@ -195,7 +195,7 @@ pub struct ErrorExample {
     pub text: String,
     /// How many.
     pub count: u64,
-    /// Place of the first in the trace, from 0.
+    /// Position of the first in the trace, from 0.
     pub number: u64,
     /// Its session's name in the log.
     pub session: String,
@@ -212,7 +212,7 @@ pub struct Rows {
     pub tags_different: u64,
     /// Commands whose tag was compared.
     pub tags_compared: u64,
-    /// UPDATE and DELETE that touched no row, without a captured row count.
+    /// UPDATE and DELETE that affected no row, without a captured row count.
     pub empty_writes: u64,
     /// UPDATE and DELETE that were answered well.
     pub writes: u64,
@@ -256,7 +256,7 @@ pub struct RowsExample {
     pub tag: String,
     /// How many of this query differ.
     pub count: u64,
-    /// Place of the first in the trace, from 0.
+    /// Position of the first in the trace, from 0.
     pub number: u64,
 }
 
@@ -275,7 +275,7 @@ pub struct Lag {
     pub ns_max: u64,
     /// Of what was late by more than a millisecond: its session was still busy.
     pub late_by_session: u64,
-    /// The order held it back.
+    /// The order delayed it.
     pub late_by_order: u64,
     /// There was no connection for it: all were in use.
     pub late_by_connections: u64,
@@ -289,7 +289,7 @@ pub struct Lag {
 
 /// A slice of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Moment {
+pub struct TimelineSlice {
     /// Statements answered in it.
     pub answered: u64,
     /// Of these, by an error.
@@ -352,11 +352,12 @@ pub struct Query {
 
 /// What the order delayed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Held {
+pub struct OrderDelays {
     /// Which order it is.
     pub mode: Order,
     /// Statements that had to wait for other sessions.
-    pub held: u64,
+    #[serde(rename = "held")]
+    pub delayed: u64,
     /// How long all of them waited together.
     pub waited_ns: u64,
     /// Released before their turn: a backend waited for a lock of their session.
@@ -373,11 +374,11 @@ pub struct Held {
     /// What an edge took the driver, with all that finding it took; None where there are fewer
     /// edges than statements.
     pub edge_ns: Option<f64>,
-    /// What putting a statement in its place took the driver, with or without edges; None where no
-    /// such order was kept.
+    /// Driver time for ordering a statement, with or without edges; None if no such order was kept.
     pub statement_ns: Option<f64>,
     /// Statements that had to wait, by what they waited for last.
-    pub held_by: BTreeMap<&'static str, u64>,
+    #[serde(rename = "held_by")]
+    pub delayed_by: BTreeMap<&'static str, u64>,
 }
 
 /// Sessions and their connections.
@@ -403,7 +404,7 @@ pub struct Sessions {
 
 /// What the driver itself used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Client {
+pub struct DriverUsage {
     /// Processor time of its thread.
     pub cpu_user_ns: u64,
     /// Processor time of its thread in the kernel.
@@ -414,6 +415,6 @@ pub struct Client {
     pub idle_ns: u64,
     /// Most memory that the process had, in bytes (`VmHWM` cannot be reset: sampled).
     pub memory_bytes_max: u64,
-    /// Statements that it held in memory, at most.
+    /// Maximum number of statements read ahead.
     pub read_ahead_max: u64,
 }

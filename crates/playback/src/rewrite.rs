@@ -1,13 +1,12 @@
-//! Ids in a playback: what a statement drew now is taken from its answer, and written where others
-//! name what it had drawn in the capture.
+//! Ids in a playback: the values that a statement draws now are taken from its answer, and written
+//! into statements that use the captured ones.
 //!
-//! Which use is of which draw is known before anything is sent ([`crate::ids::plan`]). As
-//! statements are read, [`bound`] finds what of each is to be rewritten; before one is sent,
-//! [`now`] rewrites it, and a statement whose draw was not answered yet waits for it. [`reported`]
-//! is the report on all of it.
+//! The plan ([`crate::ids::plan`]) is known before anything is sent. As statements are read,
+//! [`binder`] finds what has to be rewritten; before one is sent, [`id_slots`] rewrites it, and a
+//! statement whose draw was not answered yet waits for it. [`reported`] is the report.
 
-pub mod bound;
-pub mod now;
+pub mod binder;
+pub mod id_slots;
 pub mod reported;
 #[cfg(test)]
 mod tests;
@@ -15,13 +14,13 @@ mod texts;
 
 use serde::Deserialize;
 
-/// What becomes of ids.
+/// Treatment of ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// They are sent as they were captured.
     #[default]
     Off,
-    /// Those that the server had made are sent as it made them now.
+    /// Generated ids are replaced by those that the server generates now.
     Infer,
 }

@@ -1,40 +1,41 @@
 //! Statements of a trace that are not sent: those that reach beyond its database, and writes in a
 //! read-only playback.
 //!
-//! A statement is judged by its text, token by token, each command of it; words in literals and
+//! A statement is analysed by its text, token by token, each command of it; words in literals and
 //! comments do not count. Where a text is run as commands (DO, functions that take a query), the
 //! commands in it count. The body of a database's own function is not seen when it is called; under
 //! `read_only` the server, too, is set to refuse writes (`default_transaction_read_only`).
 //!
-//! **Dangers** ([`Danger`]) are refused unless they are allowed; a statement with several needs all
-//! of them. CREATE, ALTER, DROP and TRUNCATE of temporary tables, views and sequences, and CREATE
-//! INDEX on them, are none, as long as the name is certainly a temporary one's: the session made
-//! it, in a transaction that was not rolled back. ON COMMIT DROP ends with that.
+//! **Unsafe operations** ([`UnsafeOperation`]) are refused unless they are allowed; a statement
+//! with several needs all of them. CREATE, ALTER, DROP and TRUNCATE of temporary tables, views and
+//! sequences, and CREATE INDEX on them, are none, as long as the name is certainly a temporary
+//! one's: the session made it, in a transaction that was not rolled back. ON COMMIT DROP ends with
+//! that.
 //!
 //! **Reading only** sends what a transaction takes that is READ ONLY, with these exceptions, which
 //! PostgreSQL would take: VACUUM, ANALYZE, CLUSTER, REINDEX and CHECKPOINT, which write all the
-//! same; LOCK but for ACCESS SHARE, which holds up others; functions that write large objects
+//! same; LOCK but for ACCESS SHARE, which blocks others; functions that write large objects
 //! (refused from version 16 on); what ends a prepared transaction; and what would lift the
 //! protection: READ WRITE, and settings named `..._read_only`. As in PostgreSQL, CREATE TEMPORARY
 //! TABLE is not taken.
 //!
-//! **What follows from what was skipped** is `Dependent`: EXECUTE and DEALLOCATE of a PREPARE that
-//! was skipped, FETCH, MOVE, CLOSE and CURRENT OF of such a DECLARE, what names a temporary table
-//! that was not made, and, where a BEGIN was skipped, all of its transaction. Everything else of a
-//! transaction goes on: reads, savepoints, COMMIT. A text of several commands is sent or skipped
-//! as a whole; if one that is skipped has a COMMIT, its transaction stays open until the next.
+//! **Statements that depend on skipped ones** are `Dependent`: EXECUTE and DEALLOCATE of a skipped
+//! PREPARE; FETCH, MOVE, CLOSE and CURRENT OF of a skipped DECLARE; uses of a temporary table that
+//! was not created; and, if a BEGIN was skipped, all of its transaction. Everything else of a
+//! transaction continues: reads, savepoints, COMMIT. A text of several commands is sent or skipped
+//! as a whole; if a skipped one has a COMMIT, its transaction stays open until the next.
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`statement`] | what a command is, and what of it matters |
+//! | [`statement`] | the effects of a command |
 //! | [`catalogue`] | CREATE, ALTER, DROP, TRUNCATE |
-//! | [`functions`] | functions that matter |
+//! | [`functions`] | functions with such effects |
 //! | [`session_objects`] | temporary tables, prepared statements and cursors of a played session |
 
-pub mod catalogue;
-pub mod functions;
+mod catalogue;
+mod functions;
 pub mod session_objects;
-pub mod statement;
+mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -42,12 +43,12 @@ use seatrial_sqltext::lexer::commands;
 use seatrial_sqltext::lexer::token::Kind;
 use seatrial_sqltext::lexer::verb::Verb;
 
-use super::item::{DANGERS, Danger, Item, Skipped};
+use super::item::{Item, Skipped, UNSAFE_OPERATIONS, UnsafeOperation};
 use session_objects::SessionObjects;
-use statement::Look;
+use statement::StatementAnalysis;
 
-/// First words of statements that are harmless where writing is allowed, unless another word of it
-/// is suspicious.
+/// First words of statements that are harmless if writing is allowed, unless they contain a
+/// suspicious word.
 const PLAIN: [Verb; 21] = [
     Verb::Select,
     Verb::Insert,
@@ -72,55 +73,58 @@ const PLAIN: [Verb; 21] = [
     Verb::Deallocate,
 ];
 
-/// Some dangers.
+/// A set of unsafe operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dangers(u8);
+pub struct UnsafeOperations(u8);
 
-impl Dangers {
-    /// Takes one in.
-    pub fn add(&mut self, danger: Danger) {
-        self.0 |= 1 << danger as u8;
+impl UnsafeOperations {
+    /// Adds an operation.
+    pub fn add(&mut self, operation: UnsafeOperation) {
+        self.0 |= 1 << operation as u8;
     }
 
-    /// Whether one is among them.
-    pub fn has(self, danger: Danger) -> bool {
-        self.0 & (1 << danger as u8) != 0
+    /// Whether it contains an operation.
+    pub fn has(self, operation: UnsafeOperation) -> bool {
+        self.0 & (1 << operation as u8) != 0
     }
 
-    /// The first that is not allowed.
-    fn first_beyond(self, allowed: Dangers) -> Option<Danger> {
-        let beyond = Dangers(self.0 & !allowed.0);
-        DANGERS.iter().map(|&(danger, _)| danger).find(|&danger| beyond.has(danger))
+    /// The first operation that is not allowed.
+    fn first_beyond(self, allowed: UnsafeOperations) -> Option<UnsafeOperation> {
+        let beyond = UnsafeOperations(self.0 & !allowed.0);
+        UNSAFE_OPERATIONS
+            .iter()
+            .map(|&(operation, _)| operation)
+            .find(|&operation| beyond.has(operation))
     }
 }
 
-/// A word that is no danger's name.
+/// A word that names no unsafe operation.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} is nothing that can be allowed: these are {names}", names = danger_names())]
-pub struct UnknownDanger(pub String);
+#[error("{0:?} is nothing that can be allowed: these are {names}", names = operation_names())]
+pub struct UnknownOperation(pub String);
 
-fn danger_names() -> String {
-    DANGERS.map(|(_, name)| name).join(", ")
+fn operation_names() -> String {
+    UNSAFE_OPERATIONS.map(|(_, name)| name).join(", ")
 }
 
-/// What is skipped.
+/// Rules for what is skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     read_only: bool,
-    allowed: Dangers,
+    allowed: UnsafeOperations,
 }
 
 impl Rules {
-    /// The rules for these options; `allow` has names of dangers.
+    /// The rules for these options; `allow` has names of unsafe operations.
     ///
     /// # Errors
     ///
     /// When a name is invalid.
-    pub fn new(read_only: bool, allow: &[String]) -> Result<Rules, UnknownDanger> {
-        let mut allowed = Dangers::default();
+    pub fn new(read_only: bool, allow: &[String]) -> Result<Rules, UnknownOperation> {
+        let mut allowed = UnsafeOperations::default();
         for name in allow {
-            let found = DANGERS.iter().find(|(_, known)| known == name);
-            allowed.add(found.ok_or_else(|| UnknownDanger(name.clone()))?.0);
+            let found = UNSAFE_OPERATIONS.iter().find(|(_, known)| known == name);
+            allowed.add(found.ok_or_else(|| UnknownOperation(name.clone()))?.0);
         }
         Ok(Rules { read_only, allowed })
     }
@@ -132,13 +136,13 @@ impl Rules {
         if !self.read_only && objects.is_empty() && (is_bare(&item.sql) || is_plain(&item.sql)) {
             return None;
         }
-        let mut look = Look::new(objects, item);
-        look.text(&item.sql);
-        let found = look.finish();
+        let mut analysis = StatementAnalysis::new(objects, item);
+        analysis.text(&item.sql);
+        let found = analysis.finish();
         let why = if objects.is_in_skipped_transaction(item) {
             Some(Skipped::Dependent)
-        } else if let Some(danger) = found.dangers.first_beyond(self.allowed) {
-            Some(Skipped::Refused(danger))
+        } else if let Some(operation) = found.operations.first_beyond(self.allowed) {
+            Some(Skipped::Refused(operation))
         } else if self.read_only && found.writes {
             Some(Skipped::Writes)
         } else {
@@ -157,8 +161,8 @@ impl Rules {
     }
 }
 
-/// Whether a text is [plain](is_plain) by its bytes alone: a check that takes a part of the time,
-/// and returns false wherever tokens would be needed.
+/// Whether a text is [plain](is_plain) by its bytes alone: a faster check, which returns false if
+/// tokens would be needed.
 fn is_bare(sql: &[u8]) -> bool {
     let sql = sql.trim_ascii();
     let sql = sql.strip_suffix(b";").unwrap_or(sql);
@@ -192,8 +196,8 @@ fn is_word(bytes: &[u8], word: &str) -> bool {
     bytes.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// Whether a text needs no further look: one command that reads or changes rows, without a word
-/// that may matter. It allocates nothing.
+/// Whether a text needs no analysis: one command that reads or changes rows, without a word that
+/// may matter. It allocates nothing.
 fn is_plain(sql: &[u8]) -> bool {
     let mut tokens = commands(sql);
     let Some(first) = tokens.next() else { return true };

@@ -8,27 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use super::rewrite::Mode;
 
-/// A playback.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaybackSpec {
-    /// The trace.
     pub trace: PathBuf,
-    /// Where it is sent.
+    /// The server that it is sent to.
     pub server: ServerSpec,
     /// How many times faster than it was captured; None as fast as the server answers.
     #[serde(default)]
     pub speed: Option<f64>,
-    /// What the speed divides.
+    /// What the speed applies to.
     #[serde(default)]
     pub pace: Pace,
-    /// What keeps its order.
+    /// Which statements keep their order.
     #[serde(default)]
     pub order: Order,
-    /// What the target's catalogue says; without it nothing is known of what statements touch.
+    /// The target's catalogue; without it accesses of statements are unknown.
     #[serde(default)]
     pub catalog: Option<Catalog>,
-    /// What becomes of ids.
+    /// Treatment of ids.
     #[serde(default)]
     pub ids: Mode,
     /// Sessions that are connected at once; by default as many as were open at once when captured.
@@ -37,26 +35,28 @@ pub struct PlaybackSpec {
     /// Statements that were captured later than so long after the first are skipped.
     #[serde(default)]
     pub until_us: Option<u64>,
-    /// Databases of the capture whose sessions are played; all of them where there are none.
+    /// Databases of the capture whose sessions are played; all if empty.
     #[serde(default)]
     pub databases: Vec<String>,
-    /// Which of the sessions are played, where several hosts play one trace together.
+    /// Which sessions are played, if several hosts play one trace together.
     #[serde(default)]
     pub part: Option<Part>,
     /// Send nothing before a start was [agreed](super::drive::Playback::start_at).
     #[serde(default)]
     pub awaits_start: bool,
-    /// Send only what a transaction that reads only takes, in sessions that are read only.
+    /// Sends only what a read-only transaction accepts, in read-only sessions.
     #[serde(default)]
     pub read_only: bool,
-    /// Otherwise refused dangers that are allowed (names of [`super::item::Danger`]).
+    /// Otherwise refused unsafe operations that are allowed (names of
+    /// [`super::item::UnsafeOperation`]).
     #[serde(default)]
     pub allow: Vec<String>,
     /// Length of a timeline's slice.
     pub slice_ms: u64,
-    /// A time without answers is a stall when it lasts at least so long.
+    /// A time without answers is a stall if it lasts at least this long.
     pub stall_threshold_ms: u64,
-    /// How long a statement may wait for a lock before what the order holds back is released.
+    /// How long a statement may wait for a lock before the order releases the sessions that it
+    /// delays.
     #[serde(default = "lock_patience_ms")]
     pub lock_patience_ms: u64,
 }
@@ -67,22 +67,21 @@ pub struct PlaybackSpec {
 pub struct Part {
     /// Which, from 0.
     pub number: usize,
-    /// How many there are.
     pub of: usize,
 }
 
-/// What a speed divides.
+/// What a speed applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// Times from the beginning of the capture: what is late stays due, and counts as late.
+    /// Times since the beginning of the capture: a late statement stays due, and counts as late.
     #[default]
     Arrivals,
-    /// Times from the end of a session's last statement: a slow server slows its clients down.
+    /// Times since the end of a session's last statement: a slow server slows its clients down.
     ThinkTimes,
 }
 
-/// What keeps its order.
+/// Which statements keep their order.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema,
 )]
@@ -93,9 +92,9 @@ pub enum Order {
     Session,
     /// These, and no statement is sent before all transactions that had ended when it began.
     Commit,
-    /// Statements that touch the same table or sequence, at least one of them writing.
+    /// Statements that access the same table or sequence, at least one of them writing.
     Object,
-    /// Statements that touch the same rows, as far as keys distinguish these.
+    /// Statements that access the same rows, as far as keys distinguish these.
     Key,
     /// All statements.
     Strict,

@@ -1,7 +1,7 @@
-//! What a trace holds for a playback: one pass over its figures, before anything is sent.
+//! Totals of a trace for a playback: one pass, before anything is sent.
 //!
-//! It counts by itself, so that what a playback accounts for has something to agree with. Memory
-//! grows with the sessions, not with the statements.
+//! It is independent of the accounting of a playback, which has to agree with it. Memory grows with
+//! the sessions, not with the statements.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,15 @@ use crate::order::turns::Drift;
 use crate::parts::parts_of;
 use crate::spec::Part;
 
-/// What a trace holds.
+/// Totals of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Statements by class, those of sessions that are not played too.
+    /// Statements by class, including those of sessions that are not played.
     pub classes: BTreeMap<Class, u64>,
-    /// All of them.
     pub statements: u64,
-    /// COMMIT and END that are to be played, of transactions that had not failed as far as is
-    /// known.
+    /// COMMIT and END that are played, of transactions that had not failed as far as known.
     pub commits: u64,
-    /// Statements that are to be played and that ended with an error.
+    /// Statements that are played and that ended with an error.
     pub errors: u64,
     /// Sessions by their number.
     pub sessions: Vec<SessionSurvey>,
@@ -36,7 +34,7 @@ pub struct Survey {
     /// Of these, open at once, at most. A session whose connection and disconnection are not in the
     /// log counts from its first statement to the end of its last.
     pub captured_open_max: u64,
-    /// How its times go on from statement to statement.
+    /// The order of its times.
     pub drift: Drift,
     /// When the first statement of a played session began; 0 without any.
     pub first_us: i64,
@@ -44,17 +42,17 @@ pub struct Survey {
     pub last_end_us: i64,
 }
 
-/// What a trace holds of a session.
+/// Totals of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionSurvey {
     /// Its name in the log.
     pub name: Vec<u8>,
-    /// Whether it is of a database that is played, and played here.
+    /// Whether its database is played, and it is played by this host.
     pub is_played: bool,
-    /// Whether another host plays it, or accounts for it where none does.
+    /// Whether another host plays it, or accounts for it if none does.
     pub is_elsewhere: bool,
-    /// What it has to do: the captured durations of its statements that are to be played, and a
-    /// microsecond for each.
+    /// Its work: the captured durations of its statements that are played, plus a microsecond for
+    /// each.
     pub work_us: u64,
     /// Its statements.
     pub statements: u64,
@@ -77,7 +75,7 @@ impl Survey {
     ///
     /// # Errors
     ///
-    /// When it cannot be read or does not hold what it says.
+    /// When it cannot be read or is damaged.
     pub fn of(
         trace: &TraceReader,
         databases: &[String],
@@ -102,47 +100,48 @@ impl Survey {
         Ok(Survey { first_us: whole.first_us, last_end_us: whole.last_end_us, ..own })
     }
 
-    /// One pass; commits, errors and work count of what began until `last_us`.
+    /// A pass over the trace; commits, errors and work are those of statements that began until
+    /// `last_us`.
     fn within(
         trace: &TraceReader,
         databases: &[String],
         last_us: i64,
         elsewhere: &[bool],
     ) -> Result<Survey, TraceError> {
-        let mut pass = Pass { last_us, ..Pass::default() };
+        let mut builder = SurveyBuilder { last_us, ..SurveyBuilder::default() };
         for session in trace.sessions()? {
-            let place = pass.survey.sessions.len();
-            pass.see(session, databases, elsewhere.get(place).copied().unwrap_or(false));
+            let index = builder.survey.sessions.len();
+            builder.add_session(session, databases, elsewhere.get(index).copied().unwrap_or(false));
         }
         let mut statements = trace.statements(Columns::Figures);
         while let Some(traced) = statements.next_statement()? {
-            pass.take(&traced.statement, (traced.class, traced.statements), traced.text);
+            builder.take(&traced.statement, (traced.class, traced.statements), traced.text);
         }
-        Ok(pass.finish())
+        Ok(builder.finish())
     }
 }
 
-/// What is known while a trace is read.
+/// State of the pass.
 #[derive(Debug)]
-struct Pass {
+struct SurveyBuilder {
     survey: Survey,
     /// Statements by the number of their class.
     by_class: [u64; Class::COUNT],
-    /// What began later counts as no commit and no error.
+    /// Later statements do not count as commits or errors.
     last_us: i64,
-    /// By session: the transaction in which an error was seen, and not taken back to a savepoint.
+    /// By session: the transaction in which an error occurred, without a ROLLBACK TO.
     failed: Vec<u64>,
 }
 
-impl Default for Pass {
-    fn default() -> Pass {
+impl Default for SurveyBuilder {
+    fn default() -> SurveyBuilder {
         let survey = Survey::default();
-        Pass { survey, by_class: [0; Class::COUNT], last_us: i64::MAX, failed: Vec::new() }
+        SurveyBuilder { survey, by_class: [0; Class::COUNT], last_us: i64::MAX, failed: Vec::new() }
     }
 }
 
-impl Pass {
-    fn see(&mut self, session: Session, databases: &[String], is_elsewhere: bool) {
+impl SurveyBuilder {
+    fn add_session(&mut self, session: Session, databases: &[String], is_elsewhere: bool) {
         let is_of_database = databases.is_empty()
             || databases.iter().any(|database| database.as_bytes() == session.database);
         self.failed.push(0);
@@ -161,10 +160,10 @@ impl Pass {
         let survey = &mut self.survey;
         survey.statements += 1;
         self.by_class[class as usize] += 1;
-        let place = statement.session.0 as usize;
-        let session = &mut survey.sessions[place];
+        let index = statement.session.0 as usize;
+        let session = &mut survey.sessions[index];
         let start_us = statement.start_us;
-        survey.drift.see(start_us, statement.duration_us);
+        survey.drift.add(start_us, statement.duration_us);
         let end_us = start_us.saturating_add_unsigned(statement.duration_us.unwrap_or(0));
         if session.statements == 0 {
             (session.first_us, session.end_us) = (start_us, end_us);
@@ -180,13 +179,13 @@ impl Pass {
         survey.errors += u64::from(statement.error.is_some());
         if ends_in_commit(kind, text) {
             let has_failed =
-                statement.transaction > 0 && self.failed[place] == statement.transaction;
+                statement.transaction > 0 && self.failed[index] == statement.transaction;
             survey.commits += u64::from(!has_failed && statement.error.is_none());
         }
         if statement.error.is_some() {
-            self.failed[place] = statement.transaction;
+            self.failed[index] = statement.transaction;
         } else if class == Class::Transaction && returns_to_savepoint(text) {
-            self.failed[place] = 0;
+            self.failed[index] = 0;
         }
     }
 
@@ -207,14 +206,14 @@ impl Pass {
 }
 
 impl SessionSurvey {
-    /// From when to when it was open, as far as is known.
+    /// The time in which it was open, as far as known.
     fn open_us(&self) -> (i64, i64) {
         let begin_us = self.connected_us.unwrap_or(self.first_us).min(self.first_us);
         (begin_us, self.disconnected_us.unwrap_or(self.end_us).max(self.end_us))
     }
 }
 
-/// Sessions open at once, at most; one that ends when another begins is open with it.
+/// Maximum number of sessions open at once; one that ends when another begins overlaps it.
 fn open_max<'a>(sessions: impl Iterator<Item = &'a SessionSurvey>) -> u64 {
     let (mut begins_us, mut ends_us): (Vec<i64>, Vec<i64>) =
         sessions.map(SessionSurvey::open_us).unzip();
@@ -230,15 +229,15 @@ fn open_max<'a>(sessions: impl Iterator<Item = &'a SessionSurvey>) -> u64 {
     most as u64
 }
 
-/// Whether the last statement of a fingerprint's text ends a transaction well: COMMIT, END, with
-/// what may follow these. `kind` is the class of the first, and how many there are.
+/// Whether the last statement of a fingerprint's text ends a transaction successfully: COMMIT or
+/// END. `kind` is the class of the first statement, and their number.
 #[inline]
 pub fn ends_in_commit(kind: (Class, u32), text: &[u8]) -> bool {
     may_end(kind) && commits_last(text)
 }
 
 /// Whether a text may end a transaction, by its [kind](ends_in_commit): most do not, and need no
-/// further look. The END of a function's body is a part of its one statement, and ends none.
+/// analysis. The END of a function's body is part of one statement, and ends none.
 #[inline]
 fn may_end((class, statements): (Class, u32)) -> bool {
     class == Class::Transaction || statements > 1
@@ -258,7 +257,7 @@ fn commits_last(text: &[u8]) -> bool {
     matches!(verb(rest), Some(Verb::Commit | Verb::End))
 }
 
-/// Whether a transaction is over with a fingerprint's text, well or not; see [`ends_in_commit`].
+/// Whether a fingerprint's text ends a transaction, successfully or not; see [`ends_in_commit`].
 #[inline]
 pub fn ends_transaction(kind: (Class, u32), text: &[u8]) -> bool {
     may_end(kind) && is_over_with(text)
@@ -270,7 +269,7 @@ fn is_over_with(text: &[u8]) -> bool {
     is_back || commits_last(text) || text.starts_with(b"prepare transaction")
 }
 
-/// Whether a fingerprint's text takes a transaction back to a savepoint: ROLLBACK TO.
+/// Whether a fingerprint's text contains ROLLBACK TO.
 fn returns_to_savepoint(text: &[u8]) -> bool {
     verb(text) == Some(Verb::Rollback) && text.split(|&byte| byte == b' ').any(|word| word == b"to")
 }
@@ -285,7 +284,7 @@ fn verb(text: &[u8]) -> Option<Verb> {
 mod tests {
     use super::*;
     use seatrial_sqltext::lexer;
-    use seatrial_trace::captured::{Protocol, SessionId};
+    use seatrial_trace::captured::SessionId;
 
     fn session(database: &str, connected_us: Option<i64>, disconnected_us: Option<i64>) -> Session {
         let database = database.as_bytes().to_vec();
@@ -297,29 +296,20 @@ mod tests {
             session: SessionId(session),
             start_us,
             duration_us: Some(5),
-            reported_meanwhile: None,
-            protocol: Protocol::Simple,
-            prepared: b"",
-            sql: b"",
-            parameters: &[],
             transaction,
-            rows: None,
-            tag: None,
-            returned: None,
-            error: None,
-            skip: None,
+            ..Statement::default()
         }
     }
 
     #[test]
-    fn a_session_of_another_database_counts_as_captured_only() {
-        let mut pass = Pass::default();
+    fn session_of_another_database_is_counted_but_not_played() {
+        let mut builder = SurveyBuilder::default();
         let databases = ["a".to_owned()];
-        pass.see(session("a", None, None), &databases, false);
-        pass.see(session("b", None, None), &databases, false);
-        pass.take(&statement(0, 100, 0), (Class::Select, 1), b"select $1");
-        pass.take(&statement(1, 50, 1), (Class::Transaction, 1), b"commit");
-        let survey = pass.finish();
+        builder.add_session(session("a", None, None), &databases, false);
+        builder.add_session(session("b", None, None), &databases, false);
+        builder.take(&statement(0, 100, 0), (Class::Select, 1), b"select $1");
+        builder.take(&statement(1, 50, 1), (Class::Transaction, 1), b"commit");
+        let survey = builder.finish();
         assert_eq!((survey.statements, survey.commits, survey.sessions_played), (2, 0, 1));
         assert_eq!((survey.first_us, survey.last_end_us), (100, 105));
         assert_eq!((survey.captured_open_max, survey.never_ended), (1, 1));
@@ -327,55 +317,59 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_of_a_failed_transaction_is_none() {
-        let mut pass = Pass::default();
-        pass.see(session("a", None, None), &[], false);
+    fn commit_of_a_failed_transaction_is_not_counted() {
+        let mut builder = SurveyBuilder::default();
+        builder.add_session(session("a", None, None), &[], false);
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 1, 1) };
-        pass.take(&failed, (Class::Insert, 1), b"insert");
-        pass.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
+        builder.take(&failed, (Class::Insert, 1), b"insert");
+        builder.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 3, 2) };
-        pass.take(&failed, (Class::Insert, 1), b"insert");
-        pass.take(&statement(0, 4, 2), (Class::Transaction, 1), b"rollback to savepoint a");
-        pass.take(&statement(0, 5, 2), (Class::Transaction, 1), b"end");
-        pass.take(&statement(0, 6, 0), (Class::Insert, 2), b"insert into t values ($1) ; commit ;");
-        let survey = pass.finish();
+        builder.take(&failed, (Class::Insert, 1), b"insert");
+        builder.take(&statement(0, 4, 2), (Class::Transaction, 1), b"rollback to savepoint a");
+        builder.take(&statement(0, 5, 2), (Class::Transaction, 1), b"end");
+        builder.take(
+            &statement(0, 6, 0),
+            (Class::Insert, 2),
+            b"insert into t values ($1) ; commit ;",
+        );
+        let survey = builder.finish();
         assert_eq!((survey.commits, survey.errors), (2, 2));
     }
 
     #[test]
-    fn what_began_after_the_time_that_was_requested_is_no_commit_and_no_error() {
-        let mut pass = Pass { last_us: 2, ..Pass::default() };
-        pass.see(session("a", None, None), &[], false);
-        pass.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
-        pass.take(&statement(0, 3, 2), (Class::Transaction, 1), b"commit");
+    fn statements_after_the_limit_count_as_no_commit_and_no_error() {
+        let mut builder = SurveyBuilder { last_us: 2, ..SurveyBuilder::default() };
+        builder.add_session(session("a", None, None), &[], false);
+        builder.take(&statement(0, 2, 1), (Class::Transaction, 1), b"commit");
+        builder.take(&statement(0, 3, 2), (Class::Transaction, 1), b"commit");
         let failed = Statement { error: Some(*b"23505"), ..statement(0, 4, 3) };
-        pass.take(&failed, (Class::Insert, 1), b"insert");
-        let survey = pass.finish();
+        builder.take(&failed, (Class::Insert, 1), b"insert");
+        let survey = builder.finish();
         assert_eq!((survey.statements, survey.commits, survey.errors), (3, 1, 0));
     }
 
     #[test]
     fn sessions_are_open_at_once_as_the_log_tells() {
-        let mut pass = Pass::default();
-        pass.see(session("a", Some(0), Some(40)), &[], false);
-        pass.see(session("a", None, None), &[], false);
-        pass.see(session("a", Some(41), Some(60)), &[], false);
-        pass.see(session("a", Some(0), Some(99)), &[], false);
-        for (place, start_us) in [(0, 10), (1, 38), (2, 50)] {
-            pass.take(&statement(place, start_us, 0), (Class::Select, 1), b"select $1");
+        let mut builder = SurveyBuilder::default();
+        builder.add_session(session("a", Some(0), Some(40)), &[], false);
+        builder.add_session(session("a", None, None), &[], false);
+        builder.add_session(session("a", Some(41), Some(60)), &[], false);
+        builder.add_session(session("a", Some(0), Some(99)), &[], false);
+        for (index, start_us) in [(0, 10), (1, 38), (2, 50)] {
+            builder.take(&statement(index, start_us, 0), (Class::Select, 1), b"select $1");
         }
         // The first and the second; the third begins later, and the last one never says anything.
-        assert_eq!(pass.finish().captured_open_max, 2);
+        assert_eq!(builder.finish().captured_open_max, 2);
     }
 
-    /// The kind of a text, as the writer of a trace finds it.
+    /// The kind of a text, as determined by the writer of a trace.
     fn kind(text: &[u8]) -> (Class, u32) {
         let (fingerprint, _) = lexer::fingerprint(text);
         (fingerprint.class, fingerprint.statements)
     }
 
     #[test]
-    fn the_end_of_a_transaction_is_known_from_its_text() {
+    fn transaction_end_is_recognised_by_its_text() {
         let ends_in_commit = |text: &[u8]| super::ends_in_commit(kind(text), text);
         let ends_transaction = |text: &[u8]| super::ends_transaction(kind(text), text);
         for text in [&b"commit"[..], b"end", b"commit and chain", b"begin ; select $1 ; commit ;"] {

@@ -2,19 +2,19 @@
 
 use seatrial_gauge::Histogram;
 
-use super::accounting::{HeldBy, Times};
-use super::played::{Lag, Moment, Quiet};
+use super::accounting::{DelayCause, Times};
+use super::played::{Lag, Stall, TimelineSlice};
 
-/// Later than so long after it was due, a statement is late.
+/// A lag above this is late.
 const LATE_NS: u64 = 1_000_000;
 
-/// Slices of a playback's timeline; with more, each becomes twice as long.
+/// Maximum slices of a playback's timeline; beyond it, each becomes twice as long.
 const MOMENTS_MAX: usize = 2_048;
 
-/// Slices of the capture's: at maximum speed it may be much longer than the playback.
+/// Maximum slices of the capture: at maximum speed it may be much longer than the playback.
 const CAPTURED_MAX: usize = 1 << 18;
 
-/// Stalls that are handed out; further ones are counted.
+/// Reported stalls; further ones are counted.
 const STALLS_KEPT: usize = 1_000;
 
 /// How late statements were sent, and whose fault it was.
@@ -22,24 +22,24 @@ const STALLS_KEPT: usize = 1_000;
 /// A late statement counts against the greater part of its lag: what it waited for until it could
 /// be sent, or the driver from then on.
 #[derive(Debug, Default)]
-pub struct LagWatch {
+pub struct LagRecorder {
     within_1ms: u64,
     late: [u64; 4],
     lags: Histogram,
     driver: Histogram,
 }
 
-impl LagWatch {
-    /// Takes in a statement that was sent.
+impl LagRecorder {
+    /// Records a statement that was sent.
     #[inline]
     pub fn take(&mut self, times: &Times) {
-        self.driver.record(times.sent_ns.saturating_sub(times.could_ns));
+        self.driver.record(times.sent_ns.saturating_sub(times.sendable_ns));
         let Some(lag_ns) = times.lag_ns() else { return };
         self.lags.record(lag_ns);
         if lag_ns <= LATE_NS {
             self.within_1ms += 1;
         } else {
-            self.late[times.to_blame() as usize] += 1;
+            self.late[times.main_cause() as usize] += 1;
         }
     }
 
@@ -53,37 +53,37 @@ impl LagWatch {
         &self.driver
     }
 
-    /// All of it.
+    /// The results.
     pub fn finish(self) -> Lag {
-        let late_by = |held_by: HeldBy| self.late[held_by as usize];
+        let late_by = |delay_cause: DelayCause| self.late[delay_cause as usize];
         Lag {
             paced: self.lags.entries(),
             within_1ms: self.within_1ms,
             ns_p50: self.lags.percentile_ns(50.0),
             ns_p99: self.lags.percentile_ns(99.0),
             ns_max: self.lags.max_ns(),
-            late_by_session: late_by(HeldBy::Session),
-            late_by_order: late_by(HeldBy::Order),
-            late_by_connections: late_by(HeldBy::Connections),
-            late_by_driver: late_by(HeldBy::Nothing),
+            late_by_session: late_by(DelayCause::Session),
+            late_by_order: late_by(DelayCause::Order),
+            late_by_connections: late_by(DelayCause::Connections),
+            late_by_driver: late_by(DelayCause::Nothing),
             driver_ns_p99: self.driver.percentile_ns(99.0),
             driver_ns_max: self.driver.max_ns(),
         }
     }
 }
 
-/// What slices of a timeline hold, and how two that follow each other become one.
-trait Slot: Clone + Default {
+/// Slices of a timeline, two of which can be merged.
+trait Mergeable: Clone + Default {
     fn join(&mut self, next: &Self);
 }
 
-impl Slot for u32 {
+impl Mergeable for u32 {
     fn join(&mut self, next: &u32) {
         *self = self.saturating_add(*next);
     }
 }
 
-/// Slices of equal length from the start on, up to a maximum number.
+/// Slices of equal length, up to a maximum number.
 #[derive(Debug)]
 struct Series<S> {
     slice_ns: u64,
@@ -91,35 +91,35 @@ struct Series<S> {
     slots: Vec<S>,
 }
 
-impl<S: Slot> Series<S> {
+impl<S: Mergeable> Series<S> {
     fn new(slice_ns: u64, slots_max: usize) -> Series<S> {
         Series { slice_ns: slice_ns.max(1), slots_max, slots: Vec::new() }
     }
 
     #[inline]
     fn at(&mut self, time_ns: u64) -> &mut S {
-        let mut place = time_ns / self.slice_ns;
-        while place >= self.slots_max as u64 {
+        let mut index = time_ns / self.slice_ns;
+        while index >= self.slots_max as u64 {
             self.lengthen();
-            place = time_ns / self.slice_ns;
+            index = time_ns / self.slice_ns;
         }
-        let place = place as usize;
-        if place >= self.slots.len() {
-            self.slots.resize(place + 1, S::default());
+        let index = index as usize;
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, S::default());
         }
-        &mut self.slots[place]
+        &mut self.slots[index]
     }
 
-    /// Makes slices twice as long.
+    /// Doubles the length of slices.
     #[cold]
     fn lengthen(&mut self) {
         self.slice_ns = self.slice_ns.saturating_mul(2);
-        for place in 0..self.slots.len().div_ceil(2) {
-            let mut joined = std::mem::take(&mut self.slots[place * 2]);
-            if let Some(next) = self.slots.get(place * 2 + 1) {
+        for index in 0..self.slots.len().div_ceil(2) {
+            let mut joined = std::mem::take(&mut self.slots[index * 2]);
+            if let Some(next) = self.slots.get(index * 2 + 1) {
                 joined.join(next);
             }
-            self.slots[place] = joined;
+            self.slots[index] = joined;
         }
         self.slots.truncate(self.slots.len().div_ceil(2));
     }
@@ -137,7 +137,7 @@ struct Slice {
     sessions: Option<u32>,
 }
 
-impl Slot for Slice {
+impl Mergeable for Slice {
     fn join(&mut self, next: &Slice) {
         self.answered += next.answered;
         self.failed += next.failed;
@@ -155,17 +155,17 @@ impl Slot for Slice {
 /// where they were in the capture's own time, and what was captured later than the playback lasted
 /// is left out. What the playback never came to is in neither.
 #[derive(Debug)]
-pub struct Moments {
+pub struct PlaybackTimeline {
     start_us: i64,
     speed: Option<f64>,
     slices: Series<Slice>,
     captured: Series<u32>,
 }
 
-impl Moments {
-    /// Nothing yet, of a capture that begins at a time.
-    pub fn new(slice_ns: u64, start_us: i64, speed: Option<f64>) -> Moments {
-        Moments {
+impl PlaybackTimeline {
+    /// An empty timeline, of a capture that begins at a time.
+    pub fn new(slice_ns: u64, start_us: i64, speed: Option<f64>) -> PlaybackTimeline {
+        PlaybackTimeline {
             start_us,
             speed,
             slices: Series::new(slice_ns, MOMENTS_MAX),
@@ -173,7 +173,7 @@ impl Moments {
         }
     }
 
-    /// Takes in a statement of the capture, whatever became of it.
+    /// Records a statement of the capture, whatever its outcome.
     #[inline]
     pub fn captured(&mut self, start_us: i64) {
         let since_us = start_us.saturating_sub(self.start_us).max(0) as u64;
@@ -183,7 +183,7 @@ impl Moments {
         *self.captured.at(at_ns) += 1;
     }
 
-    /// Takes in a statement that was sent, and answered.
+    /// Records a statement that was answered.
     #[inline]
     pub fn answered(&mut self, times: &Times, is_ok: bool) {
         let slice = self.slices.at(times.ended_ns);
@@ -193,7 +193,7 @@ impl Moments {
         self.sent(times);
     }
 
-    /// Takes in a statement that was sent, whether it was answered or not.
+    /// Records a statement that was sent.
     #[inline]
     pub fn sent(&mut self, times: &Times) {
         let Some(lag_ns) = times.lag_ns() else { return };
@@ -203,13 +203,13 @@ impl Moments {
         slice.lag_ns_max = slice.lag_ns_max.max(lag_ns);
     }
 
-    /// Takes in how many sessions are connected from a time on.
+    /// Records the number of connected sessions from a time on.
     pub fn sessions_open(&mut self, at_ns: u64, open: u32) {
         self.slices.at(at_ns).sessions = Some(open);
     }
 
-    /// The length of a slice, and all up to the end, in order.
-    pub fn finish(mut self, duration_ns: u64) -> (u64, Vec<Moment>) {
+    /// The length of a slice, and all slices up to the end.
+    pub fn finish(mut self, duration_ns: u64) -> (u64, Vec<TimelineSlice>) {
         self.slices.at(duration_ns.saturating_sub(1));
         let is_paced = self.speed.is_some();
         while self.slices.slice_ns < self.captured.slice_ns
@@ -229,19 +229,19 @@ impl Moments {
         let length = self.slices.slots.len().max(of_capture);
         self.slices.slots.resize(length, Slice::default());
         let mut sessions = 0;
-        let moment = |(place, slice): (usize, &Slice)| {
+        let report = |(index, slice): (usize, &Slice)| {
             sessions = slice.sessions.unwrap_or(sessions);
-            let captured = captured.get(place).copied().unwrap_or(0);
+            let captured = captured.get(index).copied().unwrap_or(0);
             slice.reported(u64::from(captured), sessions)
         };
-        (self.slices.slice_ns, self.slices.slots.iter().enumerate().map(moment).collect())
+        (self.slices.slice_ns, self.slices.slots.iter().enumerate().map(report).collect())
     }
 }
 
 impl Slice {
-    fn reported(&self, captured: u64, sessions: u32) -> Moment {
+    fn reported(&self, captured: u64, sessions: u32) -> TimelineSlice {
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
-        Moment {
+        TimelineSlice {
             answered: self.answered,
             failed: self.failed,
             captured,
@@ -256,22 +256,22 @@ impl Slice {
 
 /// Times in which statements were open and none was answered.
 #[derive(Debug)]
-pub struct QuietWatch {
+pub struct StallWatch {
     threshold_ns: u64,
     open: u32,
-    /// The last answer, or the first statement that was sent when none was open.
+    /// The time of the last answer, or of the first statement sent when none was open.
     since_ns: u64,
-    kept: Vec<Quiet>,
+    kept: Vec<Stall>,
     dropped: u64,
 }
 
-impl QuietWatch {
-    /// Nothing is open yet.
-    pub fn new(threshold_ns: u64) -> QuietWatch {
-        QuietWatch { threshold_ns, open: 0, since_ns: 0, kept: Vec::new(), dropped: 0 }
+impl StallWatch {
+    /// Without open statements.
+    pub fn new(threshold_ns: u64) -> StallWatch {
+        StallWatch { threshold_ns, open: 0, since_ns: 0, kept: Vec::new(), dropped: 0 }
     }
 
-    /// Takes in that a statement was sent.
+    /// Records that a statement was sent.
     #[inline]
     pub fn sent(&mut self, at_ns: u64) {
         if self.open == 0 {
@@ -280,7 +280,7 @@ impl QuietWatch {
         self.open += 1;
     }
 
-    /// Takes in that one was answered, or was given up.
+    /// Records that a statement was answered or given up.
     #[inline]
     pub fn ended(&mut self, at_ns: u64) {
         let length_ns = at_ns.saturating_sub(self.since_ns);
@@ -294,14 +294,14 @@ impl QuietWatch {
     #[cold]
     fn note(&mut self, length_ns: u64) {
         if self.kept.len() < STALLS_KEPT {
-            self.kept.push(Quiet { start_ns: self.since_ns, length_ns, depth: self.open });
+            self.kept.push(Stall { start_ns: self.since_ns, length_ns, depth: self.open });
         } else {
             self.dropped += 1;
         }
     }
 
-    /// Those that are kept, and how many are not.
-    pub fn finish(self) -> (Vec<Quiet>, u64) {
+    /// The kept stalls, and the number of further ones.
+    pub fn finish(self) -> (Vec<Stall>, u64) {
         (self.kept, self.dropped)
     }
 }
@@ -313,20 +313,20 @@ mod tests {
 
     const MS_NS: u64 = 1_000_000;
 
-    fn times(due_ns: u64, could_ns: u64, sent_ns: u64, held_by: HeldBy) -> Times {
-        Times { due_ns: Some(due_ns), could_ns, sent_ns, ended_ns: sent_ns + MS_NS, held_by }
+    fn times(due_ns: u64, sendable_ns: u64, sent_ns: u64, delay_cause: DelayCause) -> Times {
+        Times { due_ns: Some(due_ns), sendable_ns, sent_ns, ended_ns: sent_ns + MS_NS, delay_cause }
     }
 
     #[test]
-    fn who_made_it_late_is_reported() {
-        let mut lag = LagWatch::default();
-        lag.take(&times(0, 0, MS_NS, HeldBy::Nothing));
-        lag.take(&times(0, 5 * MS_NS, 6 * MS_NS, HeldBy::Session));
-        lag.take(&times(0, 5 * MS_NS, 6 * MS_NS, HeldBy::Order));
-        lag.take(&times(0, 5 * MS_NS, 5 * MS_NS, HeldBy::Connections));
-        lag.take(&times(0, 0, 2 * MS_NS, HeldBy::Nothing));
+    fn cause_of_the_lag_is_reported() {
+        let mut lag = LagRecorder::default();
+        lag.take(&times(0, 0, MS_NS, DelayCause::Nothing));
+        lag.take(&times(0, 5 * MS_NS, 6 * MS_NS, DelayCause::Session));
+        lag.take(&times(0, 5 * MS_NS, 6 * MS_NS, DelayCause::Order));
+        lag.take(&times(0, 5 * MS_NS, 5 * MS_NS, DelayCause::Connections));
+        lag.take(&times(0, 0, 2 * MS_NS, DelayCause::Nothing));
         // It waited for its session for a moment, and for the driver for long.
-        lag.take(&times(0, MS_NS, 9 * MS_NS, HeldBy::Session));
+        lag.take(&times(0, MS_NS, 9 * MS_NS, DelayCause::Session));
         let lag = lag.finish();
         assert_eq!((lag.paced, lag.within_1ms), (6, 1));
         let late = [lag.late_by_session, lag.late_by_order, lag.late_by_connections];
@@ -336,67 +336,67 @@ mod tests {
 
     #[test]
     fn at_maximum_speed_nothing_is_due() {
-        let mut lag = LagWatch::default();
-        lag.take(&Times { due_ns: None, ..times(0, 0, 3 * MS_NS, HeldBy::Nothing) });
+        let mut lag = LagRecorder::default();
+        lag.take(&Times { due_ns: None, ..times(0, 0, 3 * MS_NS, DelayCause::Nothing) });
         let lag = lag.finish();
         assert_eq!((lag.paced, lag.late_by_driver, lag.driver_ns_max), (0, 0, 3 * MS_NS));
     }
 
     #[test]
-    fn captured_statements_are_where_they_are_due() {
-        let mut moments = Moments::new(1_000, 50, Some(2.0));
-        [50, 51, 54, 55, 60].into_iter().for_each(|start_us| moments.captured(start_us));
-        moments.answered(&times(2_000, 2_000, 2_500, HeldBy::Nothing), true);
-        moments.sessions_open(100, 2);
-        let (slice_ns, reported) = moments.finish(1_500_000);
+    fn captured_statements_are_counted_when_they_are_due() {
+        let mut timeline = PlaybackTimeline::new(1_000, 50, Some(2.0));
+        [50, 51, 54, 55, 60].into_iter().for_each(|start_us| timeline.captured(start_us));
+        timeline.answered(&times(2_000, 2_000, 2_500, DelayCause::Nothing), true);
+        timeline.sessions_open(100, 2);
+        let (slice_ns, reported) = timeline.finish(1_500_000);
         assert_eq!((slice_ns, reported.len()), (1_000, 1_500));
-        let captured: Vec<u64> = reported[..6].iter().map(|moment| moment.captured).collect();
+        let captured: Vec<u64> = reported[..6].iter().map(|slice| slice.captured).collect();
         assert_eq!(captured, [2, 0, 2, 0, 0, 1]);
         assert_eq!((reported[2].lag_ns_max, reported[2].lag_ns_mean), (Some(500), Some(500.0)));
         assert_eq!((reported[1_002].answered, reported[1_002].lag_ns_max), (1, None));
-        assert!(reported.iter().all(|moment| moment.sessions == 2));
+        assert!(reported.iter().all(|slice| slice.sessions == 2));
     }
 
     #[test]
     fn at_maximum_speed_the_timeline_ends_with_the_playback() {
-        let mut moments = Moments::new(1_000, 0, None);
-        (0..1_000_000).for_each(|start_us| moments.captured(start_us));
-        moments.answered(&Times { due_ns: None, ..times(0, 0, 0, HeldBy::Nothing) }, false);
-        let (slice_ns, reported) = moments.finish(MS_NS + 1);
+        let mut timeline = PlaybackTimeline::new(1_000, 0, None);
+        (0..1_000_000).for_each(|start_us| timeline.captured(start_us));
+        timeline.answered(&Times { due_ns: None, ..times(0, 0, 0, DelayCause::Nothing) }, false);
+        let (slice_ns, reported) = timeline.finish(MS_NS + 1);
         assert_eq!((slice_ns, reported.len()), (4_000, 251));
-        assert!(reported.iter().all(|moment| moment.captured == 4));
+        assert!(reported.iter().all(|slice| slice.captured == 4));
         assert_eq!((reported[250].answered, reported[250].failed), (1, 1));
     }
 
     #[test]
-    fn a_stall_begins_with_what_is_open_and_ends_with_an_answer() {
-        let mut quiet = QuietWatch::new(100);
-        quiet.sent(1_000);
-        quiet.sent(1_050);
-        quiet.ended(1_099);
-        quiet.ended(1_300);
+    fn stall_lasts_while_statements_are_open_until_an_answer() {
+        let mut stall_watch = StallWatch::new(100);
+        stall_watch.sent(1_000);
+        stall_watch.sent(1_050);
+        stall_watch.ended(1_099);
+        stall_watch.ended(1_300);
         // Nothing is open, so nothing waits.
-        quiet.sent(9_000);
-        quiet.ended(9_100);
+        stall_watch.sent(9_000);
+        stall_watch.ended(9_100);
         let stalls = [(1_099, 201, 1), (9_000, 100, 1)];
         let expected =
-            stalls.map(|(start_ns, length_ns, depth)| Quiet { start_ns, length_ns, depth });
-        assert_eq!(quiet.finish(), (expected.to_vec(), 0));
+            stalls.map(|(start_ns, length_ns, depth)| Stall { start_ns, length_ns, depth });
+        assert_eq!(stall_watch.finish(), (expected.to_vec(), 0));
     }
 
     #[test]
-    fn stalls_beyond_what_is_kept_are_counted() {
-        let mut quiet = QuietWatch::new(1);
+    fn stalls_above_the_limit_are_counted() {
+        let mut stall_watch = StallWatch::new(1);
         for number in 0..1_500 {
-            quiet.sent(number * 10);
-            quiet.ended(number * 10 + 5);
+            stall_watch.sent(number * 10);
+            stall_watch.ended(number * 10 + 5);
         }
-        let (kept, dropped) = quiet.finish();
+        let (kept, dropped) = stall_watch.finish();
         assert_eq!((kept.len(), dropped), (1_000, 500));
     }
 
     proptest! {
-        /// However long it lasts, the slices are bounded and nothing of them is lost.
+        /// However long it lasts, the number of slices is bounded and the counts are complete.
         #[test]
         fn slices_become_longer_and_lose_nothing(
             times_ns in proptest::collection::vec(0u64..1_000_000, 0..200),
@@ -407,8 +407,8 @@ mod tests {
             prop_assert!(series.slots.len() <= slots_max);
             let reported: u32 = series.slots.iter().sum();
             prop_assert_eq!(reported as usize, times_ns.len());
-            for (place, &count) in series.slots.iter().enumerate() {
-                let is_in = |time_ns: &&u64| *time_ns / series.slice_ns == place as u64;
+            for (index, &count) in series.slots.iter().enumerate() {
+                let is_in = |time_ns: &&u64| *time_ns / series.slice_ns == index as u64;
                 prop_assert_eq!(times_ns.iter().filter(is_in).count(), count as usize);
             }
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pyo3::prelude::*;
 use schemars::{Schema, schema_for};
 use seatrial_capture::origin::Captured;
-use seatrial_ingest::intake::origin::IntakeResult;
-use seatrial_playback::played::Record;
+use seatrial_ingest::intake::origin::Taken;
+use seatrial_playback::played::ReplayRecord;
 use seatrial_recording::About;
 use seatrial_trace::mix::TraceSummary;
 use seatrial_trace::mix::time_series::TimeSeries;
@@ -21,7 +21,7 @@ pub fn record_schemas() -> Outcome<BTreeMap<&'static str, String>> {
         ("capture", schema_for!(Captured)),
         ("reading", schema_for!(IntakeResult)),
         ("recording", schema_for!(About)),
-        ("replay", schema_for!(Record)),
+        ("replay", schema_for!(ReplayRecord)),
         ("sequences", schema_for!(Vec<SequenceReport>)),
         ("timeline", schema_for!(TimeSeries)),
         ("trace", schema_for!(TraceSummary)),

@@ -38,7 +38,7 @@ impl PySqlCapture {
     /// Where clients come in, in the order of the specification; of packets none.
     #[getter]
     fn places(&self) -> Vec<String> {
-        self.0.places().to_vec()
+        self.0.addresses().to_vec()
     }
 
     /// Wait at most so long; True when it has ended.

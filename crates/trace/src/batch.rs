@@ -1,4 +1,4 @@
-//! Statements of one row group as they came in, until they become rows.
+//! Statements of one row group, before they become rows.
 
 use crate::captured::{Protocol, Returned, SessionId, Skip, Statement};
 use crate::schema::{ROWS_MAX, TEXT_BYTES_MAX};
@@ -6,9 +6,9 @@ use crate::schema::{ROWS_MAX, TEXT_BYTES_MAX};
 /// Length of a parameter that is NULL.
 const NULL: u32 = u32::MAX;
 
-/// A statement, its texts in the batch one after the other. No text of a server has 4 GiB.
+/// A statement; its texts are consecutive in the batch. No text of a server has 4 GiB.
 #[derive(Debug)]
-struct Kept {
+struct BatchedStatement {
     session: SessionId,
     start_us: i64,
     duration_us: Option<u64>,
@@ -28,7 +28,7 @@ struct Kept {
 /// Statements of one row group.
 #[derive(Debug, Default)]
 pub struct Batch {
-    kept: Vec<Kept>,
+    statements: Vec<BatchedStatement>,
     text: Vec<u8>,
     /// Length of each parameter.
     parameters_bytes: Vec<u32>,
@@ -38,16 +38,15 @@ pub struct Batch {
 impl Batch {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.statements.is_empty()
     }
 
-    /// Whether they are as many as a row group has: this depends on nothing but its statements.
+    /// Whether it is as large as a row group: this depends on its statements only.
     pub fn is_full(&self) -> bool {
         let text_bytes = self.text.len() + self.returned_bytes;
-        self.kept.len() >= ROWS_MAX || text_bytes >= TEXT_BYTES_MAX
+        self.statements.len() >= ROWS_MAX || text_bytes >= TEXT_BYTES_MAX
     }
 
-    /// Adds a statement.
     pub fn push(&mut self, statement: &Statement<'_>) {
         self.text.extend_from_slice(statement.prepared);
         self.text.extend_from_slice(statement.sql);
@@ -58,7 +57,7 @@ impl Batch {
         self.text.extend_from_slice(statement.tag.unwrap_or_default());
         let returned = statement.returned.map_or(&[][..], |returned| &returned.rows);
         self.returned_bytes += returned.iter().flatten().flatten().map(Vec::len).sum::<usize>();
-        self.kept.push(Kept {
+        self.statements.push(BatchedStatement {
             session: statement.session,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
@@ -76,36 +75,36 @@ impl Batch {
         });
     }
 
-    /// Gives back all statements in their order.
+    /// Passes all statements in their order.
     pub fn for_each(&self, mut take: impl FnMut(&Statement<'_>)) {
         let mut text = &self.text[..];
         let mut parameters_bytes = self.parameters_bytes.iter();
         let mut parameters: Vec<Option<Vec<u8>>> = Vec::new();
-        for kept in &self.kept {
-            let prepared = next(&mut text, kept.prepared_bytes);
-            let sql = next(&mut text, kept.sql_bytes);
+        for batched in &self.statements {
+            let prepared = next(&mut text, batched.prepared_bytes);
+            let sql = next(&mut text, batched.sql_bytes);
             parameters.clear();
             parameters.extend(
                 parameters_bytes
                     .by_ref()
-                    .take(kept.parameters as usize)
+                    .take(batched.parameters as usize)
                     .map(|&bytes| (bytes != NULL).then(|| next(&mut text, bytes).to_vec())),
             );
             take(&Statement {
-                session: kept.session,
-                start_us: kept.start_us,
-                duration_us: kept.duration_us,
-                reported_meanwhile: kept.reported_meanwhile,
-                protocol: kept.protocol,
+                session: batched.session,
+                start_us: batched.start_us,
+                duration_us: batched.duration_us,
+                reported_meanwhile: batched.reported_meanwhile,
+                protocol: batched.protocol,
                 prepared,
                 sql,
                 parameters: &parameters,
-                transaction: kept.transaction,
-                rows: kept.rows,
-                tag: kept.tag_bytes.map(|bytes| next(&mut text, bytes)),
-                returned: kept.returned.as_deref(),
-                error: kept.error,
-                skip: kept.skip,
+                transaction: batched.transaction,
+                rows: batched.rows,
+                tag: batched.tag_bytes.map(|bytes| next(&mut text, bytes)),
+                returned: batched.returned.as_deref(),
+                error: batched.error,
+                skip: batched.skip,
             });
         }
     }

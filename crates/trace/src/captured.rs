@@ -1,7 +1,7 @@
-//! What was captured of a server's work: sessions, statements, and what could not be had.
+//! Captured sessions and statements.
 //!
-//! A reader turns any format into these, and hands them to a [`Sink`] as it goes, so
-//! that a log of any length is read in bounded memory. What it read is accounted for:
+//! A reader converts any format into these and passes them to a [`Sink`] as it goes, so that a log
+//! of any length is read in bounded memory. What it read is accounted for:
 //!
 //! ```text
 //! records    = statements + joined + sessions + others + unreadable(by reason)
@@ -12,7 +12,7 @@
 
 use twox_hash::XxHash64;
 
-/// Which session: its place in the order in which sessions were first seen.
+/// Number of a session, in the order in which sessions were first seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
@@ -46,28 +46,28 @@ pub enum Protocol {
     Fetch = 2,
 }
 
-/// Why a statement cannot be sent again, though it was read.
+/// Why a statement cannot be replayed, although it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Skip {
     /// Data of COPY FROM STDIN are not logged.
     CopyData = 0,
-    /// Parameters were sent as bytes, and the log holds none or cut ones.
+    /// Parameters were sent as bytes, and the log has none or truncated ones.
     BinaryParameters = 1,
     /// The log cut the statement or its parameters off (`log_parameter_max_length`, a torn end).
     CutOff = 2,
     /// A fetch from a portal whose execution is not in the log.
     UnknownPortal = 3,
-    /// The function-call message, of which the log holds no text.
+    /// The function-call message, whose text is not in the log.
     FastPath = 4,
-    /// Its client used another encoding than the database has, and letters that differ in them.
+    /// Its client used another encoding than the database, and characters that differ in them.
     OtherEncoding = 5,
-    /// The server rolled it back as a later one of its pipeline failed, which had no BEGIN; alone
-    /// it would be committed.
+    /// The server rolled it back because a later statement of its pipeline without BEGIN failed;
+    /// alone it would be committed.
     RolledBack = 6,
     /// It was never executed, for a reason that does not apply to a separate session.
     NeverRan = 7,
-    /// Its text was sent before the capture began, or in what the capture lost.
+    /// Its text was sent before the capture began, or is in a gap.
     UnknownText = 8,
 }
 
@@ -76,7 +76,7 @@ impl Skip {
     pub const COUNT: usize = Skip::UnknownText as usize + 1;
 }
 
-/// Rows that a statement gave back, as text: what was written by `RETURNING`, or drawn from a
+/// Rows that a statement returned, as text: what was written by `RETURNING`, or drawn from a
 /// sequence. Only a capture on the wire has them.
 ///
 /// They are bounded: where there are fewer than the statement's `rows`, those that follow were left
@@ -86,12 +86,12 @@ impl Skip {
 pub struct Returned {
     /// Names of the columns.
     pub columns: Vec<Vec<u8>>,
-    /// Values in the order of the columns; None is NULL, or what was sent in a form that has no
-    /// text of ours.
+    /// Values in the order of the columns; None is NULL, or a binary value that cannot be
+    /// converted.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
 }
 
-/// Replaces a value that only has to be distinguishable: the mark `#` and its hash.
+/// Replaces a value that only has to be distinguishable by `#` and its hash.
 pub fn digest(value: &[u8]) -> Vec<u8> {
     format!("#{:016x}", XxHash64::oneshot(0, value)).into_bytes()
 }
@@ -102,7 +102,7 @@ pub fn digest_once(value: &[u8]) -> Vec<u8> {
 }
 
 /// One statement of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statement<'a> {
     /// Its session.
     pub session: SessionId,
@@ -136,9 +136,9 @@ pub struct Statement<'a> {
     pub skip: Option<Skip>,
 }
 
-/// Takes in what a reader finds, in the order of the log.
+/// Receives sessions and statements, in the order of the log.
 pub trait Sink {
-    /// Why it gave up, such as a full disk.
+    /// Why it failed, such as a full disk.
     type Error;
 
     /// Takes in a session when it is first seen; its number is the count of those before.

@@ -1,8 +1,8 @@
-//! Row groups, made of statements and sessions by one thread or several, with the same outcome.
+//! Row groups, built by one thread or several, with the same result.
 //!
-//! What a row group holds is known before its rows are made (see [`Batch::is_full`]), and a row
-//! group depends on nothing outside of it. Each thread gets every N-th, and they are taken back in
-//! their order.
+//! The content of a row group is known before its rows are built (see [`Batch::is_full`]), and a
+//! row group depends on nothing outside of it. Each thread gets every N-th, and they are returned
+//! in order.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,41 +16,41 @@ use seatrial_sqltext::lexer::form::Parts;
 
 use crate::batch::Batch;
 use crate::captured::{Session, Statement};
-use crate::mask::{Keep, Mask};
+use crate::mask::{LiteralTreatments, Mask};
 use crate::rows::{self, StatementRows};
 use crate::schema;
 
-/// Threads beyond which the one that hands them statements would be behind. Each holds a row group.
+/// Maximum threads: with more, the thread that fills them would be the bottleneck. Each buffers a
+/// row group.
 const THREADS_MAX: usize = 4;
 
-/// What a row group is made of.
+/// The content of a row group.
 #[derive(Debug)]
 pub enum Content {
-    /// Statements.
     Statements(Batch),
     /// Sessions, with their numbers.
     Sessions(Vec<(u32, Session)>),
 }
 
-/// Makes row groups.
+/// Builds row groups.
 #[derive(Debug)]
-struct Maker {
+struct GroupBuilder {
     schema: TypePtr,
     properties: WriterPropertiesPtr,
     mask: Option<Mask>,
-    /// What of each form is not masked, by the form's number.
-    keeps: Vec<Keep>,
+    /// By the form's number: the treatments of its literals.
+    form_treatments: Vec<LiteralTreatments>,
     rows: StatementRows,
     parts: Parts,
 }
 
-impl Maker {
-    fn new(mask: Option<Mask>) -> Result<Maker, FileError> {
-        Ok(Maker {
+impl GroupBuilder {
+    fn new(mask: Option<Mask>) -> Result<GroupBuilder, FileError> {
+        Ok(GroupBuilder {
             schema: schema::schema(schema::VERSION)?,
             properties: Arc::new(schema::properties()?),
             mask,
-            keeps: Vec::new(),
+            form_treatments: Vec::new(),
             rows: StatementRows::default(),
             parts: Parts::default(),
         })
@@ -60,9 +60,9 @@ impl Maker {
         let (schema, properties) = (self.schema.clone(), self.properties.clone());
         match content {
             Content::Sessions(sessions) => {
-                let made =
+                let built =
                     Group::write(schema, properties, |group| rows::write_sessions(group, sessions));
-                Ok(made?.0)
+                Ok(built?.0)
             }
             Content::Statements(batch) => {
                 batch.for_each(|statement| self.push(statement));
@@ -70,7 +70,7 @@ impl Maker {
                 let (group, keeps_forms) =
                     Group::write(schema, properties, |group| rows.write(group))?;
                 if !keeps_forms {
-                    self.keeps.clear();
+                    self.form_treatments.clear();
                 }
                 Ok(group)
             }
@@ -84,14 +84,16 @@ impl Maker {
         let literals = self.parts.literals();
         if let Some(mask) = &self.mask {
             if is_new {
-                self.keeps.push(Keep::of_form(self.parts.form()));
+                self.form_treatments.push(LiteralTreatments::of_form(self.parts.form()));
             }
-            let keep = &self.keeps[form.index()];
+            let treatments = &self.form_treatments[form.index()];
             self.rows.push(
                 statement,
                 form,
                 literals.enumerate(),
-                |(index, range), bytes| mask.literal(&sql[range], keep.treatment(index), bytes),
+                |(index, range), bytes| {
+                    mask.literal(&sql[range], treatments.treatment(index), bytes)
+                },
                 |parameter, bytes| mask.parameter(parameter, bytes),
             );
         } else {
@@ -102,26 +104,31 @@ impl Maker {
     }
 }
 
-type Made = Result<Group, FileError>;
+type BuiltGroup = Result<Group, FileError>;
 
-/// Makes row groups, here or in threads.
+/// Builds row groups, in the calling thread or in others.
 #[derive(Debug)]
-pub struct Makers {
-    own: Maker,
-    threads: Vec<(SyncSender<Content>, Receiver<Made>)>,
-    /// Row groups handed to threads, and those taken back.
+pub struct GroupBuilders {
+    own: GroupBuilder,
+    threads: Vec<(SyncSender<Content>, Receiver<BuiltGroup>)>,
+    /// Row groups passed to threads, and those returned.
     handed: usize,
     taken: usize,
 }
 
-impl Makers {
+impl GroupBuilders {
     /// One that makes row groups here.
     ///
     /// # Errors
     ///
     /// Never, as a test shows; what is parsed is a constant.
-    pub fn new(mask: Option<Mask>) -> Result<Makers, FileError> {
-        Ok(Makers { own: Maker::new(mask)?, threads: Vec::new(), handed: 0, taken: 0 })
+    pub fn new(mask: Option<Mask>) -> Result<GroupBuilders, FileError> {
+        Ok(GroupBuilders {
+            own: GroupBuilder::new(mask)?,
+            threads: Vec::new(),
+            handed: 0,
+            taken: 0,
+        })
     }
 
     /// Starts threads, if there is use for them.
@@ -132,20 +139,20 @@ impl Makers {
     pub fn start(&mut self, threads: usize) -> Result<(), FileError> {
         let threads = if threads > 1 { threads.min(THREADS_MAX) } else { 0 };
         for _ in 0..threads {
-            let mut maker = Maker::new(self.own.mask.clone())?;
+            let mut builder = GroupBuilder::new(self.own.mask.clone())?;
             // A rendezvous and one that waits to be taken: each thread holds two at most.
             let (hand, contents) = sync_channel::<Content>(0);
-            let (done, made) = sync_channel(1);
+            let (done, built) = sync_channel(1);
             let work = move || {
                 for content in contents {
-                    if done.send(maker.make(&content)).is_err() {
+                    if done.send(builder.make(&content)).is_err() {
                         break;
                     }
                 }
             };
             let started = thread::Builder::new().name("rows".into()).spawn(work);
             started.map_err(|source| FileError::Io { action: "written", source })?;
-            self.threads.push((hand, made));
+            self.threads.push((hand, built));
         }
         Ok(())
     }
@@ -172,13 +179,13 @@ impl Makers {
     ///
     /// # Errors
     ///
-    /// As [`Makers::make`].
+    /// As [`GroupBuilders::make`].
     pub fn take(&mut self) -> Result<Option<Group>, FileError> {
         if self.taken == self.handed {
             return Ok(None);
         }
-        let (_, made) = &self.threads[self.taken % self.threads.len()];
-        let group = made.recv().map_err(|_| gone())??;
+        let (_, built) = &self.threads[self.taken % self.threads.len()];
+        let group = built.recv().map_err(|_| gone())??;
         self.taken += 1;
         Ok(Some(group))
     }

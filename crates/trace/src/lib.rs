@@ -3,14 +3,13 @@
 //! It is a Parquet file, compressed with zstd, that pyarrow, DuckDB and their like read as it is.
 //! Each row is either a session or a statement, so a row has one of two groups of columns, and a
 //! row group has rows of one kind only. Sessions that changed after they were written are written
-//! again: the last row of an `id` holds.
+//! again: the last row of an `id` is valid.
 //!
-//! A statement's text is kept as a form with gaps and as what fills them (see
-//! [`seatrial_sqltext::lexer`]), so that forms, fingerprints and their texts are in a row group
-//! once each, as Parquet's own dictionary. A row group with more of them than
-//! [`schema::DICTIONARY_BYTES_MAX`] has those that follow written out row by row: larger, but
-//! never another text. Nothing has to be looked up across row groups, so a trace of any length is
-//! written and read in bounded memory.
+//! A statement's text is stored as a form with gaps and the literals that fill them (see
+//! [`seatrial_sqltext::lexer`]), so that forms, fingerprints and their texts occur once in a row
+//! group, in Parquet's dictionary. Beyond [`schema::DICTIONARY_BYTES_MAX`] a row group stores them
+//! row by row. No lookup crosses row groups, so a trace of any length is written and read in
+//! bounded memory.
 //!
 //! Its origin, its totals and whether literals were masked are in the file's metadata, under
 //! [`schema::VERSION_KEY`] and the neighbouring keys.
@@ -19,32 +18,32 @@
 //! |---|---|
 //! | [`captured`] | sessions and statements, from whatever source |
 //! | [`schema`] | columns, encodings and the version |
-//! | [`rows`] | the rows of a row group, column by column |
-//! | [`batch`] | statements of a row group, before they are rows |
-//! | [`groups`] | row groups by one thread or several, with the same outcome |
-//! | [`writer`] | takes in what a reader of logs finds |
-//! | [`reader`] | gives it back |
+//! | `rows` | the rows of a row group, column by column |
+//! | `batch` | statements of a row group, before they are rows |
+//! | `groups` | row groups by one thread or several, with the same outcome |
+//! | `writer` | takes in what a reader of logs finds |
+//! | `reader` | gives it back |
 //! | [`checkpoint`] | what makes a trace of one that was cut off |
 //! | [`mask`] | stand-ins for the literals |
-//! | [`mix`] | what a trace holds, in figures |
+//! | [`mix`] | statistics of a trace |
 //! | [`origin`] | what it was made from |
 
-pub mod batch;
+mod batch;
 pub mod captured;
 pub mod checkpoint;
-pub mod groups;
+mod groups;
 pub mod mask;
 pub mod mix;
 pub mod origin;
-pub mod reader;
-pub mod rows;
+mod reader;
+mod rows;
 pub mod schema;
 #[cfg(test)]
 #[path = "../../sqltext/src/lexer/sql_like.rs"]
 mod sql_like;
 #[cfg(test)]
 mod tests;
-pub mod writer;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -59,75 +58,40 @@ pub use writer::TraceWriter;
 
 /// Why a trace cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
 pub enum TraceError {
-    /// The system refuses the file.
     #[error("{} cannot be {action}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What was to be done with it.
-        action: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The file is no trace.
+    Io { path: PathBuf, action: &'static str, source: std::io::Error },
     #[error(
         "{} is no trace: {reason}; `seatrial sql read LOG... -o FILE` makes one",
         path.display()
     )]
-    NotATrace {
-        /// The file.
-        path: PathBuf,
-        /// What it lacks.
-        reason: String,
-    },
-    /// The file is a trace of another version.
+    NotATrace { path: PathBuf, reason: String },
     #[error(
         "{} is a trace of version {found}, this is made for versions up to {}: read its log again \
          with `seatrial sql read`, or use the seatrial that wrote it",
         path.display(),
         schema::VERSION
     )]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// The version that it states.
-        found: String,
-    },
-    /// The file is a trace, but not as it was written.
+    Version { path: PathBuf, found: String },
     #[error("{} is damaged: {reason}; read its log again with `seatrial sql read`", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A trace of this name was cut off while it was written.
+    Damaged { path: PathBuf, reason: String },
     #[error(
         "{0} was cut off while it was written: `seatrial sql capture --recover -o {0}` makes a \
          trace of it, or remove {0}.part.end",
         path.display()
     )]
-    CutOff {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Somebody writes a trace of this name.
+    CutOff { path: PathBuf },
     #[error("{} is being written by another process", path.display())]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A statement's session was never reported.
+    InUse { path: PathBuf },
     #[error("a statement is of session {0}, which was not seen before")]
     UnknownSession(u32),
-    /// What the trace was read from cannot be written down.
     #[error("what the trace was read from cannot be stored: {0}")]
     Origin(#[from] serde_json::Error),
 }
 
 impl TraceError {
-    /// Returns it as a user reads it.
+    /// Returns it as shown to a user.
     pub fn explained(&self) -> UserError {
         let again = "Read its log again with `seatrial sql read LOG... -o FILE`";
         match self {
@@ -198,7 +162,7 @@ impl TraceError {
         }
     }
 
-    /// The error of the trace's file.
+    /// Converts an error of the file.
     fn of(path: &Path, error: FileError) -> TraceError {
         let path = path.to_path_buf();
         match error {
@@ -218,7 +182,7 @@ fn part_of(trace: &Path) -> String {
     checkpoint::part_of(trace).display().to_string()
 }
 
-/// What a trace holds: `statements = executable + skipped(by reason)`.
+/// Totals of a trace: `statements = executable + skipped(by reason)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema, Deserialize)]
 pub struct Counts {
     /// Sessions.

@@ -1,9 +1,9 @@
-//! Literals and parameters replaced by stand-ins, so that a trace can be given away.
+//! Literals and parameters replaced, so that a trace can be given to others.
 //!
-//! Within a trace the same value always has the same stand-in, and of up to 62 bits of variety two
-//! values never share one: what joins, collides or is found again still does so. A stand-in comes
-//! from a keyed permutation; the key is drawn from the system's randomness for each [`Mask`], and
-//! kept nowhere. What a stand-in keeps of its value:
+//! Within a trace the same value always has the same replacement, and of values with up to 62 bits
+//! no two have the same one: joins and conflicts are preserved. A replacement comes from a keyed
+//! permutation; the key is random for each [`Mask`], and stored nowhere. A replacement keeps of its
+//! value:
 //!
 //! - Numbers: sign, count of digits, decimal point and exponent, leading zeros, and whether they
 //!   fit 2, 4 or 8 bytes.
@@ -16,52 +16,52 @@
 //!
 //! **What is kept as it is**: names of tables, columns, users, databases, applications and prepared
 //! statements, hints, and literals that are part of the statement rather than data: settings,
-//! formats, time zones and names given to functions (`nextval('...')`), row counts of LIMIT, places
-//! in ORDER BY, sizes of types. A reader who knows the data can still learn from lengths,
+//! formats, time zones and names given to functions (`nextval('...')`), row counts of LIMIT,
+//! positions in ORDER BY, sizes of types. A reader who knows the data can still learn from lengths,
 //! frequencies and times. Order is lost: BETWEEN and < find other rows, and a prefix in LIKE fits
 //! no more.
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`keep`] | which literals are no data |
-//! | [`literal`] | the quotes, escapes and comments around a value |
-//! | [`value`] | what a value is, and what of it is masked |
-//! | [`number`] | numbers, dates and times |
-//! | [`letters`] | characters and their stand-ins |
-//! | [`cipher`] | the keyed permutation |
+//! | `treatment` | which literals are no data |
+//! | `literal` | the quotes, escapes and comments around a value |
+//! | `value` | what a value is, and what of it is masked |
+//! | `number` | numbers, dates and times |
+//! | `letters` | characters and their stand-ins |
+//! | `cipher` | the keyed permutation |
 
-pub mod cipher;
-pub mod keep;
-pub mod letters;
-pub mod literal;
-pub mod number;
+mod cipher;
+mod letters;
+mod literal;
+mod number;
 #[cfg(test)]
 mod tests;
-pub mod value;
+mod treatment;
+mod value;
 
-pub use keep::{Keep, Treatment};
+pub use treatment::{LiteralTreatments, Treatment};
 
 use cipher::Cipher;
 
-/// Makes stand-ins with its own key.
+/// Replaces literals, with a random key of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Mask {
     cipher: Cipher,
 }
 
 impl Mask {
-    /// A mask with a fresh key.
+    /// A mask with a new key.
     pub fn new() -> Mask {
         Mask::default()
     }
 
-    /// Appends the stand-in of a literal or a comment, as written in a statement. It has the same
-    /// length and, for a literal, the same kind.
+    /// Appends the replacement of a literal or a comment, in SQL notation. It has the same length
+    /// and, for a literal, the same kind.
     pub fn literal(&self, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
         literal::mask(self, literal, treatment, out);
     }
 
-    /// Appends the stand-in of a parameter.
+    /// Appends the replacement of a parameter.
     pub fn parameter(&self, parameter: &[u8], out: &mut Vec<u8>) {
         value::mask(&self.cipher, parameter, out);
     }
@@ -70,12 +70,12 @@ impl Mask {
     pub fn statement(&self, sql: &[u8]) -> Vec<u8> {
         let mut parts = seatrial_sqltext::lexer::form::Parts::default();
         parts.take_apart(sql);
-        let keep = Keep::of_form(parts.form());
+        let treatments = LiteralTreatments::of_form(parts.form());
         let mut out = Vec::with_capacity(sql.len());
         let mut end = 0;
         for (index, range) in parts.literals().enumerate() {
             out.extend_from_slice(&sql[end..range.start]);
-            self.literal(&sql[range.clone()], keep.treatment(index), &mut out);
+            self.literal(&sql[range.clone()], treatments.treatment(index), &mut out);
             end = range.end;
         }
         out.extend_from_slice(&sql[end..]);

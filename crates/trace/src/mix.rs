@@ -1,32 +1,32 @@
 //! The contents of a trace in figures, as `seatrial sql show` prints them, in one pass.
 //!
-//! Memory is bounded except for about 150 bytes a session. At most [`fingerprints::TRACKED_MAX`]
-//! fingerprints are counted separately: when there are more, the half with the least time goes into
-//! [`Mix::others`], and one that recurs is counted from there on. The names of databases, users and
-//! applications beyond [`names::NAMES_MAX`] of each kind are counted as one.
+//! Memory is bounded except for about 150 bytes a session. At most 2,000 fingerprints are counted
+//! separately: when there are more, the half with the least time goes into [`Mix::others`], and one
+//! that recurs is counted from there on. The names of databases, users and applications beyond
+//! 1,000 of each kind are counted as one.
 //!
 //! A latency is the time that the server logged. It counts in a distribution for each statement
 //! that has one; sums say of how many.
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`spread`] | a distribution and its percentiles |
-//! | [`sessions`] | sessions, transactions, think times |
-//! | [`timeline`] | statements and open sessions over time |
-//! | [`fingerprints`] | the statements that are alike |
+//! | `distribution` | a distribution and its percentiles |
+//! | `sessions` | sessions, transactions, think times |
+//! | `timeline` | statements and open sessions over time |
+//! | `fingerprints` | statements by fingerprint |
 //! | [`time_series`] | the same by slices of time |
 //! | [`commits`] | commits that write, by slices of time |
-//! | [`names`] | by database, user and application |
+//! | `names` | by database, user and application |
 
 pub mod commits;
-pub mod fingerprints;
-pub mod names;
-pub mod sessions;
-pub mod spread;
+mod distribution;
+mod fingerprints;
+mod names;
+mod sessions;
 #[cfg(test)]
 mod tests;
 pub mod time_series;
-pub mod timeline;
+mod timeline;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,12 +37,12 @@ use serde_json::Value;
 
 use crate::schema::{PROTOCOLS, protocol_name};
 use crate::{Columns, Counts, TraceError, TraceReader, Traced};
-use fingerprints::{FingerprintMix, Fingerprints, Others};
+use fingerprints::{EvictedStatements, FingerprintMix, Fingerprints};
 use names::{Names, NamesMix};
 use sessions::{SessionMix, Sessions, ThinkMix, TransactionMix};
 use timeline::{BusiestMinute, Timeline, TimelineMix};
 
-/// What a trace holds, in figures.
+/// Statistics of a trace.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Mix {
     /// Sessions, statements, and how many can be sent again.
@@ -57,7 +57,7 @@ pub struct Mix {
     pub total_us: u64,
     /// Average number of statements active at once: durations by the time from first to last.
     pub running_mean: f64,
-    /// Texts that hold several statements.
+    /// Texts with several statements.
     pub several: u64,
     /// Statements by class, those with the most time first.
     pub classes: Vec<ClassMix>,
@@ -75,10 +75,10 @@ pub struct Mix {
     pub timeline: TimelineMix,
     /// The minute with the most statements; None without any.
     pub busiest_minute: Option<BusiestMinute>,
-    /// Statements that are alike, those with the most time first.
+    /// Statements by fingerprint, those with the most time first.
     pub fingerprints: Vec<FingerprintMix>,
     /// What is not among these.
-    pub others: Others,
+    pub others: EvictedStatements,
     /// By database, user and application, those with the most statements first.
     pub names: NamesMix,
 }
@@ -143,15 +143,17 @@ impl Mix {
     ///
     /// # Errors
     ///
-    /// When it cannot be read or does not hold what it says.
+    /// When it cannot be read or is damaged.
     pub fn of(trace: &TraceReader) -> Result<Mix, TraceError> {
-        let mut pass = Pass::default();
-        trace.each_session(|id, session| pass.sessions.see(id, session, &mut pass.names))?;
+        let mut builder = MixBuilder::default();
+        trace.each_session(|id, session| {
+            builder.sessions.add_session(id, session, &mut builder.names)
+        })?;
         let mut statements = trace.statements(Columns::Figures);
         while let Some(traced) = statements.next_statement()? {
-            pass.take(&traced);
+            builder.take(&traced);
         }
-        Ok(pass.finish(trace.counts().clone()))
+        Ok(builder.finish(trace.counts().clone()))
     }
 
     /// The first `count` fingerprints of an order.
@@ -171,7 +173,7 @@ impl Mix {
 
 /// What is known while a trace is read.
 #[derive(Default)]
-struct Pass {
+struct MixBuilder {
     all: Sums,
     several: u64,
     classes: BTreeMap<Class, Sums>,
@@ -185,7 +187,7 @@ struct Pass {
     names: Names,
 }
 
-impl Pass {
+impl MixBuilder {
     fn take(&mut self, traced: &Traced<'_>) {
         let statement = &traced.statement;
         let end_us = end_us(statement.start_us, statement.duration_us);
@@ -247,7 +249,7 @@ fn end_us(start_us: i64, duration_us: Option<u64>) -> i64 {
     start_us.saturating_add_unsigned(duration_us.unwrap_or(0))
 }
 
-/// What a trace holds, and what it was made of.
+/// Statistics of a trace, and its origin.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct TraceSummary {
     /// The trace.
@@ -259,12 +261,12 @@ pub struct TraceSummary {
     /// Its figures, with the first of the fingerprints only.
     pub mix: Mix,
     /// What is not among these fingerprints.
-    pub rest: Rest,
+    pub rest: UnlistedStatements,
 }
 
 /// Statements whose fingerprints are not listed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Rest {
+pub struct UnlistedStatements {
     /// Fingerprints; a lower bound where the trace has more than are counted separately.
     pub fingerprints: u64,
     /// Their statements.
@@ -294,13 +296,13 @@ impl TraceSummary {
     }
 }
 
-fn rest(mix: &Mix, top: usize) -> Rest {
-    let others = Rest {
+fn rest(mix: &Mix, top: usize) -> UnlistedStatements {
+    let others = UnlistedStatements {
         fingerprints: mix.others.evicted,
         calls: mix.others.calls,
         total_us: mix.others.total_us,
     };
-    mix.fingerprints.iter().skip(top).fold(others, |rest, one| Rest {
+    mix.fingerprints.iter().skip(top).fold(others, |rest, one| UnlistedStatements {
         fingerprints: rest.fingerprints + 1,
         calls: rest.calls + one.sums.calls,
         total_us: rest.total_us.saturating_add(one.sums.total_us),

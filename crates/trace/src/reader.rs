@@ -1,4 +1,4 @@
-//! Gives back what a trace holds, row group by row group.
+//! Reads a trace, row group by row group.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl TraceReader {
         Ok(TraceReader { path: path.to_path_buf(), file, counts, origin, is_masked })
     }
 
-    /// What it holds.
+    /// Its totals.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -108,7 +108,7 @@ impl TraceReader {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or does not hold what it says.
+    /// When the file cannot be read or is damaged.
     pub fn sessions(&self) -> Result<Vec<Session>, TraceError> {
         let mut sessions: Vec<Session> = Vec::new();
         self.each_session(|id, session| match sessions.get_mut(id.0 as usize) {
@@ -123,7 +123,7 @@ impl TraceReader {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or does not hold what it says.
+    /// When the file cannot be read or is damaged.
     pub fn each_session(&self, mut take: impl FnMut(SessionId, Session)) -> Result<(), TraceError> {
         let mut seen = 0u64;
         let mut is_in_order = true;
@@ -237,7 +237,7 @@ impl Statements<'_> {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or does not hold what it says.
+    /// When the file cannot be read or is damaged.
     pub fn next_statement(&mut self) -> Result<Option<Traced<'_>>, TraceError> {
         let path = &self.trace.path;
         let damaged = |error: ParquetError| TraceError::damaged(path, error);

@@ -38,12 +38,12 @@ pub const NULL: i16 = 2;
 
 /// A column that may be empty in a row.
 #[derive(Debug, Default)]
-struct Sparse<T> {
+struct OptionalColumn<T> {
     values: Vec<T>,
     levels: Vec<i16>,
 }
 
-impl<T> Sparse<T> {
+impl<T> OptionalColumn<T> {
     fn push(&mut self, value: Option<T>) {
         self.levels.push(if value.is_some() { PRESENT_OPTIONAL } else { PRESENT });
         self.values.extend(value);
@@ -57,7 +57,7 @@ impl<T> Sparse<T> {
 
 /// A column with a list in each row.
 #[derive(Debug, Default)]
-struct Lists {
+struct ListColumn {
     bytes: Vec<u8>,
     /// Where each value ends.
     ends: Vec<usize>,
@@ -67,7 +67,7 @@ struct Lists {
     repeats: Vec<i16>,
 }
 
-impl Lists {
+impl ListColumn {
     /// Adds a list of values, each written into the bytes by `put`; false for NULL.
     fn push<I>(
         &mut self,
@@ -108,8 +108,8 @@ impl Lists {
                 to += 1;
             }
             let levels = &self.levels[from..to];
-            let held = levels.iter().filter(|&&level| level == value_level).count();
-            let ends = self.ends[value..value + held].iter();
+            let count = levels.iter().filter(|&&level| level == value_level).count();
+            let ends = self.ends[value..value + count].iter();
             let values: Vec<ByteArray> = ends
                 .map(|&end| {
                     let item = bytes.slice(begin, end - begin);
@@ -119,7 +119,7 @@ impl Lists {
                 .collect();
             let repeats = &self.repeats[from..to];
             column.typed::<ByteArrayType>().write_batch(&values, Some(levels), Some(repeats))?;
-            (from, value) = (to, value + held);
+            (from, value) = (to, value + count);
         }
         self.ends.clear();
         self.levels.clear();
@@ -180,7 +180,7 @@ impl Texts {
 pub struct FormNumber(u32);
 
 impl FormNumber {
-    /// Its place among the forms, in the order in which they were first seen.
+    /// Its index among the forms, in the order in which they were first seen.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -191,20 +191,20 @@ impl FormNumber {
 pub struct StatementRows {
     session: Vec<i32>,
     start: Vec<i64>,
-    duration: Sparse<i64>,
+    duration: OptionalColumn<i64>,
     protocol: Vec<u8>,
     prepared: Vec<u32>,
     form: Vec<u32>,
-    literals: Lists,
-    parameters: Lists,
+    literals: ListColumn,
+    parameters: ListColumn,
     transaction: Vec<i64>,
-    rows: Sparse<i64>,
-    error: Sparse<[u8; 5]>,
-    skip: Sparse<u8>,
-    tag: Sparse<u32>,
-    returned_columns: Lists,
-    returned_values: Lists,
-    reported_meanwhile: Sparse<i64>,
+    rows: OptionalColumn<i64>,
+    error: OptionalColumn<[u8; 5]>,
+    skip: OptionalColumn<u8>,
+    tag: OptionalColumn<u32>,
+    returned_columns: ListColumn,
+    returned_values: ListColumn,
+    reported_meanwhile: OptionalColumn<i64>,
     forms: Texts,
     names: Texts,
     fingerprints: Vec<(Fingerprint, ByteArray)>,
@@ -214,11 +214,6 @@ impl StatementRows {
     /// Rows so far.
     pub fn len(&self) -> usize {
         self.session.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.session.is_empty()
     }
 
     /// Bytes of the texts that are kept once each.
@@ -238,11 +233,6 @@ impl StatementRows {
             self.fingerprints.push((fingerprint, text));
         }
         (FormNumber(number), is_new)
-    }
-
-    /// A form's fingerprint.
-    pub fn fingerprint(&self, form: FormNumber) -> &Fingerprint {
-        &self.fingerprints[form.0 as usize].0
     }
 
     /// Adds a statement; `put_literal` and `put_value` (of a parameter, or of a row)
@@ -318,7 +308,7 @@ impl StatementRows {
         put_each(group, (&self.tag.levels, PRESENT_OPTIONAL), tag)?;
         self.returned_columns.write(group, LITERAL)?;
         self.returned_values.write(group, PARAMETER)?;
-        let Sparse { values, levels } = &self.reported_meanwhile;
+        let OptionalColumn { values, levels } = &self.reported_meanwhile;
         put::<Int64Type, _>(group, values, levels)?;
         Ok(self.clear())
     }
@@ -391,7 +381,7 @@ pub fn write_sessions<W: Write + Send>(
     let times: [fn(&Session) -> Option<i64>; 2] =
         [|session| session.connected_us, |session| session.disconnected_us];
     for time in times {
-        let mut column = Sparse::default();
+        let mut column = OptionalColumn::default();
         sessions.iter().for_each(|(_, session)| column.push(time(session)));
         put::<Int64Type, _>(group, &column.values, &column.levels)?;
     }
@@ -420,10 +410,10 @@ fn put_each<W: Write + Send>(
     let mut column = group.next_column()?.ok_or_else(too_few)?;
     let mut at = 0;
     for levels in levels.chunks(BATCH_ROWS) {
-        let held = levels.iter().filter(|&&level| level == full).count();
-        let values: Vec<ByteArray> = (at..at + held).map(&value).collect();
+        let count = levels.iter().filter(|&&level| level == full).count();
+        let values: Vec<ByteArray> = (at..at + count).map(&value).collect();
         column.typed::<ByteArrayType>().write_batch(&values, Some(levels), None)?;
-        at += held;
+        at += count;
     }
     column.close()
 }
@@ -466,8 +456,8 @@ mod tests {
         let pushed: [&[u8]; 8] = [b"a", b"", b"b", b"a", &longer, b"b", b"", b"a"];
         let numbers = pushed.map(|text| texts.number(text));
         assert_eq!(numbers, [0, 1, 2, 0, 3, 2, 1, 0]);
-        let held: Vec<&[u8]> = texts.texts.iter().map(ByteArray::data).collect();
-        assert_eq!(held, [b"a", &b""[..], b"b", &longer]);
+        let stored: Vec<&[u8]> = texts.texts.iter().map(ByteArray::data).collect();
+        assert_eq!(stored, [b"a", &b""[..], b"b", &longer]);
         texts.clear();
         assert_eq!([b"b", &b""[..]].map(|text| texts.number(text)), [0, 1]);
     }

@@ -85,7 +85,7 @@ const SINCE_3: &str = "
     optional int64 told_meanwhile (INTEGER(64,false));
 ";
 
-/// Columns by their place in the schema.
+/// Columns by their position in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
@@ -156,8 +156,8 @@ pub fn schema(version: &str) -> Result<TypePtr, ParquetError> {
     parse_message_type(&format!("{MESSAGE}{since_2}{since_3}}}}}")).map(TypePtr::new)
 }
 
-/// How the columns are written. Statistics would hold literals in clear, so only the columns that
-/// identify the rows of a row group have them.
+/// How the columns are written. Statistics would contain literals in clear, so only the columns
+/// that identify the rows of a row group have them.
 ///
 /// # Errors
 ///

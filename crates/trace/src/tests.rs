@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn what_goes_in_comes_out(statements in proptest::collection::vec(any_statement(), 0..60)) {
+    fn statements_are_read_back(statements in proptest::collection::vec(any_statement(), 0..60)) {
         let folder = TempDir::new().unwrap();
         let trace = trace_of(&folder, &statements, None);
         prop_assert_eq!(&statements_of(&trace), &statements);
@@ -188,13 +188,13 @@ proptest! {
     }
 
     #[test]
-    fn damaged_bytes_are_survived(at in 0usize..3_000, byte in any::<u8>(), cut in 0usize..3_000) {
+    fn damaged_bytes_do_not_panic(at in 0usize..3_000, byte in any::<u8>(), cut in 0usize..3_000) {
         survives(at, byte, cut);
     }
 }
 
 #[test]
-fn lengths_beyond_their_page_are_survived() {
+fn lengths_beyond_their_page_do_not_panic() {
     for byte in 0..=255 {
         survives(1_711, byte, 3_000);
     }
@@ -202,7 +202,7 @@ fn lengths_beyond_their_page_are_survived() {
 
 /// `tests/fixtures/version-N.hex` is a file that the Seatrial of version N wrote.
 #[test]
-fn traces_of_versions_before_are_still_read() {
+fn traces_of_earlier_versions_are_read() {
     is_still_read(include_str!("tests/fixtures/version-1.hex"));
     is_still_read(include_str!("tests/fixtures/version-2.hex"));
 }
@@ -233,8 +233,8 @@ fn survives(at: usize, byte: u8, cut: usize) {
     if cut < bytes.len() / 4 {
         bytes.truncate(cut * 4);
     }
-    if let Some(place) = bytes.get_mut(at) {
-        *place = byte;
+    if let Some(index) = bytes.get_mut(at) {
+        *index = byte;
     }
     fs::write(&path, bytes).unwrap();
     if let Ok(trace) = TraceReader::open(&path) {
@@ -370,7 +370,7 @@ fn a_statement_of_16_mib_is_kept() {
 }
 
 #[test]
-fn sessions_are_as_they_were_last_known() {
+fn sessions_have_their_last_known_state() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("t.trace");
     let mut writer = TraceWriter::create(&path, None).unwrap();
@@ -392,7 +392,7 @@ fn sessions_are_as_they_were_last_known() {
 }
 
 #[test]
-fn what_is_not_finished_is_no_trace() {
+fn unfinished_file_is_not_a_trace() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("t.trace");
     let mut writer = TraceWriter::create(&path, None).unwrap();
@@ -424,7 +424,7 @@ fn other_files_are_refused_by_name() {
 }
 
 #[test]
-fn a_masked_trace_says_so() {
+fn masked_trace_is_marked_as_masked() {
     let folder = TempDir::new().unwrap();
     let secret = Owned {
         parameters: vec![Some(b"secret".to_vec()), None],
@@ -446,7 +446,7 @@ fn a_masked_trace_says_so() {
 }
 
 #[test]
-fn values_that_were_returned_are_masked_as_literals_are() {
+fn returned_values_are_masked_like_literals() {
     let folder = TempDir::new().unwrap();
     let returned = Returned {
         columns: vec![b"id".to_vec(), b"name".to_vec()],
@@ -478,11 +478,11 @@ fn values_that_were_returned_are_masked_as_literals_are() {
 }
 
 #[test]
-fn a_trace_is_for_its_owner_alone() {
+fn trace_is_private_to_its_owner() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("t.trace");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    // One that other users could read is closed when it is written anew.
+    // One that other users could read is closed when it is rewritten.
     let part = checkpoint::part_of(&path);
     fs::write(&part, "left there").unwrap();
     fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
@@ -497,7 +497,7 @@ fn a_trace_is_for_its_owner_alone() {
 
 /// Whatever ends a writer early: what was secured stays.
 #[test]
-fn what_was_secured_is_not_removed() {
+fn checkpointed_data_is_not_removed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("t.trace");
     let mut writer = TraceWriter::create(&path, None).unwrap();
@@ -520,7 +520,7 @@ fn full() -> std::io::Error {
 }
 
 #[test]
-fn what_is_being_written_is_neither_written_nor_recovered_by_others() {
+fn trace_in_use_is_locked() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("t.trace");
     let mut writer = TraceWriter::create(&path, None).unwrap();

@@ -1,6 +1,7 @@
-//! Takes in what a reader of logs finds, and writes it row group by row group.
+//! Writes sessions and statements row group by row group.
 //!
-//! The file has another name until it is complete, so that what has a trace's name is one.
+//! The file has a temporary name until it is complete, so that a file with a trace's name is
+//! complete.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,11 @@ use super::schema;
 use super::{Counts, TraceError};
 use crate::batch::Batch;
 use crate::captured::{Session, SessionId, Sink, Statement};
-use crate::groups::{Content, Makers};
+use crate::groups::{Content, GroupBuilders};
 use crate::mask::Mask;
 
 /// Sessions that are delayed, so that most are written once although they change.
-const SESSIONS_HELD_MAX: usize = 16 << 10;
+const SESSIONS_BUFFERED_MAX: usize = 16 << 10;
 
 /// Writes a trace.
 #[derive(Debug)]
@@ -29,9 +30,9 @@ pub struct TraceWriter {
     counts: Counts,
     sessions: Vec<(u32, Session)>,
     /// Where in `sessions` a session is.
-    places: HashMap<u32, usize>,
+    indexes: HashMap<u32, usize>,
     batch: Batch,
-    makers: Makers,
+    builders: GroupBuilders,
 }
 
 impl TraceWriter {
@@ -52,9 +53,9 @@ impl TraceWriter {
             is_masked: mask.is_some(),
             counts: Counts::default(),
             sessions: Vec::new(),
-            places: HashMap::new(),
+            indexes: HashMap::new(),
             batch: Batch::default(),
-            makers: Makers::new(mask).map_err(of)?,
+            builders: GroupBuilders::new(mask).map_err(of)?,
         })
     }
 
@@ -64,7 +65,7 @@ impl TraceWriter {
     ///
     /// When the system starts none.
     pub fn on_threads(mut self, threads: usize) -> Result<TraceWriter, TraceError> {
-        let started = self.makers.start(threads);
+        let started = self.builders.start(threads);
         self.of(started)?;
         Ok(self)
     }
@@ -122,8 +123,8 @@ impl TraceWriter {
         self.write_statements()?;
         self.write_sessions()?;
         loop {
-            let made = self.makers.take();
-            let Some(group) = self.of(made)? else { return Ok(()) };
+            let built = self.builders.take();
+            let Some(group) = self.of(built)? else { return Ok(()) };
             let appended = self.file.append(&group);
             self.of(appended)?;
         }
@@ -141,26 +142,26 @@ impl TraceWriter {
         if self.sessions.is_empty() {
             return Ok(());
         }
-        self.places.clear();
+        self.indexes.clear();
         let sessions = std::mem::take(&mut self.sessions);
         self.write(Content::Sessions(sessions))
     }
 
     fn write(&mut self, content: Content) -> Result<(), TraceError> {
-        let made = self.makers.make(content);
-        let Some(group) = self.of(made)? else { return Ok(()) };
+        let built = self.builders.make(content);
+        let Some(group) = self.of(built)? else { return Ok(()) };
         let appended = self.file.append(&group);
         self.of(appended)
     }
 
     fn hold(&mut self, id: u32, session: &Session) -> Result<(), TraceError> {
-        if let Some(&place) = self.places.get(&id) {
-            self.sessions[place].1.clone_from(session);
+        if let Some(&index) = self.indexes.get(&id) {
+            self.sessions[index].1.clone_from(session);
             return Ok(());
         }
-        self.places.insert(id, self.sessions.len());
+        self.indexes.insert(id, self.sessions.len());
         self.sessions.push((id, session.clone()));
-        if self.sessions.len() >= SESSIONS_HELD_MAX { self.write_sessions() } else { Ok(()) }
+        if self.sessions.len() >= SESSIONS_BUFFERED_MAX { self.write_sessions() } else { Ok(()) }
     }
 
     fn count(&mut self, statement: &Statement<'_>) {

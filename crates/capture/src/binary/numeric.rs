@@ -8,10 +8,9 @@ const NAN: u16 = 0xC000;
 const INFINITE: u16 = 0xD000;
 const NEGATIVE_INFINITE: u16 = 0xF000;
 
-/// Appends the number.
 pub fn text(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (head, digits) = value.split_first_chunk::<8>()?;
-    let word = |place: usize| u16::from_be_bytes([head[place], head[place + 1]]);
+    let word = |exponent: usize| u16::from_be_bytes([head[exponent], head[exponent + 1]]);
     let (count, weight, sign, scale) = (word(0), word(2) as i16, word(4), word(6));
     match sign {
         NAN => out.extend_from_slice(b"NaN"),
@@ -30,24 +29,24 @@ pub fn text(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 fn finite(digits: &[u8], weight: i16, scale: usize, out: &mut Vec<u8>) {
-    // The digit that counts 10,000 to the power of `place`.
-    let digit = |place: i32| {
-        let index = usize::try_from(i32::from(weight) - place).ok().map(|index| index * 2);
+    // The digit that counts 10,000 to the power of `exponent`.
+    let digit = |exponent: i32| {
+        let index = usize::try_from(i32::from(weight) - exponent).ok().map(|index| index * 2);
         let bytes = index.and_then(|index| digits.get(index..index + 2));
         bytes.map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     };
     // Writing to a Vec cannot fail.
     let _ = write!(out, "{}", digit(i32::from(weight).max(0)));
-    for place in (0..i32::from(weight).max(0)).rev() {
-        let _ = write!(out, "{:04}", digit(place));
+    for exponent in (0..i32::from(weight).max(0)).rev() {
+        let _ = write!(out, "{:04}", digit(exponent));
     }
     if scale == 0 {
         return;
     }
     out.push(b'.');
     let begin = out.len();
-    for place in 1..=scale.div_ceil(DIGIT) as i32 {
-        let _ = write!(out, "{:04}", digit(-place));
+    for exponent in 1..=scale.div_ceil(DIGIT) as i32 {
+        let _ = write!(out, "{:04}", digit(-exponent));
     }
     out.truncate(begin + scale);
 }

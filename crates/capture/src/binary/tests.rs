@@ -96,7 +96,7 @@ fn arrays() {
 }
 
 #[test]
-fn what_is_not_known_is_not_reported() {
+fn unknown_types_are_not_converted() {
     assert_eq!(reported(16_384, b"happy"), None);
     assert_eq!(reported(oid::INT4, b"123"), None);
     assert_eq!(reported(oid::UUID, b"short"), None);
@@ -105,7 +105,7 @@ fn what_is_not_known_is_not_reported() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_survived(
+    fn arbitrary_bytes_do_not_panic(
         place in 0usize..46,
         value in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn arrays_of_any_shape_are_survived(
+    fn arrays_of_any_shape_do_not_panic(
         head in proptest::collection::vec(0i32..4, 3..12),
         value in proptest::collection::vec(any::<u8>(), 0..40),
     ) {

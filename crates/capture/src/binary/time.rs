@@ -7,7 +7,6 @@ const DAY_US: i64 = 86_400_000_000;
 const DAYS_TO_2000: i64 = 730_425;
 const DAYS_OF_400_YEARS: i64 = 146_097;
 
-/// Appends a date, from days.
 pub fn date(days: i32, out: &mut Vec<u8>) {
     match days {
         i32::MAX => out.extend_from_slice(b"infinity"),
@@ -16,7 +15,6 @@ pub fn date(days: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a time of day, from microseconds.
 pub fn time(us: i64, out: &mut Vec<u8>) {
     let seconds = us.div_euclid(1_000_000);
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
@@ -28,7 +26,7 @@ pub fn time(us: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a moment, from microseconds, with its zone behind it.
+/// Appends a timestamp, from microseconds, followed by its time zone.
 pub fn timestamp(us: i64, zone: &[u8], out: &mut Vec<u8>) {
     match us {
         i64::MAX => out.extend_from_slice(b"infinity"),
@@ -41,11 +39,10 @@ pub fn timestamp(us: i64, zone: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a length of time: months, days and microseconds are each on their own.
+/// Appends an interval; months, days and microseconds are separate.
 pub fn interval(value: &[u8; 16], out: &mut Vec<u8>) {
-    let number = |place: usize| {
-        i32::from_be_bytes([value[place], value[place + 1], value[place + 2], value[place + 3]])
-    };
+    let number =
+        |at: usize| i32::from_be_bytes([value[at], value[at + 1], value[at + 2], value[at + 3]]);
     let us = i64::from(number(0)) << 32 | i64::from(number(4) as u32);
     let _ = write!(out, "{} mons {} days {us} microseconds", number(12), number(8));
 }

@@ -1,11 +1,11 @@
 //! Conversations, as clients and servers have them, and what comes of them.
 
+pub(crate) mod conversation;
 mod lost;
-pub(crate) mod said;
 
 use seatrial_trace::captured::{Protocol, Skip};
 
-use said::*;
+use conversation::*;
 
 #[test]
 fn a_session_and_its_queries() {
@@ -37,17 +37,17 @@ fn a_session_and_its_queries() {
     assert_eq!((&session.database[..], &session.application[..]), (&b"shop"[..], &b"till"[..]));
     assert!(session.connected_us < session.disconnected_us);
     assert_eq!(transactions(&reported), [1, 1, 1, 0, 0, 0]);
-    let rows: Vec<_> = reported.statements.iter().map(|one| one.figures.rows).collect();
+    let rows: Vec<_> = reported.statements.iter().map(|one| one.fields.rows).collect();
     assert_eq!(rows, [None, Some(3), None, Some(2), None, None]);
     let tags: Vec<_> = reported.statements.iter().map(tag).collect();
     assert_eq!(tags, ["BEGIN", "UPDATE", "COMMIT", "SELECT", "", ""]);
-    assert_eq!(reported.statements[4].figures.error, Some(*b"42601"));
-    assert_eq!(reported.statements[1].figures.duration_us, Some(10));
+    assert_eq!(reported.statements[4].fields.error, Some(*b"42601"));
+    assert_eq!(reported.statements[1].fields.duration_us, Some(10));
     assert!(!format!("{:?}", reported.statements).contains("secret"));
 }
 
 #[test]
-fn what_the_server_makes_is_kept() {
+fn generated_values_are_kept() {
     let reported = outcome(session(vec![
         Client(query("insert into t values (1), (2) returning id, note")),
         Server(joined(&[
@@ -109,13 +109,13 @@ fn what_the_server_makes_is_kept() {
     assert_eq!(kept[2], returned(&[""], &[&[Some("1")]]));
     assert_eq!(kept[3], None);
     assert_eq!(
-        (reported.keeper.counted.seen.returned, reported.keeper.counted.seen.returned_rows),
+        (reported.queue.counted.wire.returned, reported.queue.counted.wire.returned_rows),
         (3, 4)
     );
 }
 
 #[test]
-fn a_few_rows_are_kept_of_what_a_client_asks_for() {
+fn few_rows_of_a_query_are_kept() {
     let query = |sql: &str, columns: &[(&str, u32)], rows: &[Vec<u8>]| {
         let answer = [&[described(columns)], rows, &[complete("SELECT 1"), ready(b'I')]].concat();
         [Client(query(sql)), Server(joined(&answer))]
@@ -141,7 +141,7 @@ fn a_few_rows_are_kept_of_what_a_client_asks_for() {
     let both = returned(&["id", "note"], &[&[Some("7"), Some(&digest)], &[Some("8"), None]]);
     assert_eq!(kept[1], both);
     assert_eq!(kept[2..], [None, None, None]);
-    assert_eq!(reported.keeper.counted.seen.returned_cut, 0);
+    assert_eq!(reported.queue.counted.wire.returned_cut, 0);
 }
 
 #[test]
@@ -182,16 +182,16 @@ fn prepared_statements_keep_their_names_and_types() {
     let [first, second] = &reported.statements[..] else { panic!("two statements") };
     assert_eq!((&first.prepared[..], &first.sql[..]), ("s1", "select $1::int, $2"));
     assert_eq!(first.parameters, [Some("5".to_owned()), None]);
-    assert_eq!(first.figures.protocol, Protocol::Extended);
-    assert_eq!(second.figures.skip, Some(Skip::BinaryParameters));
-    assert_eq!(reported.keeper.counted.executable, 1);
+    assert_eq!(first.fields.protocol, Protocol::Extended);
+    assert_eq!(second.fields.skip, Some(Skip::BinaryParameters));
+    assert_eq!(reported.queue.counted.executable, 1);
 }
 
 #[test]
 fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
     let insert =
         |value| joined(&[bind("", "i", &[Some(value)]), describe('P', ""), execute("", 0)]);
-    let done = |tag| joined(&[message(b'2', b""), message(b'n', b""), complete(tag)]);
+    let finished = |tag| joined(&[message(b'2', b""), message(b'n', b""), complete(tag)]);
     let reported = outcome(session(vec![
         Client(joined(&[
             parse("i", "insert into t values ($1)", &[]),
@@ -203,16 +203,16 @@ fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
         ])),
         Server(joined(&[
             message(b'1', b""),
-            done("INSERT 0 1"),
-            done("INSERT 0 1"),
+            finished("INSERT 0 1"),
+            finished("INSERT 0 1"),
             ready(b'I'),
-            done("INSERT 0 1"),
+            finished("INSERT 0 1"),
             ready(b'I'),
         ])),
         // The second fails, the third is passed over, and so is what comes before the next Sync.
         Client(joined(&[insert("4"), insert("5"), insert("6")])),
         Server(joined(&[
-            done("INSERT 0 1"),
+            finished("INSERT 0 1"),
             message(b'2', b""),
             message(b'n', b""),
             error("23505"),
@@ -220,24 +220,23 @@ fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
         Client(joined(&[insert("7"), sync()])),
         Server(ready(b'I')),
         Client(joined(&[insert("8"), sync()])),
-        Server(joined(&[done("INSERT 0 1"), ready(b'I')])),
+        Server(joined(&[finished("INSERT 0 1"), ready(b'I')])),
         // What waits until the commit may fail then.
         Client(joined(&[insert("9"), sync()])),
-        Server(joined(&[done("INSERT 0 1"), error("23503"), ready(b'I')])),
+        Server(joined(&[finished("INSERT 0 1"), error("23503"), ready(b'I')])),
     ]));
     let values: Vec<_> =
         reported.statements.iter().map(|one| one.parameters[0].clone().unwrap()).collect();
     assert_eq!(values, ["1", "2", "3", "4", "5", "8", "9"]);
     assert_eq!(transactions(&reported), [1, 1, 0, 2, 2, 0, 0]);
-    let errors: Vec<_> =
-        reported.statements.iter().map(|one| one.figures.error.is_some()).collect();
+    let errors: Vec<_> = reported.statements.iter().map(|one| one.fields.error.is_some()).collect();
     assert_eq!(errors, [false, false, false, false, true, false, true]);
-    assert_eq!(reported.keeper.counted.others, 2);
-    assert_eq!(reported.keeper.counted.seen.out_of_step, 0);
+    assert_eq!(reported.queue.counted.others, 2);
+    assert_eq!(reported.queue.counted.wire.out_of_step, 0);
 }
 
 #[test]
-fn what_cannot_be_prepared_is_a_statement_that_failed() {
+fn failed_prepare_is_a_failed_statement() {
     let reported = outcome(session(vec![
         Client(joined(&[parse("x", "selec 1", &[]), bind("", "x", &[]), execute("", 0), sync()])),
         Server(joined(&[error("42601"), ready(b'I')])),
@@ -252,13 +251,13 @@ fn what_cannot_be_prepared_is_a_statement_that_failed() {
         Server(joined(&[message(b'1', b""), error("22P02"), ready(b'I')])),
     ]));
     assert_eq!(sqls(&reported), ["selec 1", "select $1::int"]);
-    let codes: Vec<_> = reported.statements.iter().map(|one| one.figures.error.unwrap()).collect();
+    let codes: Vec<_> = reported.statements.iter().map(|one| one.fields.error.unwrap()).collect();
     assert_eq!(codes, [*b"42601", *b"22P02"]);
-    assert_eq!(reported.keeper.counted.others, 3);
+    assert_eq!(reported.queue.counted.others, 3);
 }
 
 #[test]
-fn a_portal_is_fetched_in_portions() {
+fn portal_is_fetched_in_parts() {
     let reported = outcome(session(vec![
         Client(joined(&[
             parse("", "select * from t", &[]),
@@ -277,7 +276,7 @@ fn a_portal_is_fetched_in_portions() {
         Server(joined(&[row(&[Some(b"3")]), complete("SELECT 1"), ready(b'I')])),
     ]));
     let reported: Vec<_> =
-        reported.statements.iter().map(|one| (one.figures.protocol, one.figures.rows)).collect();
+        reported.statements.iter().map(|one| (one.fields.protocol, one.fields.rows)).collect();
     assert_eq!(reported, [(Protocol::Extended, None), (Protocol::Fetch, Some(1))]);
 }
 
@@ -320,26 +319,26 @@ fn copies_in_both_protocols_and_directions() {
         Client(query("select 1")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
     let copy = Some(Skip::CopyData);
     assert_eq!(skips, [copy, copy, None, copy, None]);
-    let rows: Vec<_> = reported.statements.iter().map(|one| one.figures.rows).collect();
+    let rows: Vec<_> = reported.statements.iter().map(|one| one.fields.rows).collect();
     assert_eq!(rows, [Some(2), Some(2), Some(1), None, Some(1)]);
-    assert_eq!(reported.keeper.counted.seen.out_of_step, 0);
+    assert_eq!(reported.queue.counted.wire.out_of_step, 0);
 }
 
 #[test]
-fn a_function_that_is_called_has_no_text() {
+fn fastpath_call_has_no_text() {
     let reported = outcome(session(vec![
         Client(message(b'F', b"\0\0\x03\xb8\0\0\0\0\0\0")),
         Server(joined(&[message(b'V', b"\xff\xff\xff\xff"), ready(b'I')])),
     ]));
     assert_eq!(sqls(&reported), ["fastpath function call: (OID 952)"]);
-    assert_eq!(reported.statements[0].figures.skip, Some(Skip::FastPath));
+    assert_eq!(reported.statements[0].fields.skip, Some(Skip::FastPath));
 }
 
 #[test]
-fn letters_of_another_encoding_cannot_be_sent_again() {
+fn text_in_another_encoding_is_skipped() {
     let reported = outcome(session(vec![
         Client(query("set client_encoding to 'LATIN1'")),
         Server(joined(&[
@@ -352,40 +351,40 @@ fn letters_of_another_encoding_cannot_be_sent_again() {
         Client(query("select 'a'")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
     assert_eq!(skips, [None, Some(Skip::OtherEncoding), None]);
 }
 
 #[test]
-fn what_is_encrypted_or_for_replication_is_passed_on_unread() {
+fn encrypted_and_replication_connections_are_not_read() {
     let ssl = Client(b"\0\0\0\x08\x04\xd2\x16\x2f".to_vec());
     let gss = Client(b"\0\0\0\x08\x04\xd2\x16\x30".to_vec());
     let noise = [0x16, 3, 1, 0, 0, 0, 0, 9];
-    let seen = |said: Vec<Said>| outcome(said).keeper.counted.seen.clone();
+    let wire = |traffic: Vec<Traffic>| outcome(traffic).queue.counted.wire.clone();
     let encrypted =
         vec![ssl.clone(), Server(b"S".to_vec()), Client(noise.into()), Server(noise.into())];
-    assert_eq!(seen(encrypted).encrypted, 1);
+    assert_eq!(wire(encrypted).encrypted, 1);
     let at_once = vec![Client(noise.into()), Server(noise.into())];
-    assert_eq!(seen(at_once).encrypted, 1);
+    assert_eq!(wire(at_once).encrypted, 1);
     let replication = startup(&[("user", "me"), ("replication", "database")]);
     let words = joined(&[message(b'R', &[0; 4]), ready(b'I')]);
     let replicated = vec![Client(replication), Server(words), Client(query("IDENTIFY_SYSTEM"))];
-    assert_eq!(seen(replicated).replication, 1);
+    assert_eq!(wire(replicated).replication, 1);
     let cancel = Client(b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02".to_vec());
-    assert_eq!(seen(vec![cancel]).cancels, 1);
-    assert_eq!(seen(vec![Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).not_understood, 1);
+    assert_eq!(wire(vec![cancel]).cancels, 1);
+    assert_eq!(wire(vec![Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).not_understood, 1);
     // A server that does not encrypt, and one that does not let in.
     let plain = vec![gss, Server(b"N".to_vec()), ssl, Server(b"N".to_vec())];
-    let said = session(vec![Client(query("select 1"))]);
-    let reported = outcome([plain, said].concat());
-    assert_eq!((reported.keeper.counted.seen.encrypted, sqls(&reported)), (0, vec!["select 1"]));
-    assert_eq!(reported.keeper.counted.seen.unanswered, 1);
+    let traffic = session(vec![Client(query("select 1"))]);
+    let reported = outcome([plain, traffic].concat());
+    assert_eq!((reported.queue.counted.wire.encrypted, sqls(&reported)), (0, vec!["select 1"]));
+    assert_eq!(reported.queue.counted.wire.unanswered, 1);
     let refused = vec![Client(startup(&[("user", "me")])), Server(error("28P01"))];
-    assert_eq!(seen(refused).not_let_in, 1);
+    assert_eq!(wire(refused).not_let_in, 1);
 }
 
 #[test]
-fn what_was_never_answered_is_kept_as_that() {
+fn unanswered_statements_are_kept() {
     let reported = outcome(session(vec![
         Client(joined(&[
             parse("s", "select $1", &[]),
@@ -396,15 +395,15 @@ fn what_was_never_answered_is_kept_as_that() {
         Server(joined(&[message(b'1', b"")])),
     ]));
     assert_eq!(sqls(&reported), ["select $1"]);
-    let figures = &reported.statements[0].figures;
-    assert_eq!((figures.duration_us, figures.tag.is_none()), (None, true));
+    let fields = &reported.statements[0].fields;
+    assert_eq!((fields.duration_us, fields.tag.is_none()), (None, true));
     assert_eq!(reported.statements[0].parameters, [Some("1".to_owned())]);
 }
 
 /// A server that was restarted, a pooler, a defect: what was not answered is released, and the
 /// session goes on.
 #[test]
-fn answers_that_fit_no_request_are_got_over() {
+fn unmatched_answers_are_skipped() {
     let reported = outcome(session(vec![
         Client(joined(&[parse("s", "select 1", &[]), bind("", "s", &[]), execute("", 0), sync()])),
         Server(ready(b'I')),
@@ -412,11 +411,11 @@ fn answers_that_fit_no_request_are_got_over() {
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
     assert_eq!(sqls(&reported), ["select 2"]);
-    assert_eq!((reported.keeper.counted.others, reported.keeper.counted.seen.out_of_step), (1, 1));
+    assert_eq!((reported.queue.counted.others, reported.queue.counted.wire.out_of_step), (1, 1));
 }
 
 #[test]
-fn any_bytes_are_survived() {
+fn arbitrary_bytes_do_not_panic() {
     let good = session(vec![
         Client(joined(&[
             parse("s", "insert into t values ($1) returning id", &[23]),
@@ -451,13 +450,13 @@ fn any_bytes_are_survived() {
         (state >> 33) as usize % below
     };
     for _ in 0..4_000 {
-        let mut said = good.clone();
+        let mut traffic = good.clone();
         for _ in 0..=random(3) {
-            let place = random(said.len());
-            let (Client(bytes) | Server(bytes)) = &mut said[place];
+            let index = random(traffic.len());
+            let (Client(bytes) | Server(bytes)) = &mut traffic[index];
             let at = random(bytes.len());
             bytes[at] = random(256) as u8;
         }
-        follow(&said, 1 + random(40));
+        follow(&traffic, 1 + random(40));
     }
 }

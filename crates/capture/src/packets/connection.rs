@@ -1,12 +1,11 @@
-//! Both directions of a connection, and where reading begins again after something was missing.
+//! Both directions of a connection, and where reading resumes after a gap.
 //!
-//! A connection that was there before the capture, or of which something is missing, is joined
-//! where nothing is under way: the server says that it is ready and no transaction is open, it has
-//! got all that the client was seen to send, and the next that comes is a message of the client.
-//! Answers might still be under way there, to a client that sends more before it has them (a
-//! pipeline with several `Sync`s). So it is the second such moment, between which requests and
-//! answers took turns, as far as the ends of packets show; and where an answer fits no request
-//! after that, the connection waits again.
+//! A connection that is older than the capture, or has a gap, is joined where nothing is in
+//! progress: the server is ready without an open transaction, it has received everything that the
+//! client sent, and the next packet is a message of the client. At such a moment answers may still
+//! be in progress to a client with a pipeline of several `Sync`s. So it has to be the second such
+//! moment, between which requests and answers alternated, judging by the ends of packets. If an
+//! answer matches no request later, the connection waits again.
 
 use std::net::SocketAddr;
 
@@ -15,82 +14,80 @@ use seatrial_trace::captured::Session;
 
 use super::counts::{PacketCounts, name};
 use super::segment::Segment;
-use super::stream::{Came, Direction, Held, distance};
-use crate::follow::{Follower, Unread};
-use crate::keeper::Keeper;
+use super::stream::{Arrival, Direction, ReorderBudget, distance};
+use crate::follow::{Follower, UnreadReason};
 use crate::pair::Side;
+use crate::trace_queue::TraceQueue;
 
-/// The end of what a server says when it is ready and no transaction is open.
+/// The end of `ReadyForQuery` outside a transaction.
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
-/// `ReadyForQuery`, whatever transaction is open.
+/// The beginning of any `ReadyForQuery`.
 const READY_ANYHOW: &[u8] = b"Z\0\0\0\x05";
 
-/// The end of what a client says of an exchange in the extended protocol.
+/// The message `Sync`, which ends an exchange of the extended protocol.
 const SYNC: &[u8] = b"S\0\0\0\x04";
 
-/// Messages of a client that may begin an exchange.
+/// Types of client messages that may begin an exchange.
 const BEGINNINGS: &[u8] = b"QPBDECFSH";
 
-/// What a client says as it leaves.
+/// The message `Terminate`.
 const LEAVES: &[u8] = b"X\0\0\0\x04";
 
-/// Messages that a server sends without a request.
+/// Types of messages that a server sends without a request.
 const UNASKED: &[u8] = b"ASN";
 
-/// Records of TLS that are seen before a connection counts as encrypted.
+/// TLS records after which a connection counts as encrypted.
 const TLS_RECORDS: u8 = 2;
 
-/// Longest message that a connection is joined at.
+/// Maximum length of the message at which a connection is joined.
 const FIRST_BYTES_MAX: usize = 1 << 24;
 
-/// How a connection is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// From its beginning, or from where it was joined.
+enum ReadState {
+    /// It is read, from its beginning or from where it was joined.
     Yes,
     /// It waits for the server to be ready.
     Waiting,
-    /// The server is ready, and the directions are at these places.
+    /// The server is ready, at these sequence numbers of the directions.
     Ready { client: u32, server: u32 },
     /// It is not read any more.
     No,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Connection {
     follower: Follower,
-    reading: Reading,
-    /// Exchanges that were begun and not answered since it waits.
+    reading: ReadState,
+    /// Exchanges begun and not answered since it began to wait.
     exchanges: u32,
-    /// Whether requests and answers have taken turns since the server was ready before.
+    /// Whether requests and answers have alternated since the server was last ready.
     took_turns: bool,
     to_server: Direction,
     to_client: Direction,
-    /// Where its directions begin, where that was seen.
-    begins: Ends,
-    /// Places behind the last bytes that were seen.
-    ends: Ends,
+    /// Initial sequence numbers of the directions, as far as known.
+    begins: StreamPositions,
+    /// Sequence numbers behind the last bytes of the directions.
+    ends: StreamPositions,
     client: SocketAddr,
     is_earlier: bool,
     had_gap: bool,
     was_joined: bool,
-    /// Its client sent a request since it waits.
+    /// Its client has sent a request since it began to wait.
     has_unread: bool,
     tls_records: u8,
     client_is_over: bool,
     server_is_over: bool,
 }
 
-/// A place in each direction.
+/// A sequence number in each direction.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
+struct StreamPositions {
     client: Option<u32>,
     server: Option<u32>,
 }
 
-impl Ends {
+impl StreamPositions {
     fn of(&mut self, side: Side) -> &mut Option<u32> {
         match side {
             Side::Client => &mut self.client,
@@ -99,29 +96,27 @@ impl Ends {
     }
 }
 
-/// What a connection counts and keeps in.
-pub struct Books<'a> {
-    /// Statements and sessions.
-    pub keeper: &'a mut Keeper,
-    /// What is particular to packets.
-    pub seen: &'a mut PacketCounts,
-    /// What came ahead, of all connections.
-    pub held: &'a mut Held,
+/// State that a connection shares with others.
+pub struct ConnectionContext<'a> {
+    pub queue: &'a mut TraceQueue,
+    pub counts: &'a mut PacketCounts,
+    /// Limit of bytes received out of order, for all connections.
+    pub budget: &'a mut ReorderBudget,
 }
 
 impl Connection {
-    /// A connection of a client; what is known of its session where its beginning was not seen.
+    /// A connection of a client; `earlier` is its session if it existed before the capture.
     pub fn new(client: SocketAddr, earlier: Option<Session>) -> Connection {
         let is_earlier = earlier.is_some();
         Connection {
             follower: earlier.map_or_else(Follower::default, Follower::later),
-            reading: if is_earlier { Reading::Waiting } else { Reading::Yes },
+            reading: if is_earlier { ReadState::Waiting } else { ReadState::Yes },
             exchanges: 0,
             took_turns: false,
             to_server: Direction::default(),
             to_client: Direction::default(),
-            begins: Ends::default(),
-            ends: Ends::default(),
+            begins: StreamPositions::default(),
+            ends: StreamPositions::default(),
             client,
             is_earlier,
             had_gap: false,
@@ -133,32 +128,36 @@ impl Connection {
         }
     }
 
-    /// Whether a packet that begins a connection is of this one, and not of a later one between
-    /// the same two addresses.
+    /// Whether a SYN is of this connection rather than of a later one between the same endpoints.
     pub fn is_begun_by(&self, side: Side, segment: &Segment<'_>) -> bool {
         let begin = if side == Side::Client { self.begins.client } else { self.begins.server };
-        let is_other = begin.is_some_and(|place| place != segment.begin());
+        let is_other = begin.is_some_and(|sequence| sequence != segment.begin());
         !(self.is_earlier || is_other)
     }
 
-    /// Takes in a packet of a side; false where it ends the connection.
+    /// Processes a packet of a side; false where it ends the connection.
     #[inline]
-    pub fn take(&mut self, side: Side, segment: &Segment<'_>, books: &mut Books<'_>) -> bool {
+    pub fn take(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        context: &mut ConnectionContext<'_>,
+    ) -> bool {
         if segment.is_rst {
             return false;
         }
-        self.note_places(side, segment);
+        self.note_sequences(side, segment);
         match self.reading {
-            Reading::Yes => self.read(side, segment, books),
-            Reading::Waiting | Reading::Ready { .. } => self.wait(side, segment, books),
-            Reading::No => {}
+            ReadState::Yes => self.read(side, segment, context),
+            ReadState::Waiting | ReadState::Ready { .. } => self.wait(side, segment, context),
+            ReadState::No => {}
         }
         if side == Side::Client {
             self.client_is_over |= self.to_server.is_over();
         } else {
             self.server_is_over |= self.to_client.is_over();
         }
-        if self.reading != Reading::Yes && segment.is_fin {
+        if self.reading != ReadState::Yes && segment.is_fin {
             let is_over = if side == Side::Client {
                 &mut self.client_is_over
             } else {
@@ -169,33 +168,33 @@ impl Connection {
         !(self.client_is_over && self.server_is_over)
     }
 
-    /// It has ended, or nobody looks any more.
-    pub fn ended(&mut self, is_gone: bool, books: &mut Books<'_>) {
+    /// The connection or the capture has ended.
+    pub fn ended(&mut self, is_gone: bool, context: &mut ConnectionContext<'_>) {
         // What came ahead of what never came cannot be read.
-        self.to_server.drop_ahead(books.held);
-        self.to_client.drop_ahead(books.held);
-        let waits = matches!(self.reading, Reading::Waiting | Reading::Ready { .. });
-        books.seen.left_out += u64::from(waits && self.has_unread);
+        self.to_server.drop_ahead(context.budget);
+        self.to_client.drop_ahead(context.budget);
+        let waits = matches!(self.reading, ReadState::Waiting | ReadState::Ready { .. });
+        context.counts.left_out += u64::from(waits && self.has_unread);
         if is_gone {
-            self.follower.ended(books.keeper);
+            self.follower.ended(context.queue);
         } else {
-            self.follower.left(books.keeper);
+            self.follower.left(context.queue);
         }
     }
 
-    /// Where its directions begin is in the packets that begin it, of either side.
-    fn note_places(&mut self, side: Side, segment: &Segment<'_>) {
+    /// Notes the initial sequence number from a SYN of either side.
+    fn note_sequences(&mut self, side: Side, segment: &Segment<'_>) {
         let (own, other) = match side {
             Side::Client => (&mut self.to_server, &mut self.to_client),
             Side::Server => (&mut self.to_client, &mut self.to_server),
         };
-        let mut unused = Held::default();
+        let mut unused = ReorderBudget::default();
         if segment.is_syn && own.next().is_none() {
             own.restart(segment.begin(), &mut unused);
             *self.begins.of(side) = Some(segment.begin());
         }
         if !self.is_earlier && other.next().is_none() {
-            segment.acknowledged.inspect(|&place| other.restart(place, &mut unused));
+            segment.acknowledged.inspect(|&sequence| other.restart(sequence, &mut unused));
         }
         if segment.is_fin {
             own.ends_at(segment.end());
@@ -203,108 +202,108 @@ impl Connection {
     }
 
     #[inline]
-    fn read(&mut self, side: Side, segment: &Segment<'_>, books: &mut Books<'_>) {
+    fn read(&mut self, side: Side, segment: &Segment<'_>, context: &mut ConnectionContext<'_>) {
         let (own, other) = match side {
             Side::Client => (&mut self.to_server, &mut self.to_client),
             Side::Server => (&mut self.to_client, &mut self.to_server),
         };
-        let missing = segment.acknowledged.map_or(0, |place| other.missing_bytes(place));
+        let missing = segment.acknowledged.map_or(0, |sequence| other.missing_bytes(sequence));
         if missing > 0 {
-            return self.lose(u64::from(missing), side, segment, books);
+            return self.lose(u64::from(missing), side, segment, context);
         }
         if segment.payload.is_empty() {
             return;
         }
-        match own.take(segment.begin(), segment.payload, books.held) {
-            Came::Next(from) => {
-                books.seen.repeated_bytes += from as u64;
-                self.look_at(side, &segment.payload[from..], books);
-                self.go_on(side, books);
+        match own.take(segment.begin(), segment.payload, context.budget) {
+            Arrival::Next(from) => {
+                context.counts.repeated_bytes += from as u64;
+                self.look_at(side, &segment.payload[from..], context);
+                self.go_on(side, context);
             }
-            Came::Again => books.seen.repeated_bytes += segment.payload.len() as u64,
-            Came::Ahead => books.seen.reordered += 1,
-            Came::TooMuch => {
+            Arrival::Duplicate => context.counts.repeated_bytes += segment.payload.len() as u64,
+            Arrival::OutOfOrder => context.counts.reordered += 1,
+            Arrival::Overflow => {
                 let missing = own.next().map_or(0, |next| distance(next, segment.begin()));
-                self.lose(missing.unsigned_abs().into(), side, segment, books);
+                self.lose(missing.unsigned_abs().into(), side, segment, context);
             }
         }
     }
 
-    /// What came ahead may be next by now.
-    fn go_on(&mut self, side: Side, books: &mut Books<'_>) {
-        while self.reading == Reading::Yes {
+    /// Continues with bytes received out of order, if they are next.
+    fn go_on(&mut self, side: Side, context: &mut ConnectionContext<'_>) {
+        while self.reading == ReadState::Yes {
             let direction =
                 if side == Side::Client { &mut self.to_server } else { &mut self.to_client };
-            let Some(bytes) = direction.pop(books.held) else { return };
-            self.look_at(side, &bytes, books);
+            let Some(bytes) = direction.pop(context.budget) else { return };
+            self.look_at(side, &bytes, context);
         }
     }
 
     #[inline]
-    fn look_at(&mut self, side: Side, bytes: &[u8], books: &mut Books<'_>) {
+    fn look_at(&mut self, side: Side, bytes: &[u8], context: &mut ConnectionContext<'_>) {
         let direction =
             if side == Side::Client { &mut self.to_server } else { &mut self.to_client };
         direction.took(bytes.len());
-        self.follower.look_at(side, bytes, books.keeper);
+        self.follower.look_at(side, bytes, context.queue);
         if let Some(why) = self.follower.unread() {
-            if why == Unread::Encrypted {
-                name(&mut books.seen.encrypted, self.client);
+            if why == UnreadReason::Encrypted {
+                name(&mut context.counts.encrypted, self.client);
             }
-            return self.stop_reading(books);
+            return self.stop_reading(context);
         }
         if (self.is_earlier || self.had_gap) && self.follower.is_out_of_step() {
-            self.wait_again(books);
+            self.wait_again(context);
         }
     }
 
-    fn stop_reading(&mut self, books: &mut Books<'_>) {
-        self.reading = Reading::No;
-        self.to_server.drop_ahead(books.held);
-        self.to_client.drop_ahead(books.held);
+    fn stop_reading(&mut self, context: &mut ConnectionContext<'_>) {
+        self.reading = ReadState::No;
+        self.to_server.drop_ahead(context.budget);
+        self.to_client.drop_ahead(context.budget);
     }
 
-    /// Something is missing: what follows is read from a later moment on.
+    /// Data is missing: reads again as soon as the connection can be joined.
     fn lose(
         &mut self,
         missing_bytes: u64,
         side: Side,
         segment: &Segment<'_>,
-        books: &mut Books<'_>,
+        context: &mut ConnectionContext<'_>,
     ) {
-        books.seen.gaps += 1;
-        books.seen.gap_bytes += missing_bytes;
-        name(&mut books.seen.with_gaps, self.client);
+        context.counts.gaps += 1;
+        context.counts.gap_bytes += missing_bytes;
+        name(&mut context.counts.with_gaps, self.client);
         self.had_gap = true;
-        self.wait_again(books);
-        self.wait(side, segment, books);
+        self.wait_again(context);
+        self.wait(side, segment, context);
     }
 
-    fn wait_again(&mut self, books: &mut Books<'_>) {
-        self.follower.lost(books.keeper);
-        self.to_server.drop_ahead(books.held);
-        self.to_client.drop_ahead(books.held);
-        self.reading = Reading::Waiting;
+    fn wait_again(&mut self, context: &mut ConnectionContext<'_>) {
+        self.follower.lost(context.queue);
+        self.to_server.drop_ahead(context.budget);
+        self.to_client.drop_ahead(context.budget);
+        self.reading = ReadState::Waiting;
         (self.exchanges, self.took_turns) = (0, false);
-        self.ends = Ends::default();
+        self.ends = StreamPositions::default();
     }
 
-    /// Takes in a packet of a connection that waits to be joined.
-    fn wait(&mut self, side: Side, segment: &Segment<'_>, books: &mut Books<'_>) {
+    /// Processes a packet of a connection that waits to be joined.
+    fn wait(&mut self, side: Side, segment: &Segment<'_>, context: &mut ConnectionContext<'_>) {
         let payload = segment.payload;
         if payload.is_empty() || payload == LEAVES {
             return;
         }
         if self.is_encrypted(payload) {
-            books.keeper.encrypted();
-            name(&mut books.seen.encrypted, self.client);
-            return self.stop_reading(books);
+            context.queue.encrypted();
+            name(&mut context.counts.encrypted, self.client);
+            return self.stop_reading(context);
         }
         if side == Side::Server {
             self.wait_for_ready(segment);
         } else if self.is_at_beginning(segment) && self.took_turns {
-            return self.join(segment, books);
+            return self.join(segment, context);
         } else {
-            books.seen.unread_bytes += payload.len() as u64;
+            context.counts.unread_bytes += payload.len() as u64;
             self.has_unread = true;
             self.wait_for_answer(segment);
         }
@@ -314,67 +313,70 @@ impl Connection {
         }
     }
 
-    /// Whether its client says something after the server was ready, and nothing else came.
+    /// Whether a client's packet is the first since the server was ready.
     fn is_at_beginning(&self, segment: &Segment<'_>) -> bool {
-        let Reading::Ready { client, server } = self.reading else { return false };
+        let ReadState::Ready { client, server } = self.reading else { return false };
         let is_next = segment.begin() == client && segment.acknowledged == Some(server);
         is_next && begins_exchange(segment.payload)
     }
 
-    /// Its client asks something that is not read.
+    /// The client sent a request that is not read.
     fn wait_for_answer(&mut self, segment: &Segment<'_>) {
         // Where it got more than was seen, its earlier requests count as answered.
         let got = segment.acknowledged.zip(self.ends.server);
-        let is_missing = got.is_some_and(|(place, end)| distance(end, place) > 0);
+        let is_missing = got.is_some_and(|(sequence, end)| distance(end, sequence) > 0);
         if is_missing {
             self.exchanges = 0;
         }
         let is_beginning = self.is_at_beginning(segment);
         self.took_turns = is_beginning || self.took_turns && self.exchanges == 0 && !is_missing;
         self.exchanges = self.exchanges.saturating_add(u32::from(ends_exchange(segment.payload)));
-        self.reading = Reading::Waiting;
+        self.reading = ReadState::Waiting;
     }
 
-    /// Its server says something that is not read.
+    /// The server sent an answer that is not read.
     fn wait_for_ready(&mut self, segment: &Segment<'_>) {
         let payload = segment.payload;
         if UNASKED.contains(&payload[0]) {
-            if let Reading::Ready { client, server } = self.reading {
+            if let ReadState::Ready { client, server } = self.reading {
                 if segment.begin() == server {
-                    self.reading = Reading::Ready { client, server: segment.end() };
+                    self.reading = ReadState::Ready { client, server: segment.end() };
                     return;
                 }
             }
         }
-        let got_all = |place: &u32| self.ends.client.is_none_or(|end| distance(end, *place) >= 0);
-        let place = segment.acknowledged.filter(got_all).filter(|_| payload.ends_with(READY));
+        let got_all =
+            |sequence: &u32| self.ends.client.is_none_or(|end| distance(end, *sequence) >= 0);
+        let sequence = segment.acknowledged.filter(got_all).filter(|_| payload.ends_with(READY));
         self.took_turns &= self.exchanges == 1;
-        self.reading = match place {
-            Some(client) if self.exchanges <= 1 => Reading::Ready { client, server: segment.end() },
-            _ => Reading::Waiting,
+        self.reading = match sequence {
+            Some(client) if self.exchanges <= 1 => {
+                ReadState::Ready { client, server: segment.end() }
+            }
+            _ => ReadState::Waiting,
         };
         let is_answer = payload[..payload.len() - 1].ends_with(READY_ANYHOW);
         self.exchanges = self.exchanges.saturating_sub(u32::from(is_answer));
     }
 
-    fn join(&mut self, segment: &Segment<'_>, books: &mut Books<'_>) {
-        let Reading::Ready { client, server } = self.reading else { return };
+    fn join(&mut self, segment: &Segment<'_>, context: &mut ConnectionContext<'_>) {
+        let ReadState::Ready { client, server } = self.reading else { return };
         let is_again = self.had_gap || self.was_joined;
-        let count = if is_again { &mut books.seen.resumed } else { &mut books.seen.joined };
+        let count = if is_again { &mut context.counts.resumed } else { &mut context.counts.joined };
         *count += 1;
         self.was_joined = true;
-        self.reading = Reading::Yes;
+        self.reading = ReadState::Yes;
         self.has_unread = false;
-        self.to_server.restart(client, books.held);
-        self.to_client.restart(server, books.held);
+        self.to_server.restart(client, context.budget);
+        self.to_client.restart(server, context.budget);
         if segment.is_fin {
             self.to_server.ends_at(segment.end());
         }
-        self.follower.join(books.keeper);
-        self.read(Side::Client, segment, books);
+        self.follower.join(context.queue);
+        self.read(Side::Client, segment, context);
     }
 
-    /// Whether it has turned out to be encrypted: by the heads of records of TLS.
+    /// Whether TLS records show that it is encrypted.
     fn is_encrypted(&mut self, payload: &[u8]) -> bool {
         let is_record = matches!(payload, [0x14..=0x17, 3, 0..=4, ..]);
         self.tls_records = if is_record { self.tls_records + 1 } else { 0 };
@@ -394,8 +396,8 @@ fn ends_exchange(payload: &[u8]) -> bool {
     is_query || payload.ends_with(SYNC)
 }
 
-/// Whether a client's packet begins its connection, where what came before it was not seen: what
-/// it says first, with a version or a request in the place of a kind.
+/// Whether a client's packet, the first that is known of a connection, is its startup message: it
+/// begins with a version or request code instead of a message type.
 pub fn is_startup(payload: &[u8]) -> bool {
     let length = messages::number(payload).and_then(|length| usize::try_from(length).ok());
     let code = payload.get(4..).and_then(messages::number);

@@ -1,48 +1,48 @@
 //! What is particular to a capture from packets.
 
-/// Connections that are named where something of them is missing.
+/// Connections that are named in notes about missing data.
 const NAMED_MAX: usize = 8;
 
-/// What was counted of packets, and of what they do not show.
+/// Counters of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct PacketCounts {
-    /// Packets of the server's port that were looked at.
+    /// Packets of the server's port.
     pub packets: u64,
-    /// Packets that the kernel dropped, as its ring was full.
+    /// Packets dropped by the kernel because its ring was full.
     pub dropped: u64,
-    /// Packets of which only the beginning was there.
+    /// Truncated packets.
     pub cut: u64,
-    /// Packets that are fragments, or whose headers make no sense.
+    /// Fragments, and packets with invalid headers.
     pub unread: u64,
-    /// Whether a file of packets ends in the midst of one.
+    /// Whether a file of packets ends within a packet.
     pub is_torn: bool,
-    /// Bytes that came again.
+    /// Retransmitted bytes.
     pub repeated_bytes: u64,
-    /// Packets that came ahead of others.
+    /// Packets that arrived out of order.
     pub reordered: u64,
-    /// Times that something of a connection was missing.
+    /// Gaps in connections.
     pub gaps: u64,
-    /// Bytes that were missing, where it is known how many.
+    /// Bytes in gaps, where known.
     pub gap_bytes: u64,
-    /// Connections with gaps that were read again from a later moment on.
+    /// Connections with gaps that were joined again.
     pub resumed: u64,
-    /// Connections that were there before the capture.
+    /// Connections that existed before the capture.
     pub earlier: u64,
-    /// Of these, read from a later moment on.
+    /// Of these, joined.
     pub joined: u64,
-    /// Connections with requests that never came to such a moment.
+    /// Connections with requests that could never be joined.
     pub left_out: u64,
-    /// Bytes that clients sent on connections that were waiting for such a moment.
+    /// Bytes that clients sent on connections that waited to be joined.
     pub unread_bytes: u64,
-    /// Packets of connections that were too many to be followed.
+    /// Packets of connections beyond the limit.
     pub crowded: u64,
-    /// The first of the connections that are encrypted, by their clients' addresses.
+    /// Addresses of clients whose connections are encrypted, the first few.
     pub encrypted: Vec<String>,
-    /// The first of those with gaps.
+    /// Addresses of clients whose connections have gaps, the first few.
     pub with_gaps: Vec<String>,
 }
 
-/// Keeps a name where there is room.
+/// Keeps a name while there is room.
 pub fn name(names: &mut Vec<String>, name: impl ToString) {
     if names.len() < NAMED_MAX {
         names.push(name.to_string());

@@ -9,63 +9,43 @@ use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use super::ring::Packet;
 use super::segment::Segment;
 
-/// What is read at once; no packet is longer.
+/// Bytes read at once; no packet is longer.
 const READ_BYTES: usize = 1 << 20;
 
-/// Header of what `tcpdump -i any` writes, and of its second form.
+/// Header length of `tcpdump -i any` (Linux cooked capture).
 const COOKED_BYTES: usize = 16;
 const COOKED_2_BYTES: usize = 20;
 
 /// Header of the loopback interface on BSD and macOS.
 const LOOP_BYTES: usize = 4;
 
-/// Parts of a second that a file counts in, where it does not say: microseconds.
+/// Fractions of a second in a file that names none: microseconds.
 const RESOLUTION: u64 = 1_000_000;
 
 /// Why a file of packets cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The system refuses it.
     #[error("{} cannot be read: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It is none.
+    Io { path: PathBuf, source: std::io::Error },
     #[error("{} is no file of packets: {reason}", path.display())]
-    NotPackets {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Its packets have a header that is not known.
+    NotPackets { path: PathBuf, reason: String },
     #[error("the packets of {} are of the link type {kind}", path.display())]
-    Link {
-        /// The file.
-        path: PathBuf,
-        /// The number of the type.
-        kind: i32,
-    },
+    Link { path: PathBuf, kind: i32 },
 }
 
-/// An interface in a file.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     kind: Linktype,
-    /// Parts of a second.
+    /// Fractions of a second.
     resolution: u64,
     offset_s: i64,
 }
 
-/// A file of packets.
 pub struct PacketFile {
     path: PathBuf,
     reader: Box<dyn PcapReaderIterator + Send>,
     links: Vec<Link>,
-    /// Whether a file in the older form counts in nanoseconds.
+    /// Whether a pcap file counts in nanoseconds.
     is_nano: bool,
 }
 
@@ -139,7 +119,7 @@ fn damaged(path: PathBuf, reason: &str) -> FileError {
     FileError::NotPackets { path, reason: reason.to_owned() }
 }
 
-/// The packet in a part of a file, and what its header is; None where it holds none.
+/// The packet in a block of a file, with its link type; None for a block without a packet.
 fn packet_of<'a>(
     block: &'a PcapBlockOwned<'_>,
     links: &mut Vec<Link>,
@@ -208,7 +188,7 @@ mod tests {
 
     const AT_US: i64 = 1_700_000_000_123_456;
 
-    /// A packet of IP that brings these bytes.
+    /// An IP packet with this payload.
     fn ip(payload: &[u8]) -> Vec<u8> {
         let mut packet = Vec::new();
         let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
@@ -216,7 +196,7 @@ mod tests {
         packet
     }
 
-    /// A file in the older form.
+    /// A file in the pcap format.
     fn pcap(magic: u32, link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
         let mut out = magic.to_le_bytes().to_vec();
         out.extend_from_slice(&[2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -233,7 +213,7 @@ mod tests {
         out
     }
 
-    /// A file in the newer form, that counts in nanoseconds.
+    /// A file in the pcapng format, with nanoseconds.
     fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
         let block = |kind: u32, body: &[u8]| {
             let filled = body.len().next_multiple_of(4);
@@ -273,27 +253,27 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_and_what_is_below_ip() {
-        let said = [b"a".to_vec(), vec![b'b'; 70_000 - 5_000], b"c".to_vec()];
-        let with = |head: &[u8]| said.each_ref().map(|said| [head, &ip(said)].concat());
+    fn both_file_formats_and_all_link_types_are_read() {
+        let sent = [b"a".to_vec(), vec![b'b'; 70_000 - 5_000], b"c".to_vec()];
+        let with = |head: &[u8]| sent.each_ref().map(|payload| [head, &ip(payload)].concat());
         let ethernet = [&[0; 12][..], &[8, 0]].concat();
         for (link, head) in
             [(1, &ethernet[..]), (101, &[]), (113, &[0; 16]), (276, &[0; 20]), (0, &[2, 0, 0, 0])]
         {
             for magic in [0xa1b2_c3d4, 0xa1b2_3c4d] {
                 let (payloads, is_torn) = read(&pcap(magic, link, &with(head))).unwrap();
-                assert!(payloads == said && !is_torn, "{link}");
+                assert!(payloads == sent && !is_torn, "{link}");
             }
         }
         let content = pcapng(&with(&[]));
         let (payloads, is_torn) = read(&content).unwrap();
-        assert!(payloads == said && !is_torn);
+        assert!(payloads == sent && !is_torn);
         let (payloads, is_torn) = read(&content[..content.len() - 9]).unwrap();
-        assert!(payloads == said[..2] && is_torn);
+        assert!(payloads == sent[..2] && is_torn);
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn files_of_other_formats_are_refused() {
         assert!(read(b"").unwrap_err().contains("it is empty"));
         assert!(read(b"LOG:  statement: select 1 and more of that").is_err());
         let error = read(&pcap(0xa1b2_c3d4, 105, &[ip(b"x")])).unwrap_err();

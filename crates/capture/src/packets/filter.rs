@@ -1,8 +1,8 @@
-//! What the kernel hands over: packets of TCP from or to a port that bring bytes, or begin or end a
-//! connection. What only acknowledges is not worth its way.
+//! The kernel's packet filter: TCP packets from or to a port that carry payload, or begin or end a
+//! connection. Pure acknowledgements are dropped.
 //!
-//! On the loopback interface each packet is seen as it goes out and as it comes in; it is taken as
-//! it comes in.
+//! On the loopback interface each packet occurs as outgoing and as incoming; only the latter is
+//! kept.
 
 use libc::sock_filter;
 
@@ -11,7 +11,7 @@ const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const LOAD_BYTE_BEHIND: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
 const LOAD_HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
-/// Four times the low half of a byte, as the header has its length.
+/// Loads the length of the header: four times the low half of a byte.
 const LOAD_HEADER: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
 const IS: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const IS_INDEX: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_X;
@@ -32,21 +32,21 @@ const PORTS_OF_SERVER: u32 = 2;
 const FLAGS: u32 = 13;
 const HEADER_WORDS: u32 = 12;
 
-/// Where a step leads.
+/// Target of a jump.
 #[derive(Clone, Copy)]
-enum Next {
-    /// To the next one.
+enum Jump {
+    /// The next instruction.
     On,
-    /// To a later one, by its name.
+    /// A later instruction, by its label.
     To(&'static str),
 }
 
-/// A step: code, value, where it leads if so, and if not; a name of its own.
-type Step = (&'static str, u32, u32, Next, Next);
+/// An instruction: label, code, value, jump if true, jump if false.
+type Step = (&'static str, u32, u32, Jump, Jump);
 
-/// The program for a port; it is given packets without the header of their link.
+/// The filter program for a port, for packets without link header.
 pub fn program(port: u16) -> Vec<sock_filter> {
-    use Next::{On, To};
+    use Jump::{On, To};
     let about = |what: i32| (libc::SKF_AD_OFF + what) as u32;
     let port = u32::from(port);
     let step = |code, value| ("", code, value, On, On);
@@ -79,7 +79,7 @@ pub fn program(port: u16) -> Vec<sock_filter> {
         step(TO_INDEX, 0),
         step(LOAD_HALF, 2),
         ("", IS_INDEX, 0, To("none"), To("all")),
-        // IPv6: what has other headers in between is so rare that it is looked at later.
+        // IPv6: what has other headers in between is so rare that it is examined later.
         ("ipv6", LOAD_BYTE, 6, On, On),
         ("", IS, HOP_BY_HOP, To("all"), On),
         ("", IS, TCP, On, To("none")),
@@ -98,7 +98,7 @@ pub fn program(port: u16) -> Vec<sock_filter> {
         ("all", RETURN, ALL, On, On),
         ("none", RETURN, 0, On, On),
     ];
-    let place = |next, from: usize| match next {
+    let jump = |next, from: usize| match next {
         On => 0,
         To(name) => {
             let found = steps.iter().position(|step| step.0 == name).unwrap_or(from + 1);
@@ -107,8 +107,8 @@ pub fn program(port: u16) -> Vec<sock_filter> {
     };
     let compiled = steps.iter().enumerate().map(|(at, &(_, code, k, yes, no))| sock_filter {
         code: code as u16,
-        jt: place(yes, at),
-        jf: place(no, at),
+        jt: jump(yes, at),
+        jf: jump(no, at),
         k,
     });
     compiled.collect()
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the kernel lets a packet through, by a socket that needs no rights.
+    /// Runs a filter in the kernel, by a socket that needs no privileges.
     struct Kernel(UnixDatagram, UnixDatagram);
 
     impl Kernel {
@@ -157,9 +157,9 @@ mod tests {
         }
     }
 
-    type Made = PacketBuilderStep<TcpHeader>;
+    type Tcp = PacketBuilderStep<TcpHeader>;
 
-    fn packets(from: u16, to: u16, make: fn(Made) -> Made, payload: &[u8]) -> [Vec<u8>; 2] {
+    fn packets(from: u16, to: u16, make: fn(Tcp) -> Tcp, payload: &[u8]) -> [Vec<u8>; 2] {
         let ipv4 = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
         let ipv6 = PacketBuilder::ipv6([1; 16], [2; 16], 64);
         [ipv4.tcp(from, to, 7, 99), ipv6.tcp(from, to, 7, 99)].map(|builder| {
@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_the_port_that_say_something() {
+    fn packets_of_the_port_with_payload_or_flags_pass() {
         let kernel = Kernel::new(5_432);
-        let with_options = |builder: Made| {
+        let with_options = |builder: Tcp| {
             let clock = etherparse::TcpOptionElement::Timestamp(1, 2);
             builder.ack(9).options(&[clock]).unwrap()
         };
-        let takes = |from, to, make: fn(Made) -> Made, payload: &[u8]| {
+        let takes = |from, to, make: fn(Tcp) -> Tcp, payload: &[u8]| {
             packets(from, to, make, payload).map(|packet| kernel.takes(&packet))
         };
         for (from, to) in [(40_000, 5_432), (5_432, 40_000)] {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn other_packets_stay_away() {
+    fn other_packets_are_filtered_out() {
         let kernel = Kernel::new(5_432);
         let [ipv4, ipv6] = packets(40_000, 5_432, |builder| builder.ack(9), b"x");
         let with = |packet: &[u8], at: usize, byte: u8| {

@@ -1,8 +1,8 @@
 //! Packets from the kernel, by a ring in shared memory (packet(7), TPACKET_V3).
 //!
 //! The kernel fills blocks and hands over each when it is full or a moment old: one wake for
-//! hundreds of packets, and none is copied once more. A block is larger than any packet that it
-//! makes (64 KiB of loopback or of what a card splits up itself), so that none is cut.
+//! hundreds of packets, without another copy. A block is larger than any packet (64 KiB on loopback
+//! or with segmentation offload), so that none is truncated.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -16,19 +16,19 @@ use super::filter;
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Blocks: 64 MiB, some seconds of a busy server.
+/// Number of blocks: 64 MiB, some seconds of a busy server.
 const BLOCKS: usize = 256;
 
-/// How old a block becomes that is not full.
+/// Age in ms at which the kernel hands over a block that is not full.
 const RETIRE_MS: u32 = 20;
 
-/// The kernel asks for a size of frames that divides blocks, and does not use it.
+/// The kernel requires a frame size that divides blocks, and does not use it.
 const FRAME_BYTES: usize = 2 << 10;
 
 /// The name that stands for all interfaces.
 pub const ANY: &str = "any";
 
-/// Packets of an interface.
+/// A ring of the packets of an interface.
 #[derive(Debug)]
 pub struct Ring {
     socket: OwnedFd,
@@ -42,12 +42,12 @@ pub struct Ring {
 // SAFETY: the mapping is memory that only this value points to.
 unsafe impl Send for Ring {}
 
-/// What the kernel counted.
+/// Counters of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingCounts {
     /// Packets that were meant for the ring.
     pub packets: u64,
-    /// Of these, dropped as it was full.
+    /// Of these, dropped because it was full.
     pub dropped: u64,
 }
 
@@ -61,19 +61,19 @@ impl RingCounts {
 /// A packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// When it came or went, in microseconds since 1970.
+    /// When it was received or sent, in microseconds since 1970.
     pub at_us: i64,
     /// The packet from its IP header on; of a file, from the header of its link on.
     pub bytes: &'a [u8],
-    /// Whether there was more of it.
+    /// Whether it is truncated.
     pub is_cut: bool,
 }
 
-/// A block that the kernel has handed over; it gets it back when this goes.
+/// A block owned by the reader; dropping it returns it to the kernel.
 #[derive(Debug)]
 pub struct Block<'a> {
     base: NonNull<u8>,
-    /// Where the next packet's header is.
+    /// Offset of the next packet's header.
     at: usize,
     left: u32,
     taken: &'a mut u64,
@@ -92,7 +92,7 @@ impl Ring {
         if made < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it was made just now and is nobody else's.
+        // SAFETY: it was just created and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(made) };
         let index = if interface == ANY { 0 } else { name_to_index(&socket, interface)? };
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
@@ -111,7 +111,7 @@ impl Ring {
         };
         set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &wanted)?;
         if is_loopback(interface) {
-            // It saves the kernel the way to the filter; older ones than 4.20 do not know it.
+            // It spares the kernel the filter; kernels before 4.20 do not know it.
             let _ = set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
         }
         let base = map(&socket)?;
@@ -146,7 +146,7 @@ impl Ring {
         if done < 0 {
             return Err(io::Error::last_os_error());
         }
-        // It begins anew at each request.
+        // Each request resets it.
         self.counts.packets += u64::from(since.tp_packets);
         self.counts.dropped += u64::from(since.tp_drops);
         Ok(self.counts)
@@ -184,7 +184,7 @@ impl Drop for Ring {
 }
 
 impl Block<'_> {
-    /// The next packet in it, which is there until the next is taken or the block goes.
+    /// The next packet, valid until the next call.
     #[inline]
     pub fn packet(&mut self) -> Option<Packet<'_>> {
         self.left = self.left.checked_sub(1)?;
@@ -212,13 +212,13 @@ impl Drop for Block<'_> {
     }
 }
 
-/// Whose turn it is with a block.
+/// The status word of a block, which tells whether the kernel or the reader owns it.
 fn status<'a>(block: NonNull<u8>) -> &'a AtomicU32 {
     let hdr = std::mem::offset_of!(libc::tpacket_block_desc, hdr);
-    let place = hdr + std::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
+    let offset = hdr + std::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
     // SAFETY: the word lies in the block's description, and is aligned as the kernel's is. Both
     // sides read and write it as one.
-    unsafe { AtomicU32::from_ptr(block.add(place).cast().as_ptr()) }
+    unsafe { AtomicU32::from_ptr(block.add(offset).cast().as_ptr()) }
 }
 
 fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
@@ -231,7 +231,7 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) ->
 fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let bytes = BLOCK_BYTES * BLOCKS;
-    // SAFETY: a mapping at an address of the kernel's choice touches nothing else.
+    // SAFETY: a mapping at an address of the kernel's choice overlaps nothing else.
     let base = unsafe {
         libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, socket.as_raw_fd(), 0)
     };
@@ -241,9 +241,9 @@ fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("a mapping at no address"))
 }
 
-/// From now on packets come.
+/// Starts to receive packets.
 fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    let place = libc::sockaddr_ll {
+    let offset = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
         sll_ifindex: index as i32,
@@ -252,9 +252,9 @@ fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
         sll_halen: 0,
         sll_addr: [0; 8],
     };
-    let bytes = size_of_val(&place) as libc::socklen_t;
+    let bytes = size_of_val(&offset) as libc::socklen_t;
     // SAFETY: the address is of the size that is given.
-    let done = unsafe { libc::bind(socket.as_raw_fd(), (&raw const place).cast(), bytes) };
+    let done = unsafe { libc::bind(socket.as_raw_fd(), (&raw const offset).cast(), bytes) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -6,47 +6,59 @@ use etherparse::{IpNumber, LaxIpPayloadSlice, LaxIpSlice, LaxNetSlice, LaxSliced
 
 const TCP: u8 = IpNumber::TCP.0;
 
-/// A part of one direction of a connection.
+/// A TCP segment of one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Who sent it.
     pub from: SocketAddr,
-    /// Whom it was sent to.
     pub to: SocketAddr,
-    /// Place of its first byte, or of what begins or ends the connection.
+    /// Sequence number of its first byte, or of SYN or FIN.
     pub sequence: u32,
-    /// Place of what is expected next of the other direction.
+    /// Sequence number expected next from the other direction.
     pub acknowledged: Option<u32>,
-    /// It begins a connection.
     pub is_syn: bool,
-    /// It is the last of its direction.
     pub is_fin: bool,
-    /// It breaks the connection off.
     pub is_rst: bool,
-    /// Its bytes.
     pub payload: &'a [u8],
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a packet that begins with the header of IP; None where it is none of TCP, or a
-    /// fragment.
+    /// Parses an IP packet; None if it is not TCP, or a fragment.
     #[inline]
     pub fn of_ip(packet: &'a [u8]) -> Option<Segment<'a>> {
         Segment::of_plain_ipv4(packet).or_else(|| Segment::of_any_ip(packet))
     }
 
-    /// Reads what most packets are: IPv4 without options, complete, and no fragment. None for
+    /// Parses the most common form: IPv4 without options, complete, no fragment. None for
     /// everything else.
     #[inline]
     fn of_plain_ipv4(packet: &'a [u8]) -> Option<Segment<'a>> {
         let (head, rest) = packet.split_first_chunk::<20>()?;
-        let &[0x45, _, length @ .., _, _, flags, place, _, TCP, _, _, a, b, c, d, e, f, g, h] =
-            head
+        let &[
+            0x45,
+            _,
+            length @ ..,
+            _,
+            _,
+            flags,
+            fragment_offset,
+            _,
+            TCP,
+            _,
+            _,
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+        ] = head
         else {
             return None;
         };
         // Only "do not fragment" may be set.
-        if flags & !0x40 | place != 0 {
+        if flags & !0x40 | fragment_offset != 0 {
             return None;
         }
         let rest = rest.get(..usize::from(u16::from_be_bytes(length)).checked_sub(head.len())?)?;
@@ -66,7 +78,7 @@ impl<'a> Segment<'a> {
         Segment::of(from, to, ip.payload())
     }
 
-    /// Reads a packet that begins with the header of Ethernet; None likewise.
+    /// Parses an Ethernet frame; None as for IP.
     pub fn of_ethernet(packet: &'a [u8]) -> Option<Segment<'a>> {
         match LaxSlicedPacket::from_ethernet(packet).ok()?.net? {
             LaxNetSlice::Ipv4(ip) => {
@@ -104,12 +116,11 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// Where its bytes begin: what begins a connection counts as one.
+    /// Sequence number of its first byte: a SYN counts as one.
     pub fn begin(&self) -> u32 {
         self.sequence.wrapping_add(u32::from(self.is_syn))
     }
 
-    /// Where its bytes end.
     pub fn end(&self) -> u32 {
         self.begin().wrapping_add(self.payload.len() as u32)
     }
@@ -165,7 +176,7 @@ mod tests {
     proptest! {
         /// What is read quickly is read as by the library, whatever the packet.
         #[test]
-        fn both_ways_to_read_ipv4_agree(
+        fn fast_path_and_library_agree_on_ipv4(
             changes in prop::collection::vec((0_usize..44, any::<u8>()), 0..4),
             length in 0_usize..=60,
         ) {
@@ -181,9 +192,9 @@ mod tests {
         }
     }
 
-    /// More than 64 KiB have no place in the header, and say 0 there.
+    /// A length above 64 KiB does not fit the header, which then says 0.
     #[test]
-    fn a_packet_that_is_too_large_to_say_so() {
+    fn oversized_packet_with_zero_length_is_read() {
         let ipv4 = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
         let mut packet = written(ipv4.tcp(1, 2, 7, 99).ack(9).fin());
         packet[2..4].copy_from_slice(&[0, 0]);
@@ -191,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn ethernet_with_and_without_a_network_of_its_own() {
+    fn ethernet_with_and_without_vlan_tag() {
         let expected = Some(seen("10.0.0.1:1", "10.0.0.2:2"));
         let ip = |builder: etherparse::PacketBuilderStep<etherparse::Ethernet2Header>| {
             written(builder.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(1, 2, 7, 99).ack(9).fin())
@@ -206,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_of_tcp_is_none() {
+    fn non_tcp_packets_are_rejected() {
         let ipv4 = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
         let packet = written(ipv4.tcp(1, 2, 7, 99));
         for length in 0..40 {

@@ -11,10 +11,10 @@ use super::connections::Connections;
 use super::counts::PacketCounts;
 use super::segment::Segment;
 use super::*;
-use crate::follow::tests::said::*;
-use crate::keeper::Batch;
+use crate::follow::tests::conversation::*;
 use crate::pair::Side;
 use crate::spec::KnownSession;
+use crate::trace_queue::Batch;
 
 const CLIENT: &str = "10.0.0.7:40000";
 const SERVER: &str = "10.0.0.1:5432";
@@ -40,7 +40,7 @@ struct Line {
 }
 
 impl Line {
-    /// Ends whose places go round soon, and that have said nothing.
+    /// Sequence numbers that wrap around soon, without any data.
     fn new(client: &'static str) -> Line {
         Line { client, at: [u32::MAX - 20, u32::MAX - 50], sent: Vec::new() }
     }
@@ -71,8 +71,8 @@ impl Line {
         self
     }
 
-    fn say(mut self, said: &[Said], piece_bytes: usize) -> Line {
-        for each in said {
+    fn say(mut self, traffic: &[Traffic], piece_bytes: usize) -> Line {
+        for each in traffic {
             let (side, bytes) = match each {
                 Client(bytes) => (Side::Client, bytes),
                 Server(bytes) => (Side::Server, bytes),
@@ -97,21 +97,17 @@ impl Line {
 /// What was captured of packets.
 struct Bench {
     connections: Connections,
-    keeper: Keeper,
+    queue: TraceQueue,
     received: Receiver<Batch>,
 }
 
 impl Bench {
     fn new() -> Bench {
         let (batches, received) = channel();
-        let keeper = Keeper::new(batches, Arc::default());
+        let queue = TraceQueue::new(batches, Arc::default());
         let addresses = vec!["10.0.0.1".parse().unwrap()];
         let server = Endpoint { port: 5_432, addresses };
-        Bench {
-            connections: Connections::new(server, Vec::new(), Arc::default()),
-            keeper,
-            received,
-        }
+        Bench { connections: Connections::new(server, Vec::new(), Arc::default()), queue, received }
     }
 
     fn take(&mut self, sent: &Sent) {
@@ -120,7 +116,7 @@ impl Bench {
         let (from, to) =
             if sent.side == Side::Client { (client, server) } else { (server, client) };
         let is_first = sent.is_syn && sent.side == Side::Client;
-        self.keeper.now_us += 10;
+        self.queue.now_us += 10;
         let segment = Segment {
             from,
             to,
@@ -131,17 +127,17 @@ impl Bench {
             is_rst: sent.is_rst,
             payload: &sent.payload,
         };
-        self.connections.take(&segment, &mut self.keeper);
+        self.connections.take(&segment, &mut self.queue);
     }
 
     fn finish(mut self) -> (Outcome, PacketCounts) {
-        let seen = self.connections.finish(&mut self.keeper);
-        self.keeper.flush();
+        let seen = self.connections.finish(&mut self.queue);
+        self.queue.flush();
         let (sessions, statements) = unpack(&self.received);
-        let counted = &self.keeper.counted;
+        let counted = &self.queue.counted;
         assert_eq!(counted.records, counted.accounted());
         assert_eq!(counted.statements, statements.len() as u64);
-        (Outcome { keeper: self.keeper, sessions, statements }, seen)
+        (Outcome { queue: self.queue, sessions, statements }, seen)
     }
 }
 
@@ -154,26 +150,26 @@ fn captured(sent: &[Sent]) -> (Outcome, PacketCounts) {
 /// All of what was captured but times.
 fn texts(outcome: &Outcome) -> Vec<String> {
     let text = |one: &Statement| {
-        let mut figures = one.figures.clone();
-        (figures.start_us, figures.duration_us) = (0, figures.duration_us.map(|_| 0));
-        format!("{figures:?} {} {} {:?}", one.prepared, one.sql, one.parameters)
+        let mut fields = one.fields.clone();
+        (fields.start_us, fields.duration_us) = (0, fields.duration_us.map(|_| 0));
+        format!("{fields:?} {} {} {:?}", one.prepared, one.sql, one.parameters)
     };
     outcome.statements.iter().map(text).collect()
 }
 
-fn simple(sql: &str, tag: &str, state: u8) -> Vec<Said> {
+fn simple(sql: &str, tag: &str, state: u8) -> Vec<Traffic> {
     vec![Client(query(sql)), Server(joined(&[complete(tag), ready(state)]))]
 }
 
-fn prepared(parts: &[Vec<u8>], answers: &[Vec<u8>]) -> Vec<Said> {
+fn prepared(parts: &[Vec<u8>], answers: &[Vec<u8>]) -> Vec<Traffic> {
     let request = [parts, &[sync()]].concat();
     vec![Client(joined(&request)), Server(joined(&[answers, &[ready(b'I')]].concat()))]
 }
 
 /// Simple, prepared and copied statements, in transactions and outside.
-fn shop() -> Vec<Said> {
+fn shop() -> Vec<Traffic> {
     let inserted = || [message(b'2', b""), complete("INSERT 0 1")];
-    let said = [
+    let traffic = [
         simple("begin", "BEGIN", b'T'),
         simple("update t set a = 1", "UPDATE 3", b'T'),
         simple("commit", "COMMIT", b'I'),
@@ -195,11 +191,11 @@ fn shop() -> Vec<Said> {
         simple("select 2", "SELECT 1", b'I'),
         vec![Client(message(b'X', b""))],
     ];
-    session(said.concat())
+    session(traffic.concat())
 }
 
 #[test]
-fn packets_tell_what_a_proxy_sees() {
+fn packets_give_the_same_trace_as_a_proxy() {
     let expected = texts(&follow(&shop(), usize::MAX));
     for piece_bytes in [1, 5, 64, usize::MAX] {
         let line = Line::new(CLIENT).begin().say(&shop(), piece_bytes).end();
@@ -209,12 +205,12 @@ fn packets_tell_what_a_proxy_sees() {
         let session = &outcome.sessions[0];
         assert_eq!((&session.name[..], &session.user[..]), (&b"4243"[..], &b"me"[..]));
         assert!(session.disconnected_us.is_some());
-        assert_eq!(outcome.keeper.counted.seen.connections, 1);
+        assert_eq!(outcome.queue.counted.wire.connections, 1);
     }
 }
 
 #[test]
-fn another_server_is_none_of_ours() {
+fn packets_of_other_servers_are_ignored() {
     let mut line = Line::new(CLIENT).begin().say(&shop(), 64).end();
     let mut bench = Bench::new();
     bench.connections = Connections::new(
@@ -227,7 +223,7 @@ fn another_server_is_none_of_ours() {
     assert_eq!((outcome.statements.len(), seen), (0, PacketCounts::default()));
 }
 
-/// The order in which packets of one side come that are under way at once, and how often.
+/// The order in which packets of one side come that are in progress at once, and how often.
 fn shaken(sent: &[Sent], keys: &[u8]) -> Vec<Sent> {
     let mut out: Vec<Sent> = Vec::new();
     let mut rest = sent;
@@ -256,7 +252,7 @@ fn shaken(sent: &[Sent], keys: &[u8]) -> Vec<Sent> {
 
 proptest! {
     #[test]
-    fn the_order_of_packets_and_what_comes_again_change_nothing(
+    fn reordered_and_repeated_packets_change_nothing(
         keys in prop::collection::vec(any::<u8>(), 1..200),
         piece_bytes in 1_usize..120,
     ) {
@@ -266,9 +262,9 @@ proptest! {
         prop_assert_eq!((seen.gaps, seen.earlier), (0, 0));
     }
 
-    /// Whatever is missing: what is kept was said, and all adds up.
+    /// Whatever is missing: kept statements are real, and the counts add up.
     #[test]
-    fn whatever_is_missing_nothing_is_made_up(
+    fn lost_packets_invent_no_statements(
         missing in prop::collection::vec(any::<bool>(), 1..300),
         piece_bytes in 1_usize..200,
     ) {
@@ -279,17 +275,17 @@ proptest! {
         let (outcome, _) = captured(&kept);
         let whole = follow(&shop(), usize::MAX);
         let known = |one: &Statement| (one.sql.clone(), one.parameters.clone(), tag(one));
-        let said: Vec<_> = whole.statements.iter().map(known).collect();
+        let traffic: Vec<_> = whole.statements.iter().map(known).collect();
         for one in &outcome.statements {
-            let is_whole = one.figures.duration_us.is_some() && one.figures.skip.is_none();
-            prop_assert!(!is_whole || said.contains(&known(one)), "{one:?}");
+            let is_whole = one.fields.duration_us.is_some() && one.fields.skip.is_none();
+            prop_assert!(!is_whole || traffic.contains(&known(one)), "{one:?}");
         }
     }
 }
 
 /// Whole statements of a capture from which some packets are missing.
-fn without(said: &[Said], is_missing: impl Fn(&Sent) -> bool) -> (Outcome, PacketCounts) {
-    let line = Line::new(CLIENT).begin().say(said, usize::MAX).end();
+fn without(traffic: &[Traffic], is_missing: impl Fn(&Sent) -> bool) -> (Outcome, PacketCounts) {
+    let line = Line::new(CLIENT).begin().say(traffic, usize::MAX).end();
     let (kept, missing): (Vec<_>, Vec<_>) = line.sent.into_iter().partition(|s| !is_missing(s));
     assert_eq!(missing.len(), 1);
     captured(&kept)
@@ -300,8 +296,8 @@ fn holds(sent: &Sent, text: &[u8]) -> bool {
 }
 
 #[test]
-fn a_session_with_a_gap_is_read_again_from_the_next_sync_point() {
-    let said = session(
+fn session_with_a_gap_resumes_at_the_next_sync_point() {
+    let traffic = session(
         [
             simple("select 1", "SELECT 1", b'I'),
             simple("begin", "BEGIN", b'T'),
@@ -315,8 +311,8 @@ fn a_session_with_a_gap_is_read_again_from_the_next_sync_point() {
         ]
         .concat(),
     );
-    // What a client said.
-    let (outcome, seen) = without(&said, |sent| holds(sent, b"a = 2"));
+    // A client's messages.
+    let (outcome, seen) = without(&traffic, |sent| holds(sent, b"a = 2"));
     assert_eq!(sqls(&outcome), ["select 1", "begin", "select 5", "select 6"]);
     assert_eq!((seen.gaps, seen.gap_bytes, seen.resumed), (1, 24, 1));
     assert_eq!(seen.with_gaps, [CLIENT]);
@@ -328,25 +324,25 @@ fn a_session_with_a_gap_is_read_again_from_the_next_sync_point() {
         (&outcome.sessions[1].user[..], outcome.sessions[1].connected_us),
         (&b"me"[..], None)
     );
-    let sessions: Vec<u32> = outcome.statements.iter().map(|one| one.figures.session.0).collect();
+    let sessions: Vec<u32> = outcome.statements.iter().map(|one| one.fields.session.0).collect();
     assert_eq!(sessions, [0, 0, 1, 1]);
-    // What the server said: nobody knows what came of the statement.
-    let (outcome, seen) = without(&said, |sent| holds(sent, b"UPDATE 2"));
+    // What the server traffic: nobody knows what came of the statement.
+    let (outcome, seen) = without(&traffic, |sent| holds(sent, b"UPDATE 2"));
     assert_eq!(sqls(&outcome), ["select 1", "begin", "update t set a = 2", "select 5", "select 6"]);
-    assert_eq!(outcome.statements[2].figures.duration_us, None);
-    assert_eq!((seen.gaps, outcome.keeper.counted.seen.unanswered), (1, 1));
+    assert_eq!(outcome.statements[2].fields.duration_us, None);
+    assert_eq!((seen.gaps, outcome.queue.counted.wire.unanswered), (1, 1));
     // The last of all that it says is missed by the packet that ends the connection.
-    let (_, seen) = without(&said, |sent| holds(sent, b"SELECT 6"));
+    let (_, seen) = without(&traffic, |sent| holds(sent, b"SELECT 6"));
     assert_eq!((seen.gaps, seen.resumed), (1, 0));
 }
 
 #[test]
-fn what_was_prepared_before_a_gap_is_not_known_after_it() {
+fn prepared_statements_are_unknown_after_a_gap() {
     let inserted = || [message(b'2', b""), complete("INSERT 0 1")];
     let first =
         [parse("s", "insert into t values ($1)", &[25]), bind("", "s", &[None]), execute("", 0)];
     let again = |value| [bind("", "s", &[Some(value)]), execute("", 0)];
-    let said = session(
+    let traffic = session(
         [
             prepared(&first, &[&[message(b'1', b"")][..], &inserted()].concat()),
             prepared(&again("missing"), &inserted()),
@@ -355,21 +351,21 @@ fn what_was_prepared_before_a_gap_is_not_known_after_it() {
         ]
         .concat(),
     );
-    let (outcome, seen) = without(&said, |sent| holds(sent, b"missing"));
+    let (outcome, seen) = without(&traffic, |sent| holds(sent, b"missing"));
     assert_eq!((seen.gaps, seen.resumed), (1, 1));
     assert_eq!(sqls(&outcome), ["insert into t values ($1)", ""]);
-    assert_eq!(outcome.statements[1].figures.skip, Some(Skip::UnknownText));
+    assert_eq!(outcome.statements[1].fields.skip, Some(Skip::UnknownText));
 }
 
-/// A session of which the capture sees the end only: from so many things that were said on.
-fn later(said: &[Said], from: usize) -> (Outcome, PacketCounts) {
-    let line = Line::new(CLIENT).begin().say(said, usize::MAX);
+/// A session of which the capture sees the end only: from a message on.
+fn later(traffic: &[Traffic], from: usize) -> (Outcome, PacketCounts) {
+    let line = Line::new(CLIENT).begin().say(traffic, usize::MAX);
     captured(&line.sent[from + 2..])
 }
 
 #[test]
-fn a_session_that_was_there_before_is_joined_when_no_transaction_is_open() {
-    let said = [
+fn earlier_session_is_joined_between_transactions() {
+    let traffic = [
         simple("begin", "BEGIN", b'T'),
         simple("update t set a = 1", "UPDATE 3", b'T'),
         simple("commit", "COMMIT", b'I'),
@@ -379,7 +375,7 @@ fn a_session_that_was_there_before_is_joined_when_no_transaction_is_open() {
     ]
     .concat();
     for from in 1..=5 {
-        let (outcome, seen) = later(&said, from);
+        let (outcome, seen) = later(&traffic, from);
         assert_eq!(sqls(&outcome), ["select 2", "select 3"], "from {from}");
         assert_eq!((seen.earlier, seen.joined, seen.left_out, seen.gaps), (1, 1, 0, 0));
         assert_eq!((outcome.sessions.len(), &outcome.sessions[0].name[..]), (1, CLIENT.as_bytes()));
@@ -387,22 +383,22 @@ fn a_session_that_was_there_before_is_joined_when_no_transaction_is_open() {
         // The connection goes on when the capture ends.
         assert_eq!(outcome.sessions[0].disconnected_us, None);
     }
-    let (outcome, seen) = later(&said[..4], 1);
+    let (outcome, seen) = later(&traffic[..4], 1);
     assert_eq!((outcome.statements.len(), outcome.sessions.len()), (0, 0));
     assert_eq!((seen.earlier, seen.joined, seen.left_out), (1, 0, 1));
-    // One that only leaves has said nothing.
-    let (_, seen) = later(&[&said[..], &[Client(message(b'X', b""))]].concat(), 12);
+    // A client that only terminates has sent no request.
+    let (_, seen) = later(&[&traffic[..], &[Client(message(b'X', b""))]].concat(), 12);
     assert_eq!((seen.joined, seen.left_out), (0, 0));
 }
 
 /// Two exchanges are begun before the first is answered: where one is still to be answered, the
 /// next answers would be taken for those of others.
 #[test]
-fn a_client_that_does_not_wait_is_not_joined_in_between() {
+fn pipelining_client_is_not_joined_mid_pipeline() {
     let ask = |sql: &str| joined(&[parse("", sql, &[]), bind("", "", &[]), execute("", 0), sync()]);
     let answer =
         |tag: &str| joined(&[message(b'1', b""), message(b'2', b""), complete(tag), ready(b'I')]);
-    let said = vec![
+    let traffic = vec![
         Server(answer("SELECT 0")),
         Client(ask("select 1")),
         Client(ask("select 2")),
@@ -416,18 +412,18 @@ fn a_client_that_does_not_wait_is_not_joined_in_between() {
         Server(answer("SELECT 5")),
     ];
     for from in 0..4 {
-        let (outcome, seen) = later(&said, from);
+        let (outcome, seen) = later(&traffic, from);
         let rows: Vec<_> =
-            outcome.statements.iter().map(|one| (one.sql.as_str(), one.figures.rows)).collect();
+            outcome.statements.iter().map(|one| (one.sql.as_str(), one.fields.rows)).collect();
         assert_eq!(rows, [("select 5", Some(5))], "from {from}");
-        assert_eq!((seen.joined, outcome.keeper.counted.seen.out_of_step), (1, 0));
+        assert_eq!((seen.joined, outcome.queue.counted.wire.out_of_step), (1, 0));
     }
 }
 
 /// Where a session was joined at the wrong moment after all, an answer fits nothing in the end.
 #[test]
-fn a_session_that_falls_out_of_step_is_joined_anew() {
-    let said = [
+fn session_out_of_step_is_joined_again() {
+    let traffic = [
         simple("select 0", "SELECT 0", b'I'),
         simple("select 1", "SELECT 1", b'I'),
         simple("select 2", "SELECT 1", b'I'),
@@ -437,18 +433,18 @@ fn a_session_that_falls_out_of_step_is_joined_anew() {
         simple("select 5", "SELECT 1", b'I'),
     ]
     .concat();
-    let (outcome, seen) = later(&said, 1);
+    let (outcome, seen) = later(&traffic, 1);
     assert_eq!(sqls(&outcome), ["select 2", "select 5"]);
     // What was done, and that the server is ready.
-    assert_eq!((outcome.sessions.len(), outcome.keeper.counted.seen.out_of_step), (2, 2));
+    assert_eq!((outcome.sessions.len(), outcome.queue.counted.wire.out_of_step), (2, 2));
     assert_eq!((seen.joined, seen.resumed), (1, 1));
 }
 
 #[test]
-fn who_encrypts_is_named() {
+fn encrypted_clients_are_named() {
     let request = [&8_u32.to_be_bytes()[..], &SSL_REQUEST.to_be_bytes()].concat();
     let record = |bytes: usize| [&[0x17, 3, 3, 0, bytes as u8][..], &vec![9; bytes]].concat();
-    let said = vec![
+    let traffic = vec![
         Client(request.clone()),
         Server(b"S".to_vec()),
         Client([&[0x16, 3, 1, 0, 50][..], &[7; 50]].concat()),
@@ -456,40 +452,40 @@ fn who_encrypts_is_named() {
         Client(record(60)),
         Server(record(30)),
     ];
-    let line = Line::new(CLIENT).begin().say(&said, usize::MAX).end();
+    let line = Line::new(CLIENT).begin().say(&traffic, usize::MAX).end();
     let (outcome, seen) = captured(&line.sent);
     assert_eq!(
-        (outcome.keeper.counted.seen.encrypted, &seen.encrypted[..]),
+        (outcome.queue.counted.wire.encrypted, &seen.encrypted[..]),
         (1, &[CLIENT.into()][..])
     );
     assert_eq!((outcome.sessions.len(), seen.gaps), (0, 0));
     // One that was there before.
-    let (outcome, seen) = later(&said, 3);
+    let (outcome, seen) = later(&traffic, 3);
     assert_eq!(
-        (outcome.keeper.counted.seen.encrypted, &seen.encrypted[..]),
+        (outcome.queue.counted.wire.encrypted, &seen.encrypted[..]),
         (1, &[CLIENT.into()][..])
     );
     assert_eq!((outcome.sessions.len(), seen.left_out), (0, 0));
     // A server that does not encrypt.
-    let said = [vec![Client(request), Server(b"N".to_vec())], shop()].concat();
-    let (outcome, _) = captured(&Line::new(CLIENT).begin().say(&said, 7).end().sent);
+    let traffic = [vec![Client(request), Server(b"N".to_vec())], shop()].concat();
+    let (outcome, _) = captured(&Line::new(CLIENT).begin().say(&traffic, 7).end().sent);
     assert_eq!(outcome.statements.len(), 7);
-    assert_eq!(outcome.keeper.counted.seen.encrypted, 0);
+    assert_eq!(outcome.queue.counted.wire.encrypted, 0);
 }
 
 #[test]
-fn a_later_connection_between_the_same_ends_is_another_one() {
-    let said = session(simple("select 1", "SELECT 1", b'I'));
-    let first = Line::new(CLIENT).begin().say(&said, usize::MAX);
+fn reused_address_pair_is_a_new_connection() {
+    let traffic = session(simple("select 1", "SELECT 1", b'I'));
+    let first = Line::new(CLIENT).begin().say(&traffic, usize::MAX);
     let mut second = Line::new(CLIENT);
     second.at = [1_000, 2_000];
-    let second = second.begin().say(&said, usize::MAX).end();
+    let second = second.begin().say(&traffic, usize::MAX).end();
     // The first one's end was not seen; packets that begin one come twice.
     let again = second.sent[..2].to_vec();
     let (outcome, seen) =
         captured(&[&first.sent[..], &second.sent[..2], &again, &second.sent[2..]].concat());
     assert_eq!((outcome.sessions.len(), outcome.statements.len()), (2, 2));
-    assert_eq!((seen.gaps, seen.earlier, outcome.keeper.counted.seen.connections), (0, 0, 2));
+    assert_eq!((seen.gaps, seen.earlier, outcome.queue.counted.wire.connections), (0, 0, 2));
     // What comes late of one that has ended is of no other one.
     let ended = first.end();
     let late = ended.sent[ended.sent.len() - 3].clone();
@@ -498,17 +494,17 @@ fn a_later_connection_between_the_same_ends_is_another_one() {
 }
 
 #[test]
-fn a_connection_that_is_broken_off_ends_its_session() {
-    let said = session(vec![Client(query("select pg_sleep(9)"))]);
-    let mut line = Line::new(CLIENT).begin().say(&said, usize::MAX);
+fn reset_connection_ends_its_session() {
+    let traffic = session(vec![Client(query("select pg_sleep(9)"))]);
+    let mut line = Line::new(CLIENT).begin().say(&traffic, usize::MAX);
     line.send(Side::Client, b"").is_rst = true;
     let (outcome, seen) = captured(&line.sent);
     assert!(outcome.sessions[0].disconnected_us.is_some());
-    assert_eq!((outcome.keeper.counted.seen.unanswered, seen.gaps), (1, 0));
+    assert_eq!((outcome.queue.counted.wire.unanswered, seen.gaps), (1, 0));
 }
 
 #[test]
-fn who_was_there_before_may_be_known() {
+fn earlier_sessions_may_be_known() {
     let known = KnownSession {
         client: CLIENT.parse().unwrap(),
         name: "4243".into(),
@@ -516,8 +512,8 @@ fn who_was_there_before_may_be_known() {
         database: "shop".into(),
         application: "till".into(),
     };
-    let said = ["a", "b", "c"].map(|sql| simple(sql, "SELECT 0", b'I')).concat();
-    let line = Line::new(CLIENT).begin().say(&said, usize::MAX);
+    let traffic = ["a", "b", "c"].map(|sql| simple(sql, "SELECT 0", b'I')).concat();
+    let line = Line::new(CLIENT).begin().say(&traffic, usize::MAX);
     let mut bench = Bench::new();
     let server = Endpoint { port: 5_432, addresses: Vec::new() };
     bench.connections = Connections::new(server, vec![known], Arc::default());

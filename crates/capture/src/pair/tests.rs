@@ -19,7 +19,7 @@ struct Bench {
     epoll: OwnedFd,
     client: UnixStream,
     server: Option<UnixStream>,
-    keeper: Keeper,
+    queue: TraceQueue,
     buffer: Vec<u8>,
 }
 
@@ -35,33 +35,33 @@ impl Bench {
         let address = Address::Unix(SocketAddrUnix::new(&path).unwrap());
         let pair = Pair::open(near.into(), &address, &epoll, 0).map_err(|(_, error)| error);
         let (server, _) = listener.accept().unwrap();
-        let keeper = Keeper::new(channel().0, Default::default());
+        let queue = TraceQueue::new(channel().0, Default::default());
         let buffer = vec![0; 64 << 10];
-        Bench { pair: pair.unwrap(), epoll, client, server: Some(server), keeper, buffer }
+        Bench { pair: pair.unwrap(), epoll, client, server: Some(server), queue, buffer }
     }
 
-    fn serve(&mut self, side: Side, flags: EventFlags) -> Lasts {
-        self.pair.serve(side, flags, &self.epoll, &mut self.buffer, &mut self.keeper)
+    fn serve(&mut self, side: Side, flags: EventFlags) -> PairState {
+        self.pair.serve(side, flags, &self.epoll, &mut self.buffer, &mut self.queue)
     }
 
     /// Serves what there is: how many events that were, and whether the pair lasts.
-    fn settle(&mut self) -> (usize, Lasts) {
+    fn settle(&mut self) -> (usize, PairState) {
         let (mut count, mut events) = (0, Vec::with_capacity(8));
         while count < 1_000 {
             let soon = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
             epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&soon)).unwrap();
             if events.is_empty() {
-                return (count, Lasts::Yes);
+                return (count, PairState::Open);
             }
             for event in events.drain(..) {
                 count += 1;
                 let (_, side) = Side::of(event.data);
-                if self.serve(side, event.flags) != Lasts::Yes {
-                    return (count, Lasts::No);
+                if self.serve(side, event.flags) != PairState::Open {
+                    return (count, PairState::Closed);
                 }
             }
         }
-        (count, Lasts::Yes)
+        (count, PairState::Open)
     }
 }
 
@@ -79,7 +79,7 @@ fn fill(socket: &mut UnixStream) -> usize {
 }
 
 #[test]
-fn where_nobody_takes_anything_nothing_is_done() {
+fn backpressure_stops_reading() {
     let mut bench = Bench::new();
     let (mut from_client, mut from_server) = (0, 0);
     loop {
@@ -93,7 +93,7 @@ fn where_nobody_takes_anything_nothing_is_done() {
     }
     let unsent = (bench.pair.client.unsent.len(), bench.pair.server.unsent.len());
     assert!(unsent.0 > 0 && unsent.1 > 0, "{unsent:?} bytes wait on either side");
-    assert_eq!(bench.settle(), (0, Lasts::Yes));
+    assert_eq!(bench.settle(), (0, PairState::Open));
     // And all of it arrives when both read again.
     let mut server = bench.server.take().unwrap();
     let mut buffer = vec![0; 64 << 10];
@@ -106,17 +106,17 @@ fn where_nobody_takes_anything_nothing_is_done() {
 }
 
 #[test]
-fn what_a_server_says_last_reaches_a_client_that_still_sends() {
+fn last_bytes_of_a_server_reach_a_sending_client() {
     let mut bench = Bench::new();
     let mut server = bench.server.take().unwrap();
     server.write_all(b"rows, and FATAL").unwrap();
     drop(server);
     bench.client.write_all(b"one more query").unwrap();
     // What the client sends is seen first, and cannot be passed on.
-    assert_eq!(bench.serve(Side::Client, EventFlags::IN), Lasts::Yes);
+    assert_eq!(bench.serve(Side::Client, EventFlags::IN), PairState::Open);
     bench.client.write_all(b"and another one").unwrap();
-    assert_eq!(bench.serve(Side::Client, EventFlags::IN), Lasts::Yes);
-    assert_eq!(bench.settle().1, Lasts::No);
+    assert_eq!(bench.serve(Side::Client, EventFlags::IN), PairState::Open);
+    assert_eq!(bench.settle().1, PairState::Closed);
     let Bench { pair, mut client, .. } = bench;
     drop(pair);
     let mut heard = vec![0; 99];
@@ -125,15 +125,15 @@ fn what_a_server_says_last_reaches_a_client_that_still_sends() {
 }
 
 #[test]
-fn what_a_client_said_last_reaches_the_server_though_it_hears_nothing_more() {
+fn last_bytes_of_a_closed_client_reach_the_server() {
     let mut bench = Bench::new();
     let mut server = bench.server.take().unwrap();
     bench.client.write_all(b"COMMIT").unwrap();
     let (client, _) = UnixStream::pair().unwrap();
     drop(std::mem::replace(&mut bench.client, client));
     server.write_all(b"a notice that nobody hears").unwrap();
-    assert_eq!(bench.serve(Side::Server, EventFlags::IN), Lasts::Yes);
-    assert_eq!(bench.settle().1, Lasts::No);
+    assert_eq!(bench.serve(Side::Server, EventFlags::IN), PairState::Open);
+    assert_eq!(bench.settle().1, PairState::Closed);
     let mut heard = vec![0; 99];
     let length = server.read(&mut heard).unwrap();
     assert_eq!(&heard[..length], b"COMMIT");

@@ -1,4 +1,4 @@
-//! Counts of times that take little room: thousands of them are held at once.
+//! Histograms that take little memory: thousands of them exist at once.
 //!
 //! Buckets are those of [`seatrial_gauge::histogram`], 0.8 % wide, put together by twos as often as
 //! memory makes it necessary (`shift`, one for all of them), and only those between the lowest and
@@ -7,7 +7,7 @@
 use seatrial_gauge::Histogram;
 use seatrial_gauge::histogram::{bucket_low_ns, bucket_of};
 
-/// Buckets that are added at once, so that a wavering time does not move the counts each time.
+/// Buckets that are added at once, to avoid a reallocation for each new time.
 const ROOM_BUCKETS: usize = 8;
 
 /// Counts of times.
@@ -21,12 +21,12 @@ pub struct Coarse {
 }
 
 impl Coarse {
-    /// Adds a time; gives how many bytes it grew by.
+    /// Adds a time; returns the growth in bytes.
     #[inline]
     pub fn record(&mut self, time_ns: u64, shift: u32) -> usize {
         let bucket = bucket_of(time_ns) >> shift;
-        let place = bucket.wrapping_sub(self.first);
-        let grown_bytes = if place < self.counts.len() { 0 } else { self.widen(bucket) };
+        let index = bucket.wrapping_sub(self.first);
+        let grown_bytes = if index < self.counts.len() { 0 } else { self.widen(bucket) };
         let count = &mut self.counts[bucket - self.first];
         *count = count.saturating_add(1);
         self.entries += 1;
@@ -34,7 +34,7 @@ impl Coarse {
         grown_bytes
     }
 
-    /// Makes room for a bucket that is outside.
+    /// Adds buckets up to one outside of the range.
     #[cold]
     fn widen(&mut self, bucket: usize) -> usize {
         let before = self.counts.len();
@@ -54,38 +54,36 @@ impl Coarse {
         (self.counts.len() - before) * size_of::<u32>()
     }
 
-    /// Makes buckets twice as wide: a `shift` of one more from now on.
+    /// Doubles the width of buckets: `shift` is one more from now on.
     pub fn halve(&mut self) {
         let first = self.first / 2;
         let end = (self.first + self.counts.len()).div_ceil(2);
         let mut counts = vec![0u32; end - first];
-        for (place, &count) in self.counts.iter().enumerate() {
-            let joined = &mut counts[(self.first + place) / 2 - first];
+        for (index, &count) in self.counts.iter().enumerate() {
+            let joined = &mut counts[(self.first + index) / 2 - first];
             *joined = joined.saturating_add(count);
         }
         (self.first, self.counts) = (first, counts);
     }
 
-    /// Bytes of its counts.
     pub fn memory_bytes(&self) -> usize {
         self.counts.len() * size_of::<u32>()
     }
 
-    /// Times.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The longest; exact.
+    /// The longest time; exact.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// The same counts, each in the bucket of the middle of its own.
+    /// The counts as a histogram, each at the middle of its bucket.
     pub fn histogram(&self, shift: u32) -> Histogram {
         let counted = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
         let (middles_ns, counts): (Vec<u64>, Vec<u64>) = counted
-            .map(|(place, &count)| (middle_ns(self.first + place, shift), u64::from(count)))
+            .map(|(index, &count)| (middle_ns(self.first + index, shift), u64::from(count)))
             .unzip();
         // It refuses only more than 64 bits hold, and a count has 32.
         Histogram::from_counts(&middles_ns, &counts).unwrap_or_default()
@@ -102,10 +100,10 @@ impl Coarse {
             return self.max_ns;
         }
         let mut seen = 0;
-        for (place, &count) in self.counts.iter().enumerate() {
+        for (index, &count) in self.counts.iter().enumerate() {
             seen += u64::from(count);
             if seen >= rank {
-                return middle_ns(self.first + place, shift).min(self.max_ns);
+                return middle_ns(self.first + index, shift).min(self.max_ns);
             }
         }
         self.max_ns
@@ -127,7 +125,7 @@ mod tests {
     const HOUR_NS: u64 = 3_600_000_000_000;
 
     proptest! {
-        /// However often buckets were joined on the way, a percentile is within half of one.
+        /// Checks that a percentile is within half a bucket, however often buckets were joined.
         #[test]
         fn a_percentile_is_in_the_bucket_of_the_exact_one(
             times in proptest::collection::vec((0..HOUR_NS, prop::bool::weighted(0.05)), 1..200),
@@ -156,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn at_its_finest_it_is_the_histogram(
+        fn without_halving_it_equals_the_histogram(
             times in proptest::collection::vec(0..HOUR_NS, 1..100), percent in 1.0..100.0f64,
         ) {
             let (mut coarse, mut histogram) = (Coarse::default(), Histogram::new());

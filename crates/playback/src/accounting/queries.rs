@@ -1,4 +1,4 @@
-//! Statements by fingerprint: counts, times, rows, in a bounded room.
+//! Statements by fingerprint: counts, times and rows, in bounded memory.
 //!
 //! Times are of statements that succeeded: an error comes back before the work is done, or long
 //! after (`statement_timeout`), and says nothing about the query. The requested number of
@@ -6,51 +6,28 @@
 //! dropped, and only counted.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 
 use seatrial_pgwire::answer::Answer;
 use seatrial_sqltext::lexer::class::Class;
 
 use super::coarse::Coarse;
-use super::{Times, Verdict};
+use super::{SentOutcome, Times};
 use crate::divergence::Expectation;
+use crate::identity_hash::HashBuilder;
 use crate::item::Item;
 use crate::played::{Query, QueryCounts};
 
-/// Of a text more is not shown.
+/// Maximum length of a text that is shown.
 pub const TEXT_BYTES_MAX: usize = 1 << 10;
 
-/// Room for the counts of times of all fingerprints together.
+/// Memory for the histograms of all fingerprints together.
 const BUDGET_BYTES: usize = 4 << 20;
 
 /// Buckets are never wider than a quarter of their time.
 const SHIFT_MAX: u32 = 5;
 
-/// A fingerprint is a hash already.
-#[derive(Debug, Default)]
-pub struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// What is known of a fingerprint.
 #[derive(Debug)]
-struct Kept {
+struct QueryStats {
     text: String,
     class: Class,
     expectation: Expectation,
@@ -64,11 +41,11 @@ struct Kept {
     captured: Coarse,
 }
 
-/// All fingerprints that were sent.
+/// The statistics of all fingerprints that were sent.
 #[derive(Debug)]
 pub struct Queries {
-    kept: HashMap<u64, Kept, BuildHasherDefault<AsItIs>>,
-    kept_max: usize,
+    by_fingerprint: HashMap<u64, QueryStats, HashBuilder>,
+    fingerprints_max: usize,
     budget_bytes: usize,
     bytes: usize,
     shift: u32,
@@ -76,15 +53,14 @@ pub struct Queries {
 }
 
 impl Queries {
-    /// None yet, and of so many at most.
-    pub fn new(kept_max: usize) -> Queries {
-        Queries::with_budget(kept_max, BUDGET_BYTES)
+    pub fn new(fingerprints_max: usize) -> Queries {
+        Queries::with_budget(fingerprints_max, BUDGET_BYTES)
     }
 
-    fn with_budget(kept_max: usize, budget_bytes: usize) -> Queries {
+    fn with_budget(fingerprints_max: usize, budget_bytes: usize) -> Queries {
         Queries {
-            kept: HashMap::default(),
-            kept_max: kept_max.max(2),
+            by_fingerprint: HashMap::default(),
+            fingerprints_max: fingerprints_max.max(2),
             budget_bytes,
             bytes: 0,
             shift: 0,
@@ -92,27 +68,27 @@ impl Queries {
         }
     }
 
-    /// Takes in a statement that ended; gives what its text lets expect.
+    /// Counts a statement that ended; returns the expectation for its text.
     #[inline]
-    pub fn take(&mut self, item: &Item, verdict: Verdict<'_>, times: &Times) -> Expectation {
-        let kept = match self.kept.get_mut(&item.fingerprint) {
-            Some(kept) => kept,
+    pub fn take(&mut self, item: &Item, outcome: SentOutcome<'_>, times: &Times) -> Expectation {
+        let stats = match self.by_fingerprint.get_mut(&item.fingerprint) {
+            Some(stats) => stats,
             None => {
-                let begun = self.begin(item);
-                self.kept.entry(item.fingerprint).or_insert(begun)
+                let entry = self.new_entry(item);
+                self.by_fingerprint.entry(item.fingerprint).or_insert(entry)
             }
         };
-        if let Some(answer) = verdict.ok() {
-            self.bytes += kept.answered_well(item, answer, times, self.shift);
+        if let Some(answer) = outcome.ok() {
+            self.bytes += stats.answered_well(item, answer, times, self.shift);
         } else {
-            kept.failed += 1;
+            stats.failed += 1;
         }
         if let Some(duration_us) = item.duration_us {
             let duration_ns = duration_us.saturating_mul(1_000);
-            kept.captured_ns_sum = kept.captured_ns_sum.saturating_add(duration_ns);
-            self.bytes += kept.captured.record(duration_ns, self.shift);
+            stats.captured_ns_sum = stats.captured_ns_sum.saturating_add(duration_ns);
+            self.bytes += stats.captured.record(duration_ns, self.shift);
         }
-        let expectation = kept.expectation;
+        let expectation = stats.expectation;
         if self.bytes > self.budget_bytes {
             self.widen_buckets();
         }
@@ -120,12 +96,12 @@ impl Queries {
     }
 
     #[cold]
-    fn begin(&mut self, item: &Item) -> Kept {
-        if self.kept.len() >= self.kept_max {
+    fn new_entry(&mut self, item: &Item) -> QueryStats {
+        if self.by_fingerprint.len() >= self.fingerprints_max {
             self.evict();
         }
         let (text, expectation) = Expectation::of(&item.sql);
-        Kept {
+        QueryStats {
             text: shown(&text),
             class: item.class,
             expectation,
@@ -140,16 +116,16 @@ impl Queries {
         }
     }
 
-    /// Lets the half go that took the least time; of equal time, with the fewest statements.
+    /// Evicts the half with the least time, then with the fewest statements.
     fn evict(&mut self) {
-        let weight = |kept: &Kept| (kept.service_ns_sum, kept.ok + kept.failed);
+        let weight = |stats: &QueryStats| (stats.service_ns_sum, stats.ok + stats.failed);
         let mut ranked: Vec<_> =
-            self.kept.iter().map(|(&hash, kept)| (weight(kept), hash)).collect();
+            self.by_fingerprint.iter().map(|(&hash, stats)| (weight(stats), hash)).collect();
         ranked.sort_unstable();
         for (_, hash) in &ranked[..ranked.len() / 2] {
-            if let Some(kept) = self.kept.remove(hash) {
-                self.dropped += kept.ok + kept.failed;
-                self.bytes -= kept.memory_bytes();
+            if let Some(stats) = self.by_fingerprint.remove(hash) {
+                self.dropped += stats.ok + stats.failed;
+                self.bytes -= stats.memory_bytes();
             }
         }
     }
@@ -158,35 +134,39 @@ impl Queries {
     fn widen_buckets(&mut self) {
         while self.bytes > self.budget_bytes && self.shift < SHIFT_MAX {
             self.shift += 1;
-            for kept in self.kept.values_mut() {
-                kept.service.halve();
-                kept.response.halve();
-                kept.captured.halve();
+            for stats in self.by_fingerprint.values_mut() {
+                stats.service.halve();
+                stats.response.halve();
+                stats.captured.halve();
             }
-            self.bytes = self.kept.values().map(Kept::memory_bytes).sum();
+            self.bytes = self.by_fingerprint.values().map(QueryStats::memory_bytes).sum();
         }
     }
 
     /// Bytes of all counts of times.
+    #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Counts of times by fingerprint, as they are reported.
+    /// Histograms by fingerprint, encoded.
     pub fn counts(&self) -> BTreeMap<String, QueryCounts> {
-        let of = |(&hash, kept): (&u64, &Kept)| {
-            let [service, response, captured] = [&kept.service, &kept.response, &kept.captured]
+        let of = |(&hash, stats): (&u64, &QueryStats)| {
+            let [service, response, captured] = [&stats.service, &stats.response, &stats.captured]
                 .map(|coarse| coarse.histogram(self.shift).encode());
             (named(hash), QueryCounts { service, response, captured })
         };
-        self.kept.iter().map(of).collect()
+        self.by_fingerprint.iter().map(of).collect()
     }
 
-    /// Those that took the most time first, and how many statements are of none of them.
+    /// Fingerprints by time, the most first, and the number of statements of evicted ones.
     pub fn finish(self) -> (Vec<Query>, u64) {
         let shift = self.shift;
-        let mut queries: Vec<Query> =
-            self.kept.into_iter().map(|(hash, kept)| kept.reported(hash, shift)).collect();
+        let mut queries: Vec<Query> = self
+            .by_fingerprint
+            .into_iter()
+            .map(|(hash, stats)| stats.reported(hash, shift))
+            .collect();
         let weight = |query: &Query| (query.service_ns_sum, query.ok + query.failed);
         queries.sort_by(|one, other| {
             weight(other).cmp(&weight(one)).then_with(|| one.text.cmp(&other.text))
@@ -195,7 +175,7 @@ impl Queries {
     }
 }
 
-impl Kept {
+impl QueryStats {
     #[inline]
     fn answered_well(&mut self, item: &Item, answer: &Answer, times: &Times, shift: u32) -> usize {
         debug_assert_eq!(self.class, item.class);
@@ -237,7 +217,7 @@ impl Kept {
     }
 }
 
-/// A fingerprint's hash as a report has it.
+/// A fingerprint's hash as reported.
 fn named(hash: u64) -> String {
     format!("{hash:016x}")
 }

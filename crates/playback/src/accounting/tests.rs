@@ -4,10 +4,9 @@ use proptest::prelude::*;
 use seatrial_gauge::Histogram;
 use seatrial_pgwire::answer::{ServerError, Tag, TransactionStatus};
 use seatrial_sqltext::lexer;
-use seatrial_trace::captured::{Protocol, SessionId};
 
 use super::*;
-use crate::item::Danger;
+use crate::item::UnsafeOperation;
 
 const SETTINGS: AccountingSettings = AccountingSettings {
     slice_ns: 1_000,
@@ -23,24 +22,24 @@ fn item(number: u64, sql: &str) -> Item {
     let (fingerprint, _) = lexer::fingerprint(sql.as_bytes());
     Item {
         number,
-        session: SessionId(0),
         start_us: number as i64,
         duration_us: Some(7),
-        protocol: Protocol::Simple,
-        prepared: Vec::new(),
         sql: sql.as_bytes().to_vec(),
-        parameters: Vec::new(),
-        transaction: 0,
         class: fingerprint.class,
         fingerprint: fingerprint.hash,
         statements: fingerprint.statements,
-        rows: None,
-        error: None,
+        ..Item::default()
     }
 }
 
 fn times(sent_ns: u64, ended_ns: u64) -> Times {
-    Times { due_ns: None, could_ns: sent_ns, sent_ns, ended_ns, held_by: HeldBy::Nothing }
+    Times {
+        due_ns: None,
+        sendable_ns: sent_ns,
+        sent_ns,
+        ended_ns,
+        delay_cause: DelayCause::Nothing,
+    }
 }
 
 fn answer(tag: &str, rows: u64) -> Answer {
@@ -67,20 +66,24 @@ fn survey(items: &[Item]) -> Survey {
     survey
 }
 
-fn ending(survey: &Survey, end: End, not_reached: u64) -> Ending<'_> {
-    Ending {
+fn summary(survey: &Survey, end: PlaybackEnd, not_reached: u64) -> PlaybackSummary<'_> {
+    PlaybackSummary {
         start_unix_ns: 0,
         duration_ns: 1_000_000,
         end,
         survey,
         not_reached,
-        order: Held::default(),
+        order: OrderDelays::default(),
         sessions: Sessions::default(),
-        client: Client::default(),
+        client: DriverUsage::default(),
         ids: Ids::default(),
         keeps_counts: true,
         start_lateness_ns: 0,
     }
+}
+
+fn interrupted(survey: &Survey, not_reached: u64) -> PlaybackSummary<'_> {
+    summary(survey, PlaybackEnd::Interrupted, not_reached)
 }
 
 /// What may become of a statement.
@@ -99,7 +102,7 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event, bool)>> {
         1 => Just(Event::Error),
         1 => Just(Event::Unanswered),
         1 => Just(Event::Skipped(Skipped::Writes)),
-        1 => Just(Event::Skipped(Skipped::Refused(Danger::Ddl))),
+        1 => Just(Event::Skipped(Skipped::Refused(UnsafeOperation::Ddl))),
         1 => Just(Event::NotReached),
     ];
     proptest::collection::vec((0..TEXTS.len(), event, any::<bool>()), 0..120)
@@ -142,12 +145,12 @@ proptest! {
         let settings = AccountingSettings { texts_max, ..SETTINGS };
         let (accounting, items, not_reached) = played(&events, settings);
         let survey = survey(&items);
-        let so_far = accounting.so_far();
-        let played = accounting.finish(ending(&survey, End::Interrupted, not_reached)).unwrap();
+        let totals = accounting.totals();
+        let played = accounting.finish(interrupted(&survey, not_reached)).unwrap();
         let accounts = played.record.classes.values();
         let sum = |count: fn(&Account) -> u64| accounts.clone().map(count).sum::<u64>();
         prop_assert_eq!(sum(|account| account.captured), items.len() as u64);
-        prop_assert_eq!(sum(|account| account.ok), so_far.ok);
+        prop_assert_eq!(sum(|account| account.ok), totals.ok);
         prop_assert_eq!(sum(|account| account.not_reached), not_reached);
         for account in accounts.clone() {
             let skipped: u64 = account.skipped.values().sum();
@@ -156,13 +159,13 @@ proptest! {
         }
         let sent = sum(|account| account.ok + account.failed);
         let outcome = played.outcome;
-        prop_assert_eq!((outcome.offered, outcome.completed), (sent, so_far.ok));
+        prop_assert_eq!((outcome.offered, outcome.completed), (sent, totals.ok));
         let queries = &played.record.queries;
         let reported: u64 = queries.iter().map(|query| query.ok + query.failed).sum();
         prop_assert_eq!(reported + played.record.queries_dropped, sent);
         let errors = &played.record.errors;
         let reported = errors.same + errors.new + errors.other + errors.unanswered;
-        prop_assert_eq!(reported, so_far.failed);
+        prop_assert_eq!(reported, totals.failed);
         let examples: u64 = errors.examples.iter().map(|example| example.count).sum();
         prop_assert_eq!(examples, reported + errors.gone);
     }
@@ -171,11 +174,11 @@ proptest! {
     fn every_answer_is_in_a_slice(events in events(), slice_ns in 1u64..100_000) {
         let settings = AccountingSettings { slice_ns, ..SETTINGS };
         let (accounting, items, not_reached) = played(&events, settings);
-        let so_far = accounting.so_far();
+        let totals = accounting.totals();
         let survey = survey(&items);
-        let played = accounting.finish(ending(&survey, End::Interrupted, not_reached)).unwrap();
+        let played = accounting.finish(interrupted(&survey, not_reached)).unwrap();
         let sliced: u64 = played.slices.iter().map(|row| row.completed).sum();
-        prop_assert_eq!(sliced, so_far.ok);
+        prop_assert_eq!(sliced, totals.ok);
         for (place, kind) in played.kinds.iter().enumerate() {
             let mut joined = Histogram::new();
             for row in played.slices.iter().filter(|row| row.kind == place) {
@@ -185,50 +188,53 @@ proptest! {
             prop_assert_eq!(kind.response.entries(), kind.completed);
             prop_assert_eq!(kind.service.entries(), kind.completed);
         }
-        let moments = &played.record.timeline;
+        let playback_timeline = &played.record.timeline;
         let unanswered = played.record.errors.unanswered;
-        let answered: u64 = moments.iter().map(|moment| moment.answered).sum();
-        prop_assert_eq!(answered, so_far.ok + so_far.failed - unanswered);
-        prop_assert!(moments.len() <= 2_048);
+        let answered: u64 = playback_timeline.iter().map(|moment| moment.answered).sum();
+        prop_assert_eq!(answered, totals.ok + totals.failed - unanswered);
+        prop_assert!(playback_timeline.len() <= 2_048);
     }
 }
 
 /// A statement that is lost, reported twice, or of another class breaks the equation.
 #[test]
-fn what_does_not_add_up_gives_no_result() {
+fn mismatching_counts_give_no_result() {
     let one = [item(0, "select 1")];
     let survey_of_one = survey(&one);
-    let finish = |accounting: StatementAccounting, survey: &Survey, end: End, left: u64| {
-        accounting.finish(ending(survey, end, left)).map(|_| ())
+    let finish = |accounting: StatementAccounting, survey: &Survey, end: PlaybackEnd, left: u64| {
+        accounting.finish(summary(survey, end, left)).map(|_| ())
     };
     let accounting = || StatementAccounting::new(SETTINGS);
     let answered = |accounting: &mut StatementAccounting| {
         accounting.sent(&one[0], 0);
         take(accounting, &one[0], &times(0, 5), &answer("SELECT 1", 1));
     };
-    let lost = NotAccounted::NotReached { missing: 1, left: 0 };
-    assert_eq!(finish(accounting(), &survey_of_one, End::Complete, 0), Err(lost.clone()));
-    assert_eq!(finish(accounting(), &survey_of_one, End::Interrupted, 0), Err(lost));
-    assert_eq!(finish(accounting(), &survey_of_one, End::Interrupted, 1), Ok(()));
-    let left = NotAccounted::NotReached { missing: 1, left: 1 };
-    assert_eq!(finish(accounting(), &survey_of_one, End::Complete, 1), Err(left));
+    let lost = AccountingMismatch::NotReached { missing: 1, left: 0 };
+    assert_eq!(finish(accounting(), &survey_of_one, PlaybackEnd::Complete, 0), Err(lost.clone()));
+    assert_eq!(finish(accounting(), &survey_of_one, PlaybackEnd::Interrupted, 0), Err(lost));
+    assert_eq!(finish(accounting(), &survey_of_one, PlaybackEnd::Interrupted, 1), Ok(()));
+    let left = AccountingMismatch::NotReached { missing: 1, left: 1 };
+    assert_eq!(finish(accounting(), &survey_of_one, PlaybackEnd::Complete, 1), Err(left));
     let mut twice = accounting();
     answered(&mut twice);
     twice.skipped(&one[0], Skipped::Dependent);
-    let broken = finish(twice, &survey_of_one, End::Complete, 0);
-    assert!(matches!(broken, Err(NotAccounted::Class { captured: 1, ok: 1, skipped: 1, .. })));
+    let broken = finish(twice, &survey_of_one, PlaybackEnd::Complete, 0);
+    assert!(matches!(
+        broken,
+        Err(AccountingMismatch::Class { captured: 1, ok: 1, skipped: 1, .. })
+    ));
     let mut never_ended = accounting();
     never_ended.sent(&one[0], 0);
-    let broken = finish(never_ended, &survey_of_one, End::Interrupted, 1);
-    assert_eq!(broken, Err(NotAccounted::Sent { class: "select", sent: 1, ended: 0 }));
+    let broken = finish(never_ended, &survey_of_one, PlaybackEnd::Interrupted, 1);
+    assert_eq!(broken, Err(AccountingMismatch::Sent { class: "select", sent: 1, ended: 0 }));
     let mut never_sent = accounting();
     take(&mut never_sent, &one[0], &times(0, 5), &answer("SELECT 1", 1));
-    let broken = finish(never_sent, &survey_of_one, End::Complete, 0);
-    assert_eq!(broken, Err(NotAccounted::Sent { class: "select", sent: 0, ended: 1 }));
+    let broken = finish(never_sent, &survey_of_one, PlaybackEnd::Complete, 0);
+    assert_eq!(broken, Err(AccountingMismatch::Sent { class: "select", sent: 0, ended: 1 }));
     let mut other_class = accounting();
     answered(&mut other_class);
-    let broken = finish(other_class, &survey(&[item(0, "commit")]), End::Complete, 0);
-    assert!(matches!(broken, Err(NotAccounted::Class { class: "select", captured: 0, .. })));
+    let broken = finish(other_class, &survey(&[item(0, "commit")]), PlaybackEnd::Complete, 0);
+    assert!(matches!(broken, Err(AccountingMismatch::Class { class: "select", captured: 0, .. })));
 }
 
 #[test]
@@ -240,7 +246,7 @@ fn of_whom_a_query_is_shown() {
         let slow_ns = if item.number == 99 { 9_000 } else { 1_000 };
         take(&mut accounting, item, &times(sent_ns, sent_ns + slow_ns), &answer("SELECT 2", 2));
     }
-    let played = accounting.finish(ending(&survey(&items), End::Complete, 0)).unwrap();
+    let played = accounting.finish(summary(&survey(&items), PlaybackEnd::Complete, 0)).unwrap();
     let [query] = &played.record.queries[..] else { panic!("one fingerprint") };
     assert_eq!(query.text, "select $1 from t");
     assert_eq!((query.ok, query.rows, query.service_ns_sum), (100, 200, 108_000));
@@ -251,7 +257,7 @@ fn of_whom_a_query_is_shown() {
 
 /// However many queries of whatever times: the room for them is bounded, and none is lost.
 #[test]
-fn many_queries_take_little_room() {
+fn many_queries_take_bounded_memory() {
     let mut queries = Queries::new(2_000);
     let mut state = 1u64;
     for number in 0..200_000u64 {
@@ -260,7 +266,7 @@ fn many_queries_take_little_room() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let length_ns = 1_000 << ((state >> 33) % 30);
         let answer = answer("SELECT 1", 1);
-        queries.take(&one, Verdict::Answered(&answer), &times(0, length_ns));
+        queries.take(&one, SentOutcome::Answered(&answer), &times(0, length_ns));
     }
     assert!(queries.memory_bytes() < 5 << 20, "{}", queries.memory_bytes());
     let (kept, dropped) = queries.finish();

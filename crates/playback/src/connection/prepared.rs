@@ -19,9 +19,8 @@ use crate::item::Item;
 /// Maximum number of names in a session; more than the caches of clients (pgjdbc 256, Rails 1,000).
 pub const NAMES_MAX: usize = 1_024;
 
-/// A prepared statement.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct PreparedStatement {
     /// Hash of its text; None if the server's may be another, or missing.
     text: Option<u64>,
     used: u64,
@@ -30,7 +29,7 @@ struct Known {
 /// The prepared statements of one connection, and how the statement in progress changes them.
 #[derive(Debug)]
 pub struct Prepared {
-    known: HashMap<Box<[u8]>, Known, RandomState>,
+    statements: HashMap<Box<[u8]>, PreparedStatement, RandomState>,
     uses: u64,
     /// The name in progress; empty for none.
     name: Vec<u8>,
@@ -45,7 +44,7 @@ impl Default for Prepared {
         // The same in every run: names and texts are not chosen to collide here.
         let hashes = RandomState::with_seeds(1, 2, 3, 4);
         Prepared {
-            known: HashMap::with_hasher(hashes),
+            statements: HashMap::with_hasher(hashes),
             uses: 0,
             name: Vec::new(),
             parsing: None,
@@ -74,10 +73,10 @@ impl Prepared {
         }
         self.name.extend_from_slice(&item.prepared);
         self.uses += 1;
-        let text = self.known.hasher().hash_one(item.sql.as_slice());
-        match self.known.get_mut(&*item.prepared) {
-            Some(known) if known.text == Some(text) => {
-                known.used = self.uses;
+        let text = self.statements.hasher().hash_one(item.sql.as_slice());
+        match self.statements.get_mut(&*item.prepared) {
+            Some(statement) if statement.text == Some(text) => {
+                statement.used = self.uses;
                 return;
             }
             Some(_) => self.close(&item.prepared, out),
@@ -90,8 +89,8 @@ impl Prepared {
     /// The server has parsed the statement in progress.
     pub fn parsed(&mut self) {
         if let Some(text) = self.parsing.take() {
-            let known = Known { text: Some(text), used: self.uses };
-            self.known.insert(self.name.as_slice().into(), known);
+            let statement = PreparedStatement { text: Some(text), used: self.uses };
+            self.statements.insert(self.name.as_slice().into(), statement);
         }
     }
 
@@ -99,11 +98,11 @@ impl Prepared {
     #[inline]
     pub fn completed(&mut self, tag: &Tag) {
         match tag.words() {
-            b"DEALLOCATE ALL" | b"DISCARD ALL" => self.known.clear(),
+            b"DEALLOCATE ALL" | b"DISCARD ALL" => self.statements.clear(),
             b"DEALLOCATE" => match self.deallocated.take() {
-                Some(name) => drop(self.known.remove(&*name)),
+                Some(name) => drop(self.statements.remove(&*name)),
                 // One of several statements: any name may be meant.
-                None => self.known.values_mut().for_each(|known| known.text = None),
+                None => self.statements.values_mut().for_each(|statement| statement.text = None),
             },
             _ => {}
         }
@@ -113,29 +112,28 @@ impl Prepared {
     /// its result type has changed, it is closed and parsed again the next time.
     pub fn failed(&mut self, sqlstate: [u8; 5]) {
         if matches!(&sqlstate, b"26000" | b"42P05" | b"0A000") && !self.name.is_empty() {
-            let known = Known { text: None, used: self.uses };
-            self.known.insert(self.name.as_slice().into(), known);
+            let statement = PreparedStatement { text: None, used: self.uses };
+            self.statements.insert(self.name.as_slice().into(), statement);
         }
     }
 
-    /// Number of names that are kept.
     #[cfg(test)]
     pub fn count(&self) -> usize {
-        self.known.len()
+        self.statements.len()
     }
 
     fn make_room(&mut self, out: &mut Vec<u8>) {
-        if self.known.len() < NAMES_MAX {
+        if self.statements.len() < NAMES_MAX {
             return;
         }
-        let oldest = self.known.iter().min_by_key(|(_, known)| known.used);
+        let oldest = self.statements.iter().min_by_key(|(_, statement)| statement.used);
         if let Some(name) = oldest.map(|(name, _)| name.clone()) {
             self.close(&name, out);
         }
     }
 
     fn close(&mut self, name: &[u8], out: &mut Vec<u8>) {
-        self.known.remove(name);
+        self.statements.remove(name);
         messages::close_statement(out, name);
     }
 }

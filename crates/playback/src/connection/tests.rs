@@ -5,7 +5,6 @@ mod served;
 mod splits;
 
 use seatrial_sqltext::lexer;
-use seatrial_trace::captured::SessionId;
 
 use super::*;
 
@@ -62,10 +61,10 @@ fn who<'a>() -> Login<'a> {
 }
 
 /// What a connection makes of bytes that it has to take all.
-fn said(connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) -> Vec<Said> {
-    let mut said = Vec::new();
-    assert_eq!(connection.take_in(bytes, out, &mut said), bytes.len());
-    said
+fn events(connection: &mut Connection, bytes: &[u8], out: &mut Vec<u8>) -> Vec<ConnectionEvent> {
+    let mut events = Vec::new();
+    assert_eq!(connection.take_in(bytes, out, &mut events), bytes.len());
+    events
 }
 
 /// A connection that waits for its first statement.
@@ -73,7 +72,7 @@ fn connected() -> Connection {
     let mut out = Vec::new();
     let mut connection = Connection::new(&who(), &mut out);
     out.clear();
-    assert_eq!(said(&mut connection, &welcome(), &mut out), [Said::Ready]);
+    assert_eq!(events(&mut connection, &welcome(), &mut out), [ConnectionEvent::Ready]);
     assert!(out.is_empty() && connection.is_ready());
     connection
 }
@@ -82,20 +81,14 @@ fn item(protocol: Protocol, prepared: &str, sql: &str, parameters: &[Option<&str
     let (fingerprint, _) = lexer::fingerprint(sql.as_bytes());
     let bytes = |value: &str| value.as_bytes().to_vec();
     Item {
-        number: 0,
-        session: SessionId(0),
-        start_us: 0,
-        duration_us: None,
         protocol,
         prepared: bytes(prepared),
         sql: bytes(sql),
         parameters: parameters.iter().map(|value| value.map(bytes)).collect(),
-        transaction: 0,
         class: fingerprint.class,
         fingerprint: fingerprint.hash,
         statements: fingerprint.statements,
-        rows: None,
-        error: None,
+        ..Item::default()
     }
 }
 
@@ -107,7 +100,7 @@ fn named(name: &str, sql: &str) -> Item {
     item(Protocol::Extended, name, sql, &[])
 }
 
-/// What a client said, a few words a message.
+/// A client's side of a conversation, a few words a message.
 fn words(mut sent: &[u8]) -> Vec<String> {
     let mut words = Vec::new();
     while let Some(head) = MessageHeader::of(sent) {
@@ -123,7 +116,7 @@ fn words(mut sent: &[u8]) -> Vec<String> {
 /// What is sent for a statement, without the parameters' lengths.
 fn sent(connection: &mut Connection, item: &Item) -> Vec<String> {
     let mut out = Vec::new();
-    assert_eq!(connection.send(item, &mut out), Sending::Sent);
+    assert_eq!(connection.send(item, &mut out), SendOutcome::Sent);
     assert!(!connection.is_ready());
     words(&out)
 }
@@ -136,10 +129,10 @@ fn kinds(connection: &mut Connection, item: &Item) -> String {
 /// The answer that messages come to.
 fn answered(connection: &mut Connection, messages: &[Vec<u8>]) -> Answer {
     let mut out = Vec::new();
-    let mut said = said(connection, &messages.concat(), &mut out);
+    let mut events = events(connection, &messages.concat(), &mut out);
     assert!(out.is_empty(), "{:?}", words(&out));
-    match (said.pop(), said.len()) {
-        (Some(Said::Answer(answer)), 0) => answer,
+    match (events.pop(), events.len()) {
+        (Some(ConnectionEvent::Answer(answer)), 0) => answer,
         other => panic!("{other:?}"),
     }
 }
@@ -184,7 +177,7 @@ fn a_simple_statement_is_one_message_and_its_rows_add_up() {
     };
     assert_eq!(answer, expected);
     assert!(connection.is_ready());
-    assert_eq!(connection.status(), TransactionStatus::Active);
+    assert_eq!(connection.status, TransactionStatus::Active);
     assert_eq!(sent(&mut connection, &simple("")), ["Q "]);
     let empty = answered(&mut connection, &[bare("I"), ready(b'I')]);
     assert_eq!((empty.tag, empty.rows, empty.notices), (Tag::default(), None, 0));
@@ -192,7 +185,7 @@ fn a_simple_statement_is_one_message_and_its_rows_add_up() {
 }
 
 #[test]
-fn columns_that_are_requested_are_kept_and_no_others() {
+fn only_requested_columns_are_kept() {
     let mut connection = connected();
     let row = |columns: &[Option<&str>]| {
         let mut body = (columns.len() as u16).to_be_bytes().to_vec();
@@ -228,7 +221,7 @@ fn a_statement_without_a_name_is_parsed_each_time() {
     let item = item(Protocol::Extended, "", insert, &[Some("seven"), None]);
     for _ in 0..2 {
         let mut out = Vec::new();
-        assert_eq!(connection.send(&item, &mut out), Sending::Sent);
+        assert_eq!(connection.send(&item, &mut out), SendOutcome::Sent);
         let mut expected = from_server(b'P', format!("\0{insert}\0\0\0").as_bytes());
         let bind = b"\0\0\0\0\0\x02\0\0\0\x05seven\xff\xff\xff\xff\0\0";
         expected.extend_from_slice(&from_server(b'B', bind));
@@ -245,7 +238,7 @@ fn a_statement_without_a_name_is_parsed_each_time() {
 }
 
 #[test]
-fn the_server_is_sent_a_type_that_it_cannot_find() {
+fn uninferable_types_are_sent() {
     let mut connection = connected();
     let mut out = Vec::new();
     let sql = "select 1 from t where a = $1 and $2 is null";
@@ -255,7 +248,7 @@ fn the_server_is_sent_a_type_that_it_cannot_find() {
 }
 
 #[test]
-fn a_name_is_parsed_once_for_a_text() {
+fn named_statement_is_parsed_once_per_text() {
     let mut connection = connected();
     executed(&mut connection, &named("a", "select 1"), "PBDES");
     executed(&mut connection, &named("a", "select 1"), "BDES");
@@ -268,7 +261,7 @@ fn a_name_is_parsed_once_for_a_text() {
 }
 
 #[test]
-fn a_name_whose_text_was_not_understood_is_parsed_again() {
+fn named_statement_is_parsed_again_after_a_failed_parse() {
     let mut connection = connected();
     assert_eq!(kinds(&mut connection, &named("a", "selec")), "PBDES");
     let wrong = error("ERROR", "42601", "syntax error");
@@ -282,7 +275,7 @@ fn a_name_whose_text_was_not_understood_is_parsed_again() {
 }
 
 #[test]
-fn names_are_forgotten_as_the_server_forgets_them() {
+fn names_are_forgotten_when_the_server_deallocates_them() {
     let mut connection = connected();
     let all = ["a", "b", "C"].map(|name| named(name, "select 1"));
     let forgets: [(&str, &str, [&str; 3]); 7] = [
@@ -309,7 +302,7 @@ fn names_are_forgotten_as_the_server_forgets_them() {
 }
 
 #[test]
-fn where_the_servers_idea_of_a_name_is_another_it_is_closed_and_parsed_again() {
+fn diverging_prepared_statement_is_closed_and_parsed_again() {
     for code in ["26000", "42P05", "0A000"] {
         let mut connection = connected();
         executed(&mut connection, &named("a", "select 1"), "PBDES");
@@ -336,19 +329,19 @@ fn the_server_holds_a_bounded_number_of_names() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_reported_and_leaves_the_connection_ready() {
+fn unsendable_statement_leaves_the_connection_ready() {
     let mut connection = connected();
     let mut out = Vec::new();
     let fetch = item(Protocol::Fetch, "a", "select 1", &[]);
-    let portal = Sending::Impossible(Skipped::Unlogged(Skip::UnknownPortal));
+    let portal = SendOutcome::Impossible(Skipped::Unlogged(Skip::UnknownPortal));
     assert_eq!(connection.send(&fetch, &mut out), portal);
-    let torn = Sending::Impossible(Skipped::Unlogged(Skip::CutOff));
+    let torn = SendOutcome::Impossible(Skipped::Unlogged(Skip::CutOff));
     assert_eq!(connection.send(&simple("select '\0'"), &mut out), torn);
     let many = vec![None; 65_536];
     assert_eq!(connection.send(&item(Protocol::Extended, "", "x", &many), &mut out), torn);
     assert!(out.is_empty() && connection.is_ready());
-    assert_eq!(connection.send(&simple("select 1"), &mut out), Sending::Sent);
-    let busy = Sending::Impossible(Skipped::NoConnection);
+    assert_eq!(connection.send(&simple("select 1"), &mut out), SendOutcome::Sent);
+    let busy = SendOutcome::Impossible(Skipped::NoConnection);
     assert_eq!(connection.send(&simple("select 2"), &mut out), busy);
     assert_eq!(words(&out), ["Q select 1"]);
 }
@@ -368,7 +361,7 @@ fn an_error_is_reported_with_the_state_of_the_transaction() {
 }
 
 #[test]
-fn data_of_a_copy_are_passed_over_and_counted() {
+fn copy_data_is_skipped_and_counted() {
     let mut connection = connected();
     sent(&mut connection, &simple("copy t to stdout"));
     let data = from_server(b'd', &[b'x'; 500]);
@@ -382,13 +375,13 @@ fn data_of_a_copy_are_passed_over_and_counted() {
 }
 
 #[test]
-fn a_server_that_requests_data_is_answered_that_there_are_none() {
+fn copy_from_stdin_is_answered_with_copy_fail() {
     let asks = from_server(b'G', &[0, 0, 0]);
     for (item, expected) in [(simple("copy t from stdin"), "f"), (named("", "copy t"), "fS")] {
         let mut connection = connected();
         sent(&mut connection, &item);
         let mut out = Vec::new();
-        assert_eq!(said(&mut connection, &asks, &mut out), []);
+        assert_eq!(events(&mut connection, &asks, &mut out), []);
         let reported: String = words(&out).iter().filter_map(|word| word.chars().next()).collect();
         assert_eq!(reported, expected);
         let failed = error("ERROR", "57014", "COPY from stdin failed");
@@ -398,19 +391,19 @@ fn a_server_that_requests_data_is_answered_that_there_are_none() {
 }
 
 #[test]
-fn a_row_is_passed_over_however_long_it_is() {
+fn rows_of_any_length_are_skipped() {
     let mut connection = connected();
     sent(&mut connection, &simple("select repeat('x', 1000000000)"));
     let row_bytes = 1_000_000_000u32;
     let mut head = vec![b'D'];
     head.extend_from_slice(&(row_bytes + 4).to_be_bytes());
     let mut out = Vec::new();
-    assert_eq!(said(&mut connection, &head, &mut out), []);
+    assert_eq!(events(&mut connection, &head, &mut out), []);
     let piece = vec![0; 1 << 16];
     let mut left_bytes = row_bytes as usize;
     while left_bytes > 0 {
         let piece = &piece[..left_bytes.min(piece.len())];
-        assert_eq!(said(&mut connection, piece, &mut out), []);
+        assert_eq!(events(&mut connection, piece, &mut out), []);
         left_bytes -= piece.len();
     }
     let answer = answered(&mut connection, &[complete("SELECT 1"), ready(b'I')]);
@@ -418,7 +411,7 @@ fn a_row_is_passed_over_however_long_it_is() {
 }
 
 #[test]
-fn of_a_long_error_the_beginning_is_read() {
+fn beginning_of_a_long_error_is_read() {
     let mut connection = connected();
     sent(&mut connection, &simple("select f()"));
     let long = error("ERROR", "P0001", &"y".repeat(3 * READ_BYTES_MAX));
@@ -433,7 +426,7 @@ fn of_a_long_error_the_beginning_is_read() {
 }
 
 #[test]
-fn a_server_that_ends_the_connection_is_heard() {
+fn fatal_error_is_reported() {
     let words = ServerError { sqlstate: *b"57P01", message: "by command".to_owned() };
     for severity in ["FATAL", "PANIC"] {
         for is_busy in [false, true] {
@@ -443,17 +436,20 @@ fn a_server_that_ends_the_connection_is_heard() {
             }
             let mut out = Vec::new();
             let end = [error(severity, "57P01", "by command"), b"and so on".to_vec()].concat();
-            assert_eq!(said(&mut connection, &end, &mut out), [Said::Lost(words.clone())]);
+            assert_eq!(
+                events(&mut connection, &end, &mut out),
+                [ConnectionEvent::Lost(words.clone())]
+            );
             assert!(!connection.is_ready());
-            assert_eq!(said(&mut connection, b"more", &mut out), []);
+            assert_eq!(events(&mut connection, b"more", &mut out), []);
             let late = connection.send(&simple("select 1"), &mut out);
-            assert_eq!(late, Sending::Impossible(Skipped::NoConnection));
+            assert_eq!(late, SendOutcome::Impossible(Skipped::NoConnection));
         }
     }
 }
 
 #[test]
-fn a_server_that_hangs_up_is_reported_with_its_time() {
+fn hang_up_is_reported_with_its_stage() {
     let cases: [(bool, &[u8], &[u8], &str); 4] = [
         (false, b"", b"", "between two statements"),
         (true, b"", b"", "before it answered"),
@@ -465,9 +461,11 @@ fn a_server_that_hangs_up_is_reported_with_its_time() {
         if is_busy {
             sent(&mut connection, &simple("select 1"));
         }
-        assert_eq!(said(&mut connection, taken, &mut Vec::new()), []);
+        assert_eq!(events(&mut connection, taken, &mut Vec::new()), []);
         match connection.hung_up(left) {
-            Said::Lost(error) => assert!(error.message.contains(when), "{}", error.message),
+            ConnectionEvent::Lost(error) => {
+                assert!(error.message.contains(when), "{}", error.message)
+            }
             other => panic!("{other:?}"),
         }
         assert!(!connection.is_ready());
@@ -475,17 +473,17 @@ fn a_server_that_hangs_up_is_reported_with_its_time() {
 }
 
 #[test]
-fn the_last_words_of_a_server_that_crashed_are_kept() {
+fn shutdown_notice_of_a_crashed_server_is_kept() {
     let mut connection = connected();
     sent(&mut connection, &simple("select 1"));
     let fields = b"SWARNUNG\0VWARNING\0C57P02\0Mcrash of another process\0\0";
-    assert_eq!(said(&mut connection, &from_server(b'N', fields), &mut Vec::new()), []);
+    assert_eq!(events(&mut connection, &from_server(b'N', fields), &mut Vec::new()), []);
     let words = ServerError { sqlstate: *b"57P02", message: "crash of another process".to_owned() };
-    assert_eq!(connection.hung_up(b""), Said::Lost(words));
+    assert_eq!(connection.hung_up(b""), ConnectionEvent::Lost(words));
 }
 
 #[test]
-fn what_is_no_message_ends_the_connection() {
+fn invalid_message_ends_the_connection() {
     let strange: [&[u8]; 5] = [
         b"C\0\0\0\x03",
         b"D\xff\xff\xff\xff",
@@ -496,17 +494,17 @@ fn what_is_no_message_ends_the_connection() {
     for bytes in strange {
         let mut connection = connected();
         sent(&mut connection, &simple("select 1"));
-        let found = said(&mut connection, bytes, &mut Vec::new());
-        assert!(matches!(&found[..], [Said::NotUnderstood(_)]), "{found:?}");
+        let found = events(&mut connection, bytes, &mut Vec::new());
+        assert!(matches!(&found[..], [ConnectionEvent::NotUnderstood(_)]), "{found:?}");
     }
     // Ready again, but for nothing.
     let mut connection = connected();
-    let found = said(&mut connection, &ready(b'I'), &mut Vec::new());
-    assert!(matches!(&found[..], [Said::NotUnderstood(_)]), "{found:?}");
+    let found = events(&mut connection, &ready(b'I'), &mut Vec::new());
+    assert!(matches!(&found[..], [ConnectionEvent::NotUnderstood(_)]), "{found:?}");
 }
 
 #[test]
-fn an_encoding_that_the_trace_sets_is_taken_back_before_the_next_statement() {
+fn encoding_set_by_the_trace_is_reset_before_the_next_statement() {
     let mut connection = connected();
     sent(&mut connection, &simple("set names 'latin1'"));
     let set = [complete("SET"), parameter("client_encoding", "LATIN1"), ready(b'I')];
@@ -528,7 +526,7 @@ fn an_encoding_that_the_trace_sets_is_taken_back_before_the_next_statement() {
 }
 
 #[test]
-fn an_encoding_is_not_taken_back_in_a_transaction_that_failed() {
+fn encoding_is_not_reset_in_a_failed_transaction() {
     let mut connection = connected();
     sent(&mut connection, &simple("set names 'latin1'; select 1/0"));
     let failed = error("ERROR", "22012", "division by zero");
@@ -538,13 +536,13 @@ fn an_encoding_is_not_taken_back_in_a_transaction_that_failed() {
 }
 
 #[test]
-fn a_connection_ends_and_cancels_by_messages_of_their_own() {
+fn terminate_and_cancel_have_separate_messages() {
     let mut out = Vec::new();
     Connection::terminate(&mut out);
     assert_eq!(out, b"X\0\0\0\x04");
     out.clear();
     let connection = connected();
-    assert_eq!((connection.process_id(), connection.secret_key()), (0x102, &[7u8; 4][..]));
+    assert_eq!((connection.process_id(), connection.secret_key.clone()), (0x102, vec![7; 4]));
     connection.cancel_request(&mut out);
     assert_eq!(out, b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\x01\x02\x07\x07\x07\x07");
 }

@@ -31,20 +31,20 @@ const TYPED: [&str; 6] = [
     "to_jsonb",
 ];
 
-/// What may precede a parameter that is on its own.
+/// What may precede a parameter that is an operand of its own.
 const BEFORE: [&str; 8] = ["and", "having", "not", "on", "or", "select", "when", "where"];
 
-/// What the occurrences of a parameter show of its type, as far as the server reads.
+/// What the uses of a parameter show of its type, as far as the server reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ParameterUse {
-    /// It has none yet.
+    /// No use so far.
     #[default]
     Unseen,
     /// The server infers it.
     Found,
-    /// Nothing, and it does not matter.
+    /// The type is unknown, and does not matter.
     Text,
-    /// Nothing, and it matters.
+    /// The type is unknown, and matters.
     Value,
 }
 
@@ -53,21 +53,21 @@ pub fn types(sql: &[u8], parameters: &[Option<Vec<u8>>]) -> Vec<u32> {
     if parameters.is_empty() {
         return Vec::new();
     }
-    let places = places(&lexer::significant(sql), parameters.len());
-    let reported = |(place, value): (&ParameterUse, &Option<Vec<u8>>)| match place {
+    let uses = parameter_uses(&lexer::significant(sql), parameters.len());
+    let reported = |(parameter_use, value): (&ParameterUse, &Option<Vec<u8>>)| match parameter_use {
         ParameterUse::Unseen | ParameterUse::Found => UNREPORTED,
         ParameterUse::Value if value.as_deref().is_some_and(is_whole_number) => BIGINT,
         ParameterUse::Text | ParameterUse::Value => TEXT,
     };
-    let mut types: Vec<u32> = places.iter().zip(parameters).map(reported).collect();
+    let mut types: Vec<u32> = uses.iter().zip(parameters).map(reported).collect();
     let reported =
         types.iter().rposition(|&reported| reported != UNREPORTED).map_or(0, |last| last + 1);
     types.truncate(reported);
     types
 }
 
-fn places(tokens: &[Token<'_>], count: usize) -> Vec<ParameterUse> {
-    let mut places = vec![ParameterUse::Unseen; count];
+fn parameter_uses(tokens: &[Token<'_>], count: usize) -> Vec<ParameterUse> {
+    let mut uses = vec![ParameterUse::Unseen; count];
     // For each open parenthesis, what it shows of an argument directly in it.
     let mut calls = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
@@ -79,17 +79,18 @@ fn places(tokens: &[Token<'_>], count: usize) -> Vec<ParameterUse> {
             calls.pop();
         } else if token.kind == Kind::Parameter {
             let within = calls.last().copied().unwrap_or(ParameterUse::Found);
-            if let Some(known) = number(token).and_then(|number| places.get_mut(number)) {
-                *known = together(*known, place(&tokens[..index], &tokens[index + 1..], within));
+            if let Some(known) = number(token).and_then(|number| uses.get_mut(number)) {
+                *known =
+                    merge(*known, parameter_use(&tokens[..index], &tokens[index + 1..], within));
             }
         }
     }
-    places
+    uses
 }
 
 /// The result of several occurrences. The server needs the type at the first; later ones must
 /// agree.
-fn together(before: ParameterUse, here: ParameterUse) -> ParameterUse {
+fn merge(before: ParameterUse, here: ParameterUse) -> ParameterUse {
     match (before, here) {
         (ParameterUse::Unseen, here) => here,
         (ParameterUse::Found, _) => ParameterUse::Found,
@@ -99,7 +100,7 @@ fn together(before: ParameterUse, here: ParameterUse) -> ParameterUse {
 }
 
 /// The result of one occurrence.
-fn place(before: &[Token<'_>], behind: &[Token<'_>], within: ParameterUse) -> ParameterUse {
+fn parameter_use(before: &[Token<'_>], behind: &[Token<'_>], within: ParameterUse) -> ParameterUse {
     let is_alone = before
         .last()
         .is_none_or(|token| token.is_sign("(") || token.is_sign(",") || token.is_one_of(&BEFORE));
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_is_sent_only_where_the_server_cannot_find_it() {
+    fn type_is_sent_only_if_the_server_cannot_infer_it() {
         let cases: [(&str, &[u32]); 15] = [
             ("select * from t where a = $1 and b = $2", &[]),
             ("select * from t where ($1 is null or a = $2)", &[TEXT]),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_one_that_comes_back_as_it_was() {
+    fn integer_must_round_trip() {
         for value in ["0", "7", "-7", "123456789012345678"] {
             assert!(is_whole_number(value.as_bytes()), "{value}");
         }

@@ -13,119 +13,119 @@ use seatrial_pgwire::link::Link;
 use seatrial_trace::captured::SessionId;
 
 use super::PlaybackError;
-use super::player::{Pass, Release, Wait};
-use super::run::{Run, WATCHER};
-use crate::locks::{ASKED_MAX, Blocked, Heard, Patience, Watcher};
+use super::player::{OrderExemption, Release, Wait};
+use super::run::{LOCK_MONITOR, PlaybackLoop};
+use crate::locks::{Blocked, LockMonitor, LockQueryEvent, LockQueryTiming, QUERIED_MAX};
 use crate::order::edges::LockWait;
-use crate::order::keeper::Keeper;
+use crate::order::statement_order::StatementOrder;
 use crate::spec::Order;
 
 /// The connection for queries of locks.
 #[derive(Default)]
-enum Door {
+enum MonitorConnection {
     /// It was not needed yet.
     #[default]
-    Closed,
+    Unopened,
     /// It exists, or is being established.
-    Open(Box<(Link, Watcher)>),
+    Open(Box<(Link, LockMonitor)>),
     /// It could not be established.
-    Shut,
+    Failed,
 }
 
 /// The state of the queries.
-pub struct Asking {
-    patience: Patience,
-    door: Door,
+pub struct LockQueries {
+    timing: LockQueryTiming,
+    connection: MonitorConnection,
     /// Time of the last query.
-    requested_ns: u64,
+    queried_ns: u64,
     /// Time of the next check.
-    next_look_ns: Option<u64>,
+    next_check_ns: Option<u64>,
     /// The session up to whose next statement more of the trace is read.
-    reads_for: Option<usize>,
+    read_for_session: Option<usize>,
     /// Time of the last query when all statements in progress waited for locks, and whose locks.
-    jammed: Option<(u64, Vec<i32>)>,
+    all_blocked: Option<(u64, Vec<i32>)>,
 }
 
-impl Asking {
+impl LockQueries {
     /// With a given patience.
-    pub fn new(order: Order, longest_ns: u64) -> Asking {
-        let patience = match order {
-            Order::Session | Order::Commit => Patience::new(longest_ns),
-            Order::Object | Order::Key | Order::Strict => Patience::short(longest_ns),
+    pub fn new(order: Order, longest_ns: u64) -> LockQueries {
+        let timing = match order {
+            Order::Session | Order::Commit => LockQueryTiming::new(longest_ns),
+            Order::Object | Order::Key | Order::Strict => LockQueryTiming::short(longest_ns),
         };
-        Asking {
-            patience,
-            door: Door::Closed,
-            requested_ns: 0,
-            next_look_ns: None,
-            reads_for: None,
-            jammed: None,
+        LockQueries {
+            timing,
+            connection: MonitorConnection::Unopened,
+            queried_ns: 0,
+            next_check_ns: None,
+            read_for_session: None,
+            all_blocked: None,
         }
     }
 }
 
-impl Run {
+impl PlaybackLoop {
     /// Time of the next check for progress.
-    pub(super) fn next_look_ns(&self) -> Option<u64> {
-        self.asking.next_look_ns
+    pub(super) fn next_check_ns(&self) -> Option<u64> {
+        self.lock_queries.next_check_ns
     }
 
     /// Checks for progress, and resolves a deadlock.
-    pub(super) fn unstick(&mut self) -> Result<(), PlaybackError> {
-        self.asking.next_look_ns = None;
+    pub(super) fn resolve_deadlocks(&mut self) -> Result<(), PlaybackError> {
+        self.lock_queries.next_check_ns = None;
         let now_ns = self.now_ns();
         if self.probe.gives_up_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             self.server_is_lost("the server does not answer");
         }
-        self.read_for_one(now_ns);
+        self.read_up_to_statement(now_ns);
         let is_short = self.counts.starved > 0 && self.feed.is_full();
-        if (self.counts.held == 0 && !is_short) || self.end.is_some() {
+        if (self.counts.delayed == 0 && !is_short) || self.end.is_some() {
             return Ok(());
         }
-        if self.is_at_rest() {
-            self.let_somebody_go(now_ns);
+        if self.is_stalled() {
+            self.release_first(now_ns);
             return Ok(());
         }
         if self.counts.in_flight == 0 {
             return Ok(());
         }
-        let Asking { patience, requested_ns, .. } = self.asking;
+        let LockQueries { timing, queried_ns, .. } = self.lock_queries;
         let moved_ns = self.counts.moved_ns;
-        let jammed = self.asking.jammed.take_if(|(at_ns, _)| *at_ns > moved_ns);
-        let gives_up_ns = moved_ns + patience.gives_up_after_ns(jammed.is_some());
+        let all_blocked = self.lock_queries.all_blocked.take_if(|(at_ns, _)| *at_ns > moved_ns);
+        let gives_up_ns = moved_ns + timing.release_after_ns(all_blocked.is_some());
         if now_ns >= gives_up_ns {
             self.counts.moved_ns = now_ns;
-            let holders = jammed.map(|(_, holders)| holders).unwrap_or_default();
-            if !self.free_holders(&holders, Release::Patience) {
-                self.let_somebody_go(now_ns);
+            let holders = all_blocked.map(|(_, holders)| holders).unwrap_or_default();
+            if !self.release_holders(&holders, Release::Timeout) {
+                self.release_first(now_ns);
             }
             return Ok(());
         }
-        self.asking.jammed = jammed;
+        self.lock_queries.all_blocked = all_blocked;
         // A statement in progress that waits for no lock will complete by itself.
         let all_may_wait = self.counts.may_wait == self.counts.in_flight;
-        let asks_after_ns =
-            if all_may_wait { patience.asks_after_ns() } else { patience.longest_ns() };
-        let quiet_ns = moved_ns.max(requested_ns) + asks_after_ns;
-        let oldest_ns = requested_ns + patience.longest_ns();
-        let asks_ns = quiet_ns.min(oldest_ns);
-        if now_ns >= asks_ns {
-            self.asking.requested_ns = now_ns;
-            self.ask(now_ns >= quiet_ns);
+        let query_after_ns =
+            if all_may_wait { timing.query_after_ns() } else { timing.longest_ns() };
+        let quiet_ns = moved_ns.max(queried_ns) + query_after_ns;
+        let oldest_ns = queried_ns + timing.longest_ns();
+        let query_ns = quiet_ns.min(oldest_ns);
+        if now_ns >= query_ns {
+            self.lock_queries.queried_ns = now_ns;
+            self.query_locks(now_ns >= quiet_ns);
         }
-        let later_ns = self.asking.requested_ns + asks_after_ns;
-        let next_ns = if now_ns >= asks_ns { later_ns } else { asks_ns };
-        let looks_ns = next_ns.min(gives_up_ns).max(now_ns + 1);
-        let sooner_ns = self.asking.next_look_ns.unwrap_or(looks_ns);
-        self.asking.next_look_ns = Some(looks_ns.min(sooner_ns));
+        let later_ns = self.lock_queries.queried_ns + query_after_ns;
+        let next_ns = if now_ns >= query_ns { later_ns } else { query_ns };
+        let check_ns = next_ns.min(gives_up_ns).max(now_ns + 1);
+        let sooner_ns = self.lock_queries.next_check_ns.unwrap_or(check_ns);
+        self.lock_queries.next_check_ns = Some(check_ns.min(sooner_ns));
         Ok(())
     }
 
     /// Whether no progress is possible: nothing is in progress, due, connecting or to be read.
-    fn is_at_rest(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         let may_be_read = !self.feed.is_full() && !self.feed.is_over();
         self.counts.in_flight == 0
-            && self.counts.entering == 0
+            && self.counts.connecting == 0
             && self.timers.next_ns().is_none()
             && !self.probe.is_open()
             && !may_be_read
@@ -133,38 +133,38 @@ impl Run {
 
     /// Whether sessions wait for a connection: they may be what others wait for, which no lock
     /// shows.
-    fn shuts_out(&self) -> bool {
+    fn is_at_connection_limit(&self) -> bool {
         !self.arrived.is_empty() && self.counts.open >= self.connections_max
     }
 
     /// Reads up to the next statement of the session for which more is read.
-    fn read_for_one(&mut self, now_ns: u64) {
-        let Some(session) = self.asking.reads_for else { return };
+    fn read_up_to_statement(&mut self, now_ns: u64) {
+        let Some(session) = self.lock_queries.read_for_session else { return };
         if self.players[session].wait != Wait::Feed || self.feed.is_over() {
-            self.asking.reads_for = None;
+            self.lock_queries.read_for_session = None;
         } else if self.feed.is_full() {
             self.feed.hold_more();
-            self.asking.next_look_ns = Some(now_ns);
+            self.lock_queries.next_check_ns = Some(now_ns);
         }
     }
 
     /// No lock explains it: the session that waits for the least continues, or more is read.
-    fn let_somebody_go(&mut self, now_ns: u64) {
+    fn release_first(&mut self, now_ns: u64) {
         // It may not be enough, and nothing else wakes the loop.
-        self.asking.next_look_ns = Some(now_ns);
+        self.lock_queries.next_check_ns = Some(now_ns);
         if self.counts.starved > 0 && self.feed.is_full() {
-            self.held.read_further += 1;
+            self.delays.read_further += 1;
             self.feed.hold_more();
             return;
         }
-        while let Some((place, session)) = self.order.as_mut().and_then(|one| one.pop_first()) {
+        while let Some((position, session)) = self.order.as_mut().and_then(|one| one.pop_first()) {
             let session = session.0 as usize;
-            let head = self.players[session].queue.front().map(|head| head.place);
-            if head == Some(place) && matches!(self.players[session].wait, Wait::Order { .. }) {
-                return self.release_early(session, Release::Patience, false);
+            let head = self.players[session].queue.front().map(|head| head.position);
+            if head == Some(position) && matches!(self.players[session].wait, Wait::Order { .. }) {
+                return self.release_early(session, Release::Timeout, false);
             }
         }
-        self.release_undrawn();
+        self.release_first_id_wait();
     }
 
     /// Releases a session from the order: until the end of its transaction if others wait for its
@@ -172,19 +172,19 @@ impl Run {
     fn release_early(&mut self, session: usize, why: Release, has_locks: bool) {
         let player = &mut self.players[session];
         let Some(head) = player.queue.front() else { return };
-        let item = &head.fed.item;
+        let item = &head.pending.item;
         let transaction = if has_locks { item.transaction } else { 0 };
-        player.pass = Some(Pass { number: item.number, transaction, why });
+        player.exemption = Some(OrderExemption { number: item.number, transaction, why });
         if let Some(order) = &mut self.order {
-            order.release(head.place, SessionId(session as u32));
+            order.release(head.position, SessionId(session as u32));
         }
         self.release(session);
     }
 
     /// Queries the locks that sessions with a statement in progress wait for: all of them without
     /// any progress, else only slow ones.
-    fn ask(&mut self, is_quiet: bool) {
-        let since_ns = self.now_ns().saturating_sub(self.asking.patience.longest_ns());
+    fn query_locks(&mut self, is_quiet: bool) {
+        let since_ns = self.now_ns().saturating_sub(self.lock_queries.timing.longest_ns());
         let players = &self.players;
         let sent_ns = |session: u32| players[session as usize].open.map(|times| times.sent_ns);
         let open = self.by_process.iter();
@@ -193,150 +193,156 @@ impl Run {
             .filter(|&(sent_ns, _)| is_quiet || sent_ns <= since_ns)
             .collect();
         open.sort_unstable();
-        open.truncate(ASKED_MAX);
+        open.truncate(QUERIED_MAX);
         let processes: Vec<i32> = open.into_iter().map(|(_, process)| process).collect();
         if processes.is_empty() {
             return;
         }
-        match &mut self.asking.door {
-            Door::Closed => self.open_door(),
-            Door::Open(door) if door.1.is_idle() => {
+        match &mut self.lock_queries.connection {
+            MonitorConnection::Unopened => self.connect_lock_monitor(),
+            MonitorConnection::Open(connection) if connection.1.is_idle() => {
                 self.out.clear();
-                door.1.ask(&processes, &mut self.out);
-                if door.0.send(&self.epoll, &self.out).is_err() {
-                    self.asking.door = Door::Shut;
+                connection.1.query(&processes, &mut self.out);
+                if connection.0.send(&self.epoll, &self.out).is_err() {
+                    self.lock_queries.connection = MonitorConnection::Failed;
                 }
             }
-            Door::Open(_) | Door::Shut => {}
+            MonitorConnection::Open(_) | MonitorConnection::Failed => {}
         }
     }
 
-    fn open_door(&mut self) {
+    fn connect_lock_monitor(&mut self) {
         let mut first = Vec::new();
-        let watcher = Watcher::new(&self.login(), &mut first);
-        self.asking.door = match Link::open(&self.address, &self.epoll, WATCHER, &first) {
-            Ok(Some(link)) => Door::Open(Box::new((link, watcher))),
-            // The next time.
-            Ok(None) => Door::Closed,
-            Err(_) => Door::Shut,
-        };
+        let monitor = LockMonitor::new(&self.login(), &mut first);
+        self.lock_queries.connection =
+            match Link::open(&self.address, &self.epoll, LOCK_MONITOR, &first) {
+                Ok(Some(link)) => MonitorConnection::Open(Box::new((link, monitor))),
+                // The next time.
+                Ok(None) => MonitorConnection::Unopened,
+                Err(_) => MonitorConnection::Failed,
+            };
     }
 
     /// Handles an event of the query connection.
-    pub(super) fn serve_watcher(&mut self, flags: EventFlags) {
-        let Door::Open(door) = &mut self.asking.door else { return };
-        let (link, watcher) = &mut **door;
+    pub(super) fn serve_lock_monitor(&mut self, flags: EventFlags) {
+        let MonitorConnection::Open(connection) = &mut self.lock_queries.connection else { return };
+        let (link, monitor) = &mut **connection;
         let room =
             if flags.contains(EventFlags::OUT) { link.send_unsent(&self.epoll) } else { Ok(()) };
-        let heard = match room.and_then(|()| link.read(&mut self.buffer)) {
+        let event = match room.and_then(|()| link.read(&mut self.buffer)) {
             Ok(None) => return,
-            Ok(Some(0)) | Err(_) => watcher.hung_up(),
+            Ok(Some(0)) | Err(_) => monitor.hung_up(),
             Ok(Some(read)) => {
                 let mut out = Vec::new();
-                let heard = watcher.take_in(&self.buffer[..read], &mut out);
+                let event = monitor.take_in(&self.buffer[..read], &mut out);
                 let _ = link.send(&self.epoll, &out);
-                heard
+                event
             }
         };
-        match heard {
-            Heard::Nothing => {}
+        match event {
+            LockQueryEvent::Nothing => {}
             // Whether it is still needed is decided at the next check.
-            Heard::Ready => self.asking.requested_ns = 0,
-            Heard::Waits(waits) => {
+            LockQueryEvent::Ready => self.lock_queries.queried_ns = 0,
+            LockQueryEvent::Waits(waits) => {
                 // The queried sessions may have been answered since, and others sent.
-                let is_jammed = waits.len() >= self.counts.in_flight.min(ASKED_MAX);
-                let requested_ns = self.asking.requested_ns;
-                self.asking.jammed = is_jammed.then(|| (requested_ns, holders(&waits)));
-                self.help(&waits);
+                let is_all_blocked = waits.len() >= self.counts.in_flight.min(QUERIED_MAX);
+                let queried_ns = self.lock_queries.queried_ns;
+                self.lock_queries.all_blocked =
+                    is_all_blocked.then(|| (queried_ns, holders(&waits)));
+                self.resolve_lock_waits(&waits);
             }
-            Heard::Unanswered(_) | Heard::Gone(_) => self.asking.door = Door::Shut,
+            LockQueryEvent::Unanswered(_) | LockQueryEvent::Gone(_) => {
+                self.lock_queries.connection = MonitorConnection::Failed
+            }
         }
     }
 
     /// Resolves waits for locks.
-    fn help(&mut self, waits: &[Blocked]) {
-        let helped = self.release_draws(waits);
-        let helped = helped
+    fn resolve_lock_waits(&mut self, waits: &[Blocked]) {
+        let released = self.release_id_waits(waits);
+        let released = released
             | match &self.order {
-                Some(Keeper::Edges(_)) if !self.shuts_out() => self.set_waiting_aside(waits),
-                Some(_) | None => self.free_blockers(waits),
+                Some(StatementOrder::Edges(_)) if !self.is_at_connection_limit() => {
+                    self.postpone_waiting(waits)
+                }
+                Some(_) | None => self.release_blockers(waits),
             };
-        if helped {
-            self.asking.patience.helped();
+        if released {
+            self.lock_queries.timing.shorten();
         } else {
-            self.asking.patience.was_in_vain();
+            self.lock_queries.timing.lengthen();
         }
     }
 
     /// Releases delayed sessions whose locks others wait for; returns whether any was.
-    fn free_blockers(&mut self, waits: &[Blocked]) -> bool {
+    fn release_blockers(&mut self, waits: &[Blocked]) -> bool {
         let holders = holders(waits);
-        let mut helped = self.free_holders(&holders, Release::Lock);
+        let mut released = self.release_holders(&holders, Release::Lock);
         for process in holders {
             let session = self.by_process.get(&process).copied();
-            helped |= session.is_some_and(|session| self.reads_for(session as usize));
+            released |= session.is_some_and(|session| self.read_ahead_for(session as usize));
         }
-        helped
+        released
     }
 
     /// Releases the delayed sessions of these processes; returns whether any was.
-    fn free_holders(&mut self, processes: &[i32], why: Release) -> bool {
-        let mut helped = false;
+    fn release_holders(&mut self, processes: &[i32], why: Release) -> bool {
+        let mut released = false;
         for process in processes {
             let Some(&session) = self.by_process.get(process) else { continue };
             let session = session as usize;
             if matches!(self.players[session].wait, Wait::Order { .. }) {
-                helped = true;
+                released = true;
                 self.release_early(session, why, true);
             }
         }
-        helped
+        released
     }
 
     /// Reads more of the trace if a session waits for an unread statement.
-    fn reads_for(&mut self, session: usize) -> bool {
+    fn read_ahead_for(&mut self, session: usize) -> bool {
         let lacks = self.players[session].wait == Wait::Feed && self.feed.is_full();
         if lacks {
-            self.held.read_further += 1;
-            self.asking.reads_for = Some(session);
+            self.delays.read_further += 1;
+            self.lock_queries.read_for_session = Some(session);
         }
         lacks
     }
 
     /// Reports to the order which sessions wait for locks of delayed ones; returns whether any
     /// does.
-    fn set_waiting_aside(&mut self, waits: &[Blocked]) -> bool {
+    fn postpone_waiting(&mut self, waits: &[Blocked]) -> bool {
         let mut found = Vec::new();
-        let mut helped = false;
+        let mut released = false;
         for (process, blocker) in
             waits.iter().flat_map(|one| one.by.iter().map(|&blocker| (one.process, blocker)))
         {
             let sessions = (self.by_process.get(&process), self.by_process.get(&blocker));
             let (Some(&waiter), Some(&blocker)) = sessions else { continue };
-            helped |= self.reads_for(blocker as usize);
+            released |= self.read_ahead_for(blocker as usize);
             found.extend(self.lock_wait(waiter, blocker));
         }
-        helped |= found.iter().any(|wait| wait.next.is_some());
-        let Some(Keeper::Edges(order)) = &mut self.order else { return false };
+        released |= found.iter().any(|wait| wait.next.is_some());
+        let Some(StatementOrder::Edges(order)) = &mut self.order else { return false };
         order.wait_for_locks(&found);
-        helped
+        released
     }
 
     /// A wait for a lock, if it has lasted since the query.
     fn lock_wait(&self, waiter: u32, blocker: u32) -> Option<LockWait> {
-        let requested_ns = self.asking.requested_ns;
+        let queried_ns = self.lock_queries.queried_ns;
         let waiting = &self.players[waiter as usize];
-        waiting.open.filter(|open| open.sent_ns < requested_ns)?;
+        waiting.open.filter(|open| open.sent_ns < queried_ns)?;
         let holder = &self.players[blocker as usize];
-        let is_held = matches!(holder.wait, Wait::Order { .. } | Wait::Draw { .. });
+        let is_delayed = matches!(holder.wait, Wait::Order { .. } | Wait::Draw { .. });
         // A session that continued meanwhile may have other locks by now.
-        let is_as_it_was = holder.ready_ns < requested_ns;
-        let next = holder.queue.front().filter(|_| is_held && is_as_it_was);
+        let is_as_it_was = holder.ready_ns < queried_ns;
+        let next = holder.queue.front().filter(|_| is_delayed && is_as_it_was);
         Some(LockWait {
             waiter: SessionId(waiter),
-            place: waiting.queue.front()?.place,
+            position: waiting.queue.front()?.position,
             blocker: SessionId(blocker),
-            next: next.map(|head| head.place),
+            next: next.map(|head| head.position),
             end: holder.end_of_transaction(),
         })
     }

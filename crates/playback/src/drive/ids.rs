@@ -12,26 +12,26 @@ use seatrial_sqltext::catalog::Catalog;
 use seatrial_trace::TraceReader;
 
 use super::PlaybackError;
-use super::player::{Queued, Wait};
-use super::run::Run;
+use super::player::{QueuedStatement, Wait};
+use super::run::PlaybackLoop;
 use crate::ids::plan::Plan;
 use crate::locks::Blocked;
 use crate::rewrite::Mode;
-use crate::rewrite::bound::{Binder, Counted};
-use crate::rewrite::now::{Missing, Now};
+use crate::rewrite::binder::{Binder, IdCounts};
+use crate::rewrite::id_slots::{IdSlots, MissingReason};
 use crate::rewrite::reported::Ids;
 use crate::spec::PlaybackSpec;
 use crate::survey::Survey;
 
 /// Ids of a playback: what is known of them, and what was drawn now.
-pub struct Mapping {
-    now: Now,
+pub struct IdMapping {
+    slots: IdSlots,
     plan: Arc<Plan>,
     catalog: Catalog,
-    counted: Arc<Mutex<Counted>>,
+    counts: Arc<Mutex<IdCounts>>,
 }
 
-impl Mapping {
+impl IdMapping {
     /// The mapping of ids, with the binder of statements as they are read; None if ids are sent as
     /// captured.
     ///
@@ -41,7 +41,7 @@ impl Mapping {
     pub fn of(
         spec: &PlaybackSpec,
         survey: &Survey,
-    ) -> Result<Option<(Mapping, Binder)>, PlaybackError> {
+    ) -> Result<Option<(IdMapping, Binder)>, PlaybackError> {
         let Some(catalog) = spec.catalog.as_ref().filter(|_| spec.ids == Mode::Infer) else {
             return Ok(None);
         };
@@ -50,33 +50,33 @@ impl Mapping {
         let plan = Arc::new(Plan::of(&TraceReader::open(&spec.trace)?, &is_played, catalog)?);
         let names = sessions.iter().map(|session| String::from_utf8_lossy(&session.name));
         let names = names.map(|name| name.into_owned()).collect();
-        let counted = Arc::new(Mutex::new(Counted::default()));
-        let binder = Binder::new(plan.clone(), catalog.clone(), names, counted.clone());
-        let now = Now::new(plan.clone());
-        Ok(Some((Mapping { now, plan, catalog: catalog.clone(), counted }, binder)))
+        let counts = Arc::new(Mutex::new(IdCounts::default()));
+        let binder = Binder::new(plan.clone(), catalog.clone(), names, counts.clone());
+        let slots = IdSlots::new(plan.clone());
+        Ok(Some((IdMapping { slots, plan, catalog: catalog.clone(), counts }, binder)))
     }
 
     /// The results, after everything was read.
     pub fn finish(self) -> Ids {
-        let counted = std::mem::take(&mut *lock(&self.counted));
-        Ids::of(&self.plan, &self.catalog, counted, &self.now.finish())
+        let counts = std::mem::take(&mut *lock(&self.counts));
+        Ids::of(&self.plan, &self.catalog, counts, &self.slots.finish())
     }
 }
 
-impl Run {
+impl PlaybackLoop {
     /// Whether a session's next statement has to wait for an id; if so, that is recorded.
-    pub(super) fn awaits_draw(&mut self, session: usize, due_ns: Option<u64>) -> bool {
+    pub(super) fn must_wait_for_id(&mut self, session: usize, due_ns: Option<u64>) -> bool {
         let Some(ids) = &mut self.ids else { return false };
         let player = &mut self.players[session];
         let Some(head) = player.queue.front() else { return false };
-        let Some(bound) = &head.fed.ids else { return false };
-        if player.undrawn == Some(head.fed.item.number) {
+        let Some(bindings) = &head.pending.ids else { return false };
+        if player.waived_id_wait == Some(head.pending.item.number) {
             return false;
         }
-        let Some(slot) = ids.now.lacks(bound) else { return false };
-        ids.now.wait(slot, session as u32);
-        player.wait = Wait::Draw { since_ns: player.could(due_ns).0, slot };
-        self.counts.held += 1;
+        let Some(slot) = ids.slots.lacks(bindings) else { return false };
+        ids.slots.wait(slot, session as u32);
+        player.wait = Wait::Draw { since_ns: player.sendable_since(due_ns).0, slot };
+        self.counts.delayed += 1;
         true
     }
 
@@ -84,69 +84,70 @@ impl Run {
     pub(super) fn write_ids(&mut self, session: usize) {
         let Some(ids) = &mut self.ids else { return };
         let Some(head) = self.players[session].queue.front_mut() else { return };
-        let fed = &mut *head.fed;
-        if let Some(bound) = &fed.ids {
-            ids.now.write(&mut fed.item, bound);
-            self.feed.resize(fed);
+        let pending = &mut *head.pending;
+        if let Some(bindings) = &pending.ids {
+            ids.slots.write(&mut pending.item, bindings);
+            self.feed.resize(pending);
         }
     }
 
-    /// A statement was answered: records what it drew.
-    pub(super) fn drew(&mut self, queued: &Queued, answer: &Answer) {
-        if let (Some(ids), Some(bound)) = (&mut self.ids, &queued.fed.ids) {
-            let waited = ids.now.take(bound, answer);
-            self.go_on(&waited);
+    /// A statement was answered: records the ids that it drew.
+    pub(super) fn record_draws(&mut self, queued: &QueuedStatement, answer: &Answer) {
+        if let (Some(ids), Some(bindings)) = (&mut self.ids, &queued.pending.ids) {
+            let waited = ids.slots.take(bindings, answer);
+            self.resume_sessions(&waited);
         }
     }
 
-    /// A statement has ended: it will draw nothing more.
-    pub(super) fn drew_not(&mut self, queued: &Queued) {
-        if let (Some(ids), Some(bound)) = (&mut self.ids, &queued.fed.ids) {
-            let waited = ids.now.lose(bound, Missing::Failed);
-            self.go_on(&waited);
+    /// A statement has ended without drawing more ids.
+    pub(super) fn record_no_draws(&mut self, queued: &QueuedStatement) {
+        if let (Some(ids), Some(bindings)) = (&mut self.ids, &queued.pending.ids) {
+            let waited = ids.slots.lose(bindings, MissingReason::Failed);
+            self.resume_sessions(&waited);
         }
     }
 
     /// Continues sessions that waited for an id.
-    fn go_on(&mut self, sessions: &[u32]) {
+    fn resume_sessions(&mut self, sessions: &[u32]) {
         for &session in sessions {
-            self.need_not_wait(session as usize);
+            self.end_id_wait(session as usize);
         }
     }
 
-    fn need_not_wait(&mut self, session: usize) {
+    fn end_id_wait(&mut self, session: usize) {
         let now_ns = self.now_ns();
         let player = &mut self.players[session];
         let Wait::Draw { since_ns, .. } = player.wait else { return };
         player.wait = Wait::Nothing;
         player.released_ns = now_ns;
-        self.counts.held -= 1;
+        self.counts.delayed -= 1;
         if let Some(ids) = &mut self.ids {
-            ids.now.waited_ns += now_ns.saturating_sub(since_ns);
+            ids.slots.waited_ns += now_ns.saturating_sub(since_ns);
         }
         self.advance(session);
     }
 
     /// Sends a session's next statement without the ids that it waits for.
-    fn go_undrawn(&mut self, session: usize) {
+    fn waive_id_wait(&mut self, session: usize) {
         let player = &mut self.players[session];
-        player.undrawn = player.queue.front().map(|head| head.fed.item.number);
-        self.need_not_wait(session);
+        player.waived_id_wait = player.queue.front().map(|head| head.pending.item.number);
+        self.end_id_wait(session);
     }
 
     /// Without any progress: sends the first statement of the capture that waits for ids.
-    pub(super) fn release_undrawn(&mut self) {
+    pub(super) fn release_first_id_wait(&mut self) {
         let waiting = self.players.iter().enumerate();
         let waiting = waiting.filter(|(_, player)| matches!(player.wait, Wait::Draw { .. }));
-        let first = waiting.min_by_key(|(_, player)| player.queue.front().map(|head| head.place));
+        let first =
+            waiting.min_by_key(|(_, player)| player.queue.front().map(|head| head.position));
         if let Some((session, _)) = first {
-            self.go_undrawn(session);
+            self.waive_id_wait(session);
         }
     }
 
     /// Sends statements whose session holds locks that the drawing session waits for; whether any
     /// did.
-    pub(super) fn release_draws(&mut self, waits: &[Blocked]) -> bool {
+    pub(super) fn release_id_waits(&mut self, waits: &[Blocked]) -> bool {
         let mut found = Vec::new();
         for one in waits {
             let Some(&blocked) = self.by_process.get(&one.process) else { continue };
@@ -154,13 +155,13 @@ impl Run {
                 let Wait::Draw { slot, .. } = self.players[*blocker as usize].wait else {
                     continue;
                 };
-                let drawer = self.ids.as_ref().and_then(|ids| ids.now.drawer(slot));
+                let drawer = self.ids.as_ref().and_then(|ids| ids.slots.drawer(slot));
                 if drawer == Some(blocked) {
                     found.push(*blocker as usize);
                 }
             }
         }
-        found.iter().for_each(|&session| self.go_undrawn(session));
+        found.iter().for_each(|&session| self.waive_id_wait(session));
         !found.is_empty()
     }
 }

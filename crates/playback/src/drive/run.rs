@@ -19,28 +19,26 @@ use seatrial_gauge::Clock;
 use seatrial_pgwire::link::Address;
 use seatrial_trace::TraceReader;
 
-use super::deadlock::Asking;
-use super::ids::Mapping;
-use super::player::{Ended, Player, Wait};
+use super::deadlock::LockQueries;
+use super::ids::IdMapping;
+use super::player::{AnsweredStatement, Player, Wait};
 use super::sessions::Probe;
 use super::usage::{self, Processor};
-use super::{Live, PlaybackError, Watch, rules};
+use super::{PlaybackError, PlaybackProgress, SharedProgress, rules};
 use crate::accounting::{AccountingSettings, StatementAccounting};
-use crate::connection::{Login, Said};
+use crate::connection::{ConnectionEvent, Login};
 use crate::feed::{Feed, Rule, Stages};
-use crate::order::keeper::Keeper;
 use crate::order::scan::Scan;
+use crate::order::statement_order::StatementOrder;
 use crate::pace::{Schedule, Timers};
-use crate::played::{End, Held, Played, Sessions};
+use crate::played::{OrderDelays, PlaybackEnd, ReplayResult, Sessions};
 use crate::rules::Rules;
 use crate::rules::session_objects::SessionObjects;
 use crate::spec::PlaybackSpec;
 use crate::survey::Survey;
 
-/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Events handled at once.
 const EVENTS_MAX: usize = 64;
 
 /// Maximum number of distinguished fingerprints.
@@ -53,16 +51,15 @@ const MEMORY_EVERY_NS: u64 = 250_000_000;
 const WAKE: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 /// The connection that queries locks.
-pub const WATCHER: u64 = u64::MAX - 2;
+pub const LOCK_MONITOR: u64 = u64::MAX - 2;
 /// The connection that probes whether the server is there.
 pub const PROBE: u64 = u64::MAX - 3;
 /// Those that cancel statements.
 pub const CANCEL: u64 = u64::MAX - 4;
 
-/// A playback.
-pub struct Run {
+pub struct PlaybackLoop {
     pub(super) spec: PlaybackSpec,
-    pub(super) watch: Arc<Watch>,
+    pub(super) progress: Arc<SharedProgress>,
     clock: Clock,
     zero_ns: u64,
     start_unix_ns: u64,
@@ -77,9 +74,9 @@ pub struct Run {
     pub(super) survey: Survey,
     pub(super) schedule: Schedule,
     /// The order across sessions, if any.
-    pub(super) order: Option<Keeper>,
+    pub(super) order: Option<StatementOrder>,
     /// Ids drawn now, if they are mapped.
-    pub(super) ids: Option<Mapping>,
+    pub(super) ids: Option<IdMapping>,
     pub(super) players: Vec<Player>,
     pub(super) timers: Timers,
     /// Sessions that may connect, in the order of the capture.
@@ -89,52 +86,49 @@ pub struct Run {
     pub(super) rules: Rules,
     pub(super) accounting: StatementAccounting,
     /// Answered statements to be counted.
-    pub(super) ended: Vec<Ended>,
+    pub(super) ended: Vec<AnsweredStatement>,
     pub(super) buffer: Vec<u8>,
     pub(super) out: Vec<u8>,
-    pub(super) said: Vec<Said>,
+    pub(super) connection_events: Vec<ConnectionEvent>,
     pub(super) connections_max: usize,
     /// Sessions by the number of their server process.
     pub(super) by_process: HashMap<i32, u32>,
-    pub(super) counts: Counts,
-    pub(super) held: Held,
+    pub(super) counts: LoopCounters,
+    pub(super) delays: OrderDelays,
     pub(super) sessions: Sessions,
-    pub(super) asking: Asking,
+    pub(super) lock_queries: LockQueries,
     pub(super) probe: Probe,
     /// Set to end it.
-    pub(super) end: Option<End>,
+    pub(super) end: Option<PlaybackEnd>,
     pub(super) memory_bytes_max: u64,
     memory_seen_ns: u64,
     processor: Processor,
     run_delay_ns: u64,
 }
 
-/// Counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct LoopCounters {
     /// Statements that were taken from the feed.
     pub taken: u64,
     /// Statements of the trace that were not answered, skipped or given up.
     pub left: u64,
-    /// Statements in progress.
     pub in_flight: usize,
     /// Those of them that may wait for a row lock.
     pub may_wait: usize,
     /// Sessions that are connected or connecting.
     pub open: usize,
-    /// Those of them that are connecting.
-    pub entering: usize,
+    pub connecting: usize,
     /// Sessions whose next statement was not read yet.
     pub starved: usize,
     /// Sessions delayed by the order.
-    pub held: usize,
+    pub delayed: usize,
     /// When a statement was last sent or answered.
     pub moved_ns: u64,
     /// How late the last statement was sent.
     pub lag_ns: u64,
 }
 
-impl Run {
+impl PlaybackLoop {
     /// Counts the statements of the trace, and starts to read it.
     ///
     /// # Errors
@@ -142,9 +136,9 @@ impl Run {
     /// When the trace cannot be read, the address is invalid, or a system call fails.
     pub fn prepare(
         spec: PlaybackSpec,
-        watch: Arc<Watch>,
+        progress: Arc<SharedProgress>,
         wake: Arc<OwnedFd>,
-    ) -> Result<Run, PlaybackError> {
+    ) -> Result<PlaybackLoop, PlaybackError> {
         let survey = survey(&spec)?;
         let address = Address::of(&spec.server)
             .map_err(|source| PlaybackError::Address { host: spec.server.host.clone(), source })?;
@@ -155,7 +149,7 @@ impl Run {
         let connections_max = spec.connections_max.unwrap_or(captured_open_max as usize).max(1);
         let sessions = survey.sessions.len();
         let scan = Scan::of(spec.order, spec.catalog.as_ref(), sessions, &survey.drift);
-        let (ids, binder) = Mapping::of(&spec, &survey)?.unzip();
+        let (ids, binder) = IdMapping::of(&spec, &survey)?.unzip();
         let stages = Stages { until_us, rule, scan, binder };
         let feed = Feed::start(&spec.trace, &survey, connections_max, stages, wake.clone())?;
         let (epoll, timer) = descriptors(&wake)
@@ -163,8 +157,8 @@ impl Run {
         let clock = Clock::new(kernel_trusts_tsc());
         let accounting = StatementAccounting::new(settings(&spec, &survey));
         let players = players(&survey);
-        Ok(Run {
-            watch,
+        Ok(PlaybackLoop {
+            progress,
             clock,
             zero_ns: 0,
             start_unix_ns: 0,
@@ -175,7 +169,7 @@ impl Run {
             armed_ns: None,
             address,
             schedule: Schedule::new(spec.speed, spec.pace, survey.first_us),
-            order: Keeper::of(spec.order, sessions),
+            order: StatementOrder::of(spec.order, sessions),
             ids,
             players,
             timers: Timers::default(),
@@ -186,18 +180,18 @@ impl Run {
             ended: Vec::new(),
             buffer: vec![0; READ_BYTES],
             out: Vec::with_capacity(READ_BYTES),
-            said: Vec::new(),
+            connection_events: Vec::new(),
             connections_max,
             by_process: HashMap::new(),
-            counts: Counts { left: survey.statements, ..Counts::default() },
-            held: Held { mode: spec.order, ..Held::default() },
+            counts: LoopCounters { left: survey.statements, ..LoopCounters::default() },
+            delays: OrderDelays { mode: spec.order, ..OrderDelays::default() },
             sessions: Sessions {
                 captured: survey.sessions_played,
                 captured_open_max,
                 never_ended: survey.never_ended,
                 ..Sessions::default()
             },
-            asking: Asking::new(spec.order, spec.lock_patience_ms * 1_000_000),
+            lock_queries: LockQueries::new(spec.order, spec.lock_patience_ms * 1_000_000),
             probe: Probe::default(),
             end: None,
             memory_bytes_max: 0,
@@ -214,9 +208,9 @@ impl Run {
     /// # Errors
     ///
     /// When the trace is damaged, a system call fails, or the statements do not add up.
-    pub fn play(mut self) -> Result<Played, PlaybackError> {
+    pub fn play(mut self) -> Result<ReplayResult, PlaybackError> {
         if self.spec.awaits_start {
-            self.start_lateness_ns = self.watch.await_start();
+            self.start_lateness_ns = self.progress.await_start();
         }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.start_unix_ns = since_1970.as_nanos() as u64;
@@ -229,17 +223,17 @@ impl Run {
             let has_more = self.take_batch(now_ns)?;
             self.wake_due();
             self.admit();
-            self.free_held();
-            self.unstick()?;
+            self.release_delayed();
+            self.resolve_deadlocks()?;
             self.publish(now_ns);
-            if self.watch.is_stopped() {
-                break End::Interrupted;
+            if self.progress.is_stopped() {
+                break PlaybackEnd::Interrupted;
             }
             if let Some(end) = self.end.take() {
                 break end;
             }
             if self.is_complete() {
-                break End::Complete;
+                break PlaybackEnd::Complete;
             }
             self.wait(&mut events, has_more.then_some(0))?;
         };
@@ -280,7 +274,7 @@ impl Run {
         let counts = &self.counts;
         let is_quiet = counts.in_flight == 0 && !self.probe.is_open();
         let lacks = || self.feed.is_over() && self.players.iter().all(|one| one.queue.is_empty());
-        is_quiet && (counts.left == 0 || (self.feed.is_over() && counts.entering == 0 && lacks()))
+        is_quiet && (counts.left == 0 || (self.feed.is_over() && counts.connecting == 0 && lacks()))
     }
 
     /// Waits until an event or due time, up to a timeout, and handles events.
@@ -310,7 +304,7 @@ impl Run {
                     let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
                 }
                 TIMER => self.armed_ns = None,
-                WATCHER => self.serve_watcher(event.flags),
+                LOCK_MONITOR => self.serve_lock_monitor(event.flags),
                 PROBE => self.serve_probe(event.flags),
                 // The server hangs up without a message.
                 CANCEL => {}
@@ -325,7 +319,7 @@ impl Run {
         let now_ns = self.now_ns();
         let latest_ns = at_most_ns.map(|at_most_ns| now_ns + at_most_ns);
         let wanted =
-            [self.timers.next_ns(), self.next_look_ns(), self.probe.gives_up_ns(), latest_ns];
+            [self.timers.next_ns(), self.next_check_ns(), self.probe.gives_up_ns(), latest_ns];
         let Some(next_ns) = wanted.into_iter().flatten().min() else { return Ok(true) };
         if next_ns <= now_ns {
             return Ok(false);
@@ -358,12 +352,12 @@ impl Run {
     }
 
     fn publish(&mut self, now_ns: u64) {
-        let so_far = self.accounting.so_far();
-        self.watch.publish(&Live {
+        let totals = self.accounting.totals();
+        self.progress.publish(PlaybackProgress {
             elapsed_ns: now_ns,
-            answered: so_far.ok + so_far.failed,
-            failed: so_far.failed,
-            skipped: so_far.skipped,
+            answered: totals.ok + totals.failed,
+            failed: totals.failed,
+            skipped: totals.skipped,
             captured_total: self.survey.statements,
             lag_ns: self.counts.lag_ns,
             open: self.counts.open as u64,

@@ -13,25 +13,24 @@ use seatrial_pgwire::answer::ServerError;
 use seatrial_pgwire::link::Link;
 
 use super::player::{Peer, Stage, Wait};
-use super::run::{PROBE, Run};
-use crate::accounting::HeldBy;
-use crate::connection::{Connection, Said};
+use super::run::{PROBE, PlaybackLoop};
+use crate::accounting::DelayCause;
+use crate::connection::{Connection, ConnectionEvent};
 use crate::item::Skipped;
-use crate::played::End;
+use crate::played::PlaybackEnd;
 
 /// How long a session waits until it tries again to connect.
-const AGAIN_AFTER_NS: u64 = 50_000_000;
+const RETRY_AFTER_NS: u64 = 50_000_000;
 
 /// How long to wait before another attempt if only the server's backlog was full.
-const QUEUED_AFTER_NS: u64 = 2_000_000;
+const BACKLOG_RETRY_AFTER_NS: u64 = 2_000_000;
 
 /// How long a server may have no free connection for a session.
-const PATIENCE_NS: u64 = 60_000_000_000;
+const CONNECT_TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// How long a server may take to answer the probe, or to start up.
-const PROBE_NS: u64 = 5_000_000_000;
+const PROBE_TIMEOUT_NS: u64 = 5_000_000_000;
 
-/// The probe of the server.
 #[derive(Default)]
 pub struct Probe {
     peer: Option<Peer>,
@@ -46,15 +45,15 @@ impl Probe {
 
     /// Deadline of the result.
     pub fn gives_up_ns(&self) -> Option<u64> {
-        self.peer.is_some().then_some(self.since_ns + PROBE_NS)
+        self.peer.is_some().then_some(self.since_ns + PROBE_TIMEOUT_NS)
     }
 }
 
-impl Run {
+impl PlaybackLoop {
     /// A session's first statement was read.
-    pub(super) fn arrive(&mut self, session: usize) {
+    pub(super) fn session_read(&mut self, session: usize) {
         let about = &self.survey.sessions[session];
-        self.players[session].stage = Stage::Outside;
+        self.players[session].stage = Stage::Waiting;
         match self.schedule.connects_ns(about.connected_us, about.first_us) {
             Some(at_ns) => self.timers.set(at_ns, session as u32),
             None => self.arrived.push(Reverse((about.first_us, session as u32))),
@@ -64,12 +63,12 @@ impl Run {
     /// The due time of a session has come.
     pub(super) fn on_time(&mut self, session: usize) {
         match self.players[session].stage {
-            Stage::Outside => {
+            Stage::Waiting => {
                 let first_us = self.survey.sessions[session].first_us;
                 self.arrived.push(Reverse((first_us, session as u32)));
             }
-            Stage::Inside => self.advance(session),
-            Stage::Unseen | Stage::Entering | Stage::Over | Stage::Lost => {}
+            Stage::Connected => self.advance(session),
+            Stage::Unread | Stage::Connecting | Stage::Finished | Stage::Lost => {}
         }
     }
 
@@ -79,28 +78,28 @@ impl Run {
             let Some(Reverse((_, session))) = self.arrived.pop() else { return };
             let player = &mut self.players[session as usize];
             if player.left == 0 {
-                player.stage = Stage::Over;
+                player.stage = Stage::Finished;
             } else {
-                self.enter(session as usize);
+                self.connect(session as usize);
             }
         }
     }
 
-    fn enter(&mut self, session: usize) {
+    fn connect(&mut self, session: usize) {
         let mut first = Vec::new();
         let connection = Connection::new(&self.login(), &mut first);
         match Link::open(&self.address, &self.epoll, session as u64, &first) {
             Ok(Some(link)) => {
                 let player = &mut self.players[session];
                 player.peer = Some(Box::new(Peer { link, connection }));
-                player.stage = Stage::Entering;
+                player.stage = Stage::Connecting;
                 self.counts.open += 1;
-                self.counts.entering += 1;
+                self.counts.connecting += 1;
                 self.record_open();
             }
-            Ok(None) => self.timers.set(self.now_ns() + QUEUED_AFTER_NS, session as u32),
-            Err(error) if is_gone(&error) => self.server_is_lost(&error.to_string()),
-            Err(error) => self.try_again(session, &error.to_string()),
+            Ok(None) => self.timers.set(self.now_ns() + BACKLOG_RETRY_AFTER_NS, session as u32),
+            Err(error) if is_unreachable(&error) => self.server_is_lost(&error.to_string()),
+            Err(error) => self.retry_connection(session, &error.to_string()),
         }
     }
 
@@ -112,107 +111,107 @@ impl Run {
     }
 
     /// A session is authenticated.
-    pub(super) fn came_in(&mut self, session: usize) {
+    pub(super) fn connected(&mut self, session: usize) {
         let now_ns = self.now_ns();
         let player = &mut self.players[session];
-        if player.stage != Stage::Entering {
+        if player.stage != Stage::Connecting {
             return;
         }
-        player.stage = Stage::Inside;
+        player.stage = Stage::Connected;
         player.ready_ns = now_ns;
-        player.ready_by = HeldBy::Connections;
+        player.ready_by = DelayCause::Connections;
         player.refused_ns = None;
         let Some(peer) = &mut player.peer else { return };
         self.by_process.insert(peer.connection.process_id(), session as u32);
         let watched = peer.link.watch_edges(&self.epoll);
-        self.counts.entering -= 1;
+        self.counts.connecting -= 1;
         self.counts.moved_ns = now_ns;
         self.sessions.connected += 1;
         match watched {
             Ok(()) => self.advance(session),
-            Err(error) => self.broke(session, &error),
+            Err(error) => self.connection_broken(session, &error),
         }
     }
 
     /// The server refused a session.
-    pub(super) fn was_refused(&mut self, session: usize, error: &ServerError) {
+    pub(super) fn connection_refused(&mut self, session: usize, error: &ServerError) {
         self.sessions.refused += 1;
-        let words = format!("{} ({})", error.message, String::from_utf8_lossy(&error.sqlstate));
-        self.part(session, Stage::Outside);
+        let message = format!("{} ({})", error.message, String::from_utf8_lossy(&error.sqlstate));
+        self.close_connection(session, Stage::Waiting);
         match &error.sqlstate {
-            b"53300" => self.try_again(session, &words),
+            b"53300" => self.retry_connection(session, &message),
             // It starts up, shuts down, or hung up without a message.
             b"57P03" | b"08006" => {
-                self.note(&words);
+                self.keep_message(&message);
                 self.players[session].stage = Stage::Lost;
-                self.start_probe(&words);
+                self.start_probe(&message);
             }
-            _ if self.sessions.connected == 0 => self.server_is_lost(&words),
+            _ if self.sessions.connected == 0 => self.server_is_lost(&message),
             _ => {
-                self.note(&words);
+                self.keep_message(&message);
                 self.players[session].stage = Stage::Lost;
-                self.bury(session);
+                self.skip_unsent(session);
             }
         }
     }
 
     /// There was no connection for a session: later, or never.
-    fn try_again(&mut self, session: usize, words: &str) {
-        self.note(words);
+    fn retry_connection(&mut self, session: usize, message: &str) {
+        self.keep_message(message);
         let now_ns = self.now_ns();
         let player = &mut self.players[session];
-        player.stage = Stage::Outside;
+        player.stage = Stage::Waiting;
         let since_ns = *player.refused_ns.get_or_insert(now_ns);
-        if now_ns - since_ns < PATIENCE_NS {
-            self.timers.set(now_ns + AGAIN_AFTER_NS, session as u32);
+        if now_ns - since_ns < CONNECT_TIMEOUT_NS {
+            self.timers.set(now_ns + RETRY_AFTER_NS, session as u32);
         } else if self.sessions.connected == 0 {
-            self.server_is_lost(words);
+            self.server_is_lost(message);
         } else {
             player.stage = Stage::Lost;
-            self.bury(session);
+            self.skip_unsent(session);
         }
     }
 
     /// Keeps the server's first message of a refusal or a loss.
-    fn note(&mut self, words: &str) {
+    fn keep_message(&mut self, message: &str) {
         if self.sessions.words.is_empty() {
-            self.sessions.words = words.to_owned();
+            self.sessions.words = message.to_owned();
         }
     }
 
     /// A session has sent everything: it ends when it did in the capture, or now.
-    pub(super) fn rest(&mut self, session: usize) {
+    pub(super) fn finish_session(&mut self, session: usize) {
         let disconnected_us = self.survey.sessions[session].disconnected_us;
         match self.schedule.disconnects_ns(disconnected_us) {
             Some(at_ns) if at_ns > self.now_ns() => {
                 self.players[session].wait = Wait::Time;
                 self.timers.set(at_ns, session as u32);
             }
-            _ => self.leave(session),
+            _ => self.end_session(session),
         }
     }
 
     /// A session sends `Terminate`.
-    pub(super) fn leave(&mut self, session: usize) {
+    pub(super) fn end_session(&mut self, session: usize) {
         if let Some(peer) = &mut self.players[session].peer {
             self.out.clear();
             Connection::terminate(&mut self.out);
             // It may be disconnected already.
             let _ = peer.link.send(&self.epoll, &self.out);
         }
-        self.part(session, Stage::Over);
+        self.close_connection(session, Stage::Finished);
     }
 
     /// A session has no connection any more.
-    fn part(&mut self, session: usize, stage: Stage) {
+    fn close_connection(&mut self, session: usize, stage: Stage) {
         let player = &mut self.players[session];
         let Some(peer) = player.peer.take() else { return };
         self.by_process.remove(&peer.connection.process_id());
         self.counts.open -= 1;
-        self.counts.entering -= usize::from(player.stage == Stage::Entering);
+        self.counts.connecting -= usize::from(player.stage == Stage::Connecting);
         self.counts.starved -= usize::from(player.wait == Wait::Feed);
-        let is_held = matches!(player.wait, Wait::Order { .. } | Wait::Draw { .. });
-        self.counts.held -= usize::from(is_held);
+        let is_delayed = matches!(player.wait, Wait::Order { .. } | Wait::Draw { .. });
+        self.counts.delayed -= usize::from(is_delayed);
         player.wait = Wait::Nothing;
         player.stage = stage;
         self.record_open();
@@ -222,44 +221,44 @@ impl Run {
     pub(super) fn hung_up(&mut self, session: usize) {
         let Some(peer) = &mut self.players[session].peer else { return };
         match peer.connection.hung_up(&peer.link.input) {
-            Said::Refused(error) => self.was_refused(session, &error),
-            Said::Lost(error) => self.lose(session, &error.message),
-            Said::NotUnderstood(words) => self.lose(session, &words),
-            Said::Ready | Said::Answer(_) => {}
+            ConnectionEvent::Refused(error) => self.connection_refused(session, &error),
+            ConnectionEvent::Lost(error) => self.connection_lost(session, &error.message),
+            ConnectionEvent::NotUnderstood(message) => self.connection_lost(session, &message),
+            ConnectionEvent::Ready | ConnectionEvent::Answer(_) => {}
         }
     }
 
     /// The system reports that a session's connection is broken, or could not be established.
-    pub(super) fn broke(&mut self, session: usize, error: &io::Error) {
-        let is_entering = self.players[session].stage == Stage::Entering;
-        if is_entering && is_gone(error) {
-            self.part(session, Stage::Outside);
+    pub(super) fn connection_broken(&mut self, session: usize, error: &io::Error) {
+        let is_connecting = self.players[session].stage == Stage::Connecting;
+        if is_connecting && is_unreachable(error) {
+            self.close_connection(session, Stage::Waiting);
             self.server_is_lost(&error.to_string());
         } else {
-            self.lose(session, &error.to_string());
+            self.connection_lost(session, &error.to_string());
         }
     }
 
     /// A session's connection is lost.
-    pub(super) fn lose(&mut self, session: usize, words: &str) {
+    pub(super) fn connection_lost(&mut self, session: usize, message: &str) {
         if self.players[session].peer.is_none() {
             return;
         }
         self.give_up(session);
         self.sessions.lost += 1;
-        self.note(words);
-        self.part(session, Stage::Lost);
-        self.start_probe(words);
+        self.keep_message(message);
+        self.close_connection(session, Stage::Lost);
+        self.start_probe(message);
     }
 
     /// Skips the unsent statements of a lost session.
-    fn bury(&mut self, session: usize) {
+    fn skip_unsent(&mut self, session: usize) {
         while let Some(queued) = self.players[session].pop() {
             self.skip(session, queued, Skipped::NoConnection);
         }
     }
 
-    fn start_probe(&mut self, words: &str) {
+    fn start_probe(&mut self, message: &str) {
         if self.probe.is_open() || self.end.is_some() {
             return;
         }
@@ -268,9 +267,9 @@ impl Run {
         self.probe.since_ns = self.now_ns();
         match Link::open(&self.address, &self.epoll, PROBE, &first) {
             Ok(Some(link)) => self.probe.peer = Some(Peer { link, connection }),
-            Err(error) if is_gone(&error) => self.server_is_lost(words),
+            Err(error) if is_unreachable(&error) => self.server_is_lost(message),
             // Its backlog is full, so it is there; or no socket is available.
-            Ok(None) | Err(_) => self.server_is_there(),
+            Ok(None) | Err(_) => self.server_is_up(),
         }
     }
 
@@ -280,48 +279,48 @@ impl Run {
         let room =
             if flags.contains(EventFlags::OUT) { link.send_unsent(&self.epoll) } else { Ok(()) };
         let read = room.and_then(|()| link.read(&mut self.buffer));
-        let (mut out, mut said) = (Vec::new(), Vec::new());
+        let (mut out, mut events) = (Vec::new(), Vec::new());
         match read {
             Ok(None) => return,
             Ok(Some(read)) if read > 0 => {
                 link.input.extend_from_slice(&self.buffer[..read]);
-                let taken = connection.take_in(&link.input, &mut out, &mut said);
+                let taken = connection.take_in(&link.input, &mut out, &mut events);
                 link.input.drain(..taken);
                 let _ = link.send(&self.epoll, &out);
             }
-            Ok(_) | Err(_) => said.push(connection.hung_up(&[])),
+            Ok(_) | Err(_) => events.push(connection.hung_up(&[])),
         }
-        let is_there = match said.first() {
+        let is_up = match events.first() {
             None => return,
-            Some(Said::Refused(error) | Said::Lost(error)) => {
+            Some(ConnectionEvent::Refused(error) | ConnectionEvent::Lost(error)) => {
                 !matches!(&error.sqlstate, b"57P01" | b"57P02" | b"57P03" | b"08006")
             }
             Some(_) => true,
         };
         self.probe.peer = None;
-        if is_there { self.server_is_there() } else { self.server_is_lost("") }
+        if is_up { self.server_is_up() } else { self.server_is_lost("") }
     }
 
     /// The probe was accepted, or refused by a running server.
-    fn server_is_there(&mut self) {
+    fn server_is_up(&mut self) {
         self.probe.peer = None;
         for session in 0..self.players.len() {
             if self.players[session].stage == Stage::Lost {
-                self.bury(session);
+                self.skip_unsent(session);
             }
         }
     }
 
     /// Ends the playback; the first message about the cause is kept.
-    pub(super) fn server_is_lost(&mut self, words: &str) {
-        self.note(words);
+    pub(super) fn server_is_lost(&mut self, message: &str) {
+        self.keep_message(message);
         self.probe.peer = None;
-        self.end.get_or_insert_with(|| End::ServerLost(self.sessions.words.clone()));
+        self.end.get_or_insert_with(|| PlaybackEnd::ServerLost(self.sessions.words.clone()));
     }
 }
 
 /// Whether there is no listener.
-fn is_gone(error: &io::Error) -> bool {
+fn is_unreachable(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
     matches!(error.kind(), ConnectionRefused | NotFound | HostUnreachable | NetworkUnreachable)
         || error.kind() == io::ErrorKind::PermissionDenied

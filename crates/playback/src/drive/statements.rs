@@ -6,29 +6,29 @@ use seatrial_pgwire::answer::Answer;
 use seatrial_trace::captured::SessionId;
 
 use super::PlaybackError;
-use super::player::{Ended, Peer, Queued, Release, Stage, Wait};
-use super::run::Run;
-use crate::accounting::{HeldBy, Times};
-use crate::connection::{Said, Sending};
-use crate::feed::{Fed, REUSED_BYTES_MAX};
+use super::player::{AnsweredStatement, Peer, QueuedStatement, Release, Stage, Wait};
+use super::run::PlaybackLoop;
+use crate::accounting::{DelayCause, Times};
+use crate::connection::{ConnectionEvent, SendOutcome};
+use crate::feed::{PendingStatement, REUSED_BYTES_MAX};
 use crate::item::Skipped;
-use crate::pace::Before;
-use crate::rewrite::now::Now;
+use crate::pace::PreviousStatement;
+use crate::rewrite::id_slots::IdSlots;
 
-/// Room that the buffer for what is sent keeps.
+/// Capacity that the send buffer keeps.
 const OUT_BYTES_MAX: usize = 1 << 20;
 
-/// Answered statements that are counted together: each by itself would bring all that the
-/// accounting has into the processor's caches, which the server has used since.
+/// Answered statements that are counted together: counting each by itself would load the
+/// accounting's data into the processor's caches each time.
 const ENDED_MAX: usize = 32;
 
-/// The code of what was cancelled.
+/// SQLSTATE of a cancelled statement.
 const QUERY_CANCELED: &[u8; 5] = b"57014";
 
-impl Run {
-    /// Takes in what was read, at most one batch; whether there may be more.
+impl PlaybackLoop {
+    /// Takes one batch of read statements; returns whether there may be more.
     pub(super) fn take_batch(&mut self, now_ns: u64) -> Result<bool, PlaybackError> {
-        // What is not counted yet is held; and who waits for it to be released is to go on.
+        // Uncounted statements take memory of the feed, for which sessions may wait.
         if self.counts.starved > 0 || self.counts.in_flight == 0 {
             self.record_ended();
         }
@@ -36,62 +36,63 @@ impl Run {
             self.feed.is_awaited();
         }
         let Some(batch) = self.feed.take()? else { return Ok(false) };
-        batch.iter().for_each(|fed| cache::fetch(&fed.item.session));
-        for fed in batch {
-            self.take_in(fed, now_ns);
+        batch.iter().for_each(|pending| cache::fetch(&pending.item.session));
+        for pending in batch {
+            self.take_in(pending, now_ns);
         }
         Ok(!self.feed.is_full())
     }
 
-    fn take_in(&mut self, fed: Box<Fed>, now_ns: u64) {
+    fn take_in(&mut self, pending: Box<PendingStatement>, now_ns: u64) {
         self.counts.taken += 1;
-        let session = fed.item.session.0 as usize;
-        let mut place = (fed.item.start_us, fed.item.number);
+        let session = pending.item.session.0 as usize;
+        let mut position = (pending.item.start_us, pending.item.number);
         if let Some(order) = &mut self.order {
-            place = order.take_in(&fed);
+            position = order.take_in(&pending);
         }
-        let is_buried = self.players[session].stage == Stage::Lost && !self.probe.is_open();
-        let skipped = fed.skipped.or(is_buried.then_some(Skipped::NoConnection));
-        let queued = Queued { fed, place };
+        let is_skipped_session =
+            self.players[session].stage == Stage::Lost && !self.probe.is_open();
+        let skipped = pending.skipped.or(is_skipped_session.then_some(Skipped::NoConnection));
+        let queued = QueuedStatement { pending, position };
         match skipped {
             Some(why) => self.skip(session, queued, why),
             None => self.players[session].queue.push_back(queued),
         }
         let player = &mut self.players[session];
         let has_what_it_waits_for = !player.queue.is_empty() || player.left == 0;
-        if player.stage == Stage::Unseen && !player.queue.is_empty() {
-            self.arrive(session);
+        if player.stage == Stage::Unread && !player.queue.is_empty() {
+            self.session_read(session);
         } else if player.wait == Wait::Feed && has_what_it_waits_for {
             player.wait = Wait::Nothing;
-            player.fed_ns = now_ns;
+            player.read_ns = now_ns;
             self.counts.starved -= 1;
             self.advance(session);
         }
     }
 
     /// A statement is not sent.
-    pub(super) fn skip(&mut self, session: usize, queued: Queued, why: Skipped) {
+    pub(super) fn skip(&mut self, session: usize, queued: QueuedStatement, why: Skipped) {
         self.record_ended();
-        self.accounting.skipped(&queued.fed.item, why);
-        self.consumed(session, &queued);
-        self.feed.release(queued.fed);
+        self.accounting.skipped(&queued.pending.item, why);
+        self.finish_statement(session, &queued);
+        self.feed.release(queued.pending);
     }
 
-    /// A statement is done with, in whatever way.
-    fn consumed(&mut self, session: usize, queued: &Queued) {
+    /// A statement was answered, skipped or given up.
+    fn finish_statement(&mut self, session: usize, queued: &QueuedStatement) {
         self.counts.left -= 1;
         self.players[session].left -= 1;
         if let Some(order) = &mut self.order {
-            order.done(&queued.fed, queued.place);
+            order.done(&queued.pending, queued.position);
         }
-        self.drew_not(queued);
+        self.record_no_draws(queued);
     }
 
-    /// Tallies the statements that were answered since it was done last.
+    /// Counts the statements that were answered since the last call.
     pub(super) fn record_ended(&mut self) {
-        for Ended { fed, times, answer } in self.ended.drain(..) {
-            self.accounting.answered(&fed.item, &times, &answer);
-            self.feed.release(fed);
+        for AnsweredStatement { pending, times, answer } in self.ended.drain(..) {
+            self.accounting.answered(&pending.item, &times, &answer);
+            self.feed.release(pending);
         }
     }
 
@@ -104,69 +105,73 @@ impl Run {
             }
             let Some(head) = player.queue.front() else {
                 if player.left == 0 {
-                    return self.rest(session);
+                    return self.finish_session(session);
                 }
                 player.wait = Wait::Feed;
                 self.counts.starved += 1;
                 return;
             };
-            let due_ns = self.schedule.due_ns(head.fed.item.start_us, player.before.as_ref());
+            let due_ns = self.schedule.due_ns(head.pending.item.start_us, player.previous.as_ref());
             if let Some(due_ns) = due_ns.filter(|&due_ns| due_ns > self.now_ns()) {
                 self.players[session].wait = Wait::Time;
                 self.timers.set(due_ns, session as u32);
                 return;
             }
-            let waits = self.is_held(session, due_ns) || self.awaits_draw(session, due_ns);
+            let waits = self.is_delayed(session, due_ns) || self.must_wait_for_id(session, due_ns);
             if waits || self.send(session, due_ns) {
                 return;
             }
         }
     }
 
-    /// Whether the order holds a session's next statement back; then that is noted.
-    fn is_held(&mut self, session: usize, due_ns: Option<u64>) -> bool {
+    /// Whether the order delays a session's next statement; if so, that is recorded.
+    fn is_delayed(&mut self, session: usize, due_ns: Option<u64>) -> bool {
         let Some(order) = &mut self.order else { return false };
         let player = &mut self.players[session];
         let Some(head) = player.queue.front() else { return false };
-        if order.may_go(head.place) {
+        if order.may_send(head.position) {
             return false;
         }
-        match player.passes(&head.fed) {
-            Some(Release::Lock) => self.held.released_by_lock += 1,
-            Some(Release::Patience) => self.held.released_by_patience += 1,
+        match player.exemption_reason(&head.pending) {
+            Some(Release::Lock) => self.delays.released_by_lock += 1,
+            Some(Release::Timeout) => self.delays.released_by_patience += 1,
             None => {
-                order.hold(head.place, SessionId(session as u32));
-                player.wait = Wait::Order { since_ns: player.could(due_ns).0 };
-                self.held.held += 1;
-                self.counts.held += 1;
+                order.delay(head.position, SessionId(session as u32));
+                player.wait = Wait::Order { since_ns: player.sendable_since(due_ns).0 };
+                self.delays.delayed += 1;
+                self.counts.delayed += 1;
                 return true;
             }
         }
         false
     }
 
-    /// Lets those go that the order no longer holds back.
-    pub(super) fn free_held(&mut self) {
-        while let Some((place, session)) = self.order.as_mut().and_then(|one| one.next_free()) {
+    /// Releases the sessions that the order no longer delays.
+    pub(super) fn release_delayed(&mut self) {
+        while let Some((position, session)) = self.order.as_mut().and_then(|one| one.next_ready()) {
             let session = session.0 as usize;
-            let head = self.players[session].queue.front().map(|head| head.place);
-            if head == Some(place) {
-                let because = self.order.as_ref().map(|order| order.because(place));
-                *self.held.held_by.entry(because.unwrap_or_default().name()).or_default() += 1;
+            let head = self.players[session].queue.front().map(|head| head.position);
+            if head == Some(position) {
+                let wait_reason = self.order.as_ref().map(|order| order.wait_reason(position));
+                *self
+                    .delays
+                    .delayed_by
+                    .entry(wait_reason.unwrap_or_default().name())
+                    .or_default() += 1;
                 self.release(session);
             }
         }
     }
 
-    /// The order does not hold a session back any more.
+    /// The order no longer delays a session.
     pub(super) fn release(&mut self, session: usize) {
         let now_ns = self.now_ns();
         let player = &mut self.players[session];
         if let Wait::Order { since_ns } = player.wait {
             player.wait = Wait::Nothing;
             player.released_ns = now_ns;
-            self.held.waited_ns += now_ns.saturating_sub(since_ns);
-            self.counts.held -= 1;
+            self.delays.waited_ns += now_ns.saturating_sub(since_ns);
+            self.counts.delayed -= 1;
             self.advance(session);
         }
     }
@@ -180,43 +185,43 @@ impl Run {
             return true;
         };
         self.out.clear();
-        let item = &head.fed.item;
-        if let (Some(_), Some(bound)) = (&self.ids, &head.fed.ids) {
-            let (columns, rows) = Now::keeps(bound);
+        let item = &head.pending.item;
+        if let (Some(_), Some(bindings)) = (&self.ids, &head.pending.ids) {
+            let (columns, rows) = IdSlots::keeps(bindings);
             peer.connection.keep(columns, rows);
         }
         let refused = player.has_failed.then(|| self.rules.rule_after_error(item)).flatten();
         let sending = match refused {
-            Some(why) => Sending::Impossible(why),
+            Some(why) => SendOutcome::Impossible(why),
             None => peer.connection.send(item, &mut self.out),
         };
-        if let Sending::Impossible(why) = sending {
+        if let SendOutcome::Impossible(why) = sending {
             if let Some(queued) = player.pop() {
                 self.skip(session, queued, why);
             }
             return false;
         }
         let sent = peer.link.send(&self.epoll, &self.out);
-        self.accounting.sent(&head.fed.item, sent_ns);
-        let (could_ns, held_by) = player.could(due_ns);
-        player.open = Some(Times { due_ns, could_ns, sent_ns, ended_ns: 0, held_by });
+        self.accounting.sent(&head.pending.item, sent_ns);
+        let (sendable_ns, delay_cause) = player.sendable_since(due_ns);
+        player.open = Some(Times { due_ns, sendable_ns, sent_ns, ended_ns: 0, delay_cause });
         self.counts.in_flight += 1;
         self.counts.may_wait += usize::from(player.may_wait());
         self.counts.moved_ns = sent_ns;
         self.counts.lag_ns = due_ns.map_or(0, |due_ns| sent_ns.saturating_sub(due_ns));
         self.out.shrink_to(OUT_BYTES_MAX);
         if let Err(error) = sent {
-            self.broke(session, &error);
+            self.connection_broken(session, &error);
         }
         true
     }
 
-    /// Something happened at a session's connection.
+    /// Handles an event of a session's connection.
     pub(super) fn serve(&mut self, session: usize, flags: EventFlags) {
         let Some(peer) = &mut self.players[session].peer else { return };
         if flags.contains(EventFlags::OUT) {
             if let Err(error) = peer.link.send_unsent(&self.epoll) {
-                return self.broke(session, &error);
+                return self.connection_broken(session, &error);
             }
         }
         let ends = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
@@ -227,7 +232,7 @@ impl Run {
         while self.read(session) && flags.intersects(ends) {}
     }
 
-    /// Reads what came for a session, at most a buffer; whether it is there and may have more.
+    /// Reads at most a buffer for a session; returns whether it is connected and may have more.
     fn read(&mut self, session: usize) -> bool {
         let player = &self.players[session];
         let Some(peer) = &player.peer else { return false };
@@ -242,10 +247,10 @@ impl Run {
                 let again = if is_all { Ok(()) } else { peer.link.rearm(&self.epoll) };
                 self.take_in_bytes(session, read);
                 if let Err(error) = again {
-                    self.broke(session, &error);
+                    self.connection_broken(session, &error);
                 }
             }
-            Err(error) => self.broke(session, &error),
+            Err(error) => self.connection_broken(session, &error),
         }
         true
     }
@@ -254,29 +259,29 @@ impl Run {
         let Some(peer) = &mut self.players[session].peer else { return };
         let Peer { link, connection } = &mut **peer;
         self.out.clear();
-        let mut said = std::mem::take(&mut self.said);
+        let mut connection_events = std::mem::take(&mut self.connection_events);
         let came = &self.buffer[..read];
         if link.input.is_empty() {
-            let taken = connection.take_in(came, &mut self.out, &mut said);
+            let taken = connection.take_in(came, &mut self.out, &mut connection_events);
             link.input.extend_from_slice(&came[taken..]);
         } else {
             link.input.extend_from_slice(came);
-            let taken = connection.take_in(&link.input, &mut self.out, &mut said);
+            let taken = connection.take_in(&link.input, &mut self.out, &mut connection_events);
             link.input.drain(..taken);
         }
         let sent = link.send(&self.epoll, &self.out);
-        for one in said.drain(..) {
+        for one in connection_events.drain(..) {
             match one {
-                Said::Answer(answer) => self.answered(session, answer),
-                Said::Ready => self.came_in(session),
-                Said::Refused(error) => self.was_refused(session, &error),
-                Said::Lost(error) => self.lose(session, &error.message),
-                Said::NotUnderstood(words) => self.lose(session, &words),
+                ConnectionEvent::Answer(answer) => self.answered(session, answer),
+                ConnectionEvent::Ready => self.connected(session),
+                ConnectionEvent::Refused(error) => self.connection_refused(session, &error),
+                ConnectionEvent::Lost(error) => self.connection_lost(session, &error.message),
+                ConnectionEvent::NotUnderstood(message) => self.connection_lost(session, &message),
             }
         }
-        self.said = said;
+        self.connection_events = connection_events;
         if let Err(error) = sent {
-            self.broke(session, &error);
+            self.connection_broken(session, &error);
         }
     }
 
@@ -292,8 +297,8 @@ impl Run {
         let Some(mut times) = player.open.take() else { return };
         let Some(queued) = player.pop() else { return };
         times.ended_ns = now_ns;
-        let item = &queued.fed.item;
-        player.before = Some(Before {
+        let item = &queued.pending.item;
+        player.previous = Some(PreviousStatement {
             start_us: item.start_us,
             duration_us: item.duration_us,
             sent_ns: times.sent_ns,
@@ -301,21 +306,21 @@ impl Run {
         });
         player.has_failed |= answer.error.is_some();
         player.ready_ns = now_ns;
-        player.ready_by = HeldBy::Session;
+        player.ready_by = DelayCause::Session;
         self.accounting.ended(now_ns, answer.error.is_none());
         self.counts.in_flight -= 1;
         self.counts.moved_ns = now_ns;
-        self.drew(&queued, &answer);
-        self.consumed(session, &queued);
-        let is_large = queued.fed.counted_bytes > REUSED_BYTES_MAX;
-        self.ended.push(Ended { fed: queued.fed, times, answer });
+        self.record_draws(&queued, &answer);
+        self.finish_statement(session, &queued);
+        let is_large = queued.pending.counted_bytes > REUSED_BYTES_MAX;
+        self.ended.push(AnsweredStatement { pending: queued.pending, times, answer });
         self.advance(session);
         if is_large || self.ended.len() >= ENDED_MAX {
             self.record_ended();
         }
     }
 
-    /// A statement on its way will never be answered.
+    /// A statement in progress will never be answered.
     pub(super) fn give_up(&mut self, session: usize) {
         let ended_ns = self.now_ns();
         let player = &mut self.players[session];
@@ -323,10 +328,10 @@ impl Run {
         let Some(times) = player.open.take() else { return };
         let Some(queued) = player.pop() else { return };
         self.record_ended();
-        self.accounting.unanswered(&queued.fed.item, &Times { ended_ns, ..times });
+        self.accounting.unanswered(&queued.pending.item, &Times { ended_ns, ..times });
         self.counts.in_flight -= 1;
         self.counts.moved_ns = ended_ns;
-        self.consumed(session, &queued);
-        self.feed.release(queued.fed);
+        self.finish_statement(session, &queued);
+        self.feed.release(queued.pending);
     }
 }

@@ -1,4 +1,4 @@
-//! What the driver itself uses: processor, delay and memory, as the kernel tells.
+//! What the driver itself uses: CPU time, run-queue delay and memory, from the kernel.
 
 use std::fs;
 
@@ -28,12 +28,10 @@ impl Processor {
         Processor { user_ns, system_ns: total_ns - user_ns.min(total_ns) }
     }
 
-    /// Both together.
     pub fn total_ns(self) -> u64 {
         self.user_ns + self.system_ns
     }
 
-    /// What was used since.
     pub fn since(self, before: Processor) -> Processor {
         Processor {
             user_ns: self.user_ns.saturating_sub(before.user_ns),
@@ -41,7 +39,7 @@ impl Processor {
         }
     }
 
-    /// What two threads used.
+    /// The sum of two threads.
     pub fn plus(self, other: Processor) -> Processor {
         Processor {
             user_ns: self.user_ns + other.user_ns,
@@ -57,14 +55,14 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// Time that the calling thread could have run and did not (second field of schedstat,
+/// Time that the calling thread was runnable without a CPU (second field of schedstat,
 /// Documentation/scheduler/sched-stats.rst).
 pub fn run_delay_ns() -> u64 {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     schedstat.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
-/// Memory that the process has now (second field of statm, proc(5)).
+/// Resident memory of the process (second field of statm, proc(5)).
 pub fn memory_bytes() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_ascii_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok());
@@ -83,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_uses_grows() {
+    fn thread_cpu_time_increases() {
         let before = Processor::of_thread();
         let sum = (0..20_000_000u64).fold(0, |sum: u64, next| sum.wrapping_mul(31) ^ next);
         let used = Processor::of_thread().total_ns() - before.total_ns();

@@ -1,7 +1,7 @@
 //! Which columns hold the same ids.
 //!
-//! A column whose values the server makes, and all that refer to it by a foreign key, are one
-//! class: a value of one is a value of all, and of no other column, however equal the numbers.
+//! A generated column and all columns that refer to it by a foreign key are one class: a value of
+//! one of them is a value of all, and of no other column, even if the numbers are equal.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,14 +10,13 @@ use seatrial_sqltext::reading::{ColumnId, ValueSource};
 
 use super::values::Kind;
 
-/// Columns that hold the same ids.
+/// Columns that have the same ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// What makes them: a sequence, or chance.
+pub struct IdClass {
+    /// What generates them: a sequence, or chance.
     pub source: ValueSource,
-    /// How they are written.
     pub kind: Kind,
-    /// The column that they are made for.
+    /// The column that they are generated for.
     pub column: ColumnId,
     /// Its name, as `schema.table.column`.
     pub name: String,
@@ -29,17 +28,17 @@ pub struct Class {
 
 /// All classes of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Classes {
-    /// They, by number.
-    pub all: Vec<Class>,
+pub struct IdClasses {
+    /// By number.
+    pub all: Vec<IdClass>,
     of_column: HashMap<ColumnId, u32>,
     of_time: HashSet<ColumnId>,
 }
 
-impl Classes {
+impl IdClasses {
     /// The classes of a catalogue.
-    pub fn of(catalog: &Catalog) -> Classes {
-        let mut classes = Classes::default();
+    pub fn of(catalog: &Catalog) -> IdClasses {
+        let mut classes = IdClasses::default();
         for (table, reported) in catalog.tables.iter().enumerate() {
             for (column, about) in reported.columns.iter().enumerate() {
                 let at = root(catalog, ColumnId { table, column });
@@ -75,22 +74,22 @@ impl Classes {
 
     /// Classes whose ids a sequence makes.
     pub fn of_sequence(&self, sequence: usize) -> impl Iterator<Item = u32> {
-        let is_it = move |class: &Class| class.source == ValueSource::Sequence(sequence);
-        (0u32..).zip(&self.all).filter(move |(_, class)| is_it(class)).map(|(place, _)| place)
+        let is_it = move |class: &IdClass| class.source == ValueSource::Sequence(sequence);
+        (0u32..).zip(&self.all).filter(move |(_, class)| is_it(class)).map(|(index, _)| index)
     }
 
     fn add(&mut self, catalog: &Catalog, at: ColumnId, source: ValueSource) {
         let type_name = &catalog.tables[at.table].columns[at.column].type_name;
         let (kind, source_name) = match source {
-            ValueSource::Sequence(place) => {
-                let sequence = &catalog.sequences[place];
+            ValueSource::Sequence(index) => {
+                let sequence = &catalog.sequences[index];
                 (Kind::Number, format!("{}.{}", sequence.schema, sequence.name))
             }
             _ if type_name == "uuid" => (Kind::Uuid, "random".to_owned()),
             _ => (Kind::Text, "random".to_owned()),
         };
         self.of_column.insert(at, self.all.len() as u32);
-        self.all.push(Class {
+        self.all.push(IdClass {
             source,
             kind,
             column: at,
@@ -100,7 +99,7 @@ impl Classes {
         });
     }
 
-    /// Takes in columns that refer to those of a class, until no further one does.
+    /// Adds columns that refer to those of a class, until there are no more.
     fn follow_foreign_keys(&mut self, catalog: &Catalog) {
         loop {
             let before = self.of_column.len();
@@ -152,8 +151,8 @@ fn named_sequence(catalog: &Catalog, at: ColumnId) -> Option<usize> {
     })
 }
 
-/// The column of the table that a partition or a child is a part of, as
-/// [`seatrial_sqltext::reading`] reports columns; a column itself where its table is no part.
+/// The column of the partitioned or parent table, as [`seatrial_sqltext::reading`] reports columns;
+/// the column itself if its table is neither partition nor child.
 fn root(catalog: &Catalog, at: ColumnId) -> ColumnId {
     let mut table = at.table;
     // A catalogue that goes round in circles is no catalogue; it is left after a turn.
@@ -199,7 +198,7 @@ mod tests {
     #[test]
     fn a_class_is_a_generated_column_and_all_that_refer_to_it() {
         let catalog: Catalog = serde_json::from_str(CATALOG).unwrap();
-        let classes = Classes::of(&catalog);
+        let classes = IdClasses::of(&catalog);
         let names: Vec<&str> = classes.all.iter().map(|class| &*class.name).collect();
         assert_eq!(names, ["public.orders.id", "public.returns.token", "public.users.id"]);
         let orders = &classes.all[0];

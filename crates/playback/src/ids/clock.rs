@@ -1,6 +1,6 @@
 //! When things happened, as far as the order of the trace and its times show.
 
-/// Statements whose times are kept as one.
+/// Statements whose times are kept together.
 const BUCKET: u64 = 64;
 
 /// A lower bound for how much earlier than recorded a statement with a logged duration may have
@@ -8,24 +8,24 @@ const BUCKET: u64 = 64;
 /// records are later than others with a later time, it may be more.
 const WRITTEN_LATE_US: i64 = 50_000;
 
-/// Times that are cut to seconds are wrong by so much.
+/// Maximum error of times that are truncated to seconds.
 const SECOND_US: i64 = 1_000_000;
 
-/// How many statements may end earlier than one before them in the trace, of a hundred, for it to
-/// be in the order in which they ended.
+/// Percentage of statements that may end before their predecessor in a trace that is in the order
+/// of ends.
 const DISORDER_PERCENT: u64 = 1;
 
 /// The times of a trace.
 #[derive(Debug)]
 pub struct Clock {
-    /// By bucket of places: the latest time of a record of a statement there, and the number of
+    /// By bucket of positions: the latest time of a record of a statement in it, and the number of
     /// statements with such a time.
     reported: Vec<(i64, u64)>,
-    /// When everything is taken in: by when all statements there or before had been reported.
+    /// After the pass: the time by which all statements up to there had been reported.
     reported_us: Vec<i64>,
-    /// By bucket of places: the latest start of a statement that is reported there, or before.
+    /// By bucket of positions: the latest start of a statement reported up to there.
     latest_starts_us: Vec<i64>,
-    /// By how much a statement began earlier than one that had been reported when it did, at most.
+    /// Maximum time by which a statement began before one that had already been reported.
     late_us: i64,
     latest_end_us: i64,
     timed: u64,
@@ -49,8 +49,8 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Takes in a statement, and the place behind its session's last one; whether that one's own
-    /// record did not say when it ended, so that it had when this one was sent.
+    /// Adds a statement. `last` is the position behind its session's last one, and whether that
+    /// one's record did not say when it ended, so that it had ended when this one was sent.
     pub fn take(&mut self, number: u64, last: (u64, bool), start_us: i64, took_us: Option<u64>) {
         let (after, is_reported_now) = last;
         let bucket = (number / BUCKET) as usize;
@@ -77,8 +77,8 @@ impl Clock {
         }
     }
 
-    fn reported(&mut self, place: u64, at_us: i64) {
-        let bucket = (place / BUCKET) as usize;
+    fn reported(&mut self, number: u64, at_us: i64) {
+        let bucket = (number / BUCKET) as usize;
         if self.reported.len() <= bucket {
             self.reported.resize(bucket + 1, (i64::MIN, 0));
         }
@@ -86,7 +86,6 @@ impl Clock {
         (*latest_us, *count) = (at_us.max(*latest_us), *count + 1);
     }
 
-    /// No more comes.
     pub fn finish(&mut self) {
         // A session's last statement had been reported when those behind it were.
         let mut behind_us = i64::MAX;
@@ -104,8 +103,8 @@ impl Clock {
         }
     }
 
-    /// Whether statements are in the order in which they ended, as in a log; else their places show
-    /// nothing.
+    /// Whether statements are in the order in which they ended, as in a log; otherwise their
+    /// positions show nothing.
     pub fn is_in_order(&self) -> bool {
         self.disordered * 100 <= self.timed * DISORDER_PERCENT
     }
@@ -115,7 +114,8 @@ impl Clock {
         self.is_cut_to_seconds
     }
 
-    /// A place such that all before it had been reported when a statement began at this time.
+    /// A position such that all statements before it had been reported when a statement began at
+    /// this time.
     pub fn reported_before(&self, start_us: i64) -> u64 {
         let cut_us = if self.is_cut_to_seconds { SECOND_US } else { 0 };
         let margin_us = cut_us + WRITTEN_LATE_US + self.late_us.saturating_mul(2);
@@ -130,20 +130,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_answered_long_before_a_statement_began_is_known_by_times() {
+    fn times_show_which_statements_ended_before() {
         let mut clock = Clock::default();
         for number in 0..1_000u64 {
             clock.take(number, (number, true), number as i64 * 1_001, None);
         }
         clock.finish();
         assert!(clock.is_in_order());
-        let place = clock.reported_before(900 * 1_001);
-        assert!((700..=850).contains(&place), "{place}");
+        let number = clock.reported_before(900 * 1_001);
+        assert!((700..=850).contains(&number), "{number}");
         assert_eq!(clock.reported_before(0), 0);
     }
 
     #[test]
-    fn records_that_come_late_make_times_tell_less() {
+    fn late_records_widen_the_margin() {
         let mut clock = Clock::default();
         for number in 0..1_000u64 {
             let late_us = if number == 500 { 300_000 } else { 0 };
@@ -154,7 +154,8 @@ mod tests {
     }
 
     /// Statements of a log of beginnings, some of whose records are written long after their times:
-    /// of each, in the order of the trace, the place behind its session's last one, and its time.
+    /// of each, in the order of the trace, the position behind its session's last one, and its
+    /// time.
     fn with_late_records(seed: u64) -> Vec<(u64, i64)> {
         let mut state = seed;
         let mut below = |bound: u64| {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_answered_before_a_statement_was_sent_before_it() {
+    fn reported_statements_started_earlier() {
         for seed in 0..50 {
             let all = with_late_records(seed);
             let mut clock = Clock::default();
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_in_the_order_of_starts_is_distinguished_from_one_in_the_order_of_ends() {
+    fn order_of_starts_is_distinguished_from_order_of_ends() {
         let (mut by_end, mut by_start) = (Clock::default(), Clock::default());
         for number in 0..100u64 {
             let length_us = if number % 2 == 0 { 1_000_000 } else { 10 };

@@ -6,14 +6,14 @@ use std::collections::{HashMap, HashSet};
 use seatrial_sqltext::catalog::{Catalog, Sequence};
 use seatrial_sqltext::reading::ValueSource;
 
-use super::anchor::{Anchor, Fit, rank};
-use super::in_order::{InOrder, Own, OwnSlots};
-use super::pattern::{self, Case, Habit, Habits};
-use super::proof::{Proof, Slot, Wanted};
-use super::scan::{Count, Drawing, NOBODY, NONE, Scan, Used};
+use super::anchor::{Anchor, CatalogFit, rank};
+use super::in_order::{OrderedUses, OwnSlots, OwnUse};
+use super::pattern::{self, Case, PairPattern, PairPatterns};
+use super::proof::{Proof, RankedId, Slot};
+use super::scan::{DrawCount, DrawStatement, NONE, Scan, UNUSED, UsedId};
 use super::windows::Windows;
 
-/// How often what is proved limits what is not known.
+/// How often proved ids limit what is unknown.
 const LIMITS_MAX: usize = 8;
 
 /// How it is known which draw gave an id.
@@ -109,9 +109,9 @@ pub struct Inferred {
     /// Sequences of which ids are used.
     pub positions: Vec<SequencePosition>,
     /// What pairs of texts do.
-    pub habits: Vec<(pattern::Pair, Habit)>,
-    /// Of ids of which several draws can have given each, by their places among those that were
-    /// used: how many of a thousand of these draws gave their values back.
+    pub patterns: Vec<(pattern::TextPair, PairPattern)>,
+    /// Evidence of ids with several possible draws, by their index among the used ids: how many of
+    /// a thousand of these draws returned their values.
     pub given_back_per_mille: HashMap<u32, u64>,
 }
 
@@ -119,7 +119,7 @@ impl Inferred {
     /// What follows from a pass over a trace.
     pub fn of(scan: &mut Scan, catalog: &Catalog) -> Inferred {
         scan.finish();
-        let nothing = |used: &Used| match scan.classes.all[used.class as usize].source {
+        let nothing = |used: &UsedId| match scan.classes.all[used.class as usize].source {
             ValueSource::Sequence(_) => IdSource::Unresolved(Reason::NotDrawn, 0),
             ValueSource::Random | ValueSource::Time => IdSource::Unresolved(Reason::Random, 0),
         };
@@ -127,7 +127,7 @@ impl Inferred {
             Inferred { found: scan.used.iter().map(nothing).collect(), ..Inferred::default() };
         for (sequence, reported) in (0..).zip(&catalog.sequences) {
             if scan.classes.of_sequence(sequence as usize).next().is_some() {
-                OfSequence::new(scan, sequence, reported).infer(&mut inferred);
+                SequenceInference::new(scan, sequence, reported).infer(&mut inferred);
             }
         }
         for (used, found) in scan.used.iter().zip(&mut inferred.found) {
@@ -154,7 +154,7 @@ impl Inferred {
     }
 }
 
-/// Whether what follows for an id from draws is nothing, or rests on one whose row may be another.
+/// Whether nothing follows for an id from draws, or only from one whose row is uncertain.
 fn is_open(scan: &Scan, found: IdSource, exact: Option<u32>) -> bool {
     let may_conflict = |slot| scan.of_slot(slot).is_some_and(|drawing| drawing.may_conflict);
     match (exact, found) {
@@ -164,45 +164,45 @@ fn is_open(scan: &Scan, found: IdSource, exact: Option<u32>) -> bool {
     }
 }
 
-/// What is known of one sequence.
-pub(super) struct OfSequence<'a> {
+/// Inference for one sequence.
+pub(super) struct SequenceInference<'a> {
     pub(super) scan: &'a Scan,
     sequence: u32,
     pub(super) reported: &'a Sequence,
     /// Statements that drew from it.
-    pub(super) drawings: Vec<&'a Drawing>,
-    /// Ids of its classes by their ranks, with their places among those that were used.
+    pub(super) drawings: Vec<&'a DrawStatement>,
+    /// Ids of its classes by their ranks, with their indexes among those that were used.
     pub(super) ids: Vec<(i64, u32)>,
-    /// Ids that it never gives.
-    strangers: Vec<u32>,
+    /// Ids that it never generates.
+    foreign_ids: Vec<u32>,
     pub(super) windows: Windows,
     pub(super) counted: OnceCell<Vec<i64>>,
 }
 
-impl<'a> OfSequence<'a> {
-    fn new(scan: &'a Scan, sequence: u32, reported: &'a Sequence) -> OfSequence<'a> {
-        let drawings: Vec<&Drawing> =
+impl<'a> SequenceInference<'a> {
+    fn new(scan: &'a Scan, sequence: u32, reported: &'a Sequence) -> SequenceInference<'a> {
+        let drawings: Vec<&DrawStatement> =
             scan.drawings.iter().filter(|drawing| drawing.sequence == sequence).collect();
-        let (mut ids, mut strangers) = (Vec::new(), Vec::new());
-        for (place, used) in (0..).zip(&scan.used) {
+        let (mut ids, mut foreign_ids) = (Vec::new(), Vec::new());
+        for (index, used) in (0..).zip(&scan.used) {
             let source = scan.classes.all[used.class as usize].source;
             if source != ValueSource::Sequence(sequence as usize) {
                 continue;
             }
             match rank(used.id, reported.next_value.unwrap_or(0), reported.increment) {
-                Some(rank) => ids.push((rank, place)),
-                None => strangers.push(place),
+                Some(rank) => ids.push((rank, index)),
+                None => foreign_ids.push(index),
             }
         }
         ids.sort_unstable();
         let windows = Windows::of(&drawings);
-        OfSequence {
+        SequenceInference {
             scan,
             sequence,
             reported,
             drawings,
             ids,
-            strangers,
+            foreign_ids,
             windows,
             counted: OnceCell::new(),
         }
@@ -212,7 +212,7 @@ impl<'a> OfSequence<'a> {
         let next_value_target = self.reported.next_value;
         let mut position =
             SequencePosition { sequence: self.sequence, next_value_target, next_value_log: None };
-        for &id in &self.strangers {
+        for &id in &self.foreign_ids {
             inferred.found[id as usize] = IdSource::Unresolved(Reason::NotDrawn, 0);
         }
         if let Some((reason, keeps_old)) = self.refused() {
@@ -222,28 +222,28 @@ impl<'a> OfSequence<'a> {
         }
         let anchor = self.anchor();
         let further = match anchor.fit {
-            Fit::Same => Some(0),
-            Fit::Elsewhere(further) => Some(further),
-            Fit::NotShown => None,
+            CatalogFit::Same => Some(0),
+            CatalogFit::Shifted(further) => Some(further),
+            CatalogFit::Unknown => None,
         };
         let from = next_value_target.unwrap_or(0);
         position.next_value_log = further.map(|further| from + further * self.reported.increment);
         inferred.positions.push(position);
         match anchor.fit {
-            Fit::Elsewhere(_) if next_value_target.is_some() => {
+            CatalogFit::Shifted(_) if next_value_target.is_some() => {
                 self.refuse(Reason::SequenceElsewhere, false, inferred);
             }
             _ => self.find(anchor, inferred),
         }
     }
 
-    /// Why nothing can be said of its ids, and whether those below its next value are old for all
-    /// that.
+    /// Why nothing can be concluded about its ids, and whether ids below its next value are old
+    /// nevertheless.
     fn refused(&self) -> Option<(Reason, bool)> {
         if self.scan.is_set(self.sequence) || self.reported.cycles {
             return Some((Reason::NoOrder, false));
         }
-        let is_foreign = |drawing: &Drawing| {
+        let is_foreign = |drawing: &DrawStatement| {
             let class = self.scan.classes.all.get(drawing.class as usize);
             let own = ValueSource::Sequence(self.sequence as usize);
             class.is_some_and(|class| class.source == own) && drawing.sequence != self.sequence
@@ -263,11 +263,11 @@ impl<'a> OfSequence<'a> {
         }
     }
 
-    /// Places of its drawings by their places among all.
-    pub(super) fn places(&self) -> HashMap<u32, usize> {
+    /// Positions of its drawings by their indexes among all.
+    pub(super) fn drawing_indexes(&self) -> HashMap<u32, usize> {
         let all = (0..).zip(&self.scan.drawings);
         let own = all.filter(|(_, drawing)| drawing.sequence == self.sequence);
-        own.enumerate().map(|(place, (global, _))| (global, place)).collect()
+        own.enumerate().map(|(index, (global, _))| (global, index)).collect()
     }
 
     /// Ranks of slots whose ids were captured.
@@ -293,42 +293,42 @@ impl<'a> OfSequence<'a> {
             .collect()
     }
 
-    /// Proves what can be proved, learns from it, and says what follows for each id.
+    /// Proves, learns patterns, and concludes the source of each id.
     fn find(&self, anchor: Anchor, inferred: &mut Inferred) {
-        let mut wanted: Vec<Wanted> = Vec::with_capacity(self.ids.len());
+        let mut ranked: Vec<RankedId> = Vec::with_capacity(self.ids.len());
         for &(rank, id) in &self.ids {
             let used = &self.scan.used[id as usize];
             let deadline = self.deadline(id);
-            let Used { class, present, .. } = *used;
-            wanted.push(Wanted { rank, deadline, class, present });
+            let UsedId { class, present, .. } = *used;
+            ranked.push(RankedId { rank, deadline, class, present });
         }
-        let anchor = &self.limited(anchor, &wanted);
+        let anchor = &self.limited(anchor, &ranked);
         let (slots, first_slots, globals) = self.slots(anchor);
-        let mut proof = Proof::new(&slots, &wanted);
+        let mut proof = Proof::new(&slots, &ranked);
         proof.follow();
         let is_proved: Vec<bool> = proof.given.iter().map(|&slot| slot != NONE).collect();
         let cases = self.cases(anchor, &first_slots);
-        let habits = Habits::of(&cases, &proof);
-        for &(slot, id) in &habits.claims {
+        let patterns = PairPatterns::of(&cases, &proof);
+        for &(slot, id) in &patterns.claims {
             proof.settle(slot, id);
         }
         proof.follow();
-        let in_order = self.in_order(anchor, &slots, &first_slots, &cases, &habits, &proof);
+        let in_order = self.in_order(anchor, &slots, &first_slots, &cases, &patterns, &proof);
         for &(slot, id) in &in_order.claims {
             proof.settle(slot, id);
         }
         proof.follow();
         let least = slots.iter().map(|slot| slot.least).min().unwrap_or(i64::MAX);
-        for (place, &(rank, id)) in self.ids.iter().enumerate() {
-            let given = proof.given[place];
+        for (index, &(rank, id)) in self.ids.iter().enumerate() {
+            let given = proof.given[index];
             inferred.found[id as usize] = if given != NONE {
-                let level = if is_proved[place] { Level::Proved } else { Level::ByPattern };
+                let level = if is_proved[index] { Level::Proved } else { Level::ByPattern };
                 IdSource::Slot(globals[given as usize], level)
             } else if rank < least {
                 IdSource::NotGenerated
             } else {
-                let left = proof.left(place as u32);
-                let draws = proof.candidates(place as u32).map(|slot| {
+                let left = proof.left(index as u32);
+                let draws = proof.candidates(index as u32).map(|slot| {
                     let drawing = first_slots.partition_point(|&first| first <= slot) - 1;
                     u64::from(self.drawings[drawing].is_given_back)
                 });
@@ -336,17 +336,17 @@ impl<'a> OfSequence<'a> {
                 if let Some(per_mille) = (given_back * 1_000u64).checked_div(all) {
                     inferred.given_back_per_mille.insert(id, per_mille);
                 }
-                IdSource::Unresolved(self.reason(&proof, &habits, place as u32), left)
+                IdSource::Unresolved(self.reason(&proof, &patterns, index as u32), left)
             };
         }
-        let Habits { mut by_pair, .. } = habits;
-        by_pair.extend(in_order.by_pair.into_iter().filter(|(_, habit)| habit.is_trusted()));
-        inferred.habits.extend(by_pair);
+        let PairPatterns { mut by_pair, .. } = patterns;
+        by_pair.extend(in_order.by_pair.into_iter().filter(|(_, pattern)| pattern.is_trusted()));
+        inferred.patterns.extend(by_pair);
     }
 
-    /// Where the number of draws outside of the log is unknown, each id that is proved limits how
-    /// many these were before it, which may prove others.
-    fn limited(&self, mut anchor: Anchor, wanted: &[Wanted]) -> Anchor {
+    /// If the number of draws outside of the log is unknown, each proved id limits how many of
+    /// these were before it, which may prove others.
+    fn limited(&self, mut anchor: Anchor, ranked: &[RankedId]) -> Anchor {
         let befores: Vec<u64> = self.drawings.iter().map(|drawing| drawing.before()).collect();
         for _ in 0..LIMITS_MAX {
             let is_open = anchor.least.iter().zip(&anchor.most).any(|(l, m)| Some(*l) != *m);
@@ -354,13 +354,13 @@ impl<'a> OfSequence<'a> {
                 break;
             }
             let (slots, first_slots, _) = self.slots(&anchor);
-            let mut proof = Proof::new(&slots, wanted);
+            let mut proof = Proof::new(&slots, ranked);
             proof.follow();
-            let proved = proof.given.iter().zip(wanted).filter(|(slot, _)| **slot != NONE);
-            let shown = proved.map(|(&slot, wanted)| {
+            let proved = proof.given.iter().zip(ranked).filter(|(slot, _)| **slot != NONE);
+            let shown = proved.map(|(&slot, ranked)| {
                 let drawing = first_slots.partition_point(|&first| first <= slot) - 1;
                 let row = i64::from(slot - first_slots[drawing]);
-                (self.drawings[drawing].after, wanted.rank - row - self.windows.least[drawing])
+                (self.drawings[drawing].after, ranked.rank - row - self.windows.least[drawing])
             });
             if !anchor.limit(shown.collect(), &befores) {
                 break;
@@ -369,8 +369,8 @@ impl<'a> OfSequence<'a> {
         anchor
     }
 
-    fn reason(&self, proof: &Proof<'_>, habits: &Habits, id: u32) -> Reason {
-        if habits.which_row.contains(&id) {
+    fn reason(&self, proof: &Proof<'_>, patterns: &PairPatterns, id: u32) -> Reason {
+        if patterns.which_row.contains(&id) {
             Reason::WhichRow
         } else if proof.left(id) == 0 && !proof.is_tainted(id) {
             Reason::NotDrawn
@@ -379,62 +379,62 @@ impl<'a> OfSequence<'a> {
         }
     }
 
-    /// What follows where sessions use their own, but not what they drew last.
+    /// The conclusion if sessions use their own ids, but not those that they drew last.
     fn in_order(
         &self,
         anchor: &Anchor,
         slots: &[Slot],
         first_slots: &[u32],
         cases: &[Case],
-        habits: &Habits,
+        patterns: &PairPatterns,
         proof: &Proof<'_>,
-    ) -> InOrder {
+    ) -> OrderedUses {
         let mut own_slots = OwnSlots::new();
         let mut expected = vec![None; slots.len()];
-        for (place, drawing) in self.drawings.iter().enumerate() {
-            if drawing.count != Count::Known || drawing.class == NOBODY {
+        for (index, drawing) in self.drawings.iter().enumerate() {
+            if drawing.count != DrawCount::Known || drawing.class == UNUSED {
                 continue;
             }
             for row in 0..drawing.slots {
-                let slot = first_slots[place] + row;
-                let rank = self.counted()[place] + i64::from(row);
-                expected[slot as usize] = anchor.ahead(place).map(|ahead| rank + ahead);
+                let slot = first_slots[index] + row;
+                let rank = self.counted()[index] + i64::from(row);
+                expected[slot as usize] = anchor.lead(index).map(|lead| rank + lead);
                 for class in self.scan.classes_of(drawing) {
                     own_slots.entry((drawing.session, class)).or_default().push(slot);
                 }
             }
         }
         let is_open = |case: &&Case| {
-            let habit = habits.by_pair.get(&case.pair);
-            case.is_first && habit.is_some_and(|habit| !habit.is_trusted())
+            let pattern = patterns.by_pair.get(&case.pair);
+            case.is_first && pattern.is_some_and(|pattern| !pattern.is_trusted())
         };
-        let own = |case: &Case| Own {
-            whose: (case.session, case.pair.class),
+        let own = |case: &Case| OwnUse {
+            owner: (case.session, case.pair.class),
             id: case.id,
             pair: case.pair,
         };
-        let mut ids: Vec<Own> = cases.iter().filter(is_open).map(own).collect();
+        let mut ids: Vec<OwnUse> = cases.iter().filter(is_open).map(own).collect();
         ids.sort_by_key(|own| own.id);
-        InOrder::of(&ids, &own_slots, &expected, proof)
+        OrderedUses::of(&ids, &own_slots, &expected, proof)
     }
 
-    /// What each slot may have given; the first slot of each drawing; and what number it has among
-    /// all slots.
+    /// The possible ranks of each slot; the first slot of each drawing; and the number of each slot
+    /// among all.
     fn slots(&self, anchor: &Anchor) -> (Vec<Slot>, Vec<u32>, Vec<u32>) {
         let exact = self.exact();
         let (mut slots, mut first_slots, mut globals) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, drawing) in self.drawings.iter().enumerate() {
+        for (index, drawing) in self.drawings.iter().enumerate() {
             first_slots.push(slots.len() as u32);
-            let least = self.windows.least[place] + anchor.least[place];
-            let most = anchor.most[place].map(|most| self.windows.most[place] + most);
+            let least = self.windows.least[index] + anchor.least[index];
+            let most = anchor.most[index].map(|most| self.windows.most[index] + most);
             let slot = Slot {
                 least,
                 most,
                 after: drawing.after,
                 session: drawing.session,
-                seen_after: drawing.seen_after,
+                visible_after: drawing.visible_after,
                 class: drawing.class,
-                is_doubtful: drawing.count != Count::Known,
+                is_doubtful: drawing.count != DrawCount::Known,
             };
             if slot.is_doubtful {
                 let most = most.map(|most| most + i64::from(drawing.slots));

@@ -5,27 +5,27 @@
 
 use seatrial_sqltext::reading::{LastValue, ValueDraw, ValueSource};
 
-/// What a session drew last of each sequence.
+/// The last draw of a session from each sequence.
 #[derive(Clone, Debug, Default)]
 pub struct LastDrawn {
-    /// By sequence: the drawing's place in [`super::scan::Scan::drawings`], if it is known.
+    /// By sequence: the drawing's index in [`super::scan::Scan::drawings`], if it is known.
     of: Vec<(usize, Option<u32>)>,
     /// The sequence that it drew from last, if it is known.
     sequence: Option<usize>,
 }
 
 impl LastDrawn {
-    /// The session drew, by the drawing at this place if its last value is known.
-    pub fn drew(&mut self, draw: &ValueDraw, place: Option<u32>) {
+    /// The session drew, by the drawing at this index if its last value is known.
+    pub fn drew(&mut self, draw: &ValueDraw, index: Option<u32>) {
         let ValueSource::Sequence(sequence) = draw.source else { return };
         self.sequence = Some(sequence);
         match self.of.iter_mut().find(|(known, _)| *known == sequence) {
-            Some((_, last)) => *last = place,
-            None => self.of.push((sequence, place)),
+            Some((_, last)) => *last = index,
+            None => self.of.push((sequence, index)),
         }
     }
 
-    /// The session may have drawn from anywhere.
+    /// The session may have drawn from any sequence.
     pub fn forget(&mut self) {
         *self = LastDrawn::default();
     }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_is_known_of_each_sequence_and_of_all() {
+    fn last_draw_is_known_per_sequence_and_overall() {
         let (any, first) = (
             LastValue { sequence: None, returned: 0 },
             LastValue { sequence: Some(7), returned: 0 },

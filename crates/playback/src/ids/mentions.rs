@@ -1,10 +1,9 @@
 //! Numbers and UUIDs within a text, with the text before each: in JSON, in arrays and composite
 //! values, in prose such as `order 123`, in URLs.
 //!
-//! A text is passed over once. Each mention has a label that distinguishes the same place of
-//! several texts from other places of them: in JSON the path of keys, elsewhere the word before.
-//! What is no id is left out: decimals, dates, times, addresses, and digits within a longer word
-//! (`3f17`).
+//! A text is read once. Each mention has a label that distinguishes its position in several texts
+//! of the same kind: in JSON the path of keys, elsewhere the word before it. Decimals, dates,
+//! times, addresses, and digits within a longer word (`3f17`) are not mentions.
 
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use twox_hash::XxHash64;
 
 use super::values::{Id, Kind};
 
-/// Mentions of one text that are looked at.
+/// Mentions of one text that are examined.
 pub const MENTIONS_MAX: usize = 10_000;
 
 /// Limit for the depth of the path of keys.
@@ -30,44 +29,41 @@ const DIGITS_MAX: usize = 19;
 /// A number or a UUID in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
-    /// Tells its place in the text from others.
+    /// Distinguishes its position in the text from others.
     pub label: u64,
-    /// The word before it, or the key of JSON that it is the value of.
+    /// The word before it, or the JSON key whose value it is.
     pub word: Range<usize>,
-    /// Whether it is a number or a UUID.
     pub kind: Kind,
-    /// Its value.
     pub id: Id,
-    /// Its place.
     pub range: Range<usize>,
-    /// Letters run into it (`ORD123`): more often a name than an id.
+    /// Letters precede it without a separator (`ORD123`): more often a name than an id.
     pub is_joined: bool,
 }
 
-/// Finds all numbers and UUIDs in a text; false where there are more than are looked at.
+/// Finds all numbers and UUIDs in a text; false if there are more than the maximum.
 pub fn find(text: &[u8], found: &mut Vec<Mention>) -> bool {
     found.clear();
     if !text.iter().any(u8::is_ascii_digit) {
         return true;
     }
-    let mut pass = Pass { text, found, at: 0, is_whole: true };
+    let mut parser = MentionParser { text, found, at: 0, is_whole: true };
     let begin = text.iter().position(|byte| !b" \t\r\n'\"$E".contains(byte)).unwrap_or(0);
     match text.get(begin) {
-        Some(b'{' | b'[') => pass.structure(),
-        Some(b'(') => pass.list(begin),
-        _ => pass.prose(text.len(), 0, 0..0),
+        Some(b'{' | b'[') => parser.structure(),
+        Some(b'(') => parser.list(begin),
+        _ => parser.prose(text.len(), 0, 0..0),
     }
-    pass.is_whole
+    parser.is_whole
 }
 
-struct Pass<'t, 'f> {
+struct MentionParser<'t, 'f> {
     text: &'t [u8],
     found: &'f mut Vec<Mention>,
     at: usize,
     is_whole: bool,
 }
 
-impl Pass<'_, '_> {
+impl MentionParser<'_, '_> {
     fn byte(&self, at: usize) -> u8 {
         self.text.get(at).copied().unwrap_or(0)
     }
@@ -111,7 +107,6 @@ impl Pass<'_, '_> {
                     let inside = self.string();
                     let is_key = self.text[self.at..].trim_ascii_start().first() == Some(&b':');
                     let level = levels.last_mut().filter(|_| is_key);
-                    let end = inside.end;
                     match level {
                         Some(level) => {
                             let is_number =
@@ -124,15 +119,10 @@ impl Pass<'_, '_> {
                                 level.2 = inside.clone();
                             }
                             let label = with(level.1, b"key");
-                            let behind = std::mem::replace(&mut self.at, inside.start);
-                            self.prose(end, label, level.2.clone());
-                            self.at = behind;
+                            let word = level.2.clone();
+                            self.prose_within(inside, label, word);
                         }
-                        None => {
-                            let behind = std::mem::replace(&mut self.at, inside.start);
-                            self.prose(end, label, word);
-                            self.at = behind;
-                        }
+                        None => self.prose_within(inside, label, word),
                     }
                 }
                 b'0'..=b'9' | b'-' => self.number(label, &word),
@@ -149,7 +139,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Passes over a string in double quotes; returns what is between these.
+    /// Skips a string in double quotes; returns its contents' range.
     fn string(&mut self) -> Range<usize> {
         let begin = self.at + 1;
         let mut at = begin;
@@ -180,7 +170,7 @@ impl Pass<'_, '_> {
         self.prose(stop, label, word.clone());
     }
 
-    /// A composite value: each of its parts is a separate place.
+    /// A composite value: each of its parts has its own label.
     fn list(&mut self, begin: usize) {
         self.at = begin + 1;
         let mut part = 0u64;
@@ -188,9 +178,7 @@ impl Pass<'_, '_> {
             let end = match self.byte(self.at) {
                 b'"' => {
                     let inside = self.string();
-                    let behind = std::mem::replace(&mut self.at, inside.start);
-                    self.prose(inside.end, 100 + part, 0..0);
-                    self.at = behind;
+                    self.prose_within(inside, 100 + part, 0..0);
                     continue;
                 }
                 _ => end_of(self.text, self.at, |byte| !b",)\"".contains(&byte)),
@@ -204,8 +192,15 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// The text between quotes, behind which the position already is.
+    fn prose_within(&mut self, inside: Range<usize>, around: u64, word: Range<usize>) {
+        let behind = std::mem::replace(&mut self.at, inside.start);
+        self.prose(inside.end, around, word);
+        self.at = behind;
+    }
+
     /// Anything else, up to an end: words and what is between them. `word` is the label of a number
-    /// that has none before it.
+    /// without a word before it.
     fn prose(&mut self, end: usize, around: u64, word: Range<usize>) {
         let text = &self.text[..end];
         let begin = self.at;
@@ -263,7 +258,7 @@ impl Pass<'_, '_> {
                     let named = with(around, &lower(&text[last_word.clone()]));
                     with(named, between)
                 }
-                // The place alone: a text that is nothing but the number, or begins with it.
+                // The position alone: a text that is nothing but the number, or begins with it.
                 _ => with(around, b"none"),
             };
             let is_named = is_near || (last_label.is_some() && !last_word.is_empty());
@@ -283,7 +278,7 @@ impl Pass<'_, '_> {
     }
 }
 
-/// A label with something more.
+/// A label combined with more bytes.
 fn with(label: u64, more: &[u8]) -> u64 {
     XxHash64::oneshot(label, more)
 }
@@ -292,7 +287,7 @@ fn lower(word: &[u8]) -> Vec<u8> {
     word[word.len().saturating_sub(WORD_MAX)..].to_ascii_lowercase()
 }
 
-/// What belongs to a word; bytes of letters beyond ASCII do.
+/// Whether a byte belongs to a word; bytes beyond ASCII do.
 fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
@@ -301,29 +296,29 @@ fn is_word(byte: u8) -> bool {
     is_alphanumeric(byte) || byte == b'_'
 }
 
-/// What may join digits to a date, a time, a decimal or an address.
+/// Whether a byte may join digits to a date, a time, a decimal or an address.
 fn is_joint(byte: u8) -> bool {
     b".:-+".contains(&byte)
 }
 
-/// Where bytes of a kind end that begin at a place.
+/// The end of a run of bytes of a kind.
 fn end_of(text: &[u8], begin: usize, is_one: impl Fn(u8) -> bool) -> usize {
     let rest = text.get(begin..).unwrap_or_default();
     rest.iter().position(|&byte| !is_one(byte)).map_or(text.len().max(begin), |at| begin + at)
 }
 
-/// The word that ends at a place, with underlines in it.
+/// The word that ends at a position, with underlines in it.
 fn word_at(text: &[u8], begin: usize, end: usize) -> Range<usize> {
     let own = &text[begin..end];
     let length = own.iter().rev().take_while(|&&byte| is_word(byte)).count();
     end - length..end
 }
 
-/// Where digits end that are joined to others: `2024-01-15T10:00:00.5+01`, `10.0.0.17`, `17.50`.
+/// The end of digits joined to others: `2024-01-15T10:00:00.5+01`, `10.0.0.17`, `17.50`.
 fn complex_end(text: &[u8], begin: usize) -> usize {
     let mut at = begin;
     while let Some(&byte) = text.get(at) {
-        let is_next = |place: usize| text.get(place).is_some_and(u8::is_ascii_digit);
+        let is_next = |index: usize| text.get(index).is_some_and(u8::is_ascii_digit);
         let joins = is_joint(byte) || byte == b'T';
         if !(byte.is_ascii_digit() || (joins && at > begin && is_next(at + 1) && is_next(at - 1))) {
             break;
@@ -333,14 +328,14 @@ fn complex_end(text: &[u8], begin: usize) -> usize {
     at
 }
 
-/// Whether joined digits are numbers side by side (`2024-123`) and no date, time or decimal.
+/// Whether joined digits are numbers side by side (`2024-123`) rather than a date, time or decimal.
 fn is_numbered(complex: &[u8]) -> bool {
     let parts_bytes: Vec<usize> = complex.split(|&byte| byte == b'-').map(<[u8]>::len).collect();
     let is_date = matches!(parts_bytes[..], [4, 2, 2, ..]);
     !is_date && complex.iter().all(|&byte| byte.is_ascii_digit() || byte == b'-')
 }
 
-/// A UUID that begins at a place, and where it ends.
+/// A UUID at a position, and its end.
 fn uuid_at(text: &[u8], begin: usize) -> Option<(Id, usize)> {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     let is_begin = begin == 0 || !is_word(text[begin - 1]);
@@ -349,8 +344,8 @@ fn uuid_at(text: &[u8], begin: usize) -> Option<(Id, usize)> {
     match hex(begin) {
         32 => end += 32,
         8 => {
-            for (place, length) in GROUPS.into_iter().enumerate() {
-                if place > 0 {
+            for (index, length) in GROUPS.into_iter().enumerate() {
+                if index > 0 {
                     if text.get(end) != Some(&b'-') {
                         return None;
                     }
@@ -435,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_left_out() {
+    fn numbers_that_cannot_be_ids_are_ignored() {
         for none in [
             "2024-01-15",
             "'2024-01-15 10:17:05.123+01'",
@@ -452,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_the_same_for_the_same_place_of_other_texts() {
+    fn label_is_equal_for_equal_positions_of_different_texts() {
         let same = [
             (r#"{"a": 1, "order": 17}"#, r#"{"order": 18, "a": 2}"#, [1, 0]),
             ("order 17", "Order 18", [0, 0]),

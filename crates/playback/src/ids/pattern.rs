@@ -1,100 +1,99 @@
-//! What sessions do with what they drew.
+//! Patterns of use: whether sessions use what they drew last.
 //!
-//! Where many draw at once, an id may be of any of them, and only a few are proved. But programs
-//! have habits: a session uses what its own last INSERT gave, and those that are proved show it.
-//! For each pair of texts (the one that drew last in a session, and the one that then used an id)
-//! it is counted how many of the proved ids are the session's own, and how many are another's. Only
-//! where [`PROVED_MIN`] are, and nothing speaks against it, are the others taken to be so as well:
+//! If many sessions draw at once, an id may be of any of them, and only a few ids are proved. But
+//! programs have patterns of use, and the proved ids show them: usually a session uses the id of
+//! its own last INSERT. For each pair of texts (the one that drew last in a session, and the one
+//! that then used an id) the proved ids of the session's own draw and of other sessions' draws are
+//! counted. The pattern applies to the other ids only if [`PROVED_MIN`] are proved and nothing
+//! contradicts it:
 //!
 //! - no id of the pair is proved to be of another draw, or cannot be of the session's last one;
 //! - no two ids claim one draw;
-//! - most ids are where the order of the draws puts them ([`AGREE_PERCENT`]), and of the others
-//!   nearly all are near it ([`APART_US`]).
+//! - most ids are at the position given by the order of the draws ([`AGREE_PERCENT`]), and nearly
+//!   all others are near it ([`APART_US`]).
 //!
-//! Where ids go from session to session, this shows soon: of ids that go through a queue at once,
-//! to the first reader, every sixteenth cannot be of the session's own last draw, and of others
-//! many more. So as many as [`IDS_MIN`] of which none speaks against it will do as well.
+//! If ids pass from session to session, a contradiction appears soon: of ids that pass through a
+//! queue to its first reader, every sixteenth cannot be of the session's own last draw, and of
+//! others many more. So [`IDS_MIN`] ids without a contradiction suffice as well.
 //!
-//! What cannot be seen is sessions that draw at the same moment and hand each other the ids at
-//! once, through a queue that is nearly empty, and use them by the same text as their own: that
-//! looks like draws in another order than their records.
+//! An undetectable case is sessions that draw at the same moment, pass the ids to each other
+//! through a nearly empty queue, and use them by the same text: that looks like draws in another
+//! order than their records.
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::cases::InTime;
+use super::cases::TimeEvidence;
 use super::proof::Proof;
 use super::scan::NONE;
 
-/// Proved ids of a pair of texts that it takes.
+/// Proved ids required for a pattern of a pair of texts.
 pub const PROVED_MIN: u64 = 20;
 
-/// Proved ids of a pair of texts that are enough whatever the order: if one in fifty were
-/// another's, one would be among them with 95 %.
+/// Proved ids that suffice whatever the order: if one in fifty were another session's, one would be
+/// among them with a probability of 95 %.
 pub const PROVED_ENOUGH: u64 = 150;
 
-/// Ids of a pair of texts that it takes where fewer are proved.
+/// Ids required if fewer are proved.
 pub const IDS_MIN: u64 = 200;
 
-/// Ids of a pair of texts that have to be where the order of the draws puts them, of a hundred. On
-/// real logs of eight saturated clients it is 79 to 97.
+/// Percentage of ids that have to be at the position given by the order of the draws. On real logs
+/// of eight saturated clients it is 79 to 97.
 pub const AGREE_PERCENT: u64 = 70;
 
-/// Draws that began or ended so long one after the other were not in the other order.
+/// Draws that began or ended this long apart were not in the other order.
 pub const APART_US: u64 = 20_000;
 
-/// Ids of which that may be so nevertheless, of a hundred: the processor may have been elsewhere.
-pub const STRANGE_PERCENT: u64 = 1;
+/// Percentage of ids that may contradict that: a process may have been descheduled.
+pub const INCONSISTENT_PERCENT: u64 = 1;
 
-/// Ids around others that their times separate from these; so many are needed for times to show
-/// what a pair of texts does: if one in twenty were another's, ten would be late.
+/// Neighbouring ids that times separate from these; required for evidence by times: if one in
+/// twenty were another session's, ten would be late.
 pub const APART_MIN: u64 = 200 * 8;
 
-/// Like [`APART_MIN`], where [`PROVED_MIN`] are proved as well.
+/// The same if [`PROVED_MIN`] are proved as well.
 pub const APART_PROVED_MIN: u64 = 60 * 8;
 
-/// Of ids that times separate from others, the share that may seem to be others', per thousand.
+/// Permille of separated ids that may seem to be another session's.
 pub const LATE_PER_MILLE: u64 = 20;
 
 /// A text that drew, and a text that used, by their numbers in the list of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pair {
-    /// The class of the id.
+pub struct TextPair {
     pub class: u32,
-    /// The text that drew.
     pub draw: u32,
-    /// The text that used, with the place.
+    /// The text that used, with the position.
     pub used: u32,
 }
 
-/// What is known of a pair of texts.
+/// The pattern of a pair of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Habit {
+pub struct PairPattern {
     /// Ids that sessions used after they had drawn.
     pub ids: u64,
     /// Proved to be of the session's last draw.
     pub proved_own: u64,
-    /// Proved to be of another, or cannot be of that one.
+    /// Proved to be of another draw.
     pub proved_other: u64,
-    /// Ids of which it is known which draw they are of, if they are the session's own.
+    /// Ids whose draw is known if they are the session's own.
     pub placed: u64,
-    /// Of these, those that are where the order of the draws puts them.
+    /// Of these, those at the position given by the order of the draws.
     pub agreeing: u64,
-    /// Ids that are elsewhere, though the draws were long apart.
-    pub strange: u64,
-    /// Ids that times separate from those around them, each counted once for each of these.
+    /// Ids at another position although the draws were long apart.
+    pub inconsistent: u64,
+    /// Separations of an id from a neighbour by times.
     pub apart: u64,
-    /// Ids that were drawn at another time, as those around them say.
+    /// Ids drawn at another time than their neighbours show.
     pub late: u64,
-    /// Ids of which the rule is used.
+    /// Ids that the pattern decides.
     pub used: u64,
 }
 
-impl Habit {
-    /// Whether the others are taken to be as the proved ones.
+impl PairPattern {
+    /// Whether the pattern applies to unproved ids.
     pub fn is_trusted(&self) -> bool {
         let is_enough = self.proved_own >= PROVED_MIN || self.placed >= IDS_MIN;
         let agrees = self.agreeing * 100 >= self.placed * AGREE_PERCENT
-            && self.strange * 100 <= self.ids * STRANGE_PERCENT;
+            && self.inconsistent * 100 <= self.ids * INCONSISTENT_PERCENT;
         let is_shown = is_enough && agrees || self.is_in_time();
         (is_shown || self.proved_own >= PROVED_ENOUGH) && self.proved_other == 0
     }
@@ -109,26 +108,25 @@ impl Habit {
 /// An id that a session used after it had drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The id: a place in the proof.
+    /// The id's index in the proof.
     pub id: u32,
-    /// The session that used it.
     pub session: u32,
-    /// The pair of texts.
-    pub pair: Pair,
+    pub pair: TextPair,
     /// The first slot of the session's last draw.
     pub first_slot: u32,
-    /// How many it has.
+    /// Number of its slots.
     pub slots: u32,
-    /// The distance of its row from those of that draw, if all drew in the order in which they are
-    /// counted; None if it is unknown how many had drawn.
+    /// Distance of its row from those of that draw, if all drew in the counted order; None if the
+    /// number of draws is unknown.
     pub shift: Option<i64>,
-    /// Whether it is where the order of the draws puts it.
+    /// Whether it is at the position given by the order of the draws.
     pub is_expected: bool,
-    /// How long that draw is from the one that the order says.
+    /// How long that draw is from the one given by the order.
     pub apart_us: u64,
-    /// What times say of it, if anything.
-    pub in_time: Option<InTime>,
-    /// Whether it is the id's first use by anybody who had drawn; else it shows nothing new.
+    /// The evidence of times, if any.
+    pub time_evidence: Option<TimeEvidence>,
+    /// Whether it is the id's first use by a session that had drawn; otherwise it shows nothing
+    /// new.
     pub is_first: bool,
 }
 
@@ -138,43 +136,42 @@ impl Case {
     }
 }
 
-/// What pairs of texts do, and what follows for ids.
+/// The patterns of pairs of texts, and what follows for ids.
 #[derive(Debug, Default)]
-pub struct Habits {
-    /// By pair.
-    pub by_pair: BTreeMap<Pair, Habit>,
-    /// Slots and the ids that they are taken to have given.
+pub struct PairPatterns {
+    pub by_pair: BTreeMap<TextPair, PairPattern>,
+    /// Slots with the ids that they are taken to have drawn.
     pub claims: Vec<(u32, u32)>,
-    /// Ids of one of several rows, which is unknown.
+    /// Ids of one of several rows, where it is unknown which.
     pub which_row: HashSet<u32>,
 }
 
-impl Habits {
-    /// What is learnt from cases, in the order of the trace, in addition to what is proved.
-    pub fn of(cases: &[Case], proof: &Proof<'_>) -> Habits {
+impl PairPatterns {
+    /// Learns patterns from cases, in the order of the trace, in addition to the proof.
+    pub fn of(cases: &[Case], proof: &Proof<'_>) -> PairPatterns {
         let mut distrusted = HashSet::new();
         loop {
-            let habits = Habits::without(&distrusted, cases, proof);
-            let is_bad = |pair: &&Pair| !habits.by_pair[*pair].is_trusted();
+            let patterns = PairPatterns::without(&distrusted, cases, proof);
+            let is_bad = |pair: &&TextPair| !patterns.by_pair[*pair].is_trusted();
             let before = distrusted.len();
-            distrusted.extend(habits.by_pair.keys().filter(is_bad));
+            distrusted.extend(patterns.by_pair.keys().filter(is_bad));
             // A claim of a pair that is not trusted does not conflict with others, so others may be
             // better than they seemed; but the evidence against a pair is not forgotten.
             if distrusted.len() == before {
-                return habits;
+                return patterns;
             }
         }
     }
 
-    /// Returns the habits where some pairs are known not to be trusted.
-    fn without(distrusted: &HashSet<Pair>, cases: &[Case], proof: &Proof<'_>) -> Habits {
-        let mut habits = Habits::default();
+    /// The patterns if some pairs are known to be untrusted.
+    fn without(distrusted: &HashSet<TextPair>, cases: &[Case], proof: &Proof<'_>) -> PairPatterns {
+        let mut patterns = PairPatterns::default();
         for case in cases.iter().filter(|case| case.is_first) {
-            habits.count(case, proof);
+            patterns.count(case, proof);
         }
-        let mut claims = Claims::default();
+        let mut claims = DrawClaims::default();
         let is_known =
-            |pair: &Pair| habits.by_pair.contains_key(pair) && !distrusted.contains(pair);
+            |pair: &TextPair| patterns.by_pair.contains_key(pair) && !distrusted.contains(pair);
         let open = |case: &&Case| proof.given[case.id as usize] == NONE && is_known(&case.pair);
         // What agrees with the order of the draws comes before what does not.
         for agrees in [true, false] {
@@ -183,47 +180,47 @@ impl Habits {
             }
         }
         for pair in &claims.refuted {
-            if let Some(habit) = habits.by_pair.get_mut(pair) {
-                habit.proved_other += 1;
+            if let Some(pattern) = patterns.by_pair.get_mut(pair) {
+                pattern.proved_other += 1;
             }
         }
-        claims.settle(&mut habits, proof);
-        habits
+        claims.settle(&mut patterns, proof);
+        patterns
     }
 
     fn count(&mut self, case: &Case, proof: &Proof<'_>) {
-        let habit = self.by_pair.entry(case.pair).or_default();
-        habit.ids += 1;
-        habit.placed += 1;
-        habit.agreeing += u64::from(case.is_expected);
-        if let Some(InTime { agrees, apart }) = case.in_time {
-            habit.apart += apart;
-            habit.late += u64::from(!agrees);
+        let pattern = self.by_pair.entry(case.pair).or_default();
+        pattern.ids += 1;
+        pattern.placed += 1;
+        pattern.agreeing += u64::from(case.is_expected);
+        if let Some(TimeEvidence { agrees, apart }) = case.time_evidence {
+            pattern.apart += apart;
+            pattern.late += u64::from(!agrees);
         }
-        habit.strange += u64::from(!case.is_expected && case.apart_us > APART_US);
+        pattern.inconsistent += u64::from(!case.is_expected && case.apart_us > APART_US);
         let given = proof.given[case.id as usize];
         let may_be_own = || case.own().any(|slot| proof.could_give(slot, case.id));
         if given != NONE {
             let is_own = case.own().contains(&given);
-            habit.proved_own += u64::from(is_own);
-            habit.proved_other += u64::from(!is_own);
+            pattern.proved_own += u64::from(is_own);
+            pattern.proved_other += u64::from(!is_own);
         } else if !may_be_own() {
-            habit.proved_other += 1;
+            pattern.proved_other += 1;
         }
     }
 }
 
 /// Ids that claim to be of a session's last draw.
 #[derive(Debug, Default)]
-struct Claims {
+struct DrawClaims {
     /// By first slot.
-    by_draw: BTreeMap<u32, Draw>,
+    by_draw: BTreeMap<u32, ClaimedDraw>,
     claimed: HashSet<u32>,
-    /// Pairs with ids that claim what is another's.
-    refuted: Vec<Pair>,
+    /// Pairs with ids that claim another session's id.
+    refuted: Vec<TextPair>,
 }
 
-impl Claims {
+impl DrawClaims {
     fn take(&mut self, case: &Case, proof: &Proof<'_>) {
         if self.claimed.contains(&case.id) {
             return;
@@ -231,7 +228,7 @@ impl Claims {
         if !case.own().any(|slot| proof.may_give(slot, case.id)) {
             return;
         }
-        let draw = self.by_draw.entry(case.first_slot).or_insert_with(|| Draw {
+        let draw = self.by_draw.entry(case.first_slot).or_insert_with(|| ClaimedDraw {
             slots: case.slots,
             free: case.own().filter(|&slot| !proof.is_settled(slot)).collect(),
             claims: Vec::new(),
@@ -244,39 +241,39 @@ impl Claims {
         self.claimed.insert(case.id);
     }
 
-    /// Says which row of its draw each id is, where that is known.
-    fn settle(self, habits: &mut Habits, proof: &Proof<'_>) {
+    /// Decides which row of its draw each id is, if known.
+    fn settle(self, patterns: &mut PairPatterns, proof: &Proof<'_>) {
         for draw in self.by_draw.into_values() {
             for (id, pair, slot) in draw.rows(proof) {
                 match slot {
-                    Some(slot) => habits.claims.push((slot, id)),
-                    None => drop(habits.which_row.insert(id)),
+                    Some(slot) => patterns.claims.push((slot, id)),
+                    None => drop(patterns.which_row.insert(id)),
                 }
-                if let Some(habit) = habits.by_pair.get_mut(&pair) {
-                    habit.used += u64::from(slot.is_some());
+                if let Some(pattern) = patterns.by_pair.get_mut(&pair) {
+                    pattern.used += u64::from(slot.is_some());
                 }
             }
         }
     }
 }
 
-/// A statement that drew, and ids that claim to be of it.
+/// A drawing statement, and the ids that claim to be of it.
 #[derive(Debug)]
-struct Draw {
+struct ClaimedDraw {
     slots: u32,
     /// Slots whose ids are not proved.
     free: Vec<u32>,
-    claims: Vec<(u32, Pair)>,
+    claims: Vec<(u32, TextPair)>,
 }
 
-impl Draw {
-    /// The slot of each id. Rows are drawn in their order, so it is known if all of them are used,
-    /// or the first and the last and no other session drew in between.
-    fn rows(mut self, proof: &Proof<'_>) -> Vec<(u32, Pair, Option<u32>)> {
-        // Places in the proof are in the order of ranks.
+impl ClaimedDraw {
+    /// The slot of each id. Rows are drawn in order, so it is known if all of them are used, or the
+    /// first and the last and no other session drew in between.
+    fn rows(mut self, proof: &Proof<'_>) -> Vec<(u32, TextPair, Option<u32>)> {
+        // Indexes in the proof are in the order of ranks.
         self.claims.sort_unstable();
         let is_whole = self.claims.len() == self.free.len();
-        let rank = |claim: Option<&(u32, Pair)>| claim.map_or(0, |&(id, _)| proof.rank(id));
+        let rank = |claim: Option<&(u32, TextPair)>| claim.map_or(0, |&(id, _)| proof.rank(id));
         let (first, last) = (rank(self.claims.first()), rank(self.claims.last()));
         let all_are_free = self.free.len() == self.slots as usize;
         let is_in_a_row = all_are_free && last - first + 1 == i64::from(self.slots);

@@ -1,16 +1,16 @@
-//! One pass over what was captured: what was drawn, which ids were used, and when.
+//! One pass over a trace: draws, uses of ids, and their times.
 //!
 //! # The clock
 //!
 //! A log's timestamps are too coarse to show the order of draws from a sequence, but the order of
 //! its records is not: a statement is reported as soon as something shows that it has ended, which
-//! is its own record where that is written at the end, else its session's next one. So a statement
-//! drew after the previous statement of its session was reported, and before it was reported
-//! itself. Places in the trace are the clock:
+//! is its own record if that is written at the end, otherwise its session's next one. So a
+//! statement drew after the previous statement of its session was reported, and before it was
+//! reported itself. Positions in the trace are the clock:
 //!
 //! ```text
-//! after  = place behind the session's last statement     the earliest time of the draw
-//! before = place behind the statement itself             the latest one
+//! after  = position behind the session's last statement     the earliest time of the draw
+//! before = position behind the statement itself             the latest one
 //! ```
 //!
 //! On four real logs of eight saturated clients (`log_statement` and `log_min_duration_statement`,
@@ -24,106 +24,103 @@ use seatrial_sqltext::reading::{
 };
 use seatrial_trace::captured::Returned;
 
-use super::classes::{Class, Classes};
+use super::classes::{IdClass, IdClasses};
 use super::clock::Clock;
 use super::last_drawn::LastDrawn;
 use super::rows::Rows;
-use super::spots::{At, Entry, Near, Spots, texts_of};
-use super::values::{Id, Kind, Spelled, elements};
+use super::spots::{FirstMention, MentionPosition, RecentIds, Spots, texts_of};
+use super::values::{Id, Kind, ValueText, elements};
 
-/// Rows of one statement that are followed.
+/// Maximum number of rows of one statement that are followed.
 const ROWS_MAX: u32 = 1 << 20;
 
-/// Literals and parameters of a statement that draws which are looked at for numbers that its
+/// Maximum literals and parameters of a drawing statement that are examined for numbers that its
 /// client knew.
-const PLACES_NAMED_MAX: usize = 64;
+const VALUES_NAMED_MAX: usize = 64;
 
-/// No place in a list.
+/// No index.
 pub const NONE: u32 = u32::MAX;
 
 /// Sessions whose first use of an id is kept.
 const USES_MAX: usize = 4;
 
-/// Times in a log are cut to so much.
+/// Precision of times in a log.
 const MILLISECOND_US: i64 = 1_000;
 
-/// The class of what was drawn for nothing: a statement that failed gave back nothing.
-pub const NOBODY: u32 = u32::MAX - 1;
+/// The class of values without a use: a statement that failed returned nothing.
+pub const UNUSED: u32 = u32::MAX - 1;
 
 /// How many values a statement drew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    /// As many as it has slots.
+pub enum DrawCount {
+    /// One for each of its slots.
     Known,
     /// It failed: none, or some.
     Failed,
-    /// Only the server knows.
+    /// Unknown: only the server knows.
     Unknown,
 }
 
-impl Count {
+impl DrawCount {
     /// How many values a statement with `slots` slots drew that failed with this code.
     ///
     /// Defaults are made before constraints are checked (`ExecInsert` in PostgreSQL's
     /// `nodeModifyTable.c`), and a statement that is not understood, or comes into a transaction
     /// that has failed, does nothing.
-    fn of_failed(code: [u8; 5], slots: u32) -> (u32, Count) {
+    fn of_failed(code: [u8; 5], slots: u32) -> (u32, DrawCount) {
         match &code {
-            [b'4', b'2', ..] | b"25P02" => (0, Count::Known),
-            [b'2', b'3', ..] if slots == 1 => (1, Count::Known),
-            _ => (slots, Count::Failed),
+            [b'4', b'2', ..] | b"25P02" => (0, DrawCount::Known),
+            [b'2', b'3', ..] if slots == 1 => (1, DrawCount::Known),
+            _ => (slots, DrawCount::Failed),
         }
     }
 }
 
 /// A statement that drew values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drawing {
-    /// Its place in the trace.
+pub struct DrawStatement {
+    /// Its position in the trace.
     pub number: u64,
     /// The earliest time at which it drew.
     pub after: u64,
-    /// When it was sent, as its record says.
+    /// When it was sent according to its record.
     pub start_us: i64,
-    /// When it was sent at the earliest: the same, unless that is when it failed.
+    /// The earliest time at which it was sent: the same, unless that is when it failed.
     pub sent_us: i64,
-    /// Its session.
     pub session: u32,
-    /// The earliest time at which others can have seen the row that it was drawn for: when the
-    /// transaction's end was sent.
-    pub seen_after: u64,
+    /// The earliest time at which others can have seen its row: when the transaction's end was
+    /// sent.
+    pub visible_after: u64,
     /// The number of its text in the list of texts.
     pub text: u32,
     /// The sequence; [`NONE`] for random values.
     pub sequence: u32,
-    /// The class of the column; [`NONE`] where only the sequence is known, and it makes the ids of
+    /// The class of the column; [`NONE`] if only the sequence is known and it generates the ids of
     /// several.
     pub class: u32,
     /// The column, if it is known.
     pub column: Option<ColumnId>,
-    /// Where among the columns of the result the values come back.
     pub returned: Option<u32>,
-    /// Whether its client was given the values, so that a capture on the wire has them.
+    /// Whether its client received the values, so that a capture on the wire has them.
     pub is_given_back: bool,
-    /// Its first slot.
     pub first_slot: u32,
-    /// Its slots: one for each value.
+    /// Number of its slots: one for each value.
     pub slots: u32,
-    /// Whether it drew as many.
-    pub count: Count,
-    /// What it gave back may be another row's.
+    /// Whether that is certain.
+    pub count: DrawCount,
+    /// What it returned may be another statement's row (ON CONFLICT).
     pub may_conflict: bool,
-    /// When it began, as closely as the log shows: times are to the millisecond, and of statements
-    /// that ended within one the order of their records says more.
+    /// When it began, as precisely as the log shows: times are in milliseconds, and the order of
+    /// records is more precise for statements that ended within one.
     pub begun_us: i64,
-    /// When it had ended at the latest; None where that is not known.
+    /// Its latest end; None if unknown.
     pub done_us: Option<i64>,
-    /// When it ended, if in the log: its place then says when that was; else it says when its
-    /// session's next statement came, and the last one's place says when it began itself.
+    /// When it ended, if in the log. Then its position shows when that was; otherwise its position
+    /// shows when its session's next statement arrived, and the previous position when it began.
     pub ends_us: Option<i64>,
 }
 
-impl Drawing {
+impl DrawStatement {
     /// The latest time at which it drew.
     pub fn before(&self) -> u64 {
         self.number + 1
@@ -135,48 +132,43 @@ impl Drawing {
     }
 }
 
-/// A use of an id by a session that had not used it before.
+/// The first use of an id by a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UseAt {
-    /// The statement's place in the trace.
+pub struct SessionUse {
+    /// The statement's position in the trace.
     pub number: u64,
     /// The id was known by then.
     pub deadline: u64,
-    /// Its session.
     pub session: u32,
-    /// The number of its text and place in the list of texts.
+    /// The number of its text and position in the list of texts.
     pub text: u32,
-    /// What its session had drawn of the class last; [`NONE`] for nothing.
+    /// The last drawing of its session for the class; [`NONE`] for none.
     pub latest: u32,
 }
 
 /// An id that was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Used {
-    /// The id.
+pub struct UsedId {
     pub id: Id,
-    /// Its class.
     pub class: u32,
-    /// The first use.
-    pub first: UseAt,
+    pub first: SessionUse,
     /// First uses by other sessions.
-    pub others: Vec<UseAt>,
-    /// The first statement that found its row, as a foreign key showed.
-    pub present: Option<Present>,
+    pub others: Vec<SessionUse>,
+    /// The first statement that found its row, as shown by a foreign key.
+    pub present: Option<FoundRow>,
 }
 
-/// A statement that found a row there: a session sees its own, and those that were committed.
+/// A statement that found an existing row: a session sees its own rows, and committed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Present {
-    /// Its session.
+pub struct FoundRow {
     pub session: u32,
-    /// It had ended by then.
+    /// When it had ended at the latest.
     pub ended: u64,
 }
 
-impl Used {
-    /// The first uses of each session, as far as they are kept.
-    pub fn uses(&self) -> impl Iterator<Item = &UseAt> {
+impl UsedId {
+    /// The first use of each session, as far as kept.
+    pub fn uses(&self) -> impl Iterator<Item = &SessionUse> {
         std::iter::once(&self.first).chain(&self.others)
     }
 }
@@ -184,51 +176,48 @@ impl Used {
 /// A text that draws or uses ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TextPosition {
-    /// Hash of the fingerprint.
     pub fingerprint: u64,
-    /// The place of a use; None for a text that draws.
-    pub place: Option<ValuePosition>,
+    /// The position of a use; None for a text that draws.
+    pub position: Option<ValuePosition>,
 }
 
 /// A statement of a session whose ids count.
 #[derive(Clone, Copy, Debug)]
 pub struct ScannedStatement<'a> {
-    /// Its place in the trace; they come in order.
+    /// Its position in the trace; they come in order.
     pub number: u64,
-    /// Its session.
     pub session: u32,
-    /// Which transaction of its session; 0 outside of any block.
+    /// Number of its transaction in its session; 0 outside of any block.
     pub transaction: u64,
-    /// It is a BEGIN.
+    /// Whether it is a BEGIN.
     pub begins: bool,
     /// When it was sent.
     pub start_us: i64,
     /// How long it took; None if not in the log.
     pub duration_us: Option<u64>,
-    /// How many statements of the trace were reported since its beginning was, if known.
+    /// How many statements were reported since its beginning was, if known.
     pub reported_meanwhile: Option<u64>,
     /// The error that it ended with.
     pub error: Option<[u8; 5]>,
-    /// Hash of its fingerprint.
     pub fingerprint: u64,
-    /// What it does.
+    /// Analysis of its text.
     pub reading: &'a StatementEffects,
-    /// What it gave back, if that was captured.
+    /// What it returned, if captured.
     pub returned: Option<&'a Returned>,
-    /// How many rows it had, as far as that is known of a text of one statement.
+    /// Its number of rows, if known and its text is one statement.
     pub rows: Option<u64>,
-    /// How many literals and parameters it has.
-    pub places: (usize, usize),
+    /// Numbers of its literals and parameters.
+    pub value_counts: (usize, usize),
 }
 
 impl ScannedStatement<'_> {
-    /// When it was sent, at the earliest. A record of an error alone says when it failed, which may
-    /// be long after it drew.
+    /// The earliest time at which it was sent. A record of an error alone says when it failed,
+    /// which may be long after it drew.
     fn sent_us(&self) -> i64 {
         if self.error.is_some() && self.duration_us.is_none() { i64::MIN } else { self.start_us }
     }
 
-    /// When it ended, where the log says so.
+    /// When it ended; None if not in the log.
     fn ends_us(&self) -> Option<i64> {
         self.duration_us.map(|took_us| self.start_us.saturating_add_unsigned(took_us))
     }
@@ -239,16 +228,16 @@ impl ScannedStatement<'_> {
 /// Times in a log are cut to milliseconds. Those that ended within one did so one after the other,
 /// in the order of their records, so each is taken to have ended at its part of it.
 #[derive(Debug, Default)]
-struct Ending {
+struct SimultaneousEnds {
     at_us: i64,
     ended: u32,
-    /// Drawings of these, and how many ended before.
+    /// Drawings with these ends, and how many ended before.
     drawings: Vec<(u32, u32)>,
 }
 
-impl Ending {
-    /// No more ended at that time.
-    fn settle(&mut self, drawings: &mut [Drawing]) {
+impl SimultaneousEnds {
+    /// No more statements ended at that time.
+    fn settle(&mut self, drawings: &mut [DrawStatement]) {
         let within_us = if self.at_us % MILLISECOND_US == 0 { MILLISECOND_US } else { 0 };
         for (drawing, turn) in self.drawings.drain(..) {
             let drawing = &mut drawings[drawing as usize];
@@ -260,36 +249,38 @@ impl Ending {
     }
 }
 
-/// What is known of a session as the pass goes on.
+/// State of a session during the pass.
 #[derive(Clone, Debug, Default)]
 struct Session {
-    /// The place behind its last statement; 0 before the first.
+    /// The position behind its last statement; 0 before the first.
     after: u64,
-    /// The block that it is in; 0 outside of any.
+    /// Its open block; 0 for none.
     block: u64,
     /// The earliest time of the block's last statement so far.
     block_after: u64,
-    /// What was drawn in the block.
+    /// Drawings of the block.
     block_drawings: Vec<u32>,
-    /// What its last statement drew.
+    /// Drawings of its last statement.
     last_drawings: std::ops::Range<u32>,
-    /// The last statement was reported when the next one came: its record is of its beginning only.
+    /// The last statement was reported when the next one arrived: its record is of its beginning
+    /// only.
     is_reported_by_next: bool,
     /// Its record does not say when it ended.
     is_untimed: bool,
-    /// What it drew last of each class.
+    /// The last drawing of each class.
     latest: Vec<(u32, u32)>,
-    /// What it drew last of each sequence.
+    /// The last drawing of each sequence.
     last_drawn: LastDrawn,
-    /// Ids that it drew or named last.
-    near: Near,
+    /// Ids that it drew or mentioned last.
+    recent: RecentIds,
 }
 
 impl Session {
-    /// The earliest time at which its next statement draws, and the latest one at which what that
-    /// names was known.
-    fn times_of(&self, seen: &ScannedStatement<'_>) -> (u64, u64) {
-        let begun = seen.reported_meanwhile.and_then(|reported| seen.number.checked_sub(reported));
+    /// The earliest time at which its next statement draws, and the latest one at which the ids
+    /// that it mentions were known.
+    fn times_of(&self, scanned: &ScannedStatement<'_>) -> (u64, u64) {
+        let begun =
+            scanned.reported_meanwhile.and_then(|reported| scanned.number.checked_sub(reported));
         let after = self.after.max(begun.unwrap_or(0));
         // The record of its beginning ends the one before; else others whose beginnings were
         // reported at the same time may have come first.
@@ -297,123 +288,121 @@ impl Session {
         match begun {
             _ if is_reported_now => (after, after),
             Some(_) => (after, after + 1),
-            None => (after, seen.number + 1),
+            None => (after, scanned.number + 1),
         }
     }
 }
 
-/// What was captured, as far as ids go.
+/// The result of a pass over a trace.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// The classes of the target.
-    pub classes: Classes,
-    /// Statements that drew.
-    pub drawings: Vec<Drawing>,
+    pub classes: IdClasses,
+    pub drawings: Vec<DrawStatement>,
     /// Values that they drew.
     pub slots: u32,
     /// Ids that were used, in the order of their first uses.
-    pub used: Vec<Used>,
-    /// Their places in that list, by class.
-    pub places: Vec<HashMap<Id, u32>>,
-    /// Slots whose id was captured.
+    pub used: Vec<UsedId>,
+    /// Their indexes in that list, by class.
+    pub indexes: Vec<HashMap<Id, u32>>,
+    /// Slots with captured ids.
     pub exact: HashMap<(u32, Id), u32>,
-    /// Ids that were captured as given by several slots.
+    /// Captured ids of several slots.
     pub given_again: HashSet<(u32, Id)>,
-    /// Sequences that went on elsewhere, so that they may have given values again; None for any.
+    /// Sequences whose value was set, so that they may have generated values twice; None for any.
     pub sets: HashSet<Option<usize>>,
     /// Sequences of which not all values were captured.
     pub not_captured: HashSet<u32>,
-    /// Some statements that drew lack their beginning or their end in the log.
+    /// Some drawing statements lack their beginning or their end in the log.
     pub lacks_ends: bool,
-    /// The distinct texts.
     pub texts: Vec<TextPosition>,
-    text_places: HashMap<TextPosition, u32>,
+    text_indexes: HashMap<TextPosition, u32>,
     sessions: Vec<Session>,
-    /// Rows that statements showed as they picked them.
+    /// Rows that statements returned by a key.
     pub rows: Rows,
     /// Blocks whose ends are not in the log.
     has_open_ends: bool,
-    ending: Ending,
-    /// Places in texts where ids may be.
+    ending: SimultaneousEnds,
+    /// Positions in texts where ids may be.
     pub spots: Spots,
-    /// When things happened.
     pub clock: Clock,
-    /// Statements that may have drawn from anywhere, as they were not understood: the earliest time
+    /// Statements that were not understood and may have drawn from any sequence: the earliest time
     /// at which they drew, and when they were sent.
     pub obscure: Vec<(u64, i64)>,
 }
 
 impl Scan {
     /// Starts a pass over the statements of `sessions` sessions.
-    pub fn of(classes: Classes, sessions: usize, rows: Rows) -> Scan {
+    pub fn of(classes: IdClasses, sessions: usize, rows: Rows) -> Scan {
         Scan {
             rows,
-            places: vec![HashMap::new(); classes.all.len()],
+            indexes: vec![HashMap::new(); classes.all.len()],
             sessions: vec![Session::default(); sessions],
             classes,
             ..Scan::default()
         }
     }
 
-    /// Takes in the next statement of the trace.
+    /// Processes the next statement of the trace.
     pub fn take<'a>(
         &mut self,
-        seen: &ScannedStatement<'_>,
-        spelled: impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+        scanned: &ScannedStatement<'_>,
+        value_text: impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
-        let session = &self.sessions[seen.session as usize];
+        let session = &self.sessions[scanned.session as usize];
         let last = (session.after, session.is_untimed);
-        self.clock.take(seen.number, last, seen.start_us, seen.duration_us);
-        let (after, deadline) = session.times_of(seen);
-        self.take_block(seen, after);
-        self.end_last(seen);
+        self.clock.take(scanned.number, last, scanned.start_us, scanned.duration_us);
+        let (after, deadline) = session.times_of(scanned);
+        self.take_block(scanned, after);
+        self.end_last(scanned);
         if !self.classes.all.is_empty() {
-            for reported in &seen.reading.uses {
-                self.take_use(seen, reported, deadline, &spelled);
+            for reported in &scanned.reading.uses {
+                self.take_use(scanned, reported, deadline, &value_text);
             }
-            if seen.error.is_none() {
-                self.take_parents(seen, &spelled);
+            if scanned.error.is_none() {
+                self.take_parents(scanned, &value_text);
             }
-            if seen.reading.accesses_anything {
-                self.obscure.push((after, seen.sent_us()));
-                self.sessions[seen.session as usize].last_drawn.forget();
+            if scanned.reading.accesses_anything {
+                self.obscure.push((after, scanned.sent_us()));
+                self.sessions[scanned.session as usize].last_drawn.forget();
             }
             if !self.drawings.is_empty() {
-                self.take_texts(seen, deadline, &spelled);
+                self.take_texts(scanned, deadline, &value_text);
             }
-            if !seen.reading.draws.is_empty() {
-                self.take_named(seen, &spelled);
+            if !scanned.reading.draws.is_empty() {
+                self.take_named(scanned, &value_text);
             }
-            self.take_last_values(seen);
-            self.take_shows(seen, &spelled);
-            self.sets.extend(&seen.reading.sets);
+            self.take_last_values(scanned);
+            self.take_shows(scanned, &value_text);
+            self.sets.extend(&scanned.reading.sets);
             let drawings = self.drawings.len() as u32;
-            for draw in &seen.reading.draws {
-                self.take_draw(seen, draw, after, &spelled);
+            for draw in &scanned.reading.draws {
+                self.take_draw(scanned, draw, after, &value_text);
             }
-            self.take_end(seen, drawings..self.drawings.len() as u32);
+            self.take_end(scanned, drawings..self.drawings.len() as u32);
         }
-        let session = &mut self.sessions[seen.session as usize];
-        session.after = seen.number + 1;
-        session.is_untimed = seen.duration_us.is_none();
-        session.is_reported_by_next = session.is_untimed && seen.error.is_none();
+        let session = &mut self.sessions[scanned.session as usize];
+        session.after = scanned.number + 1;
+        session.is_untimed = scanned.duration_us.is_none();
+        session.is_reported_by_next = session.is_untimed && scanned.error.is_none();
     }
 
     fn take_use<'a>(
         &mut self,
-        seen: &ScannedStatement<'_>,
+        scanned: &ScannedStatement<'_>,
         reported: &ValueUse,
         deadline: u64,
-        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+        value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
         let Some(class) = self.classes.of_column(reported.column) else { return };
         if matches!(reported.kind, UseKind::Bound | UseKind::Inside) {
             return;
         }
-        let Some(plain) = spelled(reported.position).and_then(Spelled::plain) else { return };
-        let text = self.text(seen.fingerprint, Some(reported.position));
-        let latest = self.latest(seen.session, class);
-        let at = UseAt { number: seen.number, deadline, session: seen.session, text, latest };
+        let Some(plain) = value_text(reported.position).and_then(ValueText::plain) else { return };
+        let text = self.text(scanned.fingerprint, Some(reported.position));
+        let latest = self.latest(scanned.session, class);
+        let at =
+            SessionUse { number: scanned.number, deadline, session: scanned.session, text, latest };
         let kind = self.classes.all[class as usize].kind;
         if reported.kind == UseKind::Array {
             for range in elements(plain).unwrap_or_default() {
@@ -426,21 +415,20 @@ impl Scan {
         }
     }
 
-    /// Takes in which block a statement is in. What was drawn in it is seen by others when its last
-    /// statement ends, at the earliest.
-    fn take_block(&mut self, seen: &ScannedStatement<'_>, after: u64) {
-        let session = &mut self.sessions[seen.session as usize];
-        if session.block != seen.transaction {
+    /// Records the block of a statement. Others see what was drawn in it when its last statement
+    /// ends, at the earliest.
+    fn take_block(&mut self, scanned: &ScannedStatement<'_>, after: u64) {
+        let session = &mut self.sessions[scanned.session as usize];
+        if session.block != scanned.transaction {
             end_block(session, &mut self.drawings);
-            session.block = seen.transaction;
-        } else if seen.begins && session.block != 0 {
+            session.block = scanned.transaction;
+        } else if scanned.begins && session.block != 0 {
             // The end of the block before is not in the log, so nothing is known of ends.
             self.has_open_ends = true;
         }
         session.block_after = after;
     }
 
-    /// No more comes.
     pub fn finish(&mut self) {
         self.clock.finish();
         for drawing in &mut self.drawings {
@@ -453,27 +441,27 @@ impl Scan {
         self.ending.settle(&mut self.drawings);
     }
 
-    /// Blocks that are open end after the last that is known of them.
+    /// Open blocks end after their last known statement.
     fn end_blocks(&mut self) {
         for session in &mut self.sessions {
             end_block(session, &mut self.drawings);
         }
         if self.has_open_ends {
-            self.drawings.iter_mut().for_each(|drawing| drawing.seen_after = drawing.after);
+            self.drawings.iter_mut().for_each(|drawing| drawing.visible_after = drawing.after);
         }
     }
 
     /// A session's last statement had ended when its next one was sent.
-    fn end_last(&mut self, seen: &ScannedStatement<'_>) {
-        let last = std::mem::take(&mut self.sessions[seen.session as usize].last_drawings);
+    fn end_last(&mut self, scanned: &ScannedStatement<'_>) {
+        let last = std::mem::take(&mut self.sessions[scanned.session as usize].last_drawings);
         for drawing in &mut self.drawings[last.start as usize..last.end as usize] {
-            drawing.done_us.get_or_insert(seen.start_us);
+            drawing.done_us.get_or_insert(scanned.start_us);
         }
     }
 
-    /// Takes in when a statement ended that drew, or not, where it says so.
-    fn take_end(&mut self, seen: &ScannedStatement<'_>, drew: std::ops::Range<u32>) {
-        if let Some(ends_us) = seen.ends_us() {
+    /// Records when a statement ended, if it says so.
+    fn take_end(&mut self, scanned: &ScannedStatement<'_>, drew: std::ops::Range<u32>) {
+        if let Some(ends_us) = scanned.ends_us() {
             if ends_us != self.ending.at_us {
                 self.ending.settle(&mut self.drawings);
                 self.ending.at_us = ends_us;
@@ -482,57 +470,64 @@ impl Scan {
             self.ending.ended += 1;
             self.ending.drawings.extend(drew.clone().map(|drawing| (drawing, turn)));
         }
-        self.sessions[seen.session as usize].last_drawings = drew;
+        self.sessions[scanned.session as usize].last_drawings = drew;
     }
 
-    /// Takes in rows that were found as foreign keys were checked.
+    /// Records rows that were found by checks of foreign keys.
     fn take_parents<'a>(
         &mut self,
-        seen: &ScannedStatement<'_>,
-        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+        scanned: &ScannedStatement<'_>,
+        value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
-        for &(column, place) in &seen.reading.parents {
+        for &(column, position) in &scanned.reading.parents {
             let Some(class) = self.classes.of_column(column) else { continue };
-            let Class { kind, column: own, .. } = self.classes.all[class as usize];
-            let plain = spelled(place).and_then(Spelled::plain).filter(|_| column == own);
+            let IdClass { kind, column: own, .. } = self.classes.all[class as usize];
+            let plain = value_text(position).and_then(ValueText::plain).filter(|_| column == own);
             let Some(id) = plain.and_then(|plain| Id::read(kind, plain)) else { continue };
-            if let Some(&place) = self.places[class as usize].get(&id) {
-                let present = Present { session: seen.session, ended: seen.number + 1 };
-                self.used[place as usize].present.get_or_insert(present);
+            if let Some(&index) = self.indexes[class as usize].get(&id) {
+                let present = FoundRow { session: scanned.session, ended: scanned.number + 1 };
+                self.used[index as usize].present.get_or_insert(present);
             }
         }
     }
 
-    fn use_of(&mut self, class: u32, id: Id, at: UseAt) {
+    fn use_of(&mut self, class: u32, id: Id, at: SessionUse) {
         self.note(class, id, at);
         if self.classes.all[class as usize].kind == Kind::Number {
-            let near = &mut self.sessions[at.session as usize].near;
-            self.spots.used(class, id, at.number, near);
+            let recent = &mut self.sessions[at.session as usize].recent;
+            self.spots.used(class, id, at.number, recent);
         }
     }
 
-    /// Takes in numbers and UUIDs within texts.
+    /// Records numbers and UUIDs within texts.
     fn take_texts<'a>(
         &mut self,
-        seen: &ScannedStatement<'_>,
+        scanned: &ScannedStatement<'_>,
         deadline: u64,
-        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+        value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
         let mut texts = Vec::new();
-        let ScannedStatement { number, session, fingerprint, .. } = *seen;
-        texts_of(seen.reading, &self.classes, fingerprint, seen.places, spelled, |text| {
-            texts.push(text);
-        });
+        let ScannedStatement { number, session, fingerprint, .. } = *scanned;
+        texts_of(
+            scanned.reading,
+            &self.classes,
+            fingerprint,
+            scanned.value_counts,
+            value_text,
+            |text| {
+                texts.push(text);
+            },
+        );
         let mut uuids = Vec::new();
         for text in texts {
-            let of_text = self.text(fingerprint, Some(text.place));
-            let at = At { number, deadline, session, text: of_text };
+            let of_text = self.text(fingerprint, Some(text.position));
+            let at = MentionPosition { number, deadline, session, text: of_text };
             let Scan { sessions, spots, .. } = self;
-            let Session { near, latest, .. } = &mut sessions[session as usize];
+            let Session { recent, latest, .. } = &mut sessions[session as usize];
             let latest = |class| {
-                latest.iter().find(|(known, _)| *known == class).map_or(NONE, |&(_, place)| place)
+                latest.iter().find(|(known, _)| *known == class).map_or(NONE, |&(_, index)| index)
             };
-            spots.take(&text, at, near, latest, |uuid| uuids.push((uuid, of_text)));
+            spots.take(&text, at, recent, latest, |uuid| uuids.push((uuid, of_text)));
         }
         for (uuid, text) in uuids {
             let all = (0..).zip(&self.classes.all);
@@ -540,55 +535,57 @@ impl Scan {
             let classes: Vec<u32> = classes.map(|(class, _)| class).collect();
             for class in classes {
                 if self.exact.contains_key(&(class, uuid)) {
-                    let at = UseAt { number, deadline, session, text, latest: NONE };
+                    let at = SessionUse { number, deadline, session, text, latest: NONE };
                     self.note(class, uuid, at);
                 }
             }
         }
     }
 
-    /// Takes in numbers in a statement that its client knew before it drew.
+    /// Records numbers in a statement that its client knew before it drew.
     fn take_named<'a>(
         &mut self,
-        seen: &ScannedStatement<'_>,
-        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+        scanned: &ScannedStatement<'_>,
+        value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
-        let (literals, parameters) = seen.places;
+        let (literals, parameters) = scanned.value_counts;
         let all = (0..literals as u32).map(ValuePosition::Literal);
         let all =
-            all.chain((0..parameters as u32).map(ValuePosition::Parameter)).take(PLACES_NAMED_MAX);
-        let near = &mut self.sessions[seen.session as usize].near;
-        for place in all {
-            let plain = spelled(place).and_then(Spelled::plain);
+            all.chain((0..parameters as u32).map(ValuePosition::Parameter)).take(VALUES_NAMED_MAX);
+        let recent = &mut self.sessions[scanned.session as usize].recent;
+        for position in all {
+            let plain = value_text(position).and_then(ValueText::plain);
             if let Some(id) = plain.and_then(|plain| Id::read(Kind::Number, plain)) {
-                near.name(id);
+                recent.name(id);
             }
         }
     }
 
-    /// Takes in numbers that were found to be ids, as uses; whether there was any other than those
-    /// that are known.
-    pub fn note_mentions(&mut self, trusted: impl Iterator<Item = (u32, Id, Entry)>) -> bool {
-        let mut found: Vec<(u32, Id, Entry)> = trusted.collect();
+    /// Records numbers that were found to be ids as uses; returns whether any was new.
+    pub fn note_mentions(
+        &mut self,
+        trusted: impl Iterator<Item = (u32, Id, FirstMention)>,
+    ) -> bool {
+        let mut found: Vec<(u32, Id, FirstMention)> = trusted.collect();
         found.sort_by_key(|(_, _, entry)| entry.number);
         let before = self.used.len();
         for (class, id, entry) in found {
-            if !self.places[class as usize].contains_key(&id) {
-                let Entry { number, deadline, session, text, latest, .. } = entry;
-                self.note(class, id, UseAt { number, deadline, session, text, latest });
+            if !self.indexes[class as usize].contains_key(&id) {
+                let FirstMention { number, deadline, session, text, latest, .. } = entry;
+                self.note(class, id, SessionUse { number, deadline, session, text, latest });
             }
         }
         self.used.len() > before
     }
 
-    fn note(&mut self, class: u32, id: Id, at: UseAt) {
+    fn note(&mut self, class: u32, id: Id, at: SessionUse) {
         let next = self.used.len() as u32;
-        let place = *self.places[class as usize].entry(id).or_insert(next);
-        if place == next {
-            let used = Used { id, class, first: at, others: Vec::new(), present: None };
+        let index = *self.indexes[class as usize].entry(id).or_insert(next);
+        if index == next {
+            let used = UsedId { id, class, first: at, others: Vec::new(), present: None };
             return self.used.push(used);
         }
-        let used = &mut self.used[place as usize];
+        let used = &mut self.used[index as usize];
         let is_known = used.uses().any(|other| other.session == at.session);
         if !is_known && used.others.len() + 1 < USES_MAX {
             used.others.push(at);
@@ -597,10 +594,10 @@ impl Scan {
 
     fn take_draw<'a>(
         &mut self,
-        seen: &ScannedStatement<'_>,
+        scanned: &ScannedStatement<'_>,
         draw: &ValueDraw,
         after: u64,
-        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+        value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
         let class = self.class_of(draw);
         let sequence = match draw.source {
@@ -608,31 +605,21 @@ impl Scan {
             ValueSource::Random => NONE,
             ValueSource::Time => return,
         };
-        self.sessions[seen.session as usize].last_drawn.drew(draw, None);
+        self.sessions[scanned.session as usize].last_drawn.drew(draw, None);
         let Some(class) = class else { return };
-        let rows = seen
-            .returned
-            .filter(|_| draw.returned.is_some())
-            .map(|reported| rows_of(seen, reported));
-        let array = draw.each_of.and_then(spelled).and_then(Spelled::plain).and_then(elements);
-        let known = draw.count.or(array.map(|all| all.len() as u32));
-        let (slots, count) = match (known.or(rows.filter(|&rows| rows <= ROWS_MAX)), seen.error) {
-            (Some(slots), Some(code)) => Count::of_failed(code, slots),
-            (Some(slots), None) => (slots, Count::Known),
-            (None, _) => (0, Count::Unknown),
-        };
-        let has_ended = seen.duration_us.is_some() || seen.error.is_some();
-        self.lacks_ends |= seen.reported_meanwhile.is_none() || !has_ended;
-        let class = if seen.error.is_some() { NOBODY } else { class };
-        let place = self.drawings.len() as u32;
-        let drawing = Drawing {
-            number: seen.number,
+        let (slots, count) = slots_of_draw(scanned, draw, value_text);
+        let has_ended = scanned.duration_us.is_some() || scanned.error.is_some();
+        self.lacks_ends |= scanned.reported_meanwhile.is_none() || !has_ended;
+        let class = if scanned.error.is_some() { UNUSED } else { class };
+        let index = self.drawings.len() as u32;
+        let drawing = DrawStatement {
+            number: scanned.number,
             after,
-            start_us: seen.start_us,
-            sent_us: seen.sent_us(),
-            session: seen.session,
-            seen_after: after,
-            text: self.text(seen.fingerprint, None),
+            start_us: scanned.start_us,
+            sent_us: scanned.sent_us(),
+            session: scanned.session,
+            visible_after: after,
+            text: self.text(scanned.fingerprint, None),
             sequence,
             class,
             column: draw.column,
@@ -642,32 +629,31 @@ impl Scan {
             slots,
             count,
             may_conflict: draw.may_conflict,
-            begun_us: seen.start_us,
+            begun_us: scanned.start_us,
             done_us: None,
-            ends_us: seen.ends_us(),
+            ends_us: scanned.ends_us(),
         };
         self.slots += slots;
         // A value that goes to the client alone may be of a row of any transaction.
-        if seen.transaction != 0 && draw.column.is_some() {
-            self.sessions[seen.session as usize].block_drawings.push(place);
+        if scanned.transaction != 0 && draw.column.is_some() {
+            self.sessions[scanned.session as usize].block_drawings.push(index);
         }
-        if seen.error.is_none() {
+        if scanned.error.is_none() {
             let is_set = draw.column.is_none()
-                && count == Count::Unknown
-                && seen.reading.sets.contains(&Some(sequence as usize));
-            if !self.note_returned(seen, &drawing) && !is_set {
+                && count == DrawCount::Unknown
+                && scanned.reading.sets.contains(&Some(sequence as usize));
+            if !self.note_returned(scanned, &drawing) && !is_set {
                 self.not_captured.insert(sequence);
             }
-            self.note_latest(seen.session, &drawing, place);
-            if count == Count::Known && slots > 0 && !draw.may_conflict {
-                self.sessions[seen.session as usize].last_drawn.drew(draw, Some(place));
+            self.note_latest(scanned.session, &drawing, index);
+            if count == DrawCount::Known && slots > 0 && !draw.may_conflict {
+                self.sessions[scanned.session as usize].last_drawn.drew(draw, Some(index));
             }
         }
         self.drawings.push(drawing);
     }
 
-    /// The class of what is drawn; [`NONE`] where it may be any of a sequence's, None where no
-    /// class is of it.
+    /// The class of a draw; [`NONE`] if it may be any of a sequence's, None if it has none.
     fn class_of(&self, draw: &ValueDraw) -> Option<u32> {
         match (draw.column, draw.source) {
             (Some(column), _) => self.classes.of_column(column),
@@ -680,12 +666,12 @@ impl Scan {
         }
     }
 
-    /// Takes in ids that were captured as they came back, row by row; whether all of them were.
-    fn note_returned(&mut self, seen: &ScannedStatement<'_>, drawing: &Drawing) -> bool {
-        let (Some(reported), Some(column)) = (seen.returned, drawing.returned) else {
+    /// Records returned ids row by row; returns whether all of them were captured.
+    fn note_returned(&mut self, scanned: &ScannedStatement<'_>, drawing: &DrawStatement) -> bool {
+        let (Some(reported), Some(column)) = (scanned.returned, drawing.returned) else {
             return false;
         };
-        if rows_of(seen, reported) != drawing.slots {
+        if rows_of(scanned, reported) != drawing.slots {
             // ON CONFLICT DO NOTHING leaves rows out: which of them is not known.
             return false;
         }
@@ -700,39 +686,39 @@ impl Scan {
                 }
             }
             if kind == Kind::Number {
-                let near = &mut self.sessions[seen.session as usize].near;
-                near.drew(class, ids.drain(..), seen.number);
+                let recent = &mut self.sessions[scanned.session as usize].recent;
+                recent.drew(class, ids.drain(..), scanned.number);
             }
             ids.clear();
         }
         reported.rows.len() == drawing.slots as usize
     }
 
-    /// Records that a slot of a drawing gave an id. An id that ON CONFLICT returns again stays the
-    /// first one's, unless the sequence began again; for any other, the owner is unknown.
-    fn note_exact(&mut self, class: u32, id: Id, slot: u32, drawing: &Drawing) {
+    /// Records that a slot of a drawing generated an id. An id that ON CONFLICT returns again stays
+    /// the first one's, unless the sequence was reset; for any other, the owner is unknown.
+    fn note_exact(&mut self, class: u32, id: Id, slot: u32, drawing: &DrawStatement) {
         let is_again = *self.exact.entry((class, id)).or_insert(slot) != slot;
         if is_again && (!drawing.may_conflict || self.is_set(drawing.sequence)) {
             self.given_again.insert((class, id));
         }
     }
 
-    /// Whether a sequence went on elsewhere.
+    /// Whether a sequence's value was set.
     pub fn is_set(&self, sequence: u32) -> bool {
         self.sets.contains(&None) || self.sets.contains(&Some(sequence as usize))
     }
 
-    /// Takes in what `lastval` and `currval` returned.
-    fn take_last_values(&mut self, seen: &ScannedStatement<'_>) {
-        for last in seen.reading.last_values.iter().filter(|_| seen.error.is_none()) {
-            let place = self.sessions[seen.session as usize].last_drawn.drawing(last);
-            let Some(place) = place else { continue };
-            self.drawings[place as usize].is_given_back = true;
-            let row = match seen.returned.map(|reported| reported.rows.as_slice()) {
+    /// Records the results of `lastval` and `currval`.
+    fn take_last_values(&mut self, scanned: &ScannedStatement<'_>) {
+        for last in scanned.reading.last_values.iter().filter(|_| scanned.error.is_none()) {
+            let index = self.sessions[scanned.session as usize].last_drawn.drawing(last);
+            let Some(index) = index else { continue };
+            self.drawings[index as usize].is_given_back = true;
+            let row = match scanned.returned.map(|reported| reported.rows.as_slice()) {
                 Some([row]) => row,
                 _ => continue,
             };
-            let drawing = self.drawings[place as usize].clone();
+            let drawing = self.drawings[index as usize].clone();
             let slot = drawing.first_slot + drawing.slots - 1;
             let text = row.get(last.returned as usize).and_then(Option::as_deref);
             for class in self.classes_of(&drawing) {
@@ -740,83 +726,83 @@ impl Scan {
                 if let Some(id) = text.and_then(|text| Id::read(kind, text)) {
                     self.note_exact(class, id, slot, &drawing);
                     if kind == Kind::Number {
-                        let near = &mut self.sessions[seen.session as usize].near;
-                        near.drew(class, std::iter::once(id), seen.number);
+                        let recent = &mut self.sessions[scanned.session as usize].recent;
+                        recent.drew(class, std::iter::once(id), scanned.number);
                     }
                 }
             }
         }
     }
 
-    /// Takes in rows that were captured as they were picked.
+    /// Records rows that were returned by a key.
     fn take_shows<'a>(
         &mut self,
-        seen: &ScannedStatement<'_>,
-        spelled: &impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+        scanned: &ScannedStatement<'_>,
+        value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
-        if seen.error.is_some() {
+        if scanned.error.is_some() {
             return;
         }
         let mut of_ids = Vec::new();
         let mut ids = Vec::new();
-        for shown in &seen.reading.shows {
+        for shown in &scanned.reading.shows {
             let Some(class) = self.classes.of_column(shown.column) else { continue };
             let kind = self.classes.all[class as usize].kind;
             of_ids.push((*shown, class, kind));
-            let id = self.rows.take(seen, shown, (class, kind), spelled);
+            let id = self.rows.take(scanned, shown, (class, kind), value_text);
             ids.extend(id.map(|id| (class, id)));
         }
-        if !of_ids.is_empty() && seen.returned.is_some_and(|reported| reported.rows.len() > 1) {
+        if !of_ids.is_empty() && scanned.returned.is_some_and(|reported| reported.rows.len() > 1) {
             let is_time = |shown: &&ReturnedKey| self.classes.is_of_time(shown.column);
-            let times = seen.reading.shows.iter().filter(is_time).map(|shown| shown.returned);
-            ids.extend(self.rows.take_several(seen, &of_ids, &times.collect::<Vec<u32>>()));
+            let times = scanned.reading.shows.iter().filter(is_time).map(|shown| shown.returned);
+            ids.extend(self.rows.take_multi_row(scanned, &of_ids, &times.collect::<Vec<u32>>()));
         }
         for (class, id) in ids {
             if self.classes.all[class as usize].kind == Kind::Number {
-                let near = &mut self.sessions[seen.session as usize].near;
-                near.drew(class, std::iter::once(id), seen.number);
+                let recent = &mut self.sessions[scanned.session as usize].recent;
+                recent.drew(class, std::iter::once(id), scanned.number);
             }
         }
     }
 
     /// The statement of a slot.
-    pub fn of_slot(&self, slot: u32) -> Option<&Drawing> {
+    pub fn of_slot(&self, slot: u32) -> Option<&DrawStatement> {
         if slot >= self.slots {
             return None;
         }
-        let place = self.drawings.partition_point(|drawing| drawing.first_slot <= slot);
-        self.drawings.get(place.checked_sub(1)?)
+        let index = self.drawings.partition_point(|drawing| drawing.first_slot <= slot);
+        self.drawings.get(index.checked_sub(1)?)
     }
 
     /// Classes that a drawing may be of.
-    pub fn classes_of(&self, drawing: &Drawing) -> Vec<u32> {
+    pub fn classes_of(&self, drawing: &DrawStatement) -> Vec<u32> {
         match drawing.class {
             NONE => {}
-            NOBODY => return Vec::new(),
+            UNUSED => return Vec::new(),
             class => return vec![class],
         }
         self.classes.of_sequence(drawing.sequence as usize).collect()
     }
 
-    fn note_latest(&mut self, session: u32, drawing: &Drawing, place: u32) {
+    fn note_latest(&mut self, session: u32, drawing: &DrawStatement, index: u32) {
         for class in self.classes_of(drawing) {
             let latest = &mut self.sessions[session as usize].latest;
             match latest.iter_mut().find(|(known, _)| *known == class) {
-                Some((_, known)) => *known = place,
-                None => latest.push((class, place)),
+                Some((_, known)) => *known = index,
+                None => latest.push((class, index)),
             }
         }
     }
 
     fn latest(&self, session: u32, class: u32) -> u32 {
         let latest = &self.sessions[session as usize].latest;
-        latest.iter().find(|(known, _)| *known == class).map_or(NONE, |&(_, place)| place)
+        latest.iter().find(|(known, _)| *known == class).map_or(NONE, |&(_, index)| index)
     }
 
-    fn text(&mut self, fingerprint: u64, place: Option<ValuePosition>) -> u32 {
-        let text = TextPosition { fingerprint, place };
+    fn text(&mut self, fingerprint: u64, position: Option<ValuePosition>) -> u32 {
+        let text = TextPosition { fingerprint, position };
         let next = self.texts.len() as u32;
-        let known = *self.text_places.entry(text).or_insert(next);
+        let known = *self.text_indexes.entry(text).or_insert(next);
         if known == next {
             self.texts.push(text);
         }
@@ -825,15 +811,34 @@ impl Scan {
 }
 
 /// Others can have seen what was drawn in a block when its last statement was sent.
-fn end_block(session: &mut Session, drawings: &mut [Drawing]) {
-    for place in session.block_drawings.drain(..) {
-        drawings[place as usize].seen_after = session.block_after;
+fn end_block(session: &mut Session, drawings: &mut [DrawStatement]) {
+    for index in session.block_drawings.drain(..) {
+        drawings[index as usize].visible_after = session.block_after;
     }
 }
 
-/// How many rows a statement gave back, of which the first were kept.
-fn rows_of(seen: &ScannedStatement<'_>, reported: &Returned) -> u32 {
+/// How many values a statement draws, and how far that is known.
+fn slots_of_draw<'a>(
+    scanned: &ScannedStatement<'_>,
+    draw: &ValueDraw,
+    value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
+) -> (u32, DrawCount) {
+    let rows = scanned
+        .returned
+        .filter(|_| draw.returned.is_some())
+        .map(|reported| rows_of(scanned, reported));
+    let array = draw.each_of.and_then(value_text).and_then(ValueText::plain).and_then(elements);
+    let known = draw.count.or(array.map(|all| all.len() as u32));
+    match (known.or(rows.filter(|&rows| rows <= ROWS_MAX)), scanned.error) {
+        (Some(slots), Some(code)) => DrawCount::of_failed(code, slots),
+        (Some(slots), None) => (slots, DrawCount::Known),
+        (None, _) => (0, DrawCount::Unknown),
+    }
+}
+
+/// Number of rows that a statement returned, of which the first were kept.
+fn rows_of(scanned: &ScannedStatement<'_>, reported: &Returned) -> u32 {
     let kept = reported.rows.len();
-    let all = seen.rows.and_then(|rows| usize::try_from(rows).ok());
+    let all = scanned.rows.and_then(|rows| usize::try_from(rows).ok());
     u32::try_from(all.map_or(kept, |all| all.max(kept))).unwrap_or(u32::MAX)
 }

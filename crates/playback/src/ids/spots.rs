@@ -1,9 +1,9 @@
-//! Places in texts that hold ids of a class, and the evidence for it.
+//! Positions in texts that contain ids of a class, and the evidence for it.
 //!
-//! No column says what a number in a text is, so the behaviour of the sessions has to show it. A
-//! spot is a place in the texts of a column, or of a literal or parameter where no column is known,
-//! with the label of the number ([`super::mentions`]). It holds ids of a class if numbers that
-//! occur there for the first time follow what their session does with ids of that class:
+//! No column tells what a number in a text is, so the behaviour of the sessions has to show it. A
+//! spot is a position in the texts of a column, or of a literal or parameter without a known
+//! column, with the label of the number ([`super::mentions`]). It contains ids of a class if
+//! numbers that occur there for the first time follow their session's uses of ids of that class:
 //!
 //! | condition | against |
 //! |---|---|
@@ -12,90 +12,90 @@
 //! | none is of a draw that comes later, or of none | prices, codes, other counters |
 //! | its word is the class's name, or its steps vary \[1\] | a counter of the client |
 //!
-//! \[1\] And the session did not name it before it was drawn: a client's own counter, which goes
-//! with the ids, is named first.
+//! \[1\] And the session did not use it before it was drawn, as with a client's own counter that
+//! runs in parallel with the ids.
 //!
-//! A number agrees if its session has drawn that id or named it as one in the last statements, or
-//! names it in the next. UUIDs need none of this: two that are equal are the same.
+//! A number agrees if its session has drawn or used that id in its last statements, or uses it in
+//! the next. UUIDs need no such evidence: equal UUIDs are the same.
 
 use std::collections::{HashMap, VecDeque};
 
 use seatrial_sqltext::reading::{StatementEffects, UseKind, ValuePosition};
 use twox_hash::XxHash64;
 
-use super::classes::{Class, Classes};
+use super::classes::{IdClass, IdClasses};
 use super::mentions::{Mention, find};
 use super::scan::NONE;
-use super::values::{Id, Kind, Spelled};
+use super::values::{Id, Kind, ValueText};
 
-/// Numbers that have to agree.
+/// Minimum of agreeing numbers.
 const AGREEING_MIN: u32 = 20;
 
-/// Numbers that agree to make up for one that does not.
+/// Agreeing numbers that outweigh one that disagrees.
 const AGREEING_EACH: u32 = 4;
 
 /// First occurrences of numbers in a spot before it is given up if none agrees.
-const TRIED_MAX: usize = 256;
+const MENTIONS_TRIED_MAX: usize = 256;
 
-/// As many numbers that no draw gave refute a spot, if hardly any agrees.
+/// Number of values that no draw generated that refutes a spot, if hardly any agrees.
 const IMPOSSIBLE_MIN: u32 = 20;
 
-/// Occurrences of the same single number after which it counts as a constant of the program.
+/// Occurrences of a single number after which it counts as a constant of the program.
 const CONSTANT_MIN: u64 = 20;
 
 /// Limit for the spots.
 const SPOTS_MAX: usize = 1 << 16;
 
-/// Numbers that are kept of all spots; each takes about 80 bytes.
+/// Maximum numbers kept of all spots; each takes about 80 bytes.
 const ENTRIES_MAX: usize = 1 << 21;
 
-/// Ids of each class that a session drew or named last.
-const NEAR_EACH: usize = 4;
+/// Maximum recent ids of each class of a session.
+const RECENT_EACH: usize = 4;
 
-/// Ids of all classes that it did.
-const NEAR_MAX: usize = 64;
+/// Maximum recent ids of all classes of a session.
+const RECENT_MAX: usize = 64;
 
 /// Rows of a draw that count as drawn last.
 const BATCH_MAX: usize = 1_000;
 
-/// Mentions that wait for their session to name the id.
+/// Mentions that wait for their session to use the id.
 const PENDING_MAX: usize = 8;
 
-/// Numbers of a statement that draws, which its client knew before.
+/// Numbers of a drawing statement which its client knew before.
 const NAMED_MAX: usize = 64;
 
 /// A text of a statement in which ids may be mentioned.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
-    /// Its place.
-    pub place: ValuePosition,
-    /// Tells it from other places; the same for all texts of a column.
+    pub position: ValuePosition,
+    /// Identifies the position; equal for all texts of a column.
     pub at: u64,
     /// Its bytes, with the quotes of a literal.
     pub bytes: &'a [u8],
 }
 
-/// Returns the texts of a statement that may mention ids: all but values that are ids of a column
-/// or are passed to functions of the database, and whole numbers where no column holds texts.
+/// Returns the texts of a statement that may mention ids: all except values that are ids of a
+/// column or arguments of functions of the database, and whole numbers where no column has texts.
 pub fn texts_of<'a>(
     reading: &StatementEffects,
-    classes: &Classes,
+    classes: &IdClasses,
     fingerprint: u64,
     (literals, parameters): (usize, usize),
-    spelled: impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+    value_text: impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     mut take: impl FnMut(Text<'a>),
 ) {
     if reading.is_by_names || reading.has_unknown_table {
         return;
     }
     let mut is_seen = vec![false; literals + parameters];
-    let index = |place: ValuePosition| match place {
+    let index = |position: ValuePosition| match position {
         ValuePosition::Literal(literal) => literal as usize,
         ValuePosition::Parameter(parameter) => literals + parameter as usize,
     };
     let of_classes = reading.uses.iter().filter(|one| classes.of_column(one.column).is_some());
-    for place in of_classes.map(|one| one.position).chain(reading.passed_values.iter().copied()) {
-        if let Some(seen) = is_seen.get_mut(index(place)) {
+    for position in of_classes.map(|one| one.position).chain(reading.passed_values.iter().copied())
+    {
+        if let Some(seen) = is_seen.get_mut(index(position)) {
             *seen = true;
         }
     }
@@ -108,29 +108,29 @@ pub fn texts_of<'a>(
             UseKind::Written | UseKind::Equal | UseKind::Array => {
                 hash(0, [one.column.table as u64, one.column.column as u64])
             }
-            UseKind::Bound | UseKind::Inside => at_place(fingerprint, one.position),
+            UseKind::Bound | UseKind::Inside => position_key(fingerprint, one.position),
         };
-        if let Some(bytes) = text_at(one.position, &spelled) {
-            take(Text { place: one.position, at, bytes });
+        if let Some(bytes) = text_at(one.position, &value_text) {
+            take(Text { position: one.position, at, bytes });
         }
     }
     let all = (0..literals as u32).map(ValuePosition::Literal);
-    for place in all.chain((0..parameters as u32).map(ValuePosition::Parameter)) {
-        if is_seen[index(place)] {
+    for position in all.chain((0..parameters as u32).map(ValuePosition::Parameter)) {
+        if is_seen[index(position)] {
             continue;
         }
-        let text = text_at(place, &spelled).filter(|bytes| !is_whole_number(bytes));
+        let text = text_at(position, &value_text).filter(|bytes| !is_whole_number(bytes));
         if let Some(bytes) = text {
-            take(Text { place, at: at_place(fingerprint, place), bytes });
+            take(Text { position, at: position_key(fingerprint, position), bytes });
         }
     }
 }
 
 fn text_at<'a>(
-    place: ValuePosition,
-    spelled: impl Fn(ValuePosition) -> Option<Spelled<'a>>,
+    position: ValuePosition,
+    value_text: impl Fn(ValuePosition) -> Option<ValueText<'a>>,
 ) -> Option<&'a [u8]> {
-    let found = spelled(place)?;
+    let found = value_text(position)?;
     let is_text = match found.text {
         [] => false,
         [b'-', b'-', ..] | [b'/', b'*', ..] if found.is_literal => false,
@@ -146,12 +146,12 @@ fn is_whole_number(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii_digit() || b" '+-.eE".contains(byte))
 }
 
-fn at_place(fingerprint: u64, place: ValuePosition) -> u64 {
-    let place = match place {
+fn position_key(fingerprint: u64, position: ValuePosition) -> u64 {
+    let position = match position {
         ValuePosition::Literal(literal) => u64::from(literal) << 1,
         ValuePosition::Parameter(parameter) => u64::from(parameter) << 1 | 1,
     };
-    hash(1, [fingerprint, place])
+    hash(1, [fingerprint, position])
 }
 
 fn hash(seed: u64, parts: [u64; 2]) -> u64 {
@@ -164,32 +164,31 @@ pub fn spot_key(text: &Text<'_>, mention: &Mention) -> u64 {
     hash(2, [text.at, mention.label])
 }
 
-/// What is known of a spot.
+/// The verdict on a spot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spot {
+pub enum SpotVerdict {
     /// Its numbers are ids of a class.
     Trusted(u32),
-    /// Its numbers are none.
+    /// Its numbers are not ids.
     Refuted,
-    /// It is not known; some numbers agreed with ids.
+    /// Undecided; some numbers agreed with ids.
     Suspected,
-    /// It is not known.
+    /// Undecided.
     #[default]
     Open,
 }
 
 /// The first occurrence of a number in a spot.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// The statement's place in the trace.
+pub struct FirstMention {
+    /// The statement's position in the trace.
     pub number: u64,
-    /// It was known by then.
+    /// When the number was known at the latest.
     pub deadline: u64,
-    /// Its session.
     pub session: u32,
     /// The number of its text in the list of texts.
     pub text: u32,
-    /// What its session had drawn last of the class that the spot agreed with first.
+    /// The last drawing of its session for the class that the spot agreed with first.
     pub latest: u32,
     agrees: bool,
 }
@@ -202,9 +201,9 @@ struct Evidence {
     /// The number of different times.
     moments: u32,
     last_moment: u64,
-    /// Of these, numbers that their client had named before.
+    /// Of these, numbers that their client had used before.
     named: u32,
-    /// How often the step to the next one was another than before.
+    /// How often the step to the next one changed.
     irregular: u32,
     last: i64,
     last_step: i64,
@@ -212,35 +211,35 @@ struct Evidence {
 
 /// The numbers of a spot.
 #[derive(Clone, Debug, Default)]
-struct Tried {
+struct SpotStats {
     word: Vec<u8>,
-    entries: HashMap<Id, Entry>,
+    entries: HashMap<Id, FirstMention>,
     mentions: u64,
     evidence: Vec<Evidence>,
     is_given_up: bool,
     is_cut: bool,
 }
 
-/// An id that a session drew or named.
+/// An id that a session drew or used.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct RecentId {
     class: u32,
     id: Id,
     moment: u64,
     was_named: bool,
 }
 
-/// What a session did with ids last.
+/// The ids that a session drew or used last.
 #[derive(Clone, Debug, Default)]
-pub struct Near {
-    known: VecDeque<Known>,
-    batch: Vec<Known>,
+pub struct RecentIds {
+    known: VecDeque<RecentId>,
+    batch: Vec<RecentId>,
     pending: VecDeque<(u32, Id)>,
     named: VecDeque<Id>,
 }
 
-impl Near {
-    /// Takes in a number in a statement that draws.
+impl RecentIds {
+    /// Records a number in a drawing statement.
     pub fn name(&mut self, id: Id) {
         if self.named.len() == NAMED_MAX {
             self.named.pop_front();
@@ -248,10 +247,10 @@ impl Near {
         self.named.push_back(id);
     }
 
-    /// Takes in ids of a class that a statement was given back, in the order of its rows.
+    /// Records ids of a class that were returned to a session, in the order of rows.
     pub fn drew(&mut self, class: u32, ids: impl Iterator<Item = Id>, moment: u64) {
-        let known = |id| Known { class, id, moment, was_named: self.named.contains(&id) };
-        let batch: Vec<Known> = ids.take(BATCH_MAX).map(known).collect();
+        let known = |id| RecentId { class, id, moment, was_named: self.named.contains(&id) };
+        let batch: Vec<RecentId> = ids.take(BATCH_MAX).map(known).collect();
         match batch.as_slice() {
             [one] => self.push(*one),
             _ => {
@@ -261,58 +260,57 @@ impl Near {
         }
     }
 
-    fn push(&mut self, one: Known) {
+    fn push(&mut self, one: RecentId) {
         let same =
             self.known.iter().position(|known| (known.class, known.id) == (one.class, one.id));
-        if let Some(place) = same {
+        if let Some(index) = same {
             // It is as near as it was, and as old.
-            if let Some(known) = self.known.remove(place) {
+            if let Some(known) = self.known.remove(index) {
                 self.known.push_back(known);
             }
             return;
         }
-        let of_class = |known: &&Known| known.class == one.class;
-        if self.known.iter().filter(of_class).count() == NEAR_EACH {
+        let of_class = |known: &&RecentId| known.class == one.class;
+        if self.known.iter().filter(of_class).count() == RECENT_EACH {
             let oldest = self.known.iter().position(|known| known.class == one.class);
             self.known.remove(oldest.unwrap_or(0));
         }
-        if self.known.len() == NEAR_MAX {
+        if self.known.len() == RECENT_MAX {
             self.known.pop_front();
         }
         self.known.push_back(one);
     }
 }
 
-/// All spots of a trace, as they are looked at.
+/// All spots of a trace during the pass.
 #[derive(Debug, Default)]
 pub struct Spots {
     keys: HashMap<u64, u32>,
-    all: Vec<Tried>,
+    all: Vec<SpotStats>,
     entries: usize,
-    /// Texts, by the hash of their place, of which not all mentions were looked at.
+    /// Buffer for the mentions of a text.
     mentions: Vec<Mention>,
 }
 
-/// Where a mention was seen.
+/// Where a mention occurred.
 #[derive(Clone, Copy, Debug)]
-pub struct At {
-    /// The statement's place in the trace.
+pub struct MentionPosition {
+    /// The statement's position in the trace.
     pub number: u64,
-    /// The id was known by then.
+    /// When the id was known at the latest.
     pub deadline: u64,
-    /// Its session.
     pub session: u32,
     /// The number of its text in the list of texts.
     pub text: u32,
 }
 
 impl Spots {
-    /// Takes in the numbers of a text; `latest` returns what its session drew last of a class.
+    /// Records the numbers of a text; `latest` returns the last drawing of its session for a class.
     pub fn take(
         &mut self,
         text: &Text<'_>,
-        at: At,
-        near: &mut Near,
+        at: MentionPosition,
+        recent: &mut RecentIds,
         latest: impl Fn(u32) -> u32,
         mut uuid: impl FnMut(Id),
     ) {
@@ -320,7 +318,7 @@ impl Spots {
         find(text.bytes, &mut mentions);
         for mention in &mentions {
             match mention.kind {
-                Kind::Number => self.take_number(text, mention, at, near, &latest),
+                Kind::Number => self.take_number(text, mention, at, recent, &latest),
                 Kind::Uuid | Kind::Text => uuid(mention.id),
             }
         }
@@ -331,8 +329,8 @@ impl Spots {
         &mut self,
         text: &Text<'_>,
         mention: &Mention,
-        at: At,
-        near: &mut Near,
+        at: MentionPosition,
+        recent: &mut RecentIds,
         latest: impl Fn(u32) -> u32,
     ) {
         let key = spot_key(text, mention);
@@ -340,12 +338,12 @@ impl Spots {
         if next as usize >= SPOTS_MAX && !self.keys.contains_key(&key) {
             return;
         }
-        let place = *self.keys.entry(key).or_insert(next);
-        if place == next {
+        let index = *self.keys.entry(key).or_insert(next);
+        if index == next {
             let word = normal(&text.bytes[mention.word.clone()]);
-            self.all.push(Tried { word, ..Tried::default() });
+            self.all.push(SpotStats { word, ..SpotStats::default() });
         }
-        let spot = &mut self.all[place as usize];
+        let spot = &mut self.all[index as usize];
         spot.mentions += 1;
         if spot.is_given_up || spot.entries.contains_key(&mention.id) {
             return;
@@ -355,44 +353,44 @@ impl Spots {
             return;
         }
         let mut agrees = false;
-        let known = near.known.iter().chain(&near.batch).filter(|known| known.id == mention.id);
+        let known = recent.known.iter().chain(&recent.batch).filter(|known| known.id == mention.id);
         for known in known {
             agrees |= spot.agree(*known);
         }
         let lead = spot.evidence.first().map_or(NONE, |first| latest(first.class));
-        let At { number, deadline, session, text, .. } = at;
-        let entry = Entry { number, deadline, session, text, latest: lead, agrees };
+        let MentionPosition { number, deadline, session, text, .. } = at;
+        let entry = FirstMention { number, deadline, session, text, latest: lead, agrees };
         spot.entries.insert(mention.id, entry);
         self.entries += 1;
-        if spot.entries.len() >= TRIED_MAX && spot.evidence.is_empty() {
+        if spot.entries.len() >= MENTIONS_TRIED_MAX && spot.evidence.is_empty() {
             // The numbers show nothing; the remaining counts are enough to say so.
             spot.is_given_up = true;
         }
         if !agrees {
-            if near.pending.len() == PENDING_MAX {
-                near.pending.pop_front();
+            if recent.pending.len() == PENDING_MAX {
+                recent.pending.pop_front();
             }
-            near.pending.push_back((place, mention.id));
+            recent.pending.push_back((index, mention.id));
         }
     }
 
-    /// Takes in that a session named an id of a class.
-    pub fn used(&mut self, class: u32, id: Id, moment: u64, near: &mut Near) {
-        let was_named = near.named.contains(&id);
-        let known = Known { class, id, moment, was_named };
-        let pending = std::mem::take(&mut near.pending);
-        for (place, waiting) in pending {
+    /// Records that a session used an id of a class.
+    pub fn used(&mut self, class: u32, id: Id, moment: u64, recent: &mut RecentIds) {
+        let was_named = recent.named.contains(&id);
+        let known = RecentId { class, id, moment, was_named };
+        let pending = std::mem::take(&mut recent.pending);
+        for (index, waiting) in pending {
             if waiting == id {
-                let spot = &mut self.all[place as usize];
+                let spot = &mut self.all[index as usize];
                 let agrees = spot.agree(known);
                 if let Some(entry) = spot.entries.get_mut(&id) {
                     entry.agrees |= agrees;
                 }
             } else {
-                near.pending.push_back((place, waiting));
+                recent.pending.push_back((index, waiting));
             }
         }
-        near.push(known);
+        recent.push(known);
     }
 
     /// Whether there are any.
@@ -400,47 +398,48 @@ impl Spots {
         self.all.is_empty()
     }
 
-    /// Decides each spot, by its key. `gave` returns whether a draw gave an id of a class that is
-    /// named first at a place in the trace.
+    /// Decides each spot, by its key. `origin_of` returns whether a draw generated an id of a class
+    /// that is first used at a position in the trace.
     pub fn decide(
         &self,
-        classes: &Classes,
-        gave: impl Fn(u32, Id, u64) -> Gave,
-    ) -> HashMap<u64, Spot> {
-        let decided: Vec<Spot> = self.all.iter().map(|spot| spot.decide(classes, &gave)).collect();
-        self.keys.iter().map(|(&key, &place)| (key, decided[place as usize])).collect()
+        classes: &IdClasses,
+        origin_of: impl Fn(u32, Id, u64) -> IdOrigin,
+    ) -> HashMap<u64, SpotVerdict> {
+        let decided: Vec<SpotVerdict> =
+            self.all.iter().map(|spot| spot.decide(classes, &origin_of)).collect();
+        self.keys.iter().map(|(&key, &index)| (key, decided[index as usize])).collect()
     }
 
-    /// Numbers of the spots that hold ids, with their classes.
+    /// Numbers of the spots that contain ids, with their classes.
     pub fn trusted<'s>(
         &'s self,
-        decided: &'s HashMap<u64, Spot>,
-    ) -> impl Iterator<Item = (u32, Id, Entry)> + 's {
-        let all = self.keys.iter().filter_map(|(key, &place)| match decided.get(key) {
-            Some(&Spot::Trusted(class)) => Some((class, &self.all[place as usize])),
+        decided: &'s HashMap<u64, SpotVerdict>,
+    ) -> impl Iterator<Item = (u32, Id, FirstMention)> + 's {
+        let all = self.keys.iter().filter_map(|(key, &index)| match decided.get(key) {
+            Some(&SpotVerdict::Trusted(class)) => Some((class, &self.all[index as usize])),
             _ => None,
         });
         all.flat_map(|(class, spot)| spot.entries.iter().map(move |(&id, &at)| (class, id, at)))
     }
 }
 
-/// Whether a draw gave an id.
+/// Whether a draw generated an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gave {
-    /// It was there before the trace began.
-    Before,
+pub enum IdOrigin {
+    /// It existed before the trace began.
+    BeforeTrace,
     /// It was drawn, or may have been.
-    Maybe,
-    /// It was not, or not by then.
-    Never,
+    MaybeDrawn,
+    /// It was not drawn, or later.
+    NotDrawn,
 }
 
-impl Tried {
-    /// Takes in that a number agrees with an id.
-    fn agree(&mut self, known: Known) -> bool {
-        let place = self.evidence.iter().position(|one| one.class == known.class);
+impl SpotStats {
+    /// Records that a number agrees with an id.
+    fn agree(&mut self, known: RecentId) -> bool {
+        let index = self.evidence.iter().position(|one| one.class == known.class);
         let value = known.id.number();
-        let place = place.unwrap_or_else(|| {
+        let index = index.unwrap_or_else(|| {
             self.evidence.push(Evidence {
                 class: known.class,
                 agreeing: 0,
@@ -453,7 +452,7 @@ impl Tried {
             });
             self.evidence.len() - 1
         });
-        let one = &mut self.evidence[place];
+        let one = &mut self.evidence[index];
         one.agreeing += 1;
         one.moments += u32::from(one.last_moment != known.moment);
         one.last_moment = known.moment;
@@ -464,27 +463,31 @@ impl Tried {
         true
     }
 
-    fn decide(&self, classes: &Classes, gave: impl Fn(u32, Id, u64) -> Gave) -> Spot {
-        let mut holds = self.evidence.iter().filter(|one| self.holds(one, classes, &gave));
+    fn decide(
+        &self,
+        classes: &IdClasses,
+        origin_of: impl Fn(u32, Id, u64) -> IdOrigin,
+    ) -> SpotVerdict {
+        let mut holds = self.evidence.iter().filter(|one| self.holds(one, classes, &origin_of));
         let first = holds.next();
         let others: Vec<&Evidence> = holds.collect();
         let is_named = |one: &&Evidence| is_name_of(&self.word, &classes.all[one.class as usize]);
         match first {
-            Some(one) if others.is_empty() => return Spot::Trusted(one.class),
+            Some(one) if others.is_empty() => return SpotVerdict::Trusted(one.class),
             Some(first) => {
                 // Two sequences that count together: only the name shows which of them it is.
                 let mut named = std::iter::once(first).chain(others).filter(is_named);
                 if let (Some(one), None) = (named.next(), named.next()) {
-                    return Spot::Trusted(one.class);
+                    return SpotVerdict::Trusted(one.class);
                 }
-                return Spot::Suspected;
+                return SpotVerdict::Suspected;
             }
             None => {}
         }
         let agreeing = self.evidence.iter().map(|one| one.agreeing).max().unwrap_or(0);
         let numbers = (0..).zip(&classes.all).filter(|(_, class)| class.kind == Kind::Number);
         let is_possible = |id: Id, number: u64| {
-            numbers.clone().any(|(class, _)| gave(class, id, number) != Gave::Never)
+            numbers.clone().any(|(class, _)| origin_of(class, id, number) != IdOrigin::NotDrawn)
         };
         let impossible = self.entries.iter().filter(|(id, at)| !is_possible(**id, at.number));
         let impossible = impossible.count() as u32;
@@ -493,11 +496,11 @@ impl Tried {
             && agreeing * 20 <= impossible;
         let is_constant = agreeing == 0 && self.entries.len() == 1 && self.mentions >= CONSTANT_MIN;
         if is_impossible || is_constant {
-            Spot::Refuted
+            SpotVerdict::Refuted
         } else if agreeing > 0 {
-            Spot::Suspected
+            SpotVerdict::Suspected
         } else {
-            Spot::Open
+            SpotVerdict::Open
         }
     }
 
@@ -505,8 +508,8 @@ impl Tried {
     fn holds(
         &self,
         evidence: &Evidence,
-        classes: &Classes,
-        gave: impl Fn(u32, Id, u64) -> Gave,
+        classes: &IdClasses,
+        origin_of: impl Fn(u32, Id, u64) -> IdOrigin,
     ) -> bool {
         let Evidence { class, agreeing, moments, named, irregular, .. } = *evidence;
         if agreeing < AGREEING_MIN || moments < AGREEING_MIN || self.is_cut || self.is_given_up {
@@ -518,17 +521,17 @@ impl Tried {
         }
         let mut others = 0;
         for (&id, entry) in &self.entries {
-            match gave(class, id, entry.number) {
-                Gave::Never => return false,
-                Gave::Before => {}
-                Gave::Maybe => others += u32::from(!entry.agrees),
+            match origin_of(class, id, entry.number) {
+                IdOrigin::NotDrawn => return false,
+                IdOrigin::BeforeTrace => {}
+                IdOrigin::MaybeDrawn => others += u32::from(!entry.agrees),
             }
         }
         others * AGREEING_EACH <= agreeing
     }
 }
 
-/// A word without what is no letter or digit, in small letters.
+/// A word in lower case without other characters than letters and digits.
 fn normal(word: &[u8]) -> Vec<u8> {
     let letters = word.iter().filter(|byte| byte.is_ascii_alphanumeric() || **byte >= 0x80);
     letters.map(u8::to_ascii_lowercase).collect()
@@ -536,7 +539,7 @@ fn normal(word: &[u8]) -> Vec<u8> {
 
 /// Whether a word names the ids of a class: `order`, `orders`, `order_id`, `ORD` of `orders.id`,
 /// or a column that refers to it.
-fn is_name_of(word: &[u8], class: &Class) -> bool {
+fn is_name_of(word: &[u8], class: &IdClass) -> bool {
     let parts = |name: &str| {
         let mut parts = name.rsplitn(3, '.').map(|part| normal(part.as_bytes()));
         (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())

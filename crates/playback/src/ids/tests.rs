@@ -1,4 +1,4 @@
-//! Hundreds of simulated captures: what is said to be known is right.
+//! Hundreds of simulated captures: known ids are right.
 
 mod simulator;
 
@@ -8,12 +8,12 @@ use seatrial_sqltext::catalog::{Catalog, Column, Generated, Sequence, Table};
 use seatrial_sqltext::reading::{StatementEffects, ValueDraw, ValueSource};
 use seatrial_trace::captured::Returned;
 
-use super::classes::Classes;
+use super::classes::IdClasses;
 use super::infer::{IdSource, Inferred, Level, Reason};
 use super::rows::Rows;
-use super::scan::{Count, Scan, ScannedStatement};
-use super::values::Spelled;
-use simulator::{Capture, Chance, Habit, NEXT_VALUE, Scene, capture};
+use super::scan::{DrawCount, Scan, ScannedStatement};
+use super::values::ValueText;
+use simulator::{Behaviour, Capture, NEXT_VALUE, Random, Scenario, capture};
 
 fn catalog(next_value: Option<i64>, increment: i64) -> Catalog {
     let id = Column {
@@ -62,21 +62,21 @@ impl Outcome {
 }
 
 fn infer(capture: &Capture, catalog: &Catalog, sessions: usize) -> (Scan, Inferred) {
-    let mut scan = Scan::of(Classes::of(catalog), sessions, Rows::default());
+    let mut scan = Scan::of(IdClasses::of(catalog), sessions, Rows::default());
     for (number, statement) in (0..).zip(&capture.statements) {
         let reading = statement.reading();
         let text = statement.used.map(|(id, _)| id.to_string()).unwrap_or_default();
-        let spelled = Spelled { text: text.as_bytes(), is_literal: true };
-        scan.take(&statement.seen(number, &reading), |_| Some(spelled));
+        let value_text = ValueText { text: text.as_bytes(), is_literal: true };
+        scan.take(&statement.scanned(number, &reading), |_| Some(value_text));
     }
     let inferred = Inferred::of(&mut scan, catalog);
     (scan, inferred)
 }
 
-fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
-    let capture = capture(scene);
-    let catalog = catalog(next_value, scene.increment);
-    let (scan, inferred) = infer(&capture, &catalog, scene.sessions);
+fn outcome(scenario: Scenario, next_value: Option<i64>) -> Outcome {
+    let capture = capture(scenario);
+    let catalog = catalog(next_value, scenario.increment);
+    let (scan, inferred) = infer(&capture, &catalog, scenario.sessions);
     let mut outcome = Outcome { ids: scan.used.len(), ..Outcome::default() };
     for (used, found) in scan.used.iter().zip(&inferred.found) {
         let truth = capture.truth.get(&used.id.number());
@@ -86,8 +86,8 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
             IdSource::Slot(slot, level) => {
                 let drawing = scan.drawings.iter().rfind(|one| one.first_slot <= slot);
                 let drawing = drawing.unwrap();
-                let said = (drawing.number, slot - drawing.first_slot);
-                outcome.wrong += usize::from(truth != Some(&said));
+                let inferred = (drawing.number, slot - drawing.first_slot);
+                outcome.wrong += usize::from(truth != Some(&inferred));
                 outcome.proved += usize::from(level == Level::Proved);
                 outcome.by_pattern += usize::from(level == Level::ByPattern);
             }
@@ -106,32 +106,32 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
 /// Scenes of a test: 150 show each habit several times, and `make test-long` plays 1,000.
 /// `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: -- --nocapture` plays more, and
 /// prints the results of each habit.
-fn scenes() -> u64 {
+fn scenarios() -> u64 {
     std::env::var("SEATRIAL_ID_SCENES")
         .ok()
         .and_then(|reported| reported.parse().ok())
         .unwrap_or(150)
 }
 
-const HABITS: [Habit; 11] = [
-    Habit::Own,
-    Habit::OwnOrNot,
-    Habit::Twice,
-    Habit::OwnLate,
-    Habit::OwnThenAny,
-    Habit::SometimesQueue(0.05),
-    Habit::SometimesQueue(0.3),
-    Habit::Queue,
-    Habit::Ring,
-    Habit::Workers,
-    Habit::Any,
+const BEHAVIOURS: [Behaviour; 11] = [
+    Behaviour::Own,
+    Behaviour::OwnOrNot,
+    Behaviour::Twice,
+    Behaviour::OwnLate,
+    Behaviour::OwnThenAny,
+    Behaviour::SometimesQueue(0.05),
+    Behaviour::SometimesQueue(0.3),
+    Behaviour::Queue,
+    Behaviour::Ring,
+    Behaviour::Workers,
+    Behaviour::Any,
 ];
 
 /// A scene of whatever kind, in which the target is what the captured server was.
-fn scene(seed: u64, habits: &[Habit]) -> (Scene, Chance) {
-    let mut chance = Chance(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
-    let mut one = |all: &[f64]| all[chance.below(all.len() as u64) as usize];
-    let scene = Scene {
+fn scenario(seed: u64, behaviours: &[Behaviour]) -> (Scenario, Random) {
+    let mut random = Random(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
+    let mut one = |all: &[f64]| all[random.below(all.len() as u64) as usize];
+    let scenario = Scenario {
         sessions: one(&[1.0, 2.0, 4.0, 8.0, 16.0]) as usize,
         turns: one(&[5.0, 40.0, 150.0, 400.0]) as usize,
         rows: one(&[1.0, 1.0, 1.0, 3.0]) as u32,
@@ -143,86 +143,87 @@ fn scene(seed: u64, habits: &[Habit]) -> (Scene, Chance) {
         fails: one(&[0.0, 0.0, 0.02]),
         old: one(&[0.0, 0.2, 0.9]),
         increment: one(&[1.0, 1.0, 10.0, -1.0]) as i64,
-        ..Scene::of(seed, Habit::Own)
+        ..Scenario::of(seed, Behaviour::Own)
     };
-    let habit = habits[chance.below(habits.len() as u64) as usize];
-    (Scene { habit, ..scene }, chance)
+    let behaviour = behaviours[random.below(behaviours.len() as u64) as usize];
+    (Scenario { behaviour, ..scenario }, random)
 }
 
 /// Plays scenes and prints the sums; each is passed to `check`.
-fn play(scenes: impl Iterator<Item = Scene>, check: impl Fn(&Scene, &Outcome)) {
+fn play(scenarios: impl Iterator<Item = Scenario>, check: impl Fn(&Scenario, &Outcome)) {
     let mut sums: BTreeMap<String, Outcome> = BTreeMap::new();
-    for scene in scenes {
-        let outcome = outcome(scene, Some(NEXT_VALUE));
-        check(&scene, &outcome);
-        sums.entry(format!("{:?}", scene.habit)).or_default().add(&outcome);
+    for scenario in scenarios {
+        let outcome = outcome(scenario, Some(NEXT_VALUE));
+        check(&scenario, &outcome);
+        sums.entry(format!("{:?}", scenario.behaviour)).or_default().add(&outcome);
     }
-    for (habit, sum) in sums {
-        println!("{habit}: {sum:?}");
+    for (behaviour, sum) in sums {
+        println!("{behaviour}: {sum:?}");
     }
 }
 
 /// Sessions that exchange ids at once are the one thing that looks like draws in another order;
 /// where most ids are sessions' own, the two cannot be distinguished.
-fn is_rare_exchange(scene: &Scene, outcome: &Outcome) -> bool {
-    scene.habit == Habit::Queue && outcome.handed * 2 < outcome.ids
+fn is_rare_exchange(scenario: &Scenario, outcome: &Outcome) -> bool {
+    scenario.behaviour == Behaviour::Queue && outcome.handed * 2 < outcome.ids
 }
 
 #[test]
-fn nothing_that_is_said_is_wrong() {
-    play((0..scenes()).map(|seed| scene(seed, &HABITS).0), |scene, outcome| {
-        let is_right = outcome.wrong == 0 || is_rare_exchange(scene, outcome);
-        assert!(is_right && outcome.wrongly_old == 0, "{scene:?} {outcome:?}");
+fn no_inferred_id_is_wrong() {
+    play((0..scenarios()).map(|seed| scenario(seed, &BEHAVIOURS).0), |scenario, outcome| {
+        let is_right = outcome.wrong == 0 || is_rare_exchange(scenario, outcome);
+        assert!(is_right && outcome.wrongly_old == 0, "{scenario:?} {outcome:?}");
     });
 }
 
 /// A target with another position, and draws that are not in the log.
 #[test]
-fn nothing_is_wrong_where_the_log_or_the_target_is_not_whole() {
-    let strange = |seed| {
-        let (scene, mut chance) = scene(seed, &HABITS[..6]);
-        let mut one = |all: &[f64]| all[chance.below(all.len() as u64) as usize];
+fn incomplete_logs_and_targets_cause_no_wrong_ids() {
+    let incomplete = |seed| {
+        let (scenario, mut random) = scenario(seed, &BEHAVIOURS[..6]);
+        let mut one = |all: &[f64]| all[random.below(all.len() as u64) as usize];
         let unseen = one(&[0.0, 0.003, 0.02]);
         let further = one(&[0.0, 37.0, 1.0, -1.0, 100.0, -100.0, -3.0]) as i64;
-        Scene { unseen, further, ..scene }
+        Scenario { unseen, further, ..scenario }
     };
-    play((0..scenes()).map(strange), |scene, outcome| {
+    play((0..scenarios()).map(incomplete), |scenario, outcome| {
         // An id that the target gave out before it was copied is there: it is left alone rightly.
-        let is_there = scene.further < 0 && outcome.wrongly_old <= 3;
+        let is_there = scenario.further < 0 && outcome.wrongly_old <= 3;
         let is_right = outcome.wrongly_old == 0 || is_there;
-        assert!(outcome.wrong == 0 && is_right, "{scene:?} {outcome:?}");
+        assert!(outcome.wrong == 0 && is_right, "{scenario:?} {outcome:?}");
     });
 }
 
 /// Eight clients that do nothing but insert and update their own row leave nothing open.
 #[test]
-fn the_orders_of_eight_clients_are_all_known() {
+fn all_ids_of_eight_clients_are_resolved() {
     for (seed, at_start) in [(1, true), (2, true), (3, false), (4, false)] {
         // The draw comes soon after the record of its beginning, or soon before that of its end.
         let (draws_after_ns, ends_after_ns) =
             if at_start { (10_000.0, 150_000.0) } else { (150_000.0, 10_000.0) };
-        let scene = Scene::of(seed, Habit::Own);
-        let scene = Scene { at_start, draws_after_ns, ends_after_ns, ..scene };
-        let outcome = outcome(scene, Some(NEXT_VALUE));
+        let scenario = Scenario::of(seed, Behaviour::Own);
+        let scenario = Scenario { at_start, draws_after_ns, ends_after_ns, ..scenario };
+        let outcome = outcome(scenario, Some(NEXT_VALUE));
         assert_eq!((outcome.wrong, outcome.unresolved), (0, 0), "{outcome:?}");
         assert_eq!(outcome.proved + outcome.by_pattern, 2_000);
-        assert_eq!(super::tests::outcome(scene, None).wrong, 0);
+        assert_eq!(super::tests::outcome(scenario, None).wrong, 0);
     }
 }
 
 /// Statements that wait for their commits end in another order than they drew.
 #[test]
-fn commits_that_are_waited_for_hide_nothing() {
+fn waits_for_commits_do_not_cause_wrong_ids() {
     for seed in 1..=4 {
         let (draws_after_ns, ends_after_ns) = (100_000.0, 4_000_000.0);
-        let scene = Scene { at_start: false, turns: 100, ..Scene::of(seed, Habit::Own) };
-        let scene = Scene { draws_after_ns, ends_after_ns, ..scene };
-        let own = outcome(scene, Some(NEXT_VALUE));
+        let scenario =
+            Scenario { at_start: false, turns: 100, ..Scenario::of(seed, Behaviour::Own) };
+        let scenario = Scenario { draws_after_ns, ends_after_ns, ..scenario };
+        let own = outcome(scenario, Some(NEXT_VALUE));
         assert_eq!(own.wrong, 0, "{own:?}");
         assert!(own.unresolved * 10 < own.ids, "{own:?}");
-        for habit in [Habit::Queue, Habit::Ring, Habit::SometimesQueue(0.05)] {
-            let handed = outcome(Scene { habit, ..scene }, Some(NEXT_VALUE));
-            assert_eq!(handed.wrong, 0, "{habit:?} {handed:?}");
+        for behaviour in [Behaviour::Queue, Behaviour::Ring, Behaviour::SometimesQueue(0.05)] {
+            let handed = outcome(Scenario { behaviour, ..scenario }, Some(NEXT_VALUE));
+            assert_eq!(handed.wrong, 0, "{behaviour:?} {handed:?}");
         }
     }
 }
@@ -230,13 +231,14 @@ fn commits_that_are_waited_for_hide_nothing() {
 /// Records of beginnings and of ends leave little open of what goes from session to session at
 /// once, of which either alone leave nearly all.
 #[test]
-fn beginnings_and_ends_show_what_either_hides() {
+fn start_and_end_records_together_prove_more_ids() {
     for seed in 1..=4 {
         let reported = |at_start: bool, at_both: bool| {
             let (draws_after_ns, ends_after_ns) = (20_000.0, 60_000.0);
-            let scene = Scene { at_start, at_both, ..Scene::of(seed, Habit::Queue) };
-            let scene = Scene { draws_after_ns, ends_after_ns, thinks_ns: 300_000.0, ..scene };
-            outcome(scene, Some(NEXT_VALUE))
+            let scenario = Scenario { at_start, at_both, ..Scenario::of(seed, Behaviour::Queue) };
+            let scenario =
+                Scenario { draws_after_ns, ends_after_ns, thinks_ns: 300_000.0, ..scenario };
+            outcome(scenario, Some(NEXT_VALUE))
         };
         let (begun, ended, both) =
             (reported(true, false), reported(false, false), reported(true, true));
@@ -252,27 +254,28 @@ fn beginnings_and_ends_show_what_either_hides() {
 /// Ids that no session uses as soon as it drew them, as others do or it does so later, show the
 /// position of the sequence, and some of them which draw gave them.
 #[test]
-fn ids_that_are_not_used_at_once_show_where_the_sequence_stood() {
-    for habit in [Habit::Workers, Habit::OwnLate] {
+fn ids_used_later_show_the_sequence_position() {
+    for behaviour in [Behaviour::Workers, Behaviour::OwnLate] {
         for seed in 1..=6 {
-            let scene = Scene { sessions: 4, turns: 160, ..Scene::of(seed, habit) };
-            let capture = capture(scene);
-            let (_, inferred) = infer(&capture, &catalog(Some(NEXT_VALUE), 1), scene.sessions);
+            let scenario = Scenario { sessions: 4, turns: 160, ..Scenario::of(seed, behaviour) };
+            let capture = capture(scenario);
+            let (_, inferred) = infer(&capture, &catalog(Some(NEXT_VALUE), 1), scenario.sessions);
             let [position] = inferred.positions[..] else { panic!("one sequence") };
-            assert_eq!(position.next_value_log, Some(NEXT_VALUE), "{scene:?}");
-            let outcome = outcome(scene, Some(NEXT_VALUE));
+            assert_eq!(position.next_value_log, Some(NEXT_VALUE), "{scenario:?}");
+            let outcome = outcome(scenario, Some(NEXT_VALUE));
             assert_eq!((outcome.wrong, outcome.wrongly_old), (0, 0), "{outcome:?}");
             assert!(outcome.proved + outcome.by_pattern > 0, "{outcome:?}");
         }
     }
 }
 
-/// A shop, where most of what is looked at was there before.
+/// A shop, where most of what is examined was there before.
 #[test]
-fn what_was_there_does_not_hide_what_is_drawn() {
+fn old_rows_do_not_hide_new_draws() {
     for (seed, at_start) in [(1, true), (2, false), (3, false)] {
-        let scene = Scene { old: 0.9, turns: 1_000, at_start, ..Scene::of(seed, Habit::Own) };
-        let outcome = outcome(scene, Some(NEXT_VALUE));
+        let scenario =
+            Scenario { old: 0.9, turns: 1_000, at_start, ..Scenario::of(seed, Behaviour::Own) };
+        let outcome = outcome(scenario, Some(NEXT_VALUE));
         assert_eq!((outcome.wrong, outcome.wrongly_old), (0, 0), "{outcome:?}");
         let drawn = outcome.ids - outcome.not_generated;
         assert!(outcome.unresolved * 50 < drawn && drawn > 500, "{outcome:?}");
@@ -280,12 +283,12 @@ fn what_was_there_does_not_hide_what_is_drawn() {
 }
 
 #[test]
-fn a_target_that_stands_elsewhere_is_reported() {
+fn target_with_another_sequence_position_is_reported() {
     for further in [5, -5, 400] {
-        let scene = Scene { further, sessions: 2, ..Scene::of(7, Habit::Own) };
-        let capture = capture(scene);
+        let scenario = Scenario { further, sessions: 2, ..Scenario::of(7, Behaviour::Own) };
+        let capture = capture(scenario);
         let catalog = catalog(Some(NEXT_VALUE), 1);
-        let (_, inferred) = infer(&capture, &catalog, scene.sessions);
+        let (_, inferred) = infer(&capture, &catalog, scenario.sessions);
         let [position] = inferred.positions[..] else { panic!("one sequence") };
         assert_eq!(position.next_value_log, Some(NEXT_VALUE + further));
         let is_open =
@@ -296,7 +299,7 @@ fn a_target_that_stands_elsewhere_is_reported() {
 
 /// Of INSERT ... SELECT ... RETURNING the first rows are kept; it drew as many as it had.
 #[test]
-fn what_is_cut_of_returning_was_drawn_all_the_same() {
+fn rows_cut_from_returning_count_as_drawn() {
     let catalog = catalog(None, 1);
     let draw = ValueDraw {
         source: ValueSource::Sequence(0),
@@ -310,8 +313,8 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
     let drawn = |kept: u64, rows: Option<u64>| {
         let rows_kept = (1..=kept).map(|id| vec![Some(id.to_string().into_bytes())]);
         let returned = Returned { columns: vec![b"id".to_vec()], rows: rows_kept.collect() };
-        let mut scan = Scan::of(Classes::of(&catalog), 1, Rows::default());
-        let seen = ScannedStatement {
+        let mut scan = Scan::of(IdClasses::of(&catalog), 1, Rows::default());
+        let scanned = ScannedStatement {
             number: 0,
             session: 0,
             transaction: 0,
@@ -324,14 +327,14 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
             reading: &reading,
             returned: Some(&returned),
             rows,
-            places: (0, 0),
+            value_counts: (0, 0),
         };
-        scan.take(&seen, |_| None);
+        scan.take(&scanned, |_| None);
         (scan.drawings[0].slots, scan.drawings[0].count, scan.exact.len())
     };
-    assert_eq!(drawn(3, Some(3)), (3, Count::Known, 3));
-    assert_eq!(drawn(3, None), (3, Count::Known, 3));
-    assert_eq!(drawn(1_000, Some(5_000)), (5_000, Count::Known, 1_000));
-    assert_eq!(drawn(1_000, Some(1 << 40)), (0, Count::Unknown, 0));
-    assert_eq!(drawn(0, Some(0)), (0, Count::Known, 0));
+    assert_eq!(drawn(3, Some(3)), (3, DrawCount::Known, 3));
+    assert_eq!(drawn(3, None), (3, DrawCount::Known, 3));
+    assert_eq!(drawn(1_000, Some(5_000)), (5_000, DrawCount::Known, 1_000));
+    assert_eq!(drawn(1_000, Some(1 << 40)), (0, DrawCount::Unknown, 0));
+    assert_eq!(drawn(0, Some(0)), (0, DrawCount::Known, 0));
 }

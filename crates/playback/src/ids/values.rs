@@ -1,4 +1,4 @@
-//! Ids as they are written in statements: read, compared, and written in another's place.
+//! Ids as written in statements: parsed, compared and replaced.
 
 use std::ops::Range;
 
@@ -9,11 +9,10 @@ use twox_hash::XxHash64;
 /// How ids of a class are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Whole numbers.
     Number,
-    /// UUIDs, in any of their spellings.
+    /// UUIDs, in any format.
     Uuid,
-    /// Anything else: two are equal if their bytes are.
+    /// Any other text, compared by its bytes.
     Text,
 }
 
@@ -22,17 +21,21 @@ pub enum Kind {
 pub struct Id(u128);
 
 impl Id {
-    /// A number as an id.
     pub fn of_number(number: i64) -> Id {
         Id(i128::from(number) as u128)
     }
 
-    /// The number that it is, if it is of a class of numbers.
+    /// The number, if it is of a class of numbers.
     pub fn number(self) -> i64 {
         self.0 as i64
     }
 
-    /// Reads the text of a value: what a parameter has, and what is between a literal's quotes.
+    /// Whether a sequence with this increment generates it before another number.
+    pub fn is_before(self, first: i64, increment: i64) -> bool {
+        if increment < 0 { self.number() > first } else { self.number() < first }
+    }
+
+    /// Parses a parameter, or the contents of a literal.
     pub fn read(kind: Kind, text: &[u8]) -> Option<Id> {
         match kind {
             Kind::Number => {
@@ -48,7 +51,8 @@ impl Id {
     }
 }
 
-/// PostgreSQL takes 32 digits in braces or not, with a hyphen behind any group of four.
+/// Parses a UUID as PostgreSQL does: 32 digits, optionally in braces, with optional hyphens after
+/// each group of four.
 fn uuid(text: &[u8]) -> Option<u128> {
     let text = text.trim_ascii();
     let bare = text.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}")).unwrap_or(text);
@@ -68,15 +72,16 @@ fn uuid(text: &[u8]) -> Option<u128> {
 
 /// A value as written in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spelled<'a> {
-    /// It, with its quotes if it is a literal.
+pub struct ValueText<'a> {
+    /// It, including the quotes of a literal.
     pub text: &'a [u8],
     /// Whether it is a literal in the text; else it is a parameter.
     pub is_literal: bool,
 }
 
-impl<'a> Spelled<'a> {
-    /// The value's own text; None for NULL and for a special notation (escapes, dollars, bits).
+impl<'a> ValueText<'a> {
+    /// The value without quotes; None for NULL and for special notations (escapes, dollar quotes,
+    /// bits).
     pub fn plain(self) -> Option<&'a [u8]> {
         if !self.is_literal {
             return Some(self.text);
@@ -92,7 +97,7 @@ impl<'a> Spelled<'a> {
         }
     }
 
-    /// Returns the value with other text, spelled as it was.
+    /// Another value in the same notation.
     pub fn with(self, plain: &[u8]) -> Vec<u8> {
         if !self.is_literal {
             return plain.to_vec();
@@ -106,7 +111,7 @@ impl<'a> Spelled<'a> {
     }
 }
 
-/// Where in an array of one dimension its elements are; None for any other array. NULL is among
+/// The ranges of the elements of a one-dimensional array; None for any other array. NULL is one of
 /// them.
 pub fn elements(array: &[u8]) -> Option<Vec<Range<usize>>> {
     let inside = array.strip_prefix(b"{")?.strip_suffix(b"}")?;
@@ -135,8 +140,8 @@ pub fn elements(array: &[u8]) -> Option<Vec<Range<usize>>> {
     Some(found)
 }
 
-/// The ids in a text between characters that are no part of one: in JSON, in a list, in the body of
-/// a function. Of those that may be any text, the whole one.
+/// The ids in a text between characters that belong to none: in JSON, in a list, in the body of a
+/// function. Of a class of texts, the whole text.
 pub fn ids_in(kind: Kind, text: &[u8]) -> Vec<Id> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:+-".contains(&byte);
     let bare = |part: &[u8]| -> Option<Id> {
@@ -150,8 +155,8 @@ pub fn ids_in(kind: Kind, text: &[u8]) -> Vec<Id> {
     }
 }
 
-/// A text with other text in some places, which are in order; one that begins within another is
-/// left out.
+/// A text with other text in some ranges, which are in order; a range that begins within another is
+/// ignored.
 pub fn replaced(text: &[u8], changes: &[(Range<usize>, Vec<u8>)]) -> Vec<u8> {
     let mut new = Vec::with_capacity(text.len() + 16);
     let mut at = 0;
@@ -167,7 +172,7 @@ pub fn replaced(text: &[u8], changes: &[(Range<usize>, Vec<u8>)]) -> Vec<u8> {
     new
 }
 
-/// An INSERT with RETURNING at its end, for columns in the spelling of SQL.
+/// An INSERT with RETURNING at its end, for columns in SQL notation.
 pub fn with_returning(sql: &[u8], columns: &[&str]) -> Vec<u8> {
     let end = returning_at(sql);
     let names: Vec<String> = columns.iter().map(|name| quoted_name(name)).collect();
@@ -183,12 +188,12 @@ fn quoted_name(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn literal(text: &str) -> Spelled<'_> {
-        Spelled { text: text.as_bytes(), is_literal: true }
+    fn literal(text: &str) -> ValueText<'_> {
+        ValueText { text: text.as_bytes(), is_literal: true }
     }
 
     #[test]
-    fn an_id_is_read_whatever_its_spelling() {
+    fn id_is_read_in_any_spelling() {
         for (text, plain) in [
             ("17", Some("17")),
             ("'17'", Some("17")),
@@ -213,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn another_id_is_spelled_as_the_first_was() {
+    fn replacement_id_keeps_the_spelling() {
         assert_eq!(literal("17").with(b"204"), b"204");
         assert_eq!(literal("'17'").with(b"204"), b"'204'");
         assert_eq!(literal("17").with(b"-4"), b"(-4)");
         assert_eq!(literal("-17").with(b"-4"), b"-4");
-        assert_eq!(Spelled { text: b"17", is_literal: false }.with(b"-4"), b"-4");
+        assert_eq!(ValueText { text: b"17", is_literal: false }.with(b"-4"), b"-4");
     }
 
     #[test]
@@ -236,8 +241,8 @@ mod tests {
             let none: Option<Vec<String>> = None;
             assert_eq!(found(other), none, "{other}");
         }
-        let places = elements(b"{1,2,30}").unwrap();
-        let changes = [(places[0].clone(), b"100".to_vec()), (places[2].clone(), b"7".to_vec())];
+        let ranges = elements(b"{1,2,30}").unwrap();
+        let changes = [(ranges[0].clone(), b"100".to_vec()), (ranges[2].clone(), b"7".to_vec())];
         assert_eq!(replaced(b"{1,2,30}", &changes), b"{100,2,7}");
         let twice = [changes[0].clone(), changes[0].clone(), (1..4, b"8,9".to_vec())];
         assert_eq!(replaced(b"{1,2,30}", &twice), b"{100,2,30}");

@@ -1,72 +1,72 @@
-//! How many values of a sequence had been drawn before a statement drew, at least and at most.
+//! Bounds on the number of values of a sequence drawn before a statement drew.
 //!
-//! A sequence counts on with each draw. So the number of draws before one is known as closely as
-//! their times are: what had certainly been drawn before it, and what may have been.
+//! A sequence counts up with each draw, so the minimum is what had certainly been drawn before, and
+//! the maximum what may have been.
 
-use super::scan::{Count, Drawing};
+use super::scan::{DrawCount, DrawStatement};
 
-/// What is known of when each of some statements drew. Places are those in the list.
+/// Bounds on when each of some statements drew. Positions are indexes in the list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// Values that were certainly drawn before its first one.
+    /// Minimum number of values drawn before its first one.
     pub least: Vec<i64>,
-    /// Values that may have been drawn before its first one.
+    /// Maximum number of values drawn before its first one.
     pub most: Vec<i64>,
-    /// Values before it if all drew in the order of the records of their beginnings.
+    /// Number of values before it in the order of the records of beginnings.
     pub by_start: Vec<i64>,
-    /// Values before it if all drew in the order of the records of their ends.
+    /// Number of values before it in the order of the records of ends.
     pub by_end: Vec<i64>,
-    /// Values before it if all drew in the order of the times at which they were sent.
+    /// Number of values before it in the order of the times of sending.
     pub by_time: Vec<i64>,
-    /// Earliest times of all draws, in order, and values of those before each.
+    /// Earliest times of all draws, in order, with the number of values before each.
     afters: Vec<u64>,
     begun: Vec<i64>,
 }
 
 impl Windows {
-    /// The windows of a sequence's drawings, which are in the order of the trace. Those that drew
-    /// an unknown number count as none.
-    pub fn of(drawings: &[&Drawing]) -> Windows {
-        let weight = |drawing: &Drawing| match drawing.count {
-            Count::Known => i64::from(drawing.slots),
-            Count::Failed | Count::Unknown => 0,
+    /// The windows of a sequence's drawings, in the order of the trace. Drawings with an unknown
+    /// number of values count as none.
+    pub fn of(drawings: &[&DrawStatement]) -> Windows {
+        let weight = |drawing: &DrawStatement| match drawing.count {
+            DrawCount::Known => i64::from(drawing.slots),
+            DrawCount::Failed | DrawCount::Unknown => 0,
         };
         let mut by_after: Vec<usize> = (0..drawings.len()).collect();
-        by_after.sort_by_key(|&place| (drawings[place].after, drawings[place].number));
-        let afters: Vec<u64> = by_after.iter().map(|&place| drawings[place].after).collect();
+        by_after.sort_by_key(|&index| (drawings[index].after, drawings[index].number));
+        let afters: Vec<u64> = by_after.iter().map(|&index| drawings[index].after).collect();
         let befores: Vec<u64> = drawings.iter().map(|drawing| drawing.before()).collect();
-        let begun = sums(by_after.iter().map(|&place| weight(drawings[place])));
+        let begun = sums(by_after.iter().map(|&index| weight(drawings[index])));
         let ended = sums(drawings.iter().map(|drawing| weight(drawing)));
         let mut windows = Windows { by_start: vec![0; drawings.len()], ..Windows::default() };
         windows.by_time = windows.by_start.clone();
         let mut by_time: Vec<usize> = (0..drawings.len()).collect();
-        by_time.sort_by_key(|&place| (drawings[place].begun_us, drawings[place].number));
-        let sent = sums(by_time.iter().map(|&place| weight(drawings[place])));
-        for (turn, &place) in by_time.iter().enumerate() {
-            windows.by_time[place] = sent[turn];
+        by_time.sort_by_key(|&index| (drawings[index].begun_us, drawings[index].number));
+        let sent = sums(by_time.iter().map(|&index| weight(drawings[index])));
+        for (turn, &index) in by_time.iter().enumerate() {
+            windows.by_time[index] = sent[turn];
         }
-        for (turn, &place) in by_after.iter().enumerate() {
-            windows.by_start[place] = begun[turn];
+        for (turn, &index) in by_after.iter().enumerate() {
+            windows.by_start[index] = begun[turn];
         }
-        for (place, drawing) in drawings.iter().enumerate() {
+        for (index, drawing) in drawings.iter().enumerate() {
             let least = ended[befores.partition_point(|&before| before <= drawing.after)];
             let until = afters.partition_point(|&after| after < drawing.before());
             let most = begun[until] - weight(drawing);
             windows.least.push(least);
             windows.most.push(most);
-            windows.by_end.push(ended[place]);
+            windows.by_end.push(ended[index]);
         }
         Windows { afters, begun, ..windows }
     }
 
-    /// Values that may have been drawn by a time, at most.
+    /// Maximum number of values drawn by a time.
     pub fn drawn_by(&self, deadline: u64) -> i64 {
         let until = self.afters.partition_point(|&after| after < deadline);
         self.begun.get(until).copied().unwrap_or(0)
     }
 }
 
-/// Sums of what comes before each place, and of all.
+/// Prefix sums, including the total.
 fn sums(weights: impl Iterator<Item = i64>) -> Vec<i64> {
     let mut sums = vec![0];
     let mut sum = 0;
@@ -82,8 +82,8 @@ mod tests {
     use super::super::scan::NONE;
     use super::*;
 
-    fn drawing(after: u64, number: u64, slots: u32, count: Count) -> Drawing {
-        Drawing {
+    fn drawing(after: u64, number: u64, slots: u32, count: DrawCount) -> DrawStatement {
+        DrawStatement {
             number,
             after,
             start_us: 0,
@@ -91,7 +91,7 @@ mod tests {
             begun_us: 0,
             done_us: None,
             session: 0,
-            seen_after: 0,
+            visible_after: 0,
             text: 0,
             sequence: 0,
             class: 0,
@@ -107,15 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_as_wide_as_what_drew_at_the_same_time() {
-        let known = |after, number| drawing(after, number, 1, Count::Known);
+    fn window_width_is_the_number_of_concurrent_draws() {
+        let known = |after, number| drawing(after, number, 1, DrawCount::Known);
         // The second and third overlap; the fourth is of three rows, and alone.
         let all = [
             known(0, 1),
             known(2, 4),
             known(3, 6),
-            drawing(7, 8, 3, Count::Known),
-            drawing(9, 9, 5, Count::Failed),
+            drawing(7, 8, 3, DrawCount::Known),
+            drawing(9, 9, 5, DrawCount::Failed),
             known(10, 11),
         ];
         let windows = Windows::of(&all.iter().collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! From a statement to what it touches: its text is read once a form, and the values of its keys
-//! are looked up at their places.
+//! Finds what a statement accesses: its text is parsed once per form, and the values of its keys
+//! are read at their positions.
 //!
 //! A value is known where its type has one spelling, or one that can be brought into one: whole
 //! numbers, UUIDs, texts. A key with any other value counts as any rows.
@@ -21,53 +21,54 @@ use twox_hash::XxHash64;
 
 use super::object_access::{AccessMode, AccessSet, Columns, Object, ObjectAccess};
 use super::snapshots::Snapshots;
-use crate::ids::values::{Id, Kind, Spelled, elements};
+use crate::ids::plan::value_text;
+use crate::ids::values::{Id, Kind, elements};
 use crate::item::Item;
 
-/// Forms of which it is kept what they touch.
+/// Forms whose accesses are cached.
 const FORMS_MAX: usize = 8_192;
 
-/// Limit for the rows of a key that are separate.
+/// Maximum number of separate rows of a key.
 const ROWS_MAX: usize = 256;
 
-/// What all statements of a form touch.
+/// The accesses of all statements of a form.
 #[derive(Debug, Default)]
-struct Plan {
-    accesses: Vec<Planned>,
+struct AccessPlan {
+    accesses: Vec<PlannedAccess>,
     accesses_anything: bool,
 }
 
-/// What a form does to an object.
+/// An access of a form to an object.
 #[derive(Debug)]
-struct Planned {
+struct PlannedAccess {
     object_access: ObjectAccess,
-    key: Option<Keyed>,
-    /// The end of the transaction touches it too, though nothing of it is changed.
+    key: Option<KeyValues>,
+    /// The end of the transaction accesses it too, although it does not change.
     is_at_end: bool,
 }
 
-/// A key that rows are bound to.
+/// The values of a key that rows are restricted to.
 #[derive(Debug)]
-struct Keyed {
+struct KeyValues {
     kinds: Vec<Kind>,
     rows: Vec<Vec<Operand>>,
 }
 
-/// A session, as far as it matters what its statements mean.
+/// The state of a session that affects the meaning of its statements.
 #[derive(Clone, Debug, Default)]
 struct Session {
     names: SessionNames,
     snapshots: Snapshots,
 }
 
-/// Tells what statements touch.
+/// Determines what statements access.
 #[derive(Debug)]
 pub struct AccessAnalyser {
     catalog: Catalog,
     reader: Reader,
     parts: Parts,
-    /// By the reading's address, which is kept with it.
-    plans: HashMap<usize, (Arc<StatementEffects>, Plan)>,
+    /// By the reading's address; the reading is kept with it.
+    plans: HashMap<usize, (Arc<StatementEffects>, AccessPlan)>,
     columns: HashMap<(usize, Vec<usize>), Columns>,
     sessions: Vec<Session>,
 }
@@ -87,7 +88,7 @@ impl AccessAnalyser {
         }
     }
 
-    /// What a statement touches.
+    /// Determines the accesses of a statement.
     pub fn object_access(&mut self, item: &Item, access_set: &mut AccessSet) {
         access_set.known.clear();
         access_set.at_end.clear();
@@ -108,7 +109,7 @@ impl AccessAnalyser {
         if plan.accesses_anything {
             access_set.anything = Some(AccessMode::Write);
         }
-        for Planned { object_access, key, is_at_end } in &plan.accesses {
+        for PlannedAccess { object_access, key, is_at_end } in &plan.accesses {
             let begin = access_set.known.len();
             match key {
                 Some(key) => self.keyed(item, object_access, key, access_set),
@@ -126,7 +127,7 @@ impl AccessAnalyser {
         &self,
         item: &Item,
         object_access: &ObjectAccess,
-        key: &Keyed,
+        key: &KeyValues,
         access_set: &mut AccessSet,
     ) {
         let begin = access_set.known.len();
@@ -146,8 +147,8 @@ impl AccessAnalyser {
         }
     }
 
-    /// The hash of each row of values that columns may have; None where one is unknown, and where
-    /// an array has none: it is unknown whether rows were looked for.
+    /// The hash of each row of values that columns may have; None if one is unknown. It is unknown
+    /// for an empty array, too.
     fn rows(&self, item: &Item, row: &[Operand], kinds: &[Kind]) -> Option<Vec<XxHash64>> {
         let mut rows = vec![XxHash64::with_seed(0)];
         for (&operand, &kind) in row.iter().zip(kinds) {
@@ -163,15 +164,15 @@ impl AccessAnalyser {
         Some(rows)
     }
 
-    /// The text of a value; None where it is another one in the database.
-    fn value<'a>(&self, item: &'a Item, place: ValuePosition, kind: Kind) -> Option<&'a [u8]> {
-        let spelled = spelled(item, &self.parts, place)?;
+    /// The text of a value; None if the database may convert it to another one.
+    fn value<'a>(&self, item: &'a Item, position: ValuePosition, kind: Kind) -> Option<&'a [u8]> {
+        let written = value_text(position, &item.sql, &self.parts, &item.parameters)?;
         // A number is another text than it is written: 05 is '5'.
-        let is_made = kind == Kind::Text && spelled.is_literal && !spelled.text.starts_with(b"'");
-        spelled.plain().filter(|_| !is_made)
+        let is_made = kind == Kind::Text && written.is_literal && !written.text.starts_with(b"'");
+        written.plain().filter(|_| !is_made)
     }
 
-    fn plan(&mut self, reading: &StatementEffects) -> Plan {
+    fn plan(&mut self, reading: &StatementEffects) -> AccessPlan {
         let planned = |access: &Access| {
             let (object, mode) = (object(access.object), AccessMode::of(access));
             let key = access.key.and_then(|key| reading.keys.get(usize::from(key)));
@@ -184,15 +185,15 @@ impl AccessAnalyser {
                 }
                 None => (ObjectAccess::whole(object, mode), None),
             };
-            Planned { object_access, key, is_at_end }
+            PlannedAccess { object_access, key, is_at_end }
         };
         let accesses = reading.accesses.iter().map(planned).collect();
-        Plan { accesses, accesses_anything: reading.accesses_anything }
+        AccessPlan { accesses, accesses_anything: reading.accesses_anything }
     }
 
-    /// A key's columns by number, whether it is unique, and the places of its values; None where
-    /// its values have several spellings.
-    fn known_key(&mut self, key: &Key) -> Option<(Columns, bool, Keyed)> {
+    /// A key's columns by number, whether it is unique, and the positions of its values; None if
+    /// its values have several notations.
+    fn known_key(&mut self, key: &Key) -> Option<(Columns, bool, KeyValues)> {
         if key.rows.is_empty() || key.rows.len() > ROWS_MAX {
             return None;
         }
@@ -209,7 +210,7 @@ impl AccessAnalyser {
         });
         let next = Columns::try_from(self.columns.len() + 1).ok()?;
         let columns = *self.columns.entry((table, numbers)).or_insert(next);
-        Some((columns, is_unique, Keyed { kinds, rows }))
+        Some((columns, is_unique, KeyValues { kinds, rows }))
     }
 
     /// How the values of a column are compared.
@@ -229,13 +230,13 @@ impl AccessAnalyser {
     }
 }
 
-/// The elements of an array, as those of a column.
+/// The elements of an array, in the column's notation.
 fn ids_of(kind: Kind, array: &[u8]) -> Option<Vec<Id>> {
-    let places = elements(array).filter(|places| (1..=ROWS_MAX).contains(&places.len()))?;
-    places.into_iter().map(|at| Id::read(kind, array.get(at)?)).collect()
+    let ranges = elements(array).filter(|ranges| (1..=ROWS_MAX).contains(&ranges.len()))?;
+    ranges.into_iter().map(|at| Id::read(kind, array.get(at)?)).collect()
 }
 
-/// Each of the rows with each of the values behind it.
+/// All combinations of rows and further values.
 fn with_each(rows: &[XxHash64], ids: &[Id]) -> Option<Vec<XxHash64>> {
     let with = |(row, id): (&XxHash64, &Id)| {
         let mut row = row.clone();
@@ -248,24 +249,10 @@ fn with_each(rows: &[XxHash64], ids: &[Id]) -> Option<Vec<XxHash64>> {
 
 fn object(of: reading::Object) -> Object {
     match of {
-        reading::Object::Table(place) => Object::table(place),
-        reading::Object::Sequence(place) => Object::sequence(place),
+        reading::Object::Table(index) => Object::table(index),
+        reading::Object::Sequence(index) => Object::sequence(index),
         reading::Object::Unique(number) => Object::unique(number),
         reading::Object::Advisory => Object::ADVISORY,
-    }
-}
-
-/// The value at a place of a statement; None for NULL, and where there is none.
-fn spelled<'a>(item: &'a Item, parts: &Parts, place: ValuePosition) -> Option<Spelled<'a>> {
-    match place {
-        ValuePosition::Parameter(number) => {
-            let text = item.parameters.get(number as usize)?.as_deref()?;
-            Some(Spelled { text, is_literal: false })
-        }
-        ValuePosition::Literal(number) => {
-            let text = item.sql.get(parts.literals().nth(number as usize)?)?;
-            Some(Spelled { text, is_literal: true })
-        }
     }
 }
 
@@ -273,7 +260,6 @@ fn spelled<'a>(item: &'a Item, parts: &Parts, place: ValuePosition) -> Option<Sp
 mod tests {
     use super::*;
     use seatrial_sqltext::lexer::class::Class;
-    use seatrial_trace::captured::{Protocol, SessionId};
 
     fn catalog() -> Catalog {
         let table = |name: &str, columns: &str, unique_keys: &str| {
@@ -301,24 +287,16 @@ mod tests {
 
     fn item(class: Class, transaction: u64, sql: &str, parameters: &[&str]) -> Item {
         Item {
-            number: 0,
-            session: SessionId(0),
-            start_us: 0,
-            duration_us: None,
-            protocol: Protocol::Simple,
-            prepared: Vec::new(),
             sql: sql.as_bytes().to_vec(),
             parameters: parameters.iter().map(|text| Some(text.as_bytes().to_vec())).collect(),
             transaction,
             class,
-            fingerprint: 0,
             statements: 1,
-            rows: None,
-            error: None,
+            ..Item::default()
         }
     }
 
-    fn touched(access_analyser: &mut AccessAnalyser, item: &Item) -> AccessSet {
+    fn accessed(access_analyser: &mut AccessAnalyser, item: &Item) -> AccessSet {
         let mut access_set = AccessSet::default();
         access_analyser.object_access(item, &mut access_set);
         access_set
@@ -328,13 +306,13 @@ mod tests {
         let mut access_analyser = AccessAnalyser::new(&catalog(), 1);
         // The columns have the same numbers each time.
         for known in ["SELECT n FROM stock WHERE id = 1", "SELECT n FROM stock WHERE code = 'a'"] {
-            touched(&mut access_analyser, &item(Class::Select, 0, known, &[]));
+            accessed(&mut access_analyser, &item(Class::Select, 0, known, &[]));
         }
-        touched(&mut access_analyser, &item(Class::Update, 0, sql, parameters))
+        accessed(&mut access_analyser, &item(Class::Update, 0, sql, parameters))
     }
 
     #[test]
-    fn a_value_is_the_same_however_it_is_written() {
+    fn equal_values_in_different_spellings_are_equal() {
         let written = of("UPDATE stock SET n = n + 1 WHERE id = 7", &[]);
         assert_eq!(written.known.len(), 1);
         let object_access = written.known[0];
@@ -358,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_many_spellings_is_any_row() {
+    fn value_with_several_spellings_matches_any_row() {
         for sql in [
             "UPDATE mixed SET n = 1 WHERE at = '2020-01-01'",
             "UPDATE mixed SET n = 1 WHERE n = 5",
@@ -378,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn several_rows_are_several() {
+    fn rows_of_an_in_list_are_separate() {
         let access_set = of("DELETE FROM stock WHERE id IN (1, 2, 3)", &[]);
         assert_eq!(
             access_set.known.iter().filter(|object_access| object_access.columns > 0).count(),
@@ -408,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_whose_elements_are_not_known_is_any_row() {
+    fn array_with_unknown_elements_matches_any_row() {
         let many = format!("{{{}}}", (0..300).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
         for (sql, array) in [
             ("UPDATE stock SET n = 1 WHERE id = ANY($1)", "{}"),
@@ -441,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_other_ids_may_be_in_each_others_way() {
+    fn rows_with_different_ids_may_conflict_on_another_key() {
         let delete = of("DELETE FROM stock WHERE id = 5", &[]);
         assert!(
             !delete.at_end.is_empty()
@@ -464,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_written_to_a_text_is_another_text() {
+    fn number_compared_with_a_text_column_matches_any_row() {
         let access_set = of("UPDATE stock SET n = 1 WHERE code = 05", &[]);
         assert!(
             access_set.known.iter().all(|object_access| object_access.columns == 0),
@@ -473,32 +451,32 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_all_reads_everything_once() {
+    fn first_statement_of_a_snapshot_transaction_reads_everything() {
         let mut access_analyser = AccessAnalyser::new(&catalog(), 1);
         let begin = item(Class::Transaction, 1, "BEGIN ISOLATION LEVEL REPEATABLE READ", &[]);
-        assert_eq!(touched(&mut access_analyser, &begin).anything, None);
+        assert_eq!(accessed(&mut access_analyser, &begin).anything, None);
         let select = |transaction| item(Class::Select, transaction, "SELECT n FROM log", &[]);
-        assert_eq!(touched(&mut access_analyser, &select(1)).anything, Some(AccessMode::Read));
-        assert_eq!(touched(&mut access_analyser, &select(1)).anything, None);
-        assert_eq!(touched(&mut access_analyser, &select(2)).anything, None);
+        assert_eq!(accessed(&mut access_analyser, &select(1)).anything, Some(AccessMode::Read));
+        assert_eq!(accessed(&mut access_analyser, &select(1)).anything, None);
+        assert_eq!(accessed(&mut access_analyser, &select(2)).anything, None);
         let set = "SET default_transaction_isolation = 'serializable'";
         assert_eq!(
-            touched(&mut access_analyser, &item(Class::Utility, 0, set, &[])).anything,
+            accessed(&mut access_analyser, &item(Class::Utility, 0, set, &[])).anything,
             None
         );
-        assert_eq!(touched(&mut access_analyser, &select(0)).anything, None);
-        assert_eq!(touched(&mut access_analyser, &select(3)).anything, Some(AccessMode::Read));
+        assert_eq!(accessed(&mut access_analyser, &select(0)).anything, None);
+        assert_eq!(accessed(&mut access_analyser, &select(3)).anything, Some(AccessMode::Read));
     }
 
     #[test]
-    fn a_level_of_isolation_may_be_set_outside_of_the_trace() {
+    fn isolation_level_may_be_the_database_default() {
         let isolation = "repeatable read".to_owned();
         let mut access_analyser = AccessAnalyser::new(&Catalog { isolation, ..catalog() }, 1);
         let mut takes = |transaction, before: &str| {
             let class = Class::Transaction;
-            touched(&mut access_analyser, &item(class, transaction, before, &[]));
+            accessed(&mut access_analyser, &item(class, transaction, before, &[]));
             let select = item(Class::Select, transaction, "SELECT n FROM log", &[]);
-            touched(&mut access_analyser, &select).anything == Some(AccessMode::Read)
+            accessed(&mut access_analyser, &select).anything == Some(AccessMode::Read)
         };
         assert!(takes(1, "BEGIN"));
         assert!(!takes(2, "BEGIN ISOLATION LEVEL READ COMMITTED"));
@@ -513,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_may_touch_anything() {
+    fn unknown_table_may_access_anything() {
         assert_eq!(of("UPDATE nowhere SET n = 1", &[]).anything, Some(AccessMode::Write));
     }
 }

@@ -1,13 +1,12 @@
-//! Who waits for whom: statements in their turns, and those before them with whom they conflict.
+//! The orders object, key and strict: a statement waits for earlier ones with which it conflicts.
 //!
-//! - A statement is sent when those before it with whom it conflicts are done.
-//! - What a transaction wrote, its end writes: who comes behind that end waits for it, and it
-//!   waits for those before it who must not see what was written. What is checked only then, it
-//!   reads.
-//! - Waiting goes from later turns to earlier ones only, so the first turn of all that is not done
-//!   may always go.
-//! - Locks of the server are another matter: they show in what the server works on, and the order
-//!   is [changed](EdgeOrder::wait_for_locks) then, in the same way whatever overlaps.
+//! - A statement is sent when the earlier conflicting ones are done.
+//! - The end of a transaction writes what the transaction wrote: later readers wait for that end,
+//!   and it waits for earlier statements that must not see what was written. It reads what is
+//!   checked only then.
+//! - Later turns wait for earlier ones only, so the first turn that is not done may always be sent.
+//! - Waits for locks of the server are different: if one is reported, the order is
+//!   [changed](EdgeOrder::wait_for_locks), in the same way however statements overlap.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -15,72 +14,69 @@ use std::time::Instant;
 use seatrial_trace::captured::SessionId;
 
 use super::OrderPosition;
-use super::graph::{Because, Graph, NodeId};
-use super::last::Last;
+use super::graph::{Graph, NodeId, WaitReason};
+use super::last_accesses::LastAccesses;
 use super::object_access::{AccessSet, ObjectAccess};
 
-/// Limit for the separate objects that a transaction wrote; beyond that, whole tables.
+/// Limit for the separate objects that a transaction wrote; beyond it, whole tables count.
 const WRITTEN_MAX: usize = 1_024;
 
 /// One statement in this many is timed.
 const TIMED_EVERY: u64 = 16;
 
-/// The place of who has no node.
+/// The node of a statement without one.
 const NO_NODE: u64 = u64::MAX;
 
-/// What keeps its order.
+/// Which statements keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grain {
-    /// Statements that touch the same object.
+pub enum Granularity {
+    /// Statements that access the same object.
     Object,
-    /// Statements that touch the same rows, as far as keys show.
+    /// Statements that access the same rows, as far as keys show.
     Key,
-    /// All of them.
     All,
 }
 
-/// What the order has to know of a statement, in the order of turns.
+/// A statement, in the order of turns.
 #[derive(Clone, Copy, Debug)]
-pub struct Turned<'a> {
-    /// Its session.
+pub struct OrderedStatement<'a> {
     pub session: SessionId,
     /// Its transaction in that session; 0 for none.
     pub transaction: u64,
     /// Whether its transaction ends with it.
     pub ends: bool,
-    /// Whether it will be sent, as far as is known.
+    /// Whether it will be sent, as far as known.
     pub is_sent: bool,
-    /// What it touches.
     pub access_set: &'a AccessSet,
 }
 
 /// A statement that waits for a lock of another session's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockWait {
-    /// Whose statement waits.
+    /// The session that waits.
     pub waiter: SessionId,
-    /// Its place.
-    pub place: OrderPosition,
-    /// Whose lock it waits for.
+    pub position: OrderPosition,
+    /// The session that holds the lock.
     pub blocker: SessionId,
-    /// The next statement of that session, if the order holds it back.
+    /// The next statement of that session, if the order delays it.
     pub next: Option<OrderPosition>,
-    /// The end of its transaction, if that was read.
+    /// The end of its transaction, if read.
     pub end: Option<OrderPosition>,
 }
 
-/// Those waits that last until a session is released: for a session that is delayed, or that waits
-/// so itself.
-fn never_ending(waits: &[LockWait]) -> Vec<LockWait> {
-    let held: Vec<SessionId> =
+/// The waits that last until a session is released: for a session that is delayed, or that itself
+/// waits for one.
+fn lasting_waits(waits: &[LockWait]) -> Vec<LockWait> {
+    let delayed: Vec<SessionId> =
         waits.iter().filter(|wait| wait.next.is_some()).map(|wait| wait.blocker).collect();
-    let mut lasting: Vec<LockWait> = held.iter().flat_map(|&one| waiters_for(one, waits)).collect();
+    let mut lasting: Vec<LockWait> =
+        delayed.iter().flat_map(|&one| waiters_for(one, waits)).collect();
     lasting.sort_unstable_by_key(|wait| (wait.waiter, wait.blocker));
     lasting.dedup();
     lasting
 }
 
-/// Waits for a session, and for those who wait so for it.
+/// Waits for a session, directly or through others.
 fn waiters_for(session: SessionId, waits: &[LockWait]) -> impl Iterator<Item = LockWait> {
     let mut waited_for = vec![session];
     let mut known = 0;
@@ -97,7 +93,7 @@ fn waiters_for(session: SessionId, waits: &[LockWait]) -> impl Iterator<Item = L
     found.into_iter()
 }
 
-/// Sessions that one waits for, through others too.
+/// Sessions that one waits for, directly or through others.
 fn blockers_of(session: SessionId, waits: &[LockWait]) -> Vec<SessionId> {
     let mut found = vec![session];
     let mut known = 0;
@@ -113,24 +109,24 @@ fn blockers_of(session: SessionId, waits: &[LockWait]) -> Vec<SessionId> {
 }
 
 /// Where a statement is in the order by now: its turn, or the path to the end behind which it was
-/// moved, and its turn behind that. So a moved statement gets the same place, whenever it is moved.
-type Path = Vec<u64>;
+/// moved, and its turn behind that. So a moved statement gets the same position, whenever it is
+/// moved.
+type OrderPath = Vec<u64>;
 
 /// A statement that is not done.
 #[derive(Clone, Debug)]
 struct Entry {
     node: Option<NodeId>,
     session: SessionId,
-    path: Path,
+    path: OrderPath,
     turn: u64,
     access_set: AccessSet,
     /// Whether its transaction ends with it.
     ends: bool,
     /// The statement after it in its session.
     next: Option<NodeId>,
-    /// Statements of other sessions that were sent and wait for its locks: they complete as soon as
-    /// it does.
-    lets_go: Vec<NodeId>,
+    /// Sent statements of other sessions that wait for its locks: they complete as soon as it does.
+    unblocks: Vec<NodeId>,
 }
 
 impl Entry {
@@ -143,97 +139,97 @@ impl Entry {
             access_set: AccessSet::default(),
             ends: false,
             next: None,
-            lets_go: Vec::new(),
+            unblocks: Vec::new(),
         }
     }
 }
 
-/// What a session's transaction wrote so far, and what else its end touches.
+/// What a session's transaction has written so far, and what else its end accesses.
 #[derive(Clone, Debug, Default)]
-struct Open {
+struct OpenTransaction {
     transaction: u64,
     wrote: AccessSet,
     last: Option<NodeId>,
 }
 
-/// What the order cost.
+/// The cost of the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Edges that were made, those that were made anew too.
+    /// Edges made, including rebuilt ones.
     pub edges: u64,
-    /// Statements that were put in their places.
+    /// Statements that were ordered.
     pub statements: u64,
     /// Those of them that were timed.
     pub timed: u64,
-    /// What they took.
+    /// Their time.
     pub timed_ns: u64,
-    /// What it took to make edges anew, for statements that were given a later turn.
-    pub anew_ns: u64,
-    /// Statements that were given a later turn, as they waited for locks.
+    /// Time for rebuilding edges after postponements.
+    pub rebuild_ns: u64,
+    /// Statements that were postponed because they waited for locks.
     pub postponed: u64,
 }
 
 impl Cost {
-    /// What a statement took, whether it had edges or none.
+    /// Time per statement, with or without edges.
     pub fn statement_ns(&self) -> Option<f64> {
         let first_ns = || self.timed_ns as f64 / self.timed as f64;
-        let anew_ns = || self.anew_ns as f64 / self.statements as f64;
-        (self.timed > 0).then(|| first_ns() + anew_ns())
+        let rebuild_ns = || self.rebuild_ns as f64 / self.statements as f64;
+        (self.timed > 0).then(|| first_ns() + rebuild_ns())
     }
 
-    /// What an edge took, with all that it takes to find it. None where there are fewer edges than
-    /// statements: then the time is not theirs, but of statements that have none.
+    /// Time per edge, including the search for it. None if there are fewer edges than statements:
+    /// then most of the time is for statements without edges.
     pub fn edge_ns(&self) -> Option<f64> {
         let statement_ns = self.statement_ns().filter(|_| self.edges >= self.statements)?;
         Some(statement_ns * self.statements as f64 / self.edges as f64)
     }
 }
 
-/// Statements that wait for those with whom they conflict.
+/// Statements that wait for those with which they conflict.
 #[derive(Debug)]
 pub struct EdgeOrder {
-    grain: Grain,
+    granularity: Granularity,
     graph: Graph,
-    last: Last,
-    /// By the places of nodes.
+    last: LastAccesses,
+    /// By node index.
     entries: Vec<Entry>,
-    /// What a statement touches, without regard to rows.
+    /// The accesses of a statement, by whole objects.
     coarse: AccessSet,
-    /// The one before, where all keep their order.
+    /// The previous statement, if all keep their order.
     before: Option<NodeId>,
-    sessions: Vec<Open>,
+    sessions: Vec<OpenTransaction>,
     /// Sessions whose next statement is delayed.
-    held: BTreeSet<(OrderPosition, SessionId)>,
+    delayed: BTreeSet<(OrderPosition, SessionId)>,
     turns: u64,
     cost: Cost,
 }
 
 impl EdgeOrder {
     /// An order of `sessions` sessions.
-    pub fn new(grain: Grain, sessions: usize) -> EdgeOrder {
+    pub fn new(granularity: Granularity, sessions: usize) -> EdgeOrder {
         EdgeOrder {
-            grain,
+            granularity,
             graph: Graph::default(),
-            last: Last::default(),
+            last: LastAccesses::default(),
             entries: Vec::new(),
             coarse: AccessSet::default(),
             before: None,
-            sessions: vec![Open::default(); sessions],
-            held: BTreeSet::new(),
+            sessions: vec![OpenTransaction::default(); sessions],
+            delayed: BTreeSet::new(),
             turns: 0,
             cost: Cost::default(),
         }
     }
 
-    /// Takes in the statement whose turn is next and returns its place.
-    pub fn take_in(&mut self, turned: &Turned<'_>) -> OrderPosition {
+    /// Adds the statement with the next turn and returns its position.
+    pub fn take_in(&mut self, ordered: &OrderedStatement<'_>) -> OrderPosition {
         let turn = self.turns;
         self.turns += 1;
-        if !turned.is_sent {
+        if !ordered.is_sent {
             return (turn as i64, NO_NODE);
         }
         let begun = (turn % TIMED_EVERY == 0).then(Instant::now);
-        let node = self.add(turned, turn);
+        let node = self.add(ordered, turn);
         self.cost.statements += 1;
         if let Some(begun) = begun {
             self.cost.timed += 1;
@@ -242,44 +238,44 @@ impl EdgeOrder {
         (turn as i64, node.to_bits())
     }
 
-    fn add(&mut self, turned: &Turned<'_>, turn: u64) -> NodeId {
-        let session = turned.session.0;
-        let node = self.graph.statement(session, turn, turned.ends);
-        if self.entries.len() <= node.place() {
-            self.entries.resize_with(node.place() + 1, Entry::new);
+    fn add(&mut self, ordered: &OrderedStatement<'_>, turn: u64) -> NodeId {
+        let session = ordered.session.0;
+        let node = self.graph.statement(session, turn, ordered.ends);
+        if self.entries.len() <= node.index() {
+            self.entries.resize_with(node.index() + 1, Entry::new);
         }
         let open = &mut self.sessions[session as usize];
         if let Some(last) = open.last.replace(node).filter(|&last| self.graph.is_alive(last)) {
             self.graph.follows(last, node);
-            self.entries[last.place()].next = Some(node);
+            self.entries[last.index()].next = Some(node);
         }
-        let entry = &mut self.entries[node.place()];
+        let entry = &mut self.entries[node.index()];
         (entry.node, entry.turn, entry.next) = (Some(node), turn, None);
-        (entry.session, entry.ends) = (turned.session, turned.ends);
+        (entry.session, entry.ends) = (ordered.session, ordered.ends);
         entry.path.clear();
         entry.path.push(turn);
-        entry.lets_go.clear();
-        open.object_access(turned, &mut entry.access_set);
-        self.join(node);
+        entry.unblocks.clear();
+        open.object_access(ordered, &mut entry.access_set);
+        self.add_edges(node);
         node
     }
 
-    /// Lets a statement wait for those before it.
-    fn join(&mut self, node: NodeId) {
-        if self.grain == Grain::All {
+    /// Makes a statement wait for earlier ones with which it conflicts.
+    fn add_edges(&mut self, node: NodeId) {
+        if self.granularity == Granularity::All {
             if let Some(before) = self.before.replace(node) {
-                self.graph.wait(before, node, Because::Order);
+                self.graph.wait(before, node, WaitReason::Order);
             }
             return;
         }
-        let lets_go = &self.entries[node.place()].lets_go;
+        let unblocks = &self.entries[node.index()].unblocks;
         // A statement before one that it releases is before it.
-        for &one in lets_go.iter().chain([&node]) {
+        for &one in unblocks.iter().chain([&node]) {
             if !self.graph.is_alive(one) {
                 continue;
             }
-            let access_set = &self.entries[one.place()].access_set;
-            if self.grain == Grain::Key {
+            let access_set = &self.entries[one.index()].access_set;
+            if self.granularity == Granularity::Key {
                 self.last.take_in(&mut self.graph, node, access_set);
             } else {
                 self.coarse.of_whole_objects(access_set);
@@ -289,58 +285,58 @@ impl EdgeOrder {
     }
 
     /// A statement was answered, skipped or lost.
-    pub fn done(&mut self, place: OrderPosition) {
-        if let Some(node) = node_at(place) {
+    pub fn done(&mut self, position: OrderPosition) {
+        if let Some(node) = node_at(position) {
             self.graph.answered(node);
         }
     }
 
-    /// Whether nothing that a statement waits for is left to be done.
-    pub fn may_go(&self, place: OrderPosition) -> bool {
-        node_at(place).is_none_or(|node| self.graph.is_free(node))
+    /// Whether a statement waits for nothing.
+    pub fn may_send(&self, position: OrderPosition) -> bool {
+        node_at(position).is_none_or(|node| self.graph.is_ready(node))
     }
 
-    /// Holds a session's next statement back.
-    pub fn hold(&mut self, place: OrderPosition, session: SessionId) {
-        self.held.insert((place, session));
+    /// Delays a session's next statement.
+    pub fn delay(&mut self, position: OrderPosition, session: SessionId) {
+        self.delayed.insert((position, session));
     }
 
-    /// One of those that are held and may go by now; it is no longer held.
-    pub fn next_free(&mut self) -> Option<(OrderPosition, SessionId)> {
-        while let Some((node, session, turn)) = self.graph.next_free() {
-            let held = ((turn as i64, node.to_bits()), SessionId(session));
-            if self.held.remove(&held) {
-                return Some(held);
+    /// Removes and returns a delayed statement that may be sent by now.
+    pub fn next_ready(&mut self) -> Option<(OrderPosition, SessionId)> {
+        while let Some((node, session, turn)) = self.graph.next_ready() {
+            let delayed = ((turn as i64, node.to_bits()), SessionId(session));
+            if self.delayed.remove(&delayed) {
+                return Some(delayed);
             }
         }
         None
     }
 
-    /// The first of those that are held, whether it may go or not; it is no longer held.
+    /// Removes and returns the first delayed statement, whether it may be sent or not.
     pub fn pop_first(&mut self) -> Option<(OrderPosition, SessionId)> {
-        self.held.pop_first()
+        self.delayed.pop_first()
     }
 
-    /// One is released before its turn.
-    pub fn release(&mut self, place: OrderPosition, session: SessionId) {
-        self.held.remove(&(place, session));
+    /// A statement is released before its turn.
+    pub fn release(&mut self, position: OrderPosition, session: SessionId) {
+        self.delayed.remove(&(position, session));
     }
 
-    /// For what a statement waited last.
-    pub fn because(&self, place: OrderPosition) -> Because {
-        node_at(place).map_or(Because::Order, |node| self.graph.because(node))
+    /// What a statement waited for last.
+    pub fn wait_reason(&self, position: OrderPosition) -> WaitReason {
+        node_at(position).map_or(WaitReason::Order, |node| self.graph.wait_reason(node))
     }
 
     /// Statements wait for locks of transactions that the order delays: they complete when these
     /// have ended, and what follows them in their sessions then; so all of these are moved behind
     /// the ends.
     pub fn wait_for_locks(&mut self, waits: &[LockWait]) {
-        let waits = never_ending(waits);
+        let waits = lasting_waits(waits);
         let mut is_changed = false;
         // One that is moved may be another one's end.
         for _ in 0..=waits.len() {
             let by_waiter = waits.chunk_by(|one, other| one.waiter == other.waiter);
-            let moved = by_waiter.filter(|of_one| self.moves(of_one, &waits)).count();
+            let moved = by_waiter.filter(|of_one| self.postpone(of_one, &waits)).count();
             is_changed |= moved > 0;
             if moved == 0 {
                 break;
@@ -348,46 +344,46 @@ impl EdgeOrder {
         }
         if is_changed {
             let begun = Instant::now();
-            self.join_anew();
-            self.cost.anew_ns += begun.elapsed().as_nanos() as u64;
+            self.rebuild_edges();
+            self.cost.rebuild_ns += begun.elapsed().as_nanos() as u64;
         }
     }
 
-    /// Moves a statement behind the last of the ends that it waits for, and with it those behind it
-    /// that conflict: sent now, they might get a lock before it. False if it is there.
-    fn moves(&mut self, of_one: &[LockWait], all: &[LockWait]) -> bool {
+    /// Moves a statement, with conflicting ones behind it, behind the last of the ends that it
+    /// waits for: sent now, they might get a lock before it. False if it is there already.
+    fn postpone(&mut self, of_one: &[LockWait], all: &[LockWait]) -> bool {
         let Some(first) = of_one.first() else { return false };
         let all_that_was_read = vec![self.turns.saturating_sub(1)];
         let end = |wait: &LockWait| match wait.end.and_then(node_at) {
             Some(end) if self.graph.is_alive(end) => {
-                (self.entries[end.place()].path.clone(), Some(end))
+                (self.entries[end.index()].path.clone(), Some(end))
             }
             _ => (all_that_was_read.clone(), None),
         };
         let last = of_one.iter().map(end).max_by(|one, other| one.0.cmp(&other.0));
-        let waiter = node_at(first.place).filter(|&waiter| self.graph.is_alive(waiter));
+        let waiter = node_at(first.position).filter(|&waiter| self.graph.is_alive(waiter));
         let Some(((path, end), waiter)) = last.zip(waiter) else { return false };
-        if self.entries[waiter.place()].path > path {
+        if self.entries[waiter.index()].path > path {
             return false;
         }
         let with_it = self.conflicting_behind(waiter, &path, &blockers_of(first.waiter, all));
         if let Some(end) = end {
-            self.entries[end.place()].lets_go.push(waiter);
+            self.entries[end.index()].unblocks.push(waiter);
         }
-        self.moves_session(waiter, &path);
-        with_it.into_iter().for_each(|one| self.moves_session(one, &path));
+        self.postpone_session(waiter, &path);
+        with_it.into_iter().for_each(|one| self.postpone_session(one, &path));
         true
     }
 
-    /// Statements behind one and before an end that may wait for a lock of it, or of one of these;
-    /// but for those of sessions that it waits for.
-    fn conflicting_behind(&self, one: NodeId, end: &Path, but: &[SessionId]) -> Vec<NodeId> {
+    /// Statements between one and an end that may wait for a lock of it or of those found, except
+    /// for those of sessions that it waits for.
+    fn conflicting_behind(&self, one: NodeId, end: &OrderPath, but: &[SessionId]) -> Vec<NodeId> {
         let is_alive = |entry: &Entry| entry.node.is_some_and(|node| self.graph.is_alive(node));
         let is_meant = |entry: &&Entry| {
             !entry.ends && entry.path < *end && is_alive(entry) && !but.contains(&entry.session)
         };
         let mut rest: Vec<&Entry> = self.entries.iter().filter(is_meant).collect();
-        let mut found = vec![&self.entries[one.place()]];
+        let mut found = vec![&self.entries[one.index()]];
         let mut known = 0;
         while let Some(&first) = found.get(known) {
             known += 1;
@@ -401,11 +397,11 @@ impl EdgeOrder {
         found.into_iter().skip(1).filter_map(|entry| entry.node).collect()
     }
 
-    /// Moves a statement and what follows it in its session behind an end.
-    fn moves_session(&mut self, first: NodeId, path: &Path) {
+    /// Moves a statement and its successors in the session behind an end.
+    fn postpone_session(&mut self, first: NodeId, path: &OrderPath) {
         let mut next = Some(first);
         while let Some(node) = next.filter(|&node| self.graph.is_alive(node)) {
-            let entry = &mut self.entries[node.place()];
+            let entry = &mut self.entries[node.index()];
             if entry.path > *path {
                 break;
             }
@@ -417,19 +413,19 @@ impl EdgeOrder {
         }
     }
 
-    /// Lets all wait anew, in the order as it is by now.
-    fn join_anew(&mut self) {
+    /// Rebuilds all edges in the current order.
+    fn rebuild_edges(&mut self) {
         self.graph.forget_edges();
-        self.last = Last::default();
+        self.last = LastAccesses::default();
         self.before = None;
         let entries = self.entries.iter();
         let alive =
             entries.filter(|entry| entry.node.is_some_and(|node| self.graph.is_alive(node)));
-        let mut all: Vec<(&Path, NodeId)> =
+        let mut all: Vec<(&OrderPath, NodeId)> =
             alive.filter_map(|entry| Some((&entry.path, entry.node?))).collect();
         all.sort_unstable_by_key(|&(path, _)| path);
         let all: Vec<NodeId> = all.into_iter().map(|(_, node)| node).collect();
-        all.into_iter().for_each(|node| self.join(node));
+        all.into_iter().for_each(|node| self.add_edges(node));
         self.graph.settle_all();
     }
 
@@ -438,12 +434,14 @@ impl EdgeOrder {
         Cost { edges: self.graph.edges(), ..self.cost }
     }
 
-    /// Statements and meetings of statements that are not done.
+    /// Number of statements and barriers that are not done.
+    #[cfg(test)]
     pub fn alive(&self) -> usize {
         self.graph.alive()
     }
 
     /// Its memory, without the overhead of maps.
+    #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         let own = |entry: &Entry| {
             let access_set = entry.access_set.known.capacity() * size_of::<ObjectAccess>();
@@ -454,23 +452,23 @@ impl EdgeOrder {
     }
 }
 
-impl Open {
-    /// What a statement touches, and with the end of a transaction all that this wrote.
-    fn object_access(&mut self, turned: &Turned<'_>, access_set: &mut AccessSet) {
-        access_set.anything = turned.access_set.anything;
-        access_set.known.clone_from(&turned.access_set.known);
-        let has_ended_unseen = self.transaction != turned.transaction;
-        if turned.ends || has_ended_unseen {
+impl OpenTransaction {
+    /// The accesses of a statement; for the end of a transaction, including all that it wrote.
+    fn object_access(&mut self, ordered: &OrderedStatement<'_>, access_set: &mut AccessSet) {
+        access_set.anything = ordered.access_set.anything;
+        access_set.known.clone_from(&ordered.access_set.known);
+        let has_ended_unseen = self.transaction != ordered.transaction;
+        if ordered.ends || has_ended_unseen {
             access_set.known.append(&mut self.wrote.known);
             access_set.anything = access_set.anything.max(self.wrote.anything.take());
         }
-        self.transaction = if turned.ends { 0 } else { turned.transaction };
+        self.transaction = if ordered.ends { 0 } else { ordered.transaction };
         if self.transaction > 0 {
-            self.write(turned.access_set);
+            self.write(ordered.access_set);
         }
     }
 
-    /// Notes what others will see when the transaction has ended.
+    /// Records what others will see when the transaction has ended.
     fn write(&mut self, access_set: &AccessSet) {
         self.wrote.anything =
             self.wrote.anything.max(access_set.anything.filter(|all| all.changes()));
@@ -492,6 +490,6 @@ impl Open {
     }
 }
 
-fn node_at(place: OrderPosition) -> Option<NodeId> {
-    (place.1 != NO_NODE).then(|| NodeId::from_bits(place.1))
+fn node_at(position: OrderPosition) -> Option<NodeId> {
+    (position.1 != NO_NODE).then(|| NodeId::from_bits(position.1))
 }

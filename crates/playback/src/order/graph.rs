@@ -1,67 +1,63 @@
-//! What waits for what, what is done, and who may go on.
+//! The graph of statements that wait for each other.
 //!
-//! A node is a statement that was read, or a meeting of several: done when all that it waits for
-//! is. An edge leads from a node to one that waits for it. A node that is done leaves, and its
-//! room is used again, so that memory follows what is held, not what was played.
+//! A node is a statement that was read, or a barrier that stands for several: it is done when all
+//! that it waits for is done. An edge leads from a node to one that waits for it. The memory of a
+//! done node is reused, so that memory follows what is pending, not what was played.
 
 use std::collections::VecDeque;
 
-/// No place among the nodes or edges.
+/// No index among the nodes or edges.
 const NONE: u32 = u32::MAX;
 
-/// A meeting's session: none.
-const NOBODY: u32 = u32::MAX;
+const NO_SESSION: u32 = u32::MAX;
 
-/// A node. That of one that is done is none's any more.
+/// Identifies a node until it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId {
-    place: u32,
+    index: u32,
     generation: u32,
 }
 
 impl NodeId {
-    /// None: a node that is never there.
-    pub const NOBODY: NodeId = NodeId { place: NONE, generation: 0 };
+    /// A node that never exists.
+    pub const ABSENT: NodeId = NodeId { index: NONE, generation: 0 };
 
-    /// Its place: that of no other one that is not done.
-    pub fn place(self) -> usize {
-        self.place as usize
+    /// Its index, unique among nodes that are not done.
+    pub fn index(self) -> usize {
+        self.index as usize
     }
 
     /// In one number.
     pub fn to_bits(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.place)
+        u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
     /// Of that number.
     pub fn from_bits(bits: u64) -> NodeId {
-        NodeId { place: bits as u32, generation: (bits >> 32) as u32 }
+        NodeId { index: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
 /// Why a statement waits for another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Because {
-    /// All keep their order.
+pub enum WaitReason {
+    /// All statements keep their order.
     #[default]
     Order = 0,
-    /// Both touch a table or sequence.
+    /// Both access a table or sequence.
     Object = 1,
-    /// Both touch rows of the same key.
+    /// Both access rows of the same key.
     Key = 2,
 }
 
-impl Because {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Because; 3] = [Because::Order, Because::Object, Because::Key];
-
-    /// The word that a report has.
+impl WaitReason {
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Because::Order => "order",
-            Because::Object => "object",
-            Because::Key => "key",
+            WaitReason::Order => "order",
+            WaitReason::Object => "object",
+            WaitReason::Key => "key",
         }
     }
 }
@@ -69,27 +65,27 @@ impl Because {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     to: u32,
-    because: Because,
+    wait_reason: WaitReason,
     next: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
     generation: u32,
-    /// Edges that lead to it, of those that wait.
+    /// Number of edges that lead to it.
     waits: u32,
-    /// Answers without which it is not done: its own.
+    /// Number of answers that it needs: its own.
     open: u32,
     first: u32,
-    /// Whom its newest edge leads to: two statements often meet more than once.
+    /// The target of its newest edge, to detect repeated edges.
     newest_to: u32,
     session: u32,
     turn: u64,
     ends: bool,
     /// Whether it is a node, and not done.
-    is_there: bool,
-    /// Why it waited for what it waited for last.
-    because: Because,
+    is_live: bool,
+    /// The reason of its last wait.
+    wait_reason: WaitReason,
     /// The statement after it in its session.
     next: Option<NodeId>,
 }
@@ -102,21 +98,21 @@ pub struct Graph {
     spare_nodes: Vec<u32>,
     spare_links: Vec<u32>,
     /// Statements that wait for nothing any more, with their sessions and turns.
-    free: VecDeque<(NodeId, u32, u64)>,
-    /// Nodes that are done and still have to be said so to those that wait for them.
+    ready: VecDeque<(NodeId, u32, u64)>,
+    /// Nodes that are done and have to be removed from their successors.
     ending: Vec<u32>,
-    /// Edges that were ever made.
+    /// Number of edges ever made.
     edges: u64,
 }
 
 impl Node {
     fn is_statement(&self) -> bool {
-        self.session != NOBODY
+        self.session != NO_SESSION
     }
 
     fn leave(&mut self) {
         self.generation = self.generation.wrapping_add(1);
-        self.is_there = false;
+        self.is_live = false;
     }
 }
 
@@ -124,14 +120,14 @@ impl Graph {
     /// A statement; `ends` means that a transaction ends with it.
     pub fn statement(&mut self, session: u32, turn: u64, ends: bool) -> NodeId {
         let node = self.node(session, turn, 1);
-        self.nodes[node.place as usize].ends = ends;
+        self.nodes[node.index as usize].ends = ends;
         node
     }
 
-    /// A meeting: it is done as soon as nothing leads to it, so edges have to be made at once,
-    /// and [`Graph::settle`] called behind them.
-    pub fn meeting(&mut self) -> NodeId {
-        self.node(NOBODY, 0, 0)
+    /// A barrier: it is done as soon as nothing leads to it, so its edges have to be made at once,
+    /// followed by [`Graph::settle`].
+    pub fn barrier(&mut self) -> NodeId {
+        self.node(NO_SESSION, 0, 0)
     }
 
     fn node(&mut self, session: u32, turn: u64, open: u32) -> NodeId {
@@ -144,57 +140,58 @@ impl Graph {
             session,
             turn,
             ends: false,
-            is_there: true,
-            because: Because::Order,
+            is_live: true,
+            wait_reason: WaitReason::Order,
             next: None,
         };
         match self.spare_nodes.pop() {
-            Some(place) => {
-                let generation = self.nodes[place as usize].generation;
-                self.nodes[place as usize] = Node { generation, ..node };
-                NodeId { place, generation }
+            Some(index) => {
+                let generation = self.nodes[index as usize].generation;
+                self.nodes[index as usize] = Node { generation, ..node };
+                NodeId { index, generation }
             }
             None => {
                 self.nodes.push(node);
-                NodeId { place: (self.nodes.len() - 1) as u32, generation: 0 }
+                NodeId { index: (self.nodes.len() - 1) as u32, generation: 0 }
             }
         }
     }
 
-    /// Ends a meeting that nothing leads to.
-    pub fn settle(&mut self, meeting: NodeId) {
-        self.end_if_done(meeting.place);
+    /// Ends a barrier that nothing leads to.
+    pub fn settle(&mut self, barrier: NodeId) {
+        self.end_if_done(barrier.index);
         self.release_ended();
     }
 
     /// Whether it is not done.
     #[inline]
     pub fn is_alive(&self, node: NodeId) -> bool {
-        let known = self.nodes.get(node.place as usize);
+        let known = self.nodes.get(node.index as usize);
         known.is_some_and(|known| known.generation == node.generation)
     }
 
-    /// Whether nothing is left that it waits for; so it is of one that is done.
-    pub fn is_free(&self, node: NodeId) -> bool {
-        !self.is_alive(node) || self.nodes[node.place as usize].waits == 0
+    /// Whether it waits for nothing, or is done.
+    pub fn is_ready(&self, node: NodeId) -> bool {
+        !self.is_alive(node) || self.nodes[node.index as usize].waits == 0
     }
 
-    /// Why it waited for what it waited for last.
-    pub fn because(&self, node: NodeId) -> Because {
-        self.nodes[node.place as usize].because
+    /// The reason of its last wait.
+    pub fn wait_reason(&self, node: NodeId) -> WaitReason {
+        self.nodes[node.index as usize].wait_reason
     }
 
-    /// Edges that were ever made.
+    /// Number of edges ever made.
     pub fn edges(&self) -> u64 {
         self.edges
     }
 
     /// Nodes that are not done.
+    #[cfg(test)]
     pub fn alive(&self) -> usize {
         self.nodes.len() - self.spare_nodes.len()
     }
 
-    /// Memory that it takes.
+    #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         let spare = self.spare_nodes.capacity() + self.spare_links.capacity();
         self.nodes.capacity() * size_of::<Node>()
@@ -202,53 +199,53 @@ impl Graph {
             + spare * size_of::<u32>()
     }
 
-    /// Tells which statement follows another one in its session.
+    /// Records the successor of a statement in its session.
     pub fn follows(&mut self, before: NodeId, after: NodeId) {
         if self.is_alive(before) {
-            self.nodes[before.place as usize].next = Some(after);
-            self.pass_on(before);
+            self.nodes[before.index as usize].next = Some(after);
+            self.delay_next(before);
         }
     }
 
-    /// Who was answered out of turn is not done, as others count on what is before it; nor is,
-    /// then, who follows it in its session.
-    fn pass_on(&mut self, node: NodeId) {
-        let own = &self.nodes[node.place as usize];
+    /// A node that was answered out of turn is not done, because others rely on the ones before it;
+    /// the same holds for its successor in the session.
+    fn delay_next(&mut self, node: NodeId) {
+        let own = &self.nodes[node.index as usize];
         if let Some(next) = own.next.filter(|&next| own.open == 0 && self.is_alive(next)) {
-            self.nodes[next.place as usize].waits += 1;
-            self.link(node.place, next.place, Because::Order);
+            self.nodes[next.index as usize].waits += 1;
+            self.link(node.index, next.index, WaitReason::Order);
         }
     }
 
-    /// Lets one wait for another, unless that is done. What its own session sends before it, it
-    /// waits for anyway; but the end of a transaction may be done later than it is answered.
-    pub fn wait(&mut self, from: NodeId, to: NodeId, because: Because) {
+    /// Makes a node wait for another, unless that is done. It waits for earlier statements of its
+    /// own session anyway; but the end of a transaction may be done later than it is answered.
+    pub fn wait(&mut self, from: NodeId, to: NodeId, wait_reason: WaitReason) {
         if from == to || !self.is_alive(from) {
             return;
         }
-        let before = &self.nodes[from.place as usize];
-        let session = self.nodes[to.place as usize].session;
-        let is_own = before.session == session && session != NOBODY && !before.ends;
-        if !is_own && before.newest_to != to.place {
-            self.nodes[to.place as usize].waits += 1;
-            self.link(from.place, to.place, because);
+        let before = &self.nodes[from.index as usize];
+        let session = self.nodes[to.index as usize].session;
+        let is_own = before.session == session && session != NO_SESSION && !before.ends;
+        if !is_own && before.newest_to != to.index {
+            self.nodes[to.index as usize].waits += 1;
+            self.link(from.index, to.index, wait_reason);
         }
     }
 
-    fn link(&mut self, from: u32, to: u32, because: Because) {
+    fn link(&mut self, from: u32, to: u32, wait_reason: WaitReason) {
         let node = &mut self.nodes[from as usize];
-        let link = Link { to, because, next: node.first };
-        let place = match self.spare_links.pop() {
-            Some(place) => {
-                self.links[place as usize] = link;
-                place
+        let link = Link { to, wait_reason, next: node.first };
+        let index = match self.spare_links.pop() {
+            Some(index) => {
+                self.links[index as usize] = link;
+                index
             }
             None => {
                 self.links.push(link);
                 (self.links.len() - 1) as u32
             }
         };
-        node.first = place;
+        node.first = index;
         node.newest_to = to;
         self.edges += 1;
     }
@@ -258,89 +255,89 @@ impl Graph {
         if !self.is_alive(node) {
             return;
         }
-        let own = &mut self.nodes[node.place as usize];
+        let own = &mut self.nodes[node.index as usize];
         own.open = own.open.saturating_sub(1);
-        self.end_if_done(node.place);
+        self.end_if_done(node.index);
         if self.is_alive(node) {
-            self.pass_on(node);
+            self.delay_next(node);
         }
         self.release_ended();
     }
 
-    fn end_if_done(&mut self, place: u32) {
-        let node = &mut self.nodes[place as usize];
-        if node.is_there && node.waits == 0 && node.open == 0 {
+    fn end_if_done(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        if node.is_live && node.waits == 0 && node.open == 0 {
             node.leave();
-            self.ending.push(place);
+            self.ending.push(index);
         }
     }
 
     fn release_ended(&mut self) {
-        while let Some(place) = self.ending.pop() {
-            let mut next = self.nodes[place as usize].first;
+        while let Some(index) = self.ending.pop() {
+            let mut next = self.nodes[index as usize].first;
             while next != NONE {
                 let link = self.links[next as usize];
                 self.spare_links.push(next);
-                self.loosen(&link);
+                self.remove_edge(&link);
                 next = link.next;
             }
-            self.nodes[place as usize].first = NONE;
-            self.spare_nodes.push(place);
+            self.nodes[index as usize].first = NONE;
+            self.spare_nodes.push(index);
         }
     }
 
-    /// What an edge led from is done.
-    fn loosen(&mut self, link: &Link) {
+    /// The source of an edge is done.
+    fn remove_edge(&mut self, link: &Link) {
         let node = &mut self.nodes[link.to as usize];
         node.waits -= 1;
-        node.because = link.because;
+        node.wait_reason = link.wait_reason;
         if node.waits == 0 && node.is_statement() {
-            let id = NodeId { place: link.to, generation: node.generation };
-            self.free.push_back((id, node.session, node.turn));
+            let id = NodeId { index: link.to, generation: node.generation };
+            self.ready.push_back((id, node.session, node.turn));
         }
         self.end_if_done(link.to);
     }
 
-    /// A statement that waits for nothing any more since it was read, with its session and turn.
-    pub fn next_free(&mut self) -> Option<(NodeId, u32, u64)> {
-        self.free.pop_front()
+    /// A statement that waits for nothing any more, with its session and turn.
+    pub fn next_ready(&mut self) -> Option<(NodeId, u32, u64)> {
+        self.ready.pop_front()
     }
 
-    /// Forgets all edges and meetings. Then edges have to be made anew, and [`Graph::settle_all`]
-    /// called.
+    /// Removes all edges and barriers. Edges then have to be rebuilt, followed by
+    /// [`Graph::settle_all`].
     pub fn forget_edges(&mut self) {
         self.links.clear();
         self.spare_links.clear();
-        self.free.clear();
-        for (place, node) in self.nodes.iter_mut().enumerate() {
+        self.ready.clear();
+        for (index, node) in self.nodes.iter_mut().enumerate() {
             (node.waits, node.first, node.newest_to) = (0, NONE, NONE);
-            let is_alive = node.is_statement() && node.is_there;
-            if node.is_there && !is_alive {
+            let is_alive = node.is_statement() && node.is_live;
+            if node.is_live && !is_alive {
                 node.leave();
-                self.spare_nodes.push(place as u32);
+                self.spare_nodes.push(index as u32);
             }
         }
     }
 
-    /// Tells who may go on after all edges were made anew.
+    /// Finds the statements that may be sent after all edges were rebuilt.
     pub fn settle_all(&mut self) {
-        let there = |(place, node): (usize, &Node)| {
+        let there = |(index, node): (usize, &Node)| {
             let generation = node.generation;
-            (node.is_there && node.is_statement())
-                .then_some(NodeId { place: place as u32, generation })
+            (node.is_live && node.is_statement())
+                .then_some(NodeId { index: index as u32, generation })
         };
         let all: Vec<NodeId> = self.nodes.iter().enumerate().filter_map(there).collect();
         for &id in &all {
-            if self.nodes[id.place as usize].open == 0 {
-                self.pass_on(id);
+            if self.nodes[id.index as usize].open == 0 {
+                self.delay_next(id);
             }
         }
         for id in all {
-            let node = &self.nodes[id.place as usize];
+            let node = &self.nodes[id.index as usize];
             if node.waits == 0 && node.open > 0 {
-                self.free.push_back((id, node.session, node.turn));
+                self.ready.push_back((id, node.session, node.turn));
             }
-            self.end_if_done(id.place);
+            self.end_if_done(id.index);
         }
         self.release_ended();
     }

@@ -1,39 +1,38 @@
-//! Rows that open transactions have locked, as far as their statements show, and so: for whom a
-//! statement may have to wait.
+//! Rows that open transactions have locked, as far as their statements show.
 //!
-//! Rows that are identified by one key are locked separately. Where two statements name rows by
-//! different keys, or one of them by none, they may mean the same row.
+//! Rows that are identified by one key are locked separately. Statements that identify rows by
+//! different keys, or by none, may mean the same row.
 
 use std::collections::HashMap;
 
 use super::object_access::{AccessMode, AccessSet, Columns, Object, ObjectAccess};
 
-/// Rows that are remembered of what a transaction locked.
+/// Maximum number of a transaction's locked rows that are tracked.
 const LOCKED_MAX: usize = 4_096;
 
-/// Locks of rows that are named by the same columns.
+/// Row locks identified by the same columns.
 #[derive(Debug, Default)]
-struct Facet {
+struct KeyIndex {
     columns: Columns,
     rows: HashMap<u64, Vec<(u32, ObjectAccess)>>,
-    /// Sessions, and how often they did each access mode.
+    /// By session: how often it locked in each mode.
     sessions: HashMap<u32, [u32; AccessMode::ALL.len()]>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenTransaction {
     transaction: u64,
     locked: Vec<ObjectAccess>,
     /// It may have locked any row of any table.
     has_anything: bool,
 }
 
-/// What open transactions have locked.
+/// The locks of open transactions.
 #[derive(Debug)]
 pub struct Locks {
-    objects: HashMap<Object, Vec<Facet>>,
-    sessions: Vec<Open>,
-    /// Sessions whose transactions have locked something, or anything.
+    objects: HashMap<Object, Vec<KeyIndex>>,
+    sessions: Vec<OpenTransaction>,
+    /// Sessions whose transactions have locked something.
     holders: Vec<u32>,
 }
 
@@ -42,7 +41,7 @@ impl Locks {
     pub fn new(sessions: usize) -> Locks {
         Locks {
             objects: HashMap::new(),
-            sessions: (0..sessions).map(|_| Open::default()).collect(),
+            sessions: (0..sessions).map(|_| OpenTransaction::default()).collect(),
             holders: Vec::new(),
         }
     }
@@ -52,7 +51,7 @@ impl Locks {
         self.sessions[session as usize].transaction
     }
 
-    /// A session is in a transaction, or in none, from now on: what it had locked is free.
+    /// A session is in another transaction from now on: the locks of its former one are released.
     pub fn begin(&mut self, session: u32, transaction: u64) {
         let open = &mut self.sessions[session as usize];
         open.transaction = transaction;
@@ -67,23 +66,24 @@ impl Locks {
     }
 
     fn free(&mut self, session: u32, object_access: &ObjectAccess) {
-        let Some(facets) = self.objects.get_mut(&object_access.object) else { return };
-        let Some(place) = facets.iter().position(|facet| facet.columns == object_access.columns)
+        let Some(key_indexes) = self.objects.get_mut(&object_access.object) else { return };
+        let Some(index) =
+            key_indexes.iter().position(|key_index| key_index.columns == object_access.columns)
         else {
             return;
         };
-        let facet = &mut facets[place];
-        facet.sessions.remove(&session);
-        if let Some(row) = facet.rows.get_mut(&object_access.value) {
+        let key_index = &mut key_indexes[index];
+        key_index.sessions.remove(&session);
+        if let Some(row) = key_index.rows.get_mut(&object_access.value) {
             row.retain(|&(holder, _)| holder != session);
             if row.is_empty() {
-                facet.rows.remove(&object_access.value);
+                key_index.rows.remove(&object_access.value);
             }
         }
-        if facet.sessions.is_empty() {
-            facets.swap_remove(place);
+        if key_index.sessions.is_empty() {
+            key_indexes.swap_remove(index);
         }
-        if facets.is_empty() {
+        if key_indexes.is_empty() {
             self.objects.remove(&object_access.object);
         }
     }
@@ -100,16 +100,22 @@ impl Locks {
                 continue;
             }
             open.locked.push(*object_access);
-            let facets = self.objects.entry(object_access.object).or_default();
-            let place = facets.iter().position(|facet| facet.columns == object_access.columns);
-            let place = place.unwrap_or_else(|| {
-                facets.push(Facet { columns: object_access.columns, ..Facet::default() });
-                facets.len() - 1
+            let key_indexes = self.objects.entry(object_access.object).or_default();
+            let index =
+                key_indexes.iter().position(|key_index| key_index.columns == object_access.columns);
+            let index = index.unwrap_or_else(|| {
+                key_indexes
+                    .push(KeyIndex { columns: object_access.columns, ..KeyIndex::default() });
+                key_indexes.len() - 1
             });
-            let facet = &mut facets[place];
-            facet.sessions.entry(session).or_default()[object_access.mode as usize] += 1;
+            let key_index = &mut key_indexes[index];
+            key_index.sessions.entry(session).or_default()[object_access.mode as usize] += 1;
             if object_access.columns > 0 {
-                facet.rows.entry(object_access.value).or_default().push((session, *object_access));
+                key_index
+                    .rows
+                    .entry(object_access.value)
+                    .or_default()
+                    .push((session, *object_access));
             }
         }
         if had_none && (!open.locked.is_empty() || open.has_anything) {
@@ -117,7 +123,7 @@ impl Locks {
         }
     }
 
-    /// Other sessions for whose transactions a statement may have to wait.
+    /// Other sessions whose transactions a statement may have to wait for.
     pub fn blockers(&self, session: u32, access_set: &AccessSet) -> Vec<u32> {
         let mut found = Vec::new();
         if self.holders.is_empty() || self.holders == [session] {
@@ -141,18 +147,18 @@ impl Locks {
     }
 
     fn blockers_of(&self, object_access: &ObjectAccess, found: &mut Vec<u32>) {
-        for facet in self.objects.get(&object_access.object).into_iter().flatten() {
-            if facet.columns == object_access.columns && object_access.columns > 0 {
-                let row = facet.rows.get(&object_access.value).into_iter().flatten();
-                let others = row.filter(|(_, held)| held.waits_for(object_access));
+        for key_index in self.objects.get(&object_access.object).into_iter().flatten() {
+            if key_index.columns == object_access.columns && object_access.columns > 0 {
+                let row = key_index.rows.get(&object_access.value).into_iter().flatten();
+                let others = row.filter(|(_, locked)| locked.waits_for(object_access));
                 found.extend(others.map(|&(holder, _)| holder));
             } else {
                 let waits = |modes: &[u32; AccessMode::ALL.len()]| {
-                    let mut held =
+                    let mut locked =
                         AccessMode::ALL.into_iter().zip(modes).filter(|&(_, &count)| count > 0);
-                    held.any(|(mode, _)| object_access.waits_for_mode(mode, false))
+                    locked.any(|(mode, _)| object_access.waits_for_mode(mode, false))
                 };
-                let others = facet.sessions.iter().filter(|(_, modes)| waits(modes));
+                let others = key_index.sessions.iter().filter(|(_, modes)| waits(modes));
                 found.extend(others.map(|(&holder, _)| holder));
             }
         }

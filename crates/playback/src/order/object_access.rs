@@ -1,21 +1,21 @@
-//! What a statement touches: tables and sequences, and which of their rows, as far as it says.
+//! What a statement accesses: tables, sequences and, as far as known, which of their rows.
 //!
-//! Two accesses to the same table do not conflict where both name rows by the same columns of a key
-//! and the values differ. Otherwise their modes decide ([`AccessMode::conflicts`]).
+//! Two accesses to the same table do not conflict if both identify rows by the same columns of a
+//! key and the values differ. Otherwise their modes decide ([`AccessMode::conflicts`]).
 
 use seatrial_sqltext::reading::{Access, RowAspect};
 
-/// What is done to an object.
+/// How an object is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum AccessMode {
-    /// Rows are to be there: the check of a foreign key.
+    /// Rows have to exist: the check of a foreign key.
     Presence = 0,
-    /// Rows are looked at.
+    /// Rows are read.
     Read = 1,
-    /// Rows are added, and none is looked at.
+    /// Rows are added, and none is read.
     Add = 2,
-    /// What is of no key is changed, or rows are locked.
+    /// Non-key columns are changed, or rows are locked.
     Values = 3,
     /// Rows are changed; a sequence is drawn from.
     Write = 4,
@@ -31,7 +31,7 @@ impl AccessMode {
         AccessMode::Write,
     ];
 
-    /// What an access does.
+    /// The mode of an access.
     pub fn of(access: &Access) -> AccessMode {
         match (access.writes, access.aspect) {
             (false, RowAspect::Presence | RowAspect::Later) => AccessMode::Presence,
@@ -53,17 +53,17 @@ impl AccessMode {
         }
     }
 
-    /// Those that it conflicts with: a bit for each, in the order of their numbers.
+    /// The modes that it conflicts with: a bit for each, in the order of their numbers.
     #[inline]
     pub const fn conflicting(self, is_one_row: bool) -> u8 {
         CONFLICTING[is_one_row as usize][self as usize]
     }
 
-    /// The modes that it represents when it waited for them: whatever conflicts with these
+    /// The modes that it represents after it waited for them: whatever conflicts with these
     /// conflicts with it.
     #[inline]
-    pub const fn stood_for(self, is_one_row: bool) -> u8 {
-        STOOD_FOR[is_one_row as usize][self as usize]
+    pub const fn represented(self, is_one_row: bool) -> u8 {
+        REPRESENTED[is_one_row as usize][self as usize]
     }
 
     /// Whether one may have to wait for the lock of a row that the other one took; `is_one_row`
@@ -86,12 +86,12 @@ impl AccessMode {
     }
 }
 
-/// By whether it is one row and by access mode: the access modes that conflict.
+/// Indexed by whether it is one row and by mode: the modes that conflict.
 const CONFLICTING: [[u8; AccessMode::ALL.len()]; 2] = [conflicting(false), conflicting(true)];
 
 /// Likewise: the represented access modes.
-const STOOD_FOR: [[u8; AccessMode::ALL.len()]; 2] =
-    [stood_for(CONFLICTING[0]), stood_for(CONFLICTING[1])];
+const REPRESENTED: [[u8; AccessMode::ALL.len()]; 2] =
+    [represented(CONFLICTING[0]), represented(CONFLICTING[1])];
 
 const fn conflicting(is_one_row: bool) -> [u8; AccessMode::ALL.len()] {
     let mut all = [0; AccessMode::ALL.len()];
@@ -105,7 +105,7 @@ const fn conflicting(is_one_row: bool) -> [u8; AccessMode::ALL.len()] {
     all
 }
 
-const fn stood_for(conflicting: [u8; AccessMode::ALL.len()]) -> [u8; AccessMode::ALL.len()] {
+const fn represented(conflicting: [u8; AccessMode::ALL.len()]) -> [u8; AccessMode::ALL.len()] {
     let mut all = [0; AccessMode::ALL.len()];
     let mut at = 0;
     while at < all.len() * all.len() {
@@ -117,66 +117,61 @@ const fn stood_for(conflicting: [u8; AccessMode::ALL.len()]) -> [u8; AccessMode:
     all
 }
 
-/// A table, a sequence, or what else statements meet at, by number.
+/// A table, a sequence, or another object of conflicts, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Object(u32);
 
 impl Object {
-    /// Advisory locks, all of them.
     pub const ADVISORY: Object = Object(3);
 
-    /// A table, by its place in the catalogue.
-    pub fn table(place: usize) -> Object {
-        Object((place as u32) << 2)
+    pub fn table(index: usize) -> Object {
+        Object((index as u32) << 2)
     }
 
-    /// A sequence, by its place in the catalogue.
-    pub fn sequence(place: usize) -> Object {
-        Object((place as u32) << 2 | 1)
+    pub fn sequence(index: usize) -> Object {
+        Object((index as u32) << 2 | 1)
     }
 
-    /// What keeps rows apart, by its number.
+    /// A uniqueness constraint, by number.
     pub fn unique(number: usize) -> Object {
         Object((number as u32) << 2 | 2)
     }
 
-    /// Whether it is what keeps rows apart.
+    /// Whether it is a uniqueness constraint.
     pub fn keeps_apart(self) -> bool {
         self.0 & 3 == 2
     }
 
-    /// Whether what is done to it is seen by others, and can be undone, only when the transaction
-    /// ends. A sequence gives no value twice, whatever becomes of the transaction.
+    /// Whether changes are visible to others, and can be rolled back, only at the end of the
+    /// transaction. A sequence generates no value twice, whatever happens to the transaction.
     pub fn is_transactional(self) -> bool {
         self.0 & 3 != 1
     }
 }
 
-/// Which columns of a table a key has: a number of them; 0 for no key.
+/// A set of key columns of a table, by number; 0 for no key.
 pub type Columns = u16;
 
-/// What a statement does to one object, or to the rows of one key.
+/// An access of a statement to an object, or to the rows of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectAccess {
-    /// The object.
     pub object: Object,
-    /// What is done to it.
     pub mode: AccessMode,
-    /// The columns whose values its rows have; 0 where they may be any rows.
+    /// The columns whose values identify its rows; 0 if they may be any rows.
     pub columns: Columns,
-    /// Whether there is but one such row.
+    /// Whether there is only one such row.
     pub is_unique: bool,
     /// A hash of the values.
     pub value: u64,
 }
 
 impl ObjectAccess {
-    /// Of any rows of an object.
+    /// An access to any rows of an object.
     pub fn whole(object: Object, mode: AccessMode) -> ObjectAccess {
         ObjectAccess { object, mode, columns: 0, is_unique: false, value: 0 }
     }
 
-    /// Returns the access without regard to rows: who adds some may be in the way of others.
+    /// The access without regard to rows: one that adds rows may conflict with others.
     pub fn of_whole_object(&self) -> ObjectAccess {
         let mode = if self.mode.changes() { AccessMode::Write } else { AccessMode::Read };
         ObjectAccess::whole(self.object, mode)
@@ -198,7 +193,7 @@ impl ObjectAccess {
             && !self.has_other_rows(other)
     }
 
-    /// Whether it waits for another mode of access to one object. A write of a unique value waits
+    /// Whether it waits for another mode of access to the object. A write of a unique value waits
     /// for the removal of the same value.
     pub fn waits_for_mode(&self, other: AccessMode, is_one_row: bool) -> bool {
         if self.object.keeps_apart() {
@@ -220,33 +215,33 @@ impl ObjectAccess {
     }
 }
 
-/// All that a statement touches.
+/// All accesses of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessSet {
-    /// What is known of it.
+    /// Accesses to known objects.
     pub known: Vec<ObjectAccess>,
-    /// What of it the end of the transaction touches too, and does not change: what is to be there
-    /// by then, and what is taken away for others.
+    /// Accesses that the end of the transaction has too, without changes: rows that have to exist
+    /// by then, and rows that are removed for others.
     pub at_end: Vec<ObjectAccess>,
-    /// What it may do to all objects besides.
+    /// Additional access to all objects.
     pub anything: Option<AccessMode>,
 }
 
 impl AccessSet {
-    /// What it does at most.
-    pub fn utmost(&self) -> Option<AccessMode> {
+    /// The strongest mode.
+    pub fn strongest(&self) -> Option<AccessMode> {
         let known = self.known.iter().map(|object_access| object_access.mode);
         known.chain(self.anything).max()
     }
 
-    /// Becomes that of a statement that touches nothing.
+    /// Empties it.
     pub fn clear(&mut self) {
         self.known.clear();
         self.at_end.clear();
         self.anything = None;
     }
 
-    /// Becomes the same as another without regard to rows.
+    /// Becomes a copy of another one without regard to rows.
     pub fn of_whole_objects(&mut self, other: &AccessSet) {
         self.anything = other.anything;
         self.known.clear();
@@ -271,20 +266,21 @@ impl AccessSet {
             || own.any(|one| other.known.iter().filter(locks).any(|two| one.conflicts(two)))
     }
 
-    /// Whether it locks rows, or waits for such locks, as far as is known.
+    /// Whether it locks rows, or waits for such locks, as far as known.
     pub fn lock(&self) -> bool {
         self.anything == Some(AccessMode::Write) || self.known.iter().any(ObjectAccess::locks)
     }
 
     /// Whether it may have to wait for a lock of a row or a table.
     pub fn may_wait(&self) -> bool {
-        self.utmost().is_some_and(AccessMode::changes)
+        self.strongest().is_some_and(AccessMode::changes)
     }
 
     /// Whether two of different statements conflict.
+    #[cfg(test)]
     pub fn conflict(&self, other: &AccessSet) -> bool {
         let may_do = |one: &AccessSet, other: &AccessSet| {
-            let (all, mode) = (one.anything, other.utmost());
+            let (all, mode) = (one.anything, other.strongest());
             all.zip(mode).is_some_and(|(all, mode)| all.conflicts(mode, false))
         };
         may_do(self, other)

@@ -1,22 +1,22 @@
-//! The scan over the trace: what statements touch, and their turns.
+//! The scan over the trace: what statements access, and their turns.
 
 use seatrial_sqltext::catalog::Catalog;
 
 use super::access_analyser::AccessAnalyser;
-use super::turns::{Drift, Scanned, Statement, Turns};
-use crate::feed::Fed;
+use super::turns::{Drift, Scanned, Statement, TurnScheduler};
+use crate::feed::PendingStatement;
 use crate::spec::Order;
 
-/// A scan for the orders that have turns.
+/// A scan for orders that have turns.
 #[derive(Debug)]
 pub struct Scan {
     access_analyser: Option<AccessAnalyser>,
-    turns: Turns<Box<Fed>>,
+    turns: TurnScheduler<Box<PendingStatement>>,
 }
 
 impl Scan {
-    /// A scan over `sessions` sessions; None where the order has no turns. Without a catalogue it
-    /// is unknown what statements touch.
+    /// A scan over `sessions` sessions; None if the order has no turns. Without a catalogue
+    /// accesses are unknown.
     pub fn of(
         order: Order,
         catalog: Option<&Catalog>,
@@ -24,32 +24,33 @@ impl Scan {
         drift: &Drift,
     ) -> Option<Scan> {
         let access_analyser = catalog.map(|catalog| AccessAnalyser::new(catalog, sessions));
-        let scan = || Scan { access_analyser, turns: Turns::new(sessions, drift.longest_us()) };
+        let scan =
+            || Scan { access_analyser, turns: TurnScheduler::new(sessions, drift.longest_us()) };
         matches!(order, Order::Object | Order::Key | Order::Strict).then(scan)
     }
 
     /// Takes in the next statement of the trace.
-    pub fn take_in(&mut self, mut fed: Box<Fed>) {
+    pub fn take_in(&mut self, mut pending: Box<PendingStatement>) {
         if let Some(access_analyser) =
-            self.access_analyser.as_mut().filter(|_| fed.skipped.is_none())
+            self.access_analyser.as_mut().filter(|_| pending.skipped.is_none())
         {
-            access_analyser.object_access(&fed.item, &mut fed.access_set);
+            access_analyser.object_access(&pending.item, &mut pending.access_set);
         }
-        self.turns.take_in(fed);
+        self.turns.take_in(pending);
     }
 
-    /// None follows.
+    /// The trace has ended.
     pub fn end(&mut self) {
         self.turns.end();
     }
 
     /// The next statement in its turn.
-    pub fn next_turn(&mut self) -> Option<Box<Fed>> {
+    pub fn next_turn(&mut self) -> Option<Box<PendingStatement>> {
         self.turns.next_turn()
     }
 }
 
-impl Statement for Box<Fed> {
+impl Statement for Box<PendingStatement> {
     fn scanned(&self) -> Scanned<'_> {
         let item = &self.item;
         // What waited for a lock and found its row changed may fail for that; other errors end the
@@ -64,7 +65,7 @@ impl Statement for Box<Fed> {
             ends: self.ends || self.is_last,
             got_locks: got_locks && self.skipped.is_none(),
             access_set: &self.access_set,
-            bytes: self.held_bytes(),
+            bytes: self.memory_bytes(),
         }
     }
 }

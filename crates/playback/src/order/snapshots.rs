@@ -1,4 +1,4 @@
-//! Which snapshots a session works with: one a statement, or one a transaction (REPEATABLE READ,
+//! Snapshots of a session: one per statement, or one per transaction (REPEATABLE READ,
 //! SERIALIZABLE).
 
 use seatrial_sqltext::lexer::class::Class;
@@ -7,7 +7,7 @@ use seatrial_sqltext::lexer::token::Kind;
 
 use crate::item::Item;
 
-/// Which snapshots a session works with.
+/// The snapshots of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Snapshots {
     /// All transactions have their own snapshot by default.
@@ -15,9 +15,9 @@ pub struct Snapshots {
     /// The same as set by the session.
     always: bool,
     transaction: u64,
-    /// This transaction has one.
+    /// The current transaction has one.
     has_own: bool,
-    /// And it has been taken.
+    /// Its snapshot has been taken.
     is_taken: bool,
     /// The next transaction has the level of this one: AND CHAIN.
     is_chained: bool,
@@ -32,8 +32,7 @@ impl Snapshots {
         Snapshots { begins_with, always: begins_with, ..Snapshots::default() }
     }
 
-    /// Whether a statement is the first one of a transaction that sees what was there when it was
-    /// sent, and nothing newer.
+    /// Whether a statement takes the snapshot of a transaction that sees nothing newer.
     pub fn takes(&mut self, item: &Item) -> bool {
         if self.transaction != item.transaction {
             self.transaction = item.transaction;
@@ -49,7 +48,7 @@ impl Snapshots {
         is_first
     }
 
-    /// A statement sets the level of this transaction, or of all that follow.
+    /// A statement sets the level of this transaction, or of all following ones.
     fn set(&mut self, words: &[String]) {
         let has = |word: &str| words.iter().any(|own| own == word);
         let is_for_all = has("characteristics") || has("default_transaction_isolation");
@@ -65,7 +64,7 @@ impl Snapshots {
     }
 }
 
-/// Whether a level of isolation is named that has a snapshot of all; None where none is named.
+/// Whether a level of isolation with one snapshot per transaction is named; None if none is named.
 fn asks(words: &[String]) -> Option<bool> {
     let pairs = words.windows(2).map(|two| (two[0].as_str(), two[1].as_str()));
     let mut found = None;
@@ -79,7 +78,7 @@ fn asks(words: &[String]) -> Option<bool> {
     if words.iter().any(|word| word == "serializable") { Some(true) } else { found }
 }
 
-/// The words of a statement, those between quotes too.
+/// The words of a statement, including quoted ones.
 fn words(sql: &[u8]) -> Vec<String> {
     let of = |text: &[u8]| String::from_utf8_lossy(text).to_ascii_lowercase();
     let mut words = Vec::new();

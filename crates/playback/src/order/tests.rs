@@ -8,13 +8,13 @@ mod turns;
 use proptest::prelude::*;
 use seatrial_trace::captured::SessionId;
 
-use super::edges::{EdgeOrder, Grain, Turned};
+use super::edges::{EdgeOrder, Granularity, OrderedStatement};
 use super::object_access::{AccessMode, AccessSet, Object, ObjectAccess};
 use super::turns::{Scanned, Statement};
 
 /// A statement of a capture.
 #[derive(Clone, Debug)]
-struct Made {
+struct TestStatement {
     number: u64,
     session: u32,
     start_us: i64,
@@ -24,7 +24,7 @@ struct Made {
     access_set: AccessSet,
 }
 
-impl Statement for Made {
+impl Statement for TestStatement {
     fn scanned(&self) -> Scanned<'_> {
         Scanned {
             number: self.number,
@@ -40,9 +40,9 @@ impl Statement for Made {
     }
 }
 
-impl Made {
-    fn turned(&self) -> Turned<'_> {
-        Turned {
+impl TestStatement {
+    fn ordered(&self) -> OrderedStatement<'_> {
+        OrderedStatement {
             session: SessionId(self.session),
             transaction: self.transaction,
             ends: self.ends,
@@ -58,32 +58,32 @@ fn row(table: usize, mode: AccessMode, value: u64) -> ObjectAccess {
 }
 
 fn order_of(
-    grain: Grain,
-    made: &[Made],
+    granularity: Granularity,
+    statement: &[TestStatement],
     sessions: usize,
 ) -> (EdgeOrder, Vec<super::OrderPosition>) {
-    let mut order = EdgeOrder::new(grain, sessions);
-    let places = made.iter().map(|one| order.take_in(&one.turned())).collect();
-    (order, places)
+    let mut order = EdgeOrder::new(granularity, sessions);
+    let positions = statement.iter().map(|one| order.take_in(&one.ordered())).collect();
+    (order, positions)
 }
 
 fn mode() -> impl Strategy<Value = AccessMode> {
     proptest::sample::select(AccessMode::ALL.to_vec())
 }
 
-/// One touch: of few tables, few keys and few values, so that they meet; of whole tables and of
+/// One access: of few tables, few keys and few values, so that they meet; of whole tables and of
 /// sequences now and then.
 fn object_access() -> impl Strategy<Value = ObjectAccess> {
-    (0usize..2, mode(), 0u16..3, 0u64..4, 0u8..8).prop_map(|(place, mode, columns, value, kind)| {
-        match kind {
-            0 => ObjectAccess::whole(Object::sequence(place), AccessMode::Write),
-            _ if columns == 0 => ObjectAccess::whole(Object::table(place), mode),
+    (0usize..2, mode(), 0u16..3, 0u64..4, 0u8..8).prop_map(
+        |(position, mode, columns, value, kind)| match kind {
+            0 => ObjectAccess::whole(Object::sequence(position), AccessMode::Write),
+            _ if columns == 0 => ObjectAccess::whole(Object::table(position), mode),
             _ => {
-                let object = Object::table(place);
+                let object = Object::table(position);
                 ObjectAccess { object, mode, columns, is_unique: columns == 1, value }
             }
-        }
-    })
+        },
+    )
 }
 
 fn access_set() -> impl Strategy<Value = AccessSet> {
@@ -103,7 +103,7 @@ fn access_set() -> impl Strategy<Value = AccessSet> {
 const SESSIONS: u32 = 5;
 
 /// Statements in their turns: of several sessions, in and out of transactions.
-fn capture() -> impl Strategy<Value = Vec<Made>> {
+fn capture() -> impl Strategy<Value = Vec<TestStatement>> {
     let one = (0..SESSIONS, 0u8..6, access_set());
     proptest::collection::vec(one, 1..80).prop_map(|reported| {
         let mut open = [0u64; SESSIONS as usize];
@@ -116,7 +116,7 @@ fn capture() -> impl Strategy<Value = Vec<Made>> {
             }
             let ends = kind == 1 && *transaction > 0;
             let own = if ends { std::mem::take(transaction) } else { *transaction };
-            Made {
+            TestStatement {
                 number: number as u64,
                 session,
                 start_us: number as i64,

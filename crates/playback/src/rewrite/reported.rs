@@ -6,18 +6,18 @@ use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::reading::ValueSource;
 use serde::Serialize;
 
-use super::bound::Counted;
-use super::now::Outcome;
+use super::binder::IdCounts;
+use super::id_slots::RewriteOutcome;
 use crate::ids::infer::Level;
 use crate::ids::plan::Plan;
 
-/// Limit for the reported pairs of texts.
+/// Maximum number of reported pairs of texts.
 const PATTERNS_REPORTED_MAX: usize = 64;
 
-/// Limit for the reported examples.
+/// Maximum number of reported examples.
 const EXAMPLES_REPORTED_MAX: usize = 64;
 
-/// Ids, and which of them were written anew.
+/// Ids, and which of them were rewritten.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Ids {
     /// `off` or `infer`.
@@ -36,7 +36,8 @@ pub struct Ids {
     /// The first uses of each reason that could not be traced to a draw.
     pub examples: Vec<Example>,
     /// Whether the trace has both the beginning and the end of statements that draw.
-    pub tells_both_ends: bool,
+    #[serde(rename = "tells_both_ends")]
+    pub logs_both_ends: bool,
     /// Statements that were given a RETURNING.
     pub returning_added: u64,
     /// How long statements waited for draws of others, together.
@@ -83,7 +84,7 @@ pub struct ClassReport {
     pub next_value_target: Option<i64>,
     /// What it gave first in the capture, as the log shows; None where it does not.
     pub next_value_log: Option<i64>,
-    /// Uses that were written anew.
+    /// Uses that were rewritten.
     pub rewritten: u64,
     /// Numbers that are missing between the least and the greatest that were drawn now, without
     /// those of draws that nobody used.
@@ -112,15 +113,12 @@ pub struct PatternReport {
 /// A use of an id that could not be traced to a draw.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Example {
-    /// Why.
     pub reason: String,
-    /// The column.
     pub column: String,
-    /// The id.
     pub value: String,
     /// The text without its literals.
     pub text: String,
-    /// The statement's place in the trace, from 0.
+    /// The statement's position in the trace, from 0.
     pub number: u64,
     /// Its session's name in the log.
     pub session: String,
@@ -157,7 +155,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Counts one of a level.
+    /// Counts an id of a level.
     pub fn add(&mut self, level: Level) {
         *self.of(level) += 1;
     }
@@ -178,15 +176,14 @@ impl Levels {
 
 /// Values of a class that were drawn now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DrawnNow {
-    /// How many.
+pub struct DrawnValues {
     pub count: u64,
     /// The least and the greatest number, if they are numbers.
     pub range: Option<(i64, i64)>,
 }
 
-impl DrawnNow {
-    /// Counts one.
+impl DrawnValues {
+    /// Counts a value.
     pub fn add(&mut self, number: Option<i64>) {
         self.count += 1;
         if let Some(number) = number {
@@ -195,8 +192,8 @@ impl DrawnNow {
         }
     }
 
-    /// Numbers that are missing between the least and the greatest, without those of draws that
-    /// nobody used.
+    /// Missing numbers between the minimum and the maximum, without those of draws that nobody
+    /// used.
     fn gaps(&self, increment: i64, draws: u64) -> u64 {
         let Some((least, greatest)) = self.range else { return 0 };
         let steps = greatest.abs_diff(least) / increment.unsigned_abs().max(1);
@@ -205,34 +202,39 @@ impl DrawnNow {
 }
 
 impl Ids {
-    /// The report where ids are sent as captured.
+    /// The report if ids are sent as captured.
     pub fn off() -> Ids {
         Ids { mode: "off".to_owned(), ..Ids::default() }
     }
 
-    /// The report on a plan, with the counts of reading and of sending.
-    pub fn of(plan: &Plan, catalog: &Catalog, mut counted: Counted, outcome: &Outcome) -> Ids {
+    /// The report of a plan, with the counters of reading and of sending.
+    pub fn of(
+        plan: &Plan,
+        catalog: &Catalog,
+        mut counts: IdCounts,
+        outcome: &RewriteOutcome,
+    ) -> Ids {
         for (&(class, level, missing), &count) in &outcome.missed {
-            let Some(levels) = counted.classes.get_mut(class as usize) else { continue };
+            let Some(levels) = counts.classes.get_mut(class as usize) else { continue };
             *levels.of(level) -= count.min(*levels.of(level));
             *levels.unresolved.entry(missing.name()).or_default() += count;
         }
-        let classes = (0..plan.classes.all.len()).map(|place| {
-            let levels = counted.classes.get(place).cloned().unwrap_or_default();
-            class(plan, catalog, place, &levels, outcome)
+        let classes = (0..plan.classes.all.len()).map(|index| {
+            let levels = counts.classes.get(index).cloned().unwrap_or_default();
+            class(plan, catalog, index, &levels, outcome)
         });
-        let examples = counted.examples.into_values().flatten().take(EXAMPLES_REPORTED_MAX);
+        let examples = counts.examples.into_values().flatten().take(EXAMPLES_REPORTED_MAX);
         Ids {
             mode: "infer".to_owned(),
             classes: classes.collect(),
             patterns: patterns(plan),
-            not_followed: owned(&counted.not_followed),
-            doubtful_uses: counted.doubtful_uses + outcome.missed.values().sum::<u64>(),
+            not_followed: owned(&counts.not_followed),
+            doubtful_uses: counts.doubtful_uses + outcome.missed.values().sum::<u64>(),
             examples: examples.collect(),
-            tells_both_ends: plan.tells_both_ends,
-            returning_added: counted.returning_added,
+            logs_both_ends: plan.logs_both_ends,
+            returning_added: counts.returning_added,
             waited_ns: outcome.waited_ns,
-            volatile: counted.volatile,
+            volatile: counts.volatile,
             forms_not_understood: plan.not_understood,
         }
     }
@@ -241,11 +243,11 @@ impl Ids {
 fn class(
     plan: &Plan,
     catalog: &Catalog,
-    place: usize,
+    index: usize,
     levels: &Levels,
-    outcome: &Outcome,
+    outcome: &RewriteOutcome,
 ) -> ClassReport {
-    let about = &plan.classes.all[place];
+    let about = &plan.classes.all[index];
     let sequence = match about.source {
         ValueSource::Sequence(sequence) => Some(sequence),
         ValueSource::Random | ValueSource::Time => None,
@@ -254,14 +256,14 @@ fn class(
         |sequence: usize| plan.positions.iter().find(|one| one.sequence as usize == sequence);
     let position = sequence.and_then(is_its);
     let reported = sequence.and_then(|sequence| catalog.sequences.get(sequence));
-    let drawn = outcome.drawn.get(place).copied().unwrap_or_default();
-    let draws = plan.draws.get(place).copied().unwrap_or(0);
+    let drawn = outcome.drawn.get(index).copied().unwrap_or_default();
+    let draws = plan.draws.get(index).copied().unwrap_or(0);
     ClassReport {
         column: about.name.clone(),
         source: about.source_name.clone(),
         referring: about.referring.clone(),
         draws,
-        draws_given_back: plan.draws_given_back.get(place).copied().unwrap_or(0),
+        draws_given_back: plan.draws_given_back.get(index).copied().unwrap_or(0),
         drawn_now: drawn.count,
         uses: levels.uses(),
         exact: levels.exact,
@@ -272,7 +274,7 @@ fn class(
         not_generated: levels.not_generated,
         next_value_target: reported.and_then(|reported| reported.next_value),
         next_value_log: position.and_then(|position| position.next_value_log),
-        rewritten: outcome.rewritten.get(place).copied().unwrap_or(0),
+        rewritten: outcome.rewritten.get(index).copied().unwrap_or(0),
         gaps: reported.map_or(0, |reported| drawn.gaps(reported.increment, draws)),
     }
 }
@@ -287,17 +289,17 @@ fn patterns(plan: &Plan) -> Vec<PatternReport> {
         let shown = fingerprint.and_then(|fingerprint| plan.shown.get(&fingerprint));
         crate::accounting::queries::shown(shown.map(String::as_str).unwrap_or_default())
     };
-    let mut habits: Vec<_> = plan.habits.iter().collect();
-    habits.sort_by_key(|(_, habit)| std::cmp::Reverse(habit.ids));
+    let mut patterns: Vec<_> = plan.patterns.iter().collect();
+    patterns.sort_by_key(|(_, pattern)| std::cmp::Reverse(pattern.ids));
     let reported =
-        habits.into_iter().take(PATTERNS_REPORTED_MAX).map(|(pair, habit)| PatternReport {
+        patterns.into_iter().take(PATTERNS_REPORTED_MAX).map(|(pair, pattern)| PatternReport {
             draw_text: shown(pair.draw),
             use_text: shown(pair.used),
             column: plan.class(pair.class).map(|class| class.name.clone()).unwrap_or_default(),
-            proved_own: habit.proved_own,
-            proved_other: habit.proved_other,
-            is_trusted: habit.is_trusted(),
-            uses: habit.ids,
+            proved_own: pattern.proved_own,
+            proved_other: pattern.proved_other,
+            is_trusted: pattern.is_trusted(),
+            uses: pattern.ids,
         });
     reported.collect()
 }

@@ -9,10 +9,10 @@ use seatrial_sqltext::lexer::class::classify;
 use seatrial_sqltext::lexer::form::Parts;
 use seatrial_sqltext::lexer::significant;
 use seatrial_trace::Traced;
-use seatrial_trace::captured::{Protocol, Returned, SessionId, Statement};
+use seatrial_trace::captured::{Returned, Statement};
 
-use super::bound::{Binder, Counted};
-use super::now::Now;
+use super::binder::{Binder, IdCounts};
+use super::id_slots::IdSlots;
 use super::reported::Ids;
 use crate::ids::plan::Plan;
 use crate::item::Item;
@@ -73,20 +73,12 @@ fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
         .collect();
     let statements: Vec<Statement<'_>> = (0..captured.len())
         .map(|at| Statement {
-            session: SessionId(0),
             start_us: at as i64 * 1_000,
             duration_us: Some(10),
-            reported_meanwhile: None,
-            protocol: Protocol::Simple,
-            prepared: b"",
             sql: captured[at].0.as_bytes(),
             parameters: &parameters[at],
-            transaction: 0,
-            rows: None,
-            tag: None,
             returned: (!captured[at].2.is_empty()).then_some(&returned[at]),
-            error: None,
-            skip: None,
+            ..Statement::default()
         })
         .collect();
     let traced: Vec<Traced<'_>> = statements
@@ -100,20 +92,20 @@ fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
         })
         .collect();
     let plan = Arc::new(Plan::of_statements(&catalog, &traced));
-    let counted = Arc::new(Mutex::new(Counted::default()));
+    let counts = Arc::new(Mutex::new(IdCounts::default()));
     let names = vec!["a".to_owned()];
-    let mut binder = Binder::new(Arc::clone(&plan), catalog.clone(), names, Arc::clone(&counted));
-    let mut now = Now::new(Arc::clone(&plan));
+    let mut binder = Binder::new(Arc::clone(&plan), catalog.clone(), names, Arc::clone(&counts));
+    let mut now = IdSlots::new(Arc::clone(&plan));
     let mut sent = Vec::new();
     for (number, statement) in (0..).zip(&statements) {
         let mut item = item(number, statement);
-        let bound = binder.bind(&mut item, true).unwrap_or_default();
-        now.write(&mut item, &bound);
+        let bindings = binder.bind(&mut item, true).unwrap_or_default();
+        now.write(&mut item, &bindings);
         let ids = captured[number as usize].2.iter();
         let kept = ids.map(|id| Some((id + 1_000).to_string().into_bytes().into_boxed_slice()));
         let kept: Vec<_> = kept.collect();
         let rows = Some(kept.len() as u64);
-        now.take(&bound, &Answer { rows, kept, ..Answer::default() });
+        now.take(&bindings, &Answer { rows, kept, ..Answer::default() });
         let mut text = String::from_utf8(item.sql).unwrap();
         for parameter in item.parameters.into_iter().flatten() {
             text += &format!(" | {}", String::from_utf8(parameter).unwrap());
@@ -121,8 +113,8 @@ fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
         sent.push(text);
     }
     binder.finish();
-    let counted = std::mem::take(&mut *seatrial_gauge::lock(&counted));
-    (sent, Ids::of(&plan, &catalog, counted, &now.finish()))
+    let counts = std::mem::take(&mut *seatrial_gauge::lock(&counts));
+    (sent, Ids::of(&plan, &catalog, counts, &now.finish()))
 }
 
 fn fingerprint(sql: &[u8]) -> u64 {
@@ -138,15 +130,12 @@ fn item(number: u64, statement: &Statement<'_>) -> Item {
         start_us: statement.start_us,
         duration_us: statement.duration_us,
         protocol: statement.protocol,
-        prepared: Vec::new(),
         sql: statement.sql.to_vec(),
         parameters: statement.parameters.to_vec(),
-        transaction: 0,
         class: classify(&significant(statement.sql)).0,
         fingerprint: fingerprint(statement.sql),
         statements: 1,
-        rows: None,
-        error: None,
+        ..Item::default()
     }
 }
 
@@ -177,7 +166,7 @@ fn left(sql: &str, parameters: &[&str], reason: &str, count: u64) {
 }
 
 #[test]
-fn one_value_of_several_columns_is_written_once() {
+fn value_of_several_columns_is_rewritten_once() {
     for sql in [
         "DELETE FROM node WHERE id = $1 OR parent_id = $1",
         "UPDATE node SET id = $1 WHERE id = $1",
@@ -214,7 +203,7 @@ fn views_show_the_columns_of_their_tables() {
 }
 
 #[test]
-fn what_an_expression_comes_to_is_a_value() {
+fn constant_expressions_are_values() {
     all_of(
         "UPDATE node SET parent_id = CASE WHEN (id = 17) THEN 18 ELSE '17' END::bigint",
         "UPDATE node SET parent_id = CASE WHEN (id = 1017) THEN 1018 ELSE '1017' END::bigint",
@@ -247,7 +236,7 @@ fn what_an_expression_comes_to_is_a_value() {
 }
 
 #[test]
-fn what_may_be_an_id_in_an_expression_is_reported() {
+fn possible_ids_in_expressions_are_reported() {
     for sql in [
         "SELECT 1 FROM node WHERE id = 17 + 0",
         "SELECT 1 FROM node WHERE 0 + 17 = id",
@@ -265,7 +254,7 @@ fn what_may_be_an_id_in_an_expression_is_reported() {
 }
 
 #[test]
-fn what_may_be_an_id_elsewhere_is_reported() {
+fn possible_ids_outside_columns_are_reported() {
     left("SELECT cut(17)", &[], "function", 1);
     left("SELECT cut(17 + 0), cut($1), cut('2024-01-17')", &["18"], "function", 2);
     left("SELECT * FROM cut('{\"node\": 17}')", &[], "function", 1);
@@ -287,7 +276,7 @@ fn what_may_be_an_id_elsewhere_is_reported() {
 }
 
 #[test]
-fn the_rows_of_several_draws_are_not_taken_in_another_order() {
+fn rows_of_several_draws_keep_their_order() {
     let reversed = "WITH n AS (INSERT INTO node (amount) VALUES (1), (2) RETURNING id) \
                     SELECT id FROM n ORDER BY id DESC";
     let (sent, reported) =
@@ -297,7 +286,7 @@ fn the_rows_of_several_draws_are_not_taken_in_another_order() {
 }
 
 #[test]
-fn what_a_sequence_gave_twice_is_nobody_s() {
+fn ids_given_twice_by_a_sequence_are_unresolved() {
     let again = ("TRUNCATE node RESTART IDENTITY", &[][..], &[][..]);
     let insert = (DRAWN[0].0, &[][..], &[17][..]);
     let delete = ("DELETE FROM node WHERE id = 17", &[][..], &[][..]);
@@ -314,7 +303,7 @@ fn what_a_sequence_gave_twice_is_nobody_s() {
 }
 
 #[test]
-fn ids_before_the_first_are_not_old_where_a_sequence_was_set_back() {
+fn ids_below_the_first_are_not_old_if_the_sequence_was_reset() {
     let set = "SELECT setval(pg_get_serial_sequence('public.node', 'id'), 3, false)";
     let (_, ids) = played(&[(set, &[], &[]), ("DELETE FROM node WHERE id = 3", &[], &[])]);
     assert_eq!(ids.classes[0].not_generated, 0);
@@ -343,7 +332,7 @@ fn is_sent_as(texts: impl Fn(i64, i64) -> Vec<String>, expected: impl Fn(i64, i6
 }
 
 #[test]
-fn ids_within_texts_are_written_anew() {
+fn ids_within_texts_are_rewritten() {
     let text = |turn: i64, id: i64, shown: i64| {
         let day = turn % 28 + 1;
         vec![
@@ -372,7 +361,7 @@ fn ids_within_texts_are_written_anew() {
 }
 
 #[test]
-fn an_id_that_is_compared_within_a_text_is_written_anew() {
+fn id_compared_within_a_text_is_rewritten() {
     is_sent_as(
         |_, id| {
             vec![format!(
@@ -389,7 +378,7 @@ fn an_id_that_is_compared_within_a_text_is_written_anew() {
 }
 
 #[test]
-fn numbers_that_are_no_ids_are_left_alone_and_reported_where_they_may_be_some() {
+fn numbers_are_unchanged_and_possible_ids_reported() {
     // Of few cases nothing follows.
     let (sent, reported) =
         turns(5, |_, id| vec![format!("INSERT INTO log (note) VALUES ('node {id}')")]);
@@ -435,7 +424,7 @@ fn numbers_that_are_no_ids_are_left_alone_and_reported_where_they_may_be_some() 
 }
 
 #[test]
-fn ids_in_parameters_are_written_anew() {
+fn ids_in_parameters_are_rewritten() {
     let ids: Vec<[i64; 1]> = (17..47).map(|id| [id]).collect();
     let texts: Vec<[String; 2]> =
         (17..47).map(|id| [format!("{{\"node_id\": {id}}}"), format!("node {id}")]).collect();

@@ -1,79 +1,87 @@
-//! Ids within texts: rewritten where the evidence for it holds, reported where not.
+//! Ids within texts: rewritten if the evidence is sufficient, otherwise reported.
 
 use seatrial_sqltext::reading::{StatementEffects, ValuePosition};
 
-use super::bound::{Binder, Bound, Outcome, UseNow};
+use super::binder::{Binder, BoundUse, IdBindings, IdOutcome};
 use crate::ids::infer::Level;
 use crate::ids::mentions::{Mention, find};
-use crate::ids::plan::spelled;
-use crate::ids::spots::{Gave, Spot, Text, spot_key, texts_of};
+use crate::ids::plan::value_text;
+use crate::ids::spots::{IdOrigin, SpotVerdict, Text, spot_key, texts_of};
 use crate::ids::values::Kind;
 use crate::item::Item;
 
-/// Numbers and UUIDs within texts that may be ids, without enough evidence for it.
+/// Numbers and UUIDs within texts that may be ids, without sufficient evidence.
 const TEXT: &str = "text";
 
 impl Binder {
-    /// Finds ids within the texts of a statement; returns the places of these texts.
+    /// Binds ids within the texts of a statement; returns the positions of these texts.
     pub(super) fn bind_texts(
         &mut self,
         item: &Item,
         reading: &StatementEffects,
-        bound: &mut Bound,
+        bindings: &mut IdBindings,
     ) -> Vec<ValuePosition> {
         if self.plan.draws.iter().all(|&draws| draws == 0) {
             return Vec::new();
         }
-        let places = (self.parts.literals().len(), item.parameters.len());
+        let value_counts = (self.parts.literals().len(), item.parameters.len());
         let (parts, classes) = (&self.parts, &self.plan.classes);
-        let at = |place| spelled(place, &item.sql, parts, &item.parameters);
+        let at = |position| value_text(position, &item.sql, parts, &item.parameters);
         let mut texts: Vec<Text<'_>> = Vec::new();
-        texts_of(reading, classes, item.fingerprint, places, at, |text| texts.push(text));
+        texts_of(reading, classes, item.fingerprint, value_counts, at, |text| texts.push(text));
         let mut mentions = std::mem::take(&mut self.mentions);
         for text in &texts {
             let is_whole = find(text.bytes, &mut mentions);
             for mention in &mentions {
-                self.bind_mention(item, text, mention, bound);
+                self.bind_mention(item, text, mention, bindings);
             }
             if !is_whole {
                 self.not_followed(TEXT);
             }
         }
         self.mentions = mentions;
-        bound.uses.sort_by_key(|one| (one.parameter, one.range.start));
-        texts.into_iter().map(|text| text.place).collect()
+        bindings.uses.sort_by_key(|one| (one.parameter, one.range.start));
+        texts.into_iter().map(|text| text.position).collect()
     }
 
-    fn bind_mention(&mut self, item: &Item, text: &Text<'_>, mention: &Mention, bound: &mut Bound) {
+    fn bind_mention(
+        &mut self,
+        item: &Item,
+        text: &Text<'_>,
+        mention: &Mention,
+        bindings: &mut IdBindings,
+    ) {
         let value = &text.bytes[mention.range.clone()];
         let spot = match mention.kind {
             Kind::Number => self.plan.spots.get(&spot_key(text, mention)).copied(),
             // Two that are equal are the same.
-            Kind::Uuid | Kind::Text => self.class_of_uuid(item, mention, value).map(Spot::Trusted),
+            Kind::Uuid | Kind::Text => {
+                self.class_of_uuid(item, mention, value).map(SpotVerdict::Trusted)
+            }
         };
         match spot.unwrap_or_default() {
-            Spot::Refuted => {}
-            Spot::Trusted(class) => match self.outcome(item.number, class, value) {
-                Some(Outcome::Slot(slot, level)) => {
+            SpotVerdict::Refuted => {}
+            SpotVerdict::Trusted(class) => match self.outcome(item.number, class, value) {
+                Some(IdOutcome::Slot(slot, level)) => {
                     let level = if mention.kind == Kind::Uuid { level } else { Level::ByPattern };
-                    self.counted.classes[class as usize].add(level);
-                    bound.uses.push(self.use_now(slot, class, level, text.place, mention));
+                    self.counts.classes[class as usize].add(level);
+                    bindings.uses.push(self.bound_use(slot, class, level, text.position, mention));
                 }
-                Some(Outcome::Unknown(reason, candidates))
-                    if self.plan.gave(class, mention.id) == Gave::Maybe =>
+                Some(IdOutcome::Unknown(reason, candidates))
+                    if self.plan.origin_of(class, mention.id) == IdOrigin::MaybeDrawn =>
                 {
-                    let levels = &mut self.counted.classes[class as usize];
+                    let levels = &mut self.counts.classes[class as usize];
                     *levels.unresolved.entry(reason).or_default() += 1;
-                    self.counted.doubtful_uses += 1;
+                    self.counts.doubtful_uses += 1;
                     self.note_mention(item, class, text, reason, candidates);
                 }
-                Some(Outcome::NotGenerated) => {
-                    self.counted.classes[class as usize].not_generated += 1;
+                Some(IdOutcome::NotGenerated) => {
+                    self.counts.classes[class as usize].not_generated += 1;
                 }
                 _ => {}
             },
-            Spot::Open if mention.is_joined => {}
-            Spot::Suspected | Spot::Open => {
+            SpotVerdict::Open if mention.is_joined => {}
+            SpotVerdict::Suspected | SpotVerdict::Open => {
                 if let Some(class) = self.class_that_may_hold(mention) {
                     self.not_followed(TEXT);
                     self.note_mention(item, class, text, TEXT, 0);
@@ -82,15 +90,15 @@ impl Binder {
         }
     }
 
-    fn use_now(
+    fn bound_use(
         &self,
         slot: u32,
         class: u32,
         level: Level,
-        place: ValuePosition,
+        position: ValuePosition,
         mention: &Mention,
-    ) -> UseNow {
-        let (parameter, offset) = match place {
+    ) -> BoundUse {
+        let (parameter, offset) = match position {
             ValuePosition::Parameter(parameter) => (Some(parameter), 0),
             ValuePosition::Literal(literal) => {
                 let range = self.parts.literals().nth(literal as usize);
@@ -98,7 +106,7 @@ impl Binder {
             }
         };
         let range = offset + mention.range.start..offset + mention.range.end;
-        UseNow { slot, class, level, parameter, range, is_literal: false, is_mention: true }
+        BoundUse { slot, class, level, parameter, range, is_literal: false, is_mention: true }
     }
 
     fn note_mention(
@@ -113,15 +121,16 @@ impl Binder {
         self.note_example(item, reason, column, text.bytes, candidates);
     }
 
-    /// The class whose draw gave a UUID before a statement.
+    /// The class whose draw generated a UUID before a statement.
     fn class_of_uuid(&self, item: &Item, mention: &Mention, value: &[u8]) -> Option<u32> {
         self.classes(mention.kind).find(|&class| {
-            matches!(self.outcome(item.number, class, value), Some(Outcome::Slot(..)))
+            matches!(self.outcome(item.number, class, value), Some(IdOutcome::Slot(..)))
         })
     }
 
     fn class_that_may_hold(&self, mention: &Mention) -> Option<u32> {
-        self.classes(mention.kind).find(|&class| self.plan.gave(class, mention.id) == Gave::Maybe)
+        self.classes(mention.kind)
+            .find(|&class| self.plan.origin_of(class, mention.id) == IdOrigin::MaybeDrawn)
     }
 
     fn classes(&self, kind: Kind) -> impl Iterator<Item = u32> + '_ {

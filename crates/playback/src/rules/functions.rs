@@ -1,15 +1,15 @@
-//! Functions that matter, by their names.
+//! Functions with effects, by their names.
 
-use crate::item::Danger;
+use crate::item::UnsafeOperation;
 
-/// What a call of a function means.
+/// The effect of a function call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
+pub enum CallEffect {
     /// It reaches beyond the database.
-    Danger(Danger),
+    UnsafeOperation(UnsafeOperation),
     /// It changes a sequence or a large object.
     Writes,
-    /// It returns what was written in the session before.
+    /// It returns what the session wrote before.
     AfterWrite,
     /// It changes a setting.
     Setting,
@@ -56,7 +56,7 @@ const SERVER: [&str; 35] = [
     "pg_wal_replay_resume",
 ];
 
-/// What functions begin with that do the like.
+/// Prefixes of further functions of the server.
 const SERVER_PREFIXES: [&str; 3] = ["pg_ls_", "pg_replication_origin_", "pg_stat_reset"];
 
 /// Functions that change sequences and large objects.
@@ -89,33 +89,33 @@ const QUERIES: [&str; 12] = [
     "xpath_table",
 ];
 
-/// What the call of a function of this name, in lower case, means; None where it does not matter.
-pub fn of_name(name: &str) -> Option<Calls> {
+/// The effect of calling a function of this name, in lower case; None if it has none.
+pub fn of_name(name: &str) -> Option<CallEffect> {
     if name.starts_with("dblink") {
-        return Some(Calls::Danger(Danger::Dblink));
+        return Some(CallEffect::UnsafeOperation(UnsafeOperation::Dblink));
     }
     if SERVER.contains(&name) || SERVER_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-        return Some(Calls::Danger(Danger::Server));
+        return Some(CallEffect::UnsafeOperation(UnsafeOperation::Server));
     }
     if WRITES.contains(&name) {
-        return Some(Calls::Writes);
+        return Some(CallEffect::Writes);
     }
     if QUERIES.contains(&name) {
-        return Some(Calls::Query);
+        return Some(CallEffect::Query);
     }
     match name {
         "pg_terminate_backend" | "pg_cancel_backend" => {
-            Some(Calls::Danger(Danger::TerminateBackend))
+            Some(CallEffect::UnsafeOperation(UnsafeOperation::TerminateBackend))
         }
-        "pg_notify" => Some(Calls::Danger(Danger::Notify)),
-        "currval" | "lastval" => Some(Calls::AfterWrite),
-        "set_config" => Some(Calls::Setting),
+        "pg_notify" => Some(CallEffect::UnsafeOperation(UnsafeOperation::Notify)),
+        "currval" | "lastval" => Some(CallEffect::AfterWrite),
+        "set_config" => Some(CallEffect::Setting),
         _ => None,
     }
 }
 
-/// Whether a word may be the name of a function that is a danger, or runs a query: a quick look
-/// before a thorough one.
+/// Whether a word may be the name of an unsafe function, or of one that runs a query: a quick check
+/// before the full analysis.
 #[inline]
 pub fn may_matter(word: &[u8]) -> bool {
     let begins = |prefix: &[u8]| {
@@ -137,10 +137,10 @@ pub fn may_matter(word: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A statement that passes the quick check is never looked at again except in a read-only
+    /// A statement that passes the quick check is never examined again except in a read-only
     /// playback.
     #[test]
-    fn every_danger_is_suspicious() {
+    fn every_unsafe_function_fails_the_quick_check() {
         let prefixed = ["pg_ls_dir", "pg_stat_reset_shared", "dblink_exec", "pg_notify"];
         let ends = ["pg_terminate_backend", "pg_cancel_backend", "PG_Notify", "DBLINK"];
         for name in SERVER.iter().chain(&QUERIES).chain(&prefixed).chain(&ends) {

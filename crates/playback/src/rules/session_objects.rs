@@ -14,7 +14,6 @@ const NAMES_MAX: usize = 256;
 pub enum ObjectChange {
     /// CREATE of a temporary table, view or sequence.
     Makes {
-        /// Its name.
         name: Vec<u8>,
         /// It is dropped at the end of its transaction (ON COMMIT DROP).
         until_end: bool,
@@ -26,13 +25,10 @@ pub enum ObjectChange {
         /// DISCARD ALL.
         all: bool,
     },
-    /// PREPARE.
     Prepares(Vec<u8>),
     /// DEALLOCATE; None for all.
     Deallocates(Option<Vec<u8>>),
-    /// DECLARE.
     Declares(Vec<u8>),
-    /// BEGIN.
     Begins,
     /// The end of a transaction.
     Ends,
@@ -42,7 +38,7 @@ pub enum ObjectChange {
 
 /// When a temporary object was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Made {
+struct TemporaryObject {
     transaction: u64,
     until_end: bool,
 }
@@ -52,10 +48,10 @@ struct Made {
 ///
 /// It answers whether a statement is safe to send, by its text alone: a table counts as temporary
 /// only if that is proved. [`seatrial_sqltext::reading::SessionNames`] says why that one, which
-/// answers what a captured statement touches, is a different model.
+/// answers what a captured statement accesses, is a different model.
 #[derive(Clone, Debug, Default)]
 pub struct SessionObjects {
-    temporary: HashMap<Vec<u8>, Made>,
+    temporary: HashMap<Vec<u8>, TemporaryObject>,
     absent_tables: HashSet<Vec<u8>>,
     absent_cursors: HashSet<Vec<u8>>,
     absent_prepared: HashSet<Vec<u8>>,
@@ -131,7 +127,7 @@ impl SessionObjects {
                 self.absent_tables.remove(&name);
                 if self.temporary.len() < NAMES_MAX {
                     let transaction = item.transaction;
-                    self.temporary.insert(name, Made { transaction, until_end });
+                    self.temporary.insert(name, TemporaryObject { transaction, until_end });
                 }
             }
             ObjectChange::Drops(name) => {

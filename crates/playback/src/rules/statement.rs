@@ -1,4 +1,4 @@
-//! What a command is, and what of it matters.
+//! The effects of a command.
 
 use seatrial_sqltext::lexer::class::{Class, classify};
 use seatrial_sqltext::lexer::commands;
@@ -8,45 +8,45 @@ use seatrial_sqltext::lexer::token::{Kind, Token};
 use seatrial_sqltext::lexer::verb::Verb;
 use seatrial_sqltext::statements::{Control, control_of, deallocated_of, for_each_statement};
 
-use super::Dangers;
+use super::UnsafeOperations;
 use super::catalogue;
-use super::functions::{self, Calls};
+use super::functions::{self, CallEffect};
 use super::session_objects::{ObjectChange, SessionObjects};
-use crate::item::{Danger, Item};
+use crate::item::{Item, UnsafeOperation};
 
-/// Limit for the depth of commands in commands; deeper ones count as dangers.
+/// Limit for the depth of commands in commands; deeper ones count as unsafe operations.
 const DEPTH_MAX: u32 = 12;
 
-/// What matters of a text.
+/// The effects of a text.
 #[derive(Debug, Default)]
 pub struct StatementEffects {
-    /// What is refused unless allowed.
-    pub dangers: Dangers,
-    /// A session that reads only does not take it.
+    /// Operations that are refused unless allowed.
+    pub operations: UnsafeOperations,
+    /// A read-only session rejects it.
     pub writes: bool,
-    /// It returns what was written before, so that it has nothing to return where nothing was.
+    /// It returns what was written before, and fails if nothing was.
     pub is_after_write: bool,
-    /// It needs what was not made because that was skipped.
+    /// It depends on an object whose creation was skipped.
     pub lacks: bool,
-    /// What it does to what the session has.
+    /// Its changes of the session's objects.
     pub effects: Vec<ObjectChange>,
 }
 
-/// Looks at a text, command by command.
-pub struct Look<'m> {
+/// Analyses a text, command by command.
+pub struct StatementAnalysis<'m> {
     pub(super) objects: &'m SessionObjects,
     pub(super) transaction: u64,
     pub(super) found: StatementEffects,
     parameters: &'m [Option<Vec<u8>>],
     depth: u32,
-    /// Inside the body of a function, which may or may not be executed.
+    /// Within the body of a function, which may or may not be executed.
     is_in_body: bool,
 }
 
-impl<'m> Look<'m> {
-    /// Starts to look at a statement of a session with these objects.
-    pub fn new(objects: &'m SessionObjects, item: &'m Item) -> Look<'m> {
-        Look {
+impl<'m> StatementAnalysis<'m> {
+    /// Starts to analyse a statement of a session with these objects.
+    pub fn new(objects: &'m SessionObjects, item: &'m Item) -> StatementAnalysis<'m> {
+        StatementAnalysis {
             objects,
             transaction: item.transaction,
             found: StatementEffects::default(),
@@ -56,23 +56,23 @@ impl<'m> Look<'m> {
         }
     }
 
-    /// What was found.
+    /// The effects found.
     pub fn finish(self) -> StatementEffects {
         self.found
     }
 
-    /// Looks at each command of a text.
+    /// Analyses each command of a text.
     pub fn text(&mut self, sql: &[u8]) {
         for_each_statement(sql, |command| self.command(&commands(command).collect::<Vec<_>>()));
     }
 
-    /// Looks at a command, and those in it.
+    /// Analyses a command, and nested ones.
     pub(super) fn command(&mut self, tokens: &[Token<'_>]) {
         let opens = |token: &Token<'_>| token.is_sign("(") || token.is_sign(";");
         let begin = tokens.iter().position(|token| !opens(token)).unwrap_or(tokens.len());
         let tokens = &tokens[begin..];
         if self.depth == DEPTH_MAX {
-            self.found.dangers.add(Danger::Server);
+            self.found.operations.add(UnsafeOperation::Server);
             self.found.writes = true;
             return;
         }
@@ -92,7 +92,7 @@ impl<'m> Look<'m> {
         self.depth -= 1;
     }
 
-    /// Judges a command by its first word.
+    /// Analyses a command by its first word.
     fn head(&mut self, first: &Token<'_>, tokens: &[Token<'_>]) {
         let Some(verb) = Verb::of(first) else { return };
         match verb {
@@ -105,11 +105,11 @@ impl<'m> Look<'m> {
             }
             Verb::Import => {
                 self.ddl();
-                self.found.dangers.add(Danger::Dblink);
+                self.found.operations.add(UnsafeOperation::Dblink);
             }
             Verb::Copy => self.copy(tokens),
-            Verb::Notify => self.found.dangers.add(Danger::Notify),
-            Verb::Load => self.found.dangers.add(Danger::Server),
+            Verb::Notify => self.found.operations.add(UnsafeOperation::Notify),
+            Verb::Load => self.found.operations.add(UnsafeOperation::Server),
             Verb::Do => self.anonymous(tokens),
             Verb::Lock => self.found.writes |= !has_pair(tokens, "access", &["share"]),
             Verb::Begin | Verb::Start | Verb::Set => self.setting(tokens),
@@ -135,7 +135,7 @@ impl<'m> Look<'m> {
 
     /// It changes the catalogue.
     pub(super) fn ddl(&mut self) {
-        self.found.dangers.add(Danger::Ddl);
+        self.found.operations.add(UnsafeOperation::Ddl);
         self.found.writes = true;
     }
 
@@ -146,24 +146,24 @@ impl<'m> Look<'m> {
         }
     }
 
-    /// Without ANALYZE nothing is executed.
+    /// EXPLAIN: nothing is executed without ANALYZE.
     fn explain(&mut self, tokens: &[Token<'_>]) {
         let is_analyze = |token: &Token<'_>| token.is_one_of(&["analyze", "analyse"]);
-        let (mut place, mut is_executed) = (1, false);
+        let (mut index, mut is_executed) = (1, false);
         if tokens.get(1).is_some_and(|token| token.is_sign("(")) {
-            place = closing(tokens, 1) + 1;
-            let options = tokens[2..].windows(2).take(place.saturating_sub(2));
+            index = closing(tokens, 1) + 1;
+            let options = tokens[2..].windows(2).take(index.saturating_sub(2));
             is_executed = options.into_iter().any(|two| {
                 is_analyze(&two[0]) && !two[1].is_one_of(&["false", "off"]) && two[1].text != b"0"
             });
         }
         while let Some(token) =
-            tokens.get(place).filter(|token| is_analyze(token) || token.is_word("verbose"))
+            tokens.get(index).filter(|token| is_analyze(token) || token.is_word("verbose"))
         {
             is_executed |= is_analyze(token);
-            place += 1;
+            index += 1;
         }
-        let inner = tokens.get(place..).unwrap_or_default();
+        let inner = tokens.get(index..).unwrap_or_default();
         if is_executed || inner.first().is_some_and(|token| token.is_word("execute")) {
             self.command(inner);
         } else {
@@ -174,37 +174,37 @@ impl<'m> Look<'m> {
     fn prepare(&mut self, tokens: &[Token<'_>]) {
         self.effect(tokens.get(1).and_then(name).map(ObjectChange::Prepares));
         let command = tokens.iter().position(|token| token.is_word("as"));
-        self.command(command.map_or(&[], |place| &tokens[place + 1..]));
+        self.command(command.map_or(&[], |index| &tokens[index + 1..]));
     }
 
-    /// A query may be in parentheses; behind FROM and TO comes where the rows are.
+    /// COPY: a query may be in parentheses; the source or target of rows follows FROM or TO.
     fn copy(&mut self, tokens: &[Token<'_>]) {
-        let mut place = 1;
+        let mut index = 1;
         if tokens.get(1).is_some_and(|token| token.is_sign("(")) {
             let close = closing(tokens, 1);
             self.command(&tokens[2..close.max(2).min(tokens.len())]);
-            place = close;
+            index = close;
         }
-        while let Some(token) = tokens.get(place) {
+        while let Some(token) = tokens.get(index) {
             if token.is_one_of(&["from", "to"]) {
                 self.found.writes |= token.is_word("from");
                 let is_outside = |end: &Token<'_>| end.kind == Kind::Text || end.is_word("program");
-                if tokens.get(place + 1).is_some_and(is_outside) {
-                    self.found.dangers.add(Danger::CopyProgram);
+                if tokens.get(index + 1).is_some_and(is_outside) {
+                    self.found.operations.add(UnsafeOperation::CopyProgram);
                 }
                 return;
             }
-            place = if token.is_sign("(") { closing(tokens, place) } else { place } + 1;
+            index = if token.is_sign("(") { closing(tokens, index) } else { index } + 1;
         }
     }
 
-    /// `DO 'body' LANGUAGE name`; only languages that are SQL can be looked into.
+    /// `DO 'body' LANGUAGE name`; only SQL-based languages can be analysed.
     fn anonymous(&mut self, tokens: &[Token<'_>]) {
-        for (place, token) in tokens.iter().enumerate() {
-            if tokens[place - usize::from(place > 0)].is_word("language") {
+        for (index, token) in tokens.iter().enumerate() {
+            if tokens[index - usize::from(index > 0)].is_word("language") {
                 let language = name(token).unwrap_or_else(|| unquoted(token.text));
                 if !matches!(language.to_ascii_lowercase().as_slice(), b"plpgsql" | b"sql") {
-                    self.found.dangers.add(Danger::Server);
+                    self.found.operations.add(UnsafeOperation::Server);
                     self.found.writes = true;
                 }
             } else if token.kind == Kind::Text {
@@ -213,8 +213,8 @@ impl<'m> Look<'m> {
         }
     }
 
-    /// What a function of PL/pgSQL or SQL does: commands between semicolons and words of control.
-    /// What is in literals counts where commands are put together (EXECUTE).
+    /// The body of a function in PL/pgSQL or SQL: commands between semicolons and control words.
+    /// Literals count if commands are built dynamically (EXECUTE).
     pub(super) fn body(&mut self, text: &[u8]) {
         let was_in_body = std::mem::replace(&mut self.is_in_body, true);
         let tokens: Vec<Token<'_>> = commands(text).collect();
@@ -241,7 +241,7 @@ impl<'m> Look<'m> {
         }
     }
 
-    /// READ WRITE, and settings that say the same.
+    /// READ WRITE, and equivalent settings.
     fn setting(&mut self, tokens: &[Token<'_>]) {
         self.found.writes |= has_pair(tokens, "read", &["write"]);
         if !tokens[0].is_word("set") {
@@ -286,7 +286,7 @@ impl<'m> Look<'m> {
         self.effect(Some(ObjectChange::Deallocates(named)));
     }
 
-    /// Rows that it changes or locks, and tables that it makes of them.
+    /// Rows that it changes or locks, and tables that it creates from them.
     fn rows(&mut self, tokens: &[Token<'_>]) {
         let (class, _) = classify(tokens);
         match class {
@@ -303,7 +303,7 @@ impl<'m> Look<'m> {
         }
     }
 
-    /// What it names that is not there because making it was skipped.
+    /// Objects that it names and whose creation was skipped.
     fn needs(&mut self, tokens: &[Token<'_>]) {
         let cursor =
             tokens.windows(3).find(|three| three[0].is_word("current") && three[1].is_word("of"));
@@ -312,37 +312,39 @@ impl<'m> Look<'m> {
         if !self.objects.lacks_tables() {
             return;
         }
-        self.found.lacks |= (0..tokens.len()).any(|place| {
-            let is_column = place > 0 && tokens[place - 1].is_sign(".");
-            !is_column && has(tokens.get(place), |name| self.objects.lacks_table(name))
+        self.found.lacks |= (0..tokens.len()).any(|index| {
+            let is_column = index > 0 && tokens[index - 1].is_sign(".");
+            !is_column && has(tokens.get(index), |name| self.objects.lacks_table(name))
         });
     }
 
-    /// Functions that it calls: a name and a parenthesis, except for a table's name.
+    /// Functions that it calls: a name followed by a parenthesis, except for a table's name.
     fn calls(&mut self, tokens: &[Token<'_>]) {
-        for place in 0..tokens.len().saturating_sub(1) {
-            if !tokens[place + 1].is_sign("(") || is_table(tokens, place) {
+        for index in 0..tokens.len().saturating_sub(1) {
+            if !tokens[index + 1].is_sign("(") || is_table(tokens, index) {
                 continue;
             }
-            let token = &tokens[place];
+            let token = &tokens[index];
             if token.kind == Kind::QuotedName && is_escaped(token.text) {
                 // A name with escapes is unknown; SQL has one only to hide it.
-                self.found.dangers.add(Danger::Server);
+                self.found.operations.add(UnsafeOperation::Server);
             }
             let Some(name) = name(token) else { continue };
             let called = std::str::from_utf8(&name).ok().and_then(functions::of_name);
             match called {
-                Some(Calls::Danger(danger)) => self.found.dangers.add(danger),
-                Some(Calls::Writes) => self.found.writes = true,
-                Some(Calls::AfterWrite) => self.found.is_after_write = true,
-                Some(Calls::Setting) => self.found.writes |= self.names_guard(tokens),
-                Some(Calls::Query) => self.literals(tokens),
+                Some(CallEffect::UnsafeOperation(operation)) => {
+                    self.found.operations.add(operation)
+                }
+                Some(CallEffect::Writes) => self.found.writes = true,
+                Some(CallEffect::AfterWrite) => self.found.is_after_write = true,
+                Some(CallEffect::Setting) => self.found.writes |= self.names_guard(tokens),
+                Some(CallEffect::Query) => self.literals(tokens),
                 None => {}
             }
         }
     }
 
-    /// Whether a literal or a parameter is the name of what keeps a session from writing.
+    /// Whether a literal or a parameter names a setting that makes a session read-only.
     fn names_guard(&self, tokens: &[Token<'_>]) -> bool {
         let is_guard = |value: &[u8]| {
             let value = value.to_ascii_lowercase();
@@ -353,7 +355,7 @@ impl<'m> Look<'m> {
     }
 }
 
-/// Whether there is a token of which the name is such.
+/// Whether there is a token whose name satisfies a condition.
 fn has(token: Option<&Token<'_>>, is_such: impl Fn(&[u8]) -> bool) -> bool {
     token.and_then(name).is_some_and(|name| is_such(&name))
 }
@@ -363,10 +365,10 @@ fn has_pair(tokens: &[Token<'_>], word: &str, next: &[&str]) -> bool {
     tokens.windows(2).any(|two| two[0].is_word(word) && two[1].is_one_of(next))
 }
 
-/// Whether the name at a place, with a parenthesis behind it, is a table's with its columns, or a
-/// name that is given: `INSERT INTO name (...)`, `AS name (...)`.
-fn is_table(tokens: &[Token<'_>], place: usize) -> bool {
-    let mut begin = place;
+/// Whether the name at a position, followed by a parenthesis, is a table's with its columns, or an
+/// alias: `INSERT INTO name (...)`, `AS name (...)`.
+fn is_table(tokens: &[Token<'_>], index: usize) -> bool {
+    let mut begin = index;
     while begin >= 2 && tokens[begin - 1].is_sign(".") {
         begin -= 2;
     }

@@ -2,41 +2,32 @@
 
 use proptest::prelude::*;
 use seatrial_sqltext::lexer::class::Class;
-use seatrial_trace::captured::{Protocol, SessionId};
 
 use super::*;
 
 /// A session that is played: what becomes of its statements one after the other.
-struct Played {
+struct RulesUnderTest {
     rules: Rules,
     objects: SessionObjects,
     number: u64,
 }
 
-impl Played {
-    fn new(read_only: bool, allow: &[&str]) -> Played {
+impl RulesUnderTest {
+    fn new(read_only: bool, allow: &[&str]) -> RulesUnderTest {
         let allow: Vec<String> = allow.iter().map(|&name| name.to_owned()).collect();
         let rules = Rules::new(read_only, &allow).unwrap();
-        Played { rules, objects: SessionObjects::default(), number: 0 }
+        RulesUnderTest { rules, objects: SessionObjects::default(), number: 0 }
     }
 
     fn item(&mut self, transaction: u64, sql: &str) -> Item {
         self.number += 1;
         Item {
             number: self.number,
-            session: SessionId(0),
-            start_us: 0,
-            duration_us: None,
-            protocol: Protocol::Simple,
-            prepared: Vec::new(),
             sql: sql.as_bytes().to_vec(),
-            parameters: Vec::new(),
             transaction,
             class: Class::Unknown,
-            fingerprint: 0,
             statements: 1,
-            rows: None,
-            error: None,
+            ..Item::default()
         }
     }
 
@@ -47,76 +38,81 @@ impl Played {
 }
 
 fn rule(read_only: bool, sql: &str) -> Option<Skipped> {
-    Played::new(read_only, &[]).plays(0, sql)
+    RulesUnderTest::new(read_only, &[]).plays(0, sql)
 }
 
-fn refused(danger: Danger) -> Option<Skipped> {
-    Some(Skipped::Refused(danger))
+fn refused(operation: UnsafeOperation) -> Option<Skipped> {
+    Some(Skipped::Refused(operation))
 }
 
 #[test]
 fn dangers_are_known() {
-    for (danger, sql) in [
-        (Danger::CopyProgram, "COPY t FROM PROGRAM 'curl x'"),
-        (Danger::CopyProgram, "copy (select 1) to program 'cat'"),
-        (Danger::CopyProgram, "copy t (a, b) from '/etc/passwd' with (format csv)"),
-        (Danger::CopyProgram, "copy t to e'\\x2fetc'"),
-        (Danger::CopyProgram, "select 1; copy t to program 'cat'"),
-        (Danger::Dblink, "select dblink_exec('drop table t')"),
-        (Danger::Dblink, "select * from public . dblink ('a', 'b') as x(a int)"),
-        (Danger::Dblink, "select \"dblink\"('a', 'b')"),
-        (Danger::Dblink, "insert into t select * from DBLINK('a', 'b') as dblink(a int)"),
-        (Danger::Dblink, "with x as (select dblink_connect('a')) select 1"),
-        (Danger::Dblink, "prepare x as select dblink('a')"),
-        (Danger::Dblink, "select query_to_xml('select dblink(''a'')', true, true, '')"),
-        (Danger::TerminateBackend, "select pg_terminate_backend(pid) from pg_stat_activity"),
-        (Danger::TerminateBackend, "do $$ begin perform pg_terminate_backend(1); end $$"),
-        (Danger::TerminateBackend, "DO LANGUAGE plpgsql 'begin perform pg_cancel_backend(1); end'"),
-        (Danger::TerminateBackend, "explain analyze select pg_cancel_backend(1)"),
-        (Danger::TerminateBackend, "declare c cursor for select pg_cancel_backend(1)"),
-        (Danger::Notify, "notify a, 'b'"),
-        (Danger::Notify, "select pg_catalog.pg_notify('a', 'b')"),
-        (Danger::Notify, "update t set a = 1 where pg_notify('a', 'b') is null"),
-        (Danger::Ddl, "create table t (a int)"),
-        (Danger::Ddl, "create unlogged table t (a int)"),
-        (Danger::Ddl, "create unique index concurrently i on t (a)"),
-        (Danger::Ddl, "create or replace function f() returns int as $$ select 1 $$ language sql"),
-        (Danger::Ddl, "alter table only t add b int"),
-        (Danger::Ddl, "drop table if exists t cascade"),
-        (Danger::Ddl, "truncate t, s"),
-        (Danger::Ddl, "grant select on t to joe"),
-        (Danger::Ddl, "comment on table t is 'dblink'"),
-        (Danger::Ddl, "select a, b into t from s"),
-        (Danger::Ddl, "with x as (select 1 as a) select a into unlogged t from x"),
-        (Danger::Ddl, "begin; drop table t; commit"),
-        (Danger::Ddl, "do $$ begin if true then drop table t; end if; end $$"),
-        (Danger::Ddl, "do $$ begin execute 'drop table ' || quote_ident('t'); end $$"),
-        (Danger::Ddl, "do $a$ begin execute $b$ do $c$ begin drop table t; end $c$ $b$; end $a$"),
-        (Danger::Ddl, "/* x */ drop /* y */ view v -- z"),
-        (Danger::Dblink, "import foreign schema s from server x into y"),
-        (Danger::Dblink, "create extension if not exists dblink"),
-        (Danger::Server, "alter system set work_mem = '1GB'"),
-        (Danger::Server, "select pg_reload_conf()"),
-        (Danger::Server, "select lo_import('/etc/passwd')"),
-        (Danger::Server, "select lo_export(1, '/etc/passwd')"),
-        (Danger::Server, "select pg_read_file('x'), pg_ls_dir('.')"),
-        (Danger::Server, "select pg_stat_reset()"),
-        (Danger::Server, "load 'x'"),
-        (Danger::Server, "do language plpython3u $$ import os $$"),
-        (Danger::Server, "select U&\"dbl\\0069nk\"('a')"),
+    use UnsafeOperation::{CopyProgram, Dblink, Ddl, Notify, Server, TerminateBackend};
+
+    for (operation, sql) in [
+        (CopyProgram, "COPY t FROM PROGRAM 'curl x'"),
+        (CopyProgram, "copy (select 1) to program 'cat'"),
+        (CopyProgram, "copy t (a, b) from '/etc/passwd' with (format csv)"),
+        (CopyProgram, "copy t to e'\\x2fetc'"),
+        (CopyProgram, "select 1; copy t to program 'cat'"),
+        (Dblink, "select dblink_exec('drop table t')"),
+        (Dblink, "select * from public . dblink ('a', 'b') as x(a int)"),
+        (Dblink, "select \"dblink\"('a', 'b')"),
+        (Dblink, "insert into t select * from DBLINK('a', 'b') as dblink(a int)"),
+        (Dblink, "with x as (select dblink_connect('a')) select 1"),
+        (Dblink, "prepare x as select dblink('a')"),
+        (Dblink, "select query_to_xml('select dblink(''a'')', true, true, '')"),
+        (TerminateBackend, "select pg_terminate_backend(pid) from pg_stat_activity"),
+        (TerminateBackend, "do $$ begin perform pg_terminate_backend(1); end $$"),
+        (TerminateBackend, "DO LANGUAGE plpgsql 'begin perform pg_cancel_backend(1); end'"),
+        (TerminateBackend, "explain analyze select pg_cancel_backend(1)"),
+        (TerminateBackend, "declare c cursor for select pg_cancel_backend(1)"),
+        (Notify, "notify a, 'b'"),
+        (Notify, "select pg_catalog.pg_notify('a', 'b')"),
+        (Notify, "update t set a = 1 where pg_notify('a', 'b') is null"),
+        (Ddl, "create table t (a int)"),
+        (Ddl, "create unlogged table t (a int)"),
+        (Ddl, "create unique index concurrently i on t (a)"),
+        (Ddl, "create or replace function f() returns int as $$ select 1 $$ language sql"),
+        (Ddl, "alter table only t add b int"),
+        (Ddl, "drop table if exists t cascade"),
+        (Ddl, "truncate t, s"),
+        (Ddl, "grant select on t to joe"),
+        (Ddl, "comment on table t is 'dblink'"),
+        (Ddl, "select a, b into t from s"),
+        (Ddl, "with x as (select 1 as a) select a into unlogged t from x"),
+        (Ddl, "begin; drop table t; commit"),
+        (Ddl, "do $$ begin if true then drop table t; end if; end $$"),
+        (Ddl, "do $$ begin execute 'drop table ' || quote_ident('t'); end $$"),
+        (Ddl, "do $a$ begin execute $b$ do $c$ begin drop table t; end $c$ $b$; end $a$"),
+        (Ddl, "/* x */ drop /* y */ view v -- z"),
+        (Dblink, "import foreign schema s from server x into y"),
+        (Dblink, "create extension if not exists dblink"),
+        (Server, "alter system set work_mem = '1GB'"),
+        (Server, "select pg_reload_conf()"),
+        (Server, "select lo_import('/etc/passwd')"),
+        (Server, "select lo_export(1, '/etc/passwd')"),
+        (Server, "select pg_read_file('x'), pg_ls_dir('.')"),
+        (Server, "select pg_stat_reset()"),
+        (Server, "load 'x'"),
+        (Server, "do language plpython3u $$ import os $$"),
+        (Server, "select U&\"dbl\\0069nk\"('a')"),
     ] {
-        let others: Vec<&str> =
-            DANGERS.iter().filter(|(other, _)| *other != danger).map(|&(_, name)| name).collect();
-        let mut played = Played::new(false, &others);
-        assert_eq!(played.plays(0, sql), refused(danger), "{sql}");
+        let others: Vec<&str> = UNSAFE_OPERATIONS
+            .iter()
+            .filter(|(other, _)| *other != operation)
+            .map(|&(_, name)| name)
+            .collect();
+        let mut played = RulesUnderTest::new(false, &others);
+        assert_eq!(played.plays(0, sql), refused(operation), "{sql}");
         let mut all = others;
-        all.push(danger.name());
-        assert_eq!(Played::new(false, &all).plays(0, sql), None, "{sql}");
+        all.push(operation.name());
+        assert_eq!(RulesUnderTest::new(false, &all).plays(0, sql), None, "{sql}");
     }
 }
 
 #[test]
-fn what_only_looks_like_a_danger_is_sent() {
+fn harmless_lookalikes_are_sent() {
     for sql in [
         "insert into t values ('dblink(1)', 'select pg_terminate_backend(1)')",
         "insert into dblink (a, b) values (1, 2)",
@@ -162,21 +158,31 @@ fn what_only_looks_like_a_danger_is_sent() {
 }
 
 #[test]
-fn a_statement_needs_all_of_its_dangers_allowed() {
+fn statement_needs_all_of_its_operations_allowed() {
     let sql = "create extension postgres_fdw";
-    assert_eq!(rule(false, sql), refused(Danger::Dblink));
-    assert_eq!(Played::new(false, &["dblink"]).plays(0, sql), refused(Danger::Ddl));
-    assert_eq!(Played::new(false, &["dblink", "ddl"]).plays(0, sql), None);
+    assert_eq!(rule(false, sql), refused(UnsafeOperation::Dblink));
+    assert_eq!(
+        RulesUnderTest::new(false, &["dblink"]).plays(0, sql),
+        refused(UnsafeOperation::Ddl)
+    );
+    assert_eq!(RulesUnderTest::new(false, &["dblink", "ddl"]).plays(0, sql), None);
     for sql in ["create role joe", "drop database d", "alter user joe password 'x'"] {
-        assert_eq!(Played::new(false, &["ddl"]).plays(0, sql), refused(Danger::Server), "{sql}");
+        assert_eq!(
+            RulesUnderTest::new(false, &["ddl"]).plays(0, sql),
+            refused(UnsafeOperation::Server),
+            "{sql}"
+        );
     }
     let hidden = "create function f() returns int as $$ select dblink('a') $$ language sql";
-    assert_eq!(Played::new(false, &["ddl"]).plays(0, hidden), refused(Danger::Dblink));
-    assert_eq!(Rules::new(false, &["dll".to_owned()]), Err(UnknownDanger("dll".to_owned())));
+    assert_eq!(
+        RulesUnderTest::new(false, &["ddl"]).plays(0, hidden),
+        refused(UnsafeOperation::Dblink)
+    );
+    assert_eq!(Rules::new(false, &["dll".to_owned()]), Err(UnknownOperation("dll".to_owned())));
 }
 
 #[test]
-fn what_writes_is_not_sent_where_only_reading_was_requested() {
+fn writes_are_not_sent_in_read_only_mode() {
     for sql in [
         "insert into t values (1)",
         "UPDATE t SET a = 1",
@@ -228,7 +234,7 @@ fn what_writes_is_not_sent_where_only_reading_was_requested() {
 }
 
 #[test]
-fn what_reads_is_sent_where_only_reading_was_requested() {
+fn reads_are_sent_in_read_only_mode() {
     for sql in [
         "select * from t where note = 'for update'",
         "select substring(a for 3) from \"update\"",
@@ -272,7 +278,7 @@ fn what_reads_is_sent_where_only_reading_was_requested() {
 
 #[test]
 fn a_setting_may_be_a_parameter() {
-    let mut played = Played::new(true, &[]);
+    let mut played = RulesUnderTest::new(true, &[]);
     let mut item = played.item(0, "select set_config($1, $2, false)");
     item.parameters = ["default_transaction_READ_ONLY", "off"].map(|v| Some(v.into())).to_vec();
     assert_eq!(played.rules.rule(&item, &mut played.objects), Some(Skipped::Writes));
@@ -281,8 +287,8 @@ fn a_setting_may_be_a_parameter() {
 }
 
 #[test]
-fn what_is_temporary_may_be_changed() {
-    let mut played = Played::new(false, &[]);
+fn temporary_objects_may_be_changed() {
+    let mut played = RulesUnderTest::new(false, &[]);
     for sql in [
         "create temp table t (a int)",
         "create index i on t (a)",
@@ -293,7 +299,7 @@ fn what_is_temporary_may_be_changed() {
         assert_eq!(played.plays(0, sql), None, "{sql}");
     }
     // It is gone: the next of that name is another.
-    assert_eq!(played.plays(0, "drop table t"), refused(Danger::Ddl));
+    assert_eq!(played.plays(0, "drop table t"), refused(UnsafeOperation::Ddl));
     assert_eq!(played.plays(0, "create temp table T (a int)"), None);
     for sql in [
         "drop table public.t",
@@ -305,48 +311,48 @@ fn what_is_temporary_may_be_changed() {
         "drop index i",
         "drop schema t",
     ] {
-        assert_eq!(played.plays(0, sql), refused(Danger::Ddl), "{sql}");
+        assert_eq!(played.plays(0, sql), refused(UnsafeOperation::Ddl), "{sql}");
     }
     assert_eq!(played.plays(0, "drop table pg_temp.t"), None);
     played.plays(0, "select 1 as a into temp u");
     assert_eq!(played.plays(0, "discard temp"), None);
-    assert_eq!(played.plays(0, "drop table u"), refused(Danger::Ddl));
+    assert_eq!(played.plays(0, "drop table u"), refused(UnsafeOperation::Ddl));
 }
 
 /// A name is a temporary table's only as long as that is certain: else another table would be
 /// dropped.
 #[test]
-fn what_may_not_be_temporary_any_more_is_refused() {
-    let drop = refused(Danger::Ddl);
-    let mut rolled_back = Played::new(false, &[]);
+fn objects_that_may_no_longer_be_temporary_are_refused() {
+    let drop = refused(UnsafeOperation::Ddl);
+    let mut rolled_back = RulesUnderTest::new(false, &[]);
     rolled_back.plays(1, "begin");
     rolled_back.plays(1, "create temp table t (a int)");
     rolled_back.plays(1, "rollback");
     assert_eq!(rolled_back.plays(0, "drop table t"), drop);
-    let mut until_end = Played::new(false, &[]);
+    let mut until_end = RulesUnderTest::new(false, &[]);
     until_end.plays(1, "begin");
     until_end.plays(1, "create temp table t (a int) on commit drop");
     assert_eq!(until_end.plays(1, "truncate t"), None);
     until_end.plays(1, "commit");
     assert_eq!(until_end.plays(0, "truncate t"), drop);
-    let mut failed = Played::new(false, &[]);
+    let mut failed = RulesUnderTest::new(false, &[]);
     failed.plays(0, "create temp table t (a int)");
     let dropped = failed.item(0, "drop table t");
     assert_eq!(failed.rules.rule_after_error(&dropped), drop);
     assert_eq!(failed.rules.rule(&dropped, &mut failed.objects), None);
-    let mut perhaps = Played::new(false, &[]);
+    let mut perhaps = RulesUnderTest::new(false, &[]);
     perhaps.plays(0, "do $$ begin if false then create temp table t (a int); end if; end $$");
     assert_eq!(perhaps.plays(0, "drop table t"), drop);
-    let mut kept = Played::new(false, &[]);
+    let mut kept = RulesUnderTest::new(false, &[]);
     kept.plays(1, "begin; create temp table t (a int)");
     kept.plays(1, "commit");
     assert_eq!(kept.plays(0, "drop table t"), None);
 }
 
 #[test]
-fn what_needs_what_was_skipped_is_skipped() {
+fn statements_that_depend_on_skipped_ones_are_skipped() {
     let (writes, dependent) = (Some(Skipped::Writes), Some(Skipped::Dependent));
-    let mut played = Played::new(true, &[]);
+    let mut played = RulesUnderTest::new(true, &[]);
     for (transaction, sql, why) in [
         (1, "begin", None),
         (1, "declare c cursor for select * from t for update", writes),
@@ -368,7 +374,7 @@ fn what_needs_what_was_skipped_is_skipped() {
         (0, "create temp table own (a int)", writes),
         (0, "select * from own", dependent),
         (0, "select t.own from t", None),
-        (0, "drop table own", refused(Danger::Ddl)),
+        (0, "drop table own", refused(UnsafeOperation::Ddl)),
         (0, "select currval('s')", dependent),
         (3, "begin read write", writes),
         (3, "select 1", dependent),
@@ -383,7 +389,7 @@ fn what_needs_what_was_skipped_is_skipped() {
 
 /// The quick look may only let pass what the thorough one does.
 #[test]
-fn the_quick_look_agrees_with_the_thorough_one() {
+fn quick_check_agrees_with_the_full_analysis() {
     for sql in [
         "select 1",
         "insert into \"t\" (\"a\") values ($1) returning \"id\"",
@@ -408,14 +414,14 @@ fn the_quick_look_agrees_with_the_thorough_one() {
 }
 
 #[test]
-fn commands_in_commands_end_somewhere() {
+fn nesting_of_commands_is_bounded() {
     let nested = "explain analyze ".repeat(100_000) + "select 1";
-    assert_eq!(rule(false, &nested), refused(Danger::Server));
+    assert_eq!(rule(false, &nested), refused(UnsafeOperation::Server));
     let mut text = "select 1".to_owned();
     for level in 0..40 {
         text = format!("do $l{level}$ begin execute $t{level}$ {text} $t{level}$; end $l{level}$");
     }
-    assert_eq!(rule(false, &text), refused(Danger::Server));
+    assert_eq!(rule(false, &text), refused(UnsafeOperation::Server));
 }
 
 mod any_text {
@@ -438,15 +444,16 @@ mod any_text {
             read_only: bool,
         ) {
             let sql = words.join(" ");
-            let mut thorough = Played::new(read_only, &[]);
+            let mut thorough = RulesUnderTest::new(read_only, &[]);
             let item = thorough.item(1, &sql);
             let why = thorough.rules.rule(&item, &mut thorough.objects);
             if is_plain(sql.as_bytes()) && !read_only {
                 let objects = SessionObjects::default();
-                let mut look = Look::new(&objects, &item);
-                look.text(&item.sql);
-                let found = look.finish();
-                prop_assert_eq!((why, found.dangers), (None, Dangers::default()), "{}", sql);
+                let mut analysis = StatementAnalysis::new(&objects, &item);
+                analysis.text(&item.sql);
+                let found = analysis.finish();
+                let nothing = (None, UnsafeOperations::default());
+                prop_assert_eq!((why, found.operations), nothing, "{}", sql);
             }
             // A second time, with whatever it remembers.
             thorough.rules.rule(&item, &mut thorough.objects);
@@ -510,7 +517,7 @@ fn text_with_words() -> impl Strategy<Value = String> {
 proptest! {
     /// The quick look lets nothing pass that the tokens would not.
     #[test]
-    fn what_is_bare_is_plain(text in text_with_words(), any in crate::sql_like::sql_like()) {
+    fn bare_texts_are_plain(text in text_with_words(), any in crate::sql_like::sql_like()) {
         prop_assert!(!is_bare(text.as_bytes()) || is_plain(text.as_bytes()), "{text}");
         prop_assert!(!is_bare(&any) || is_plain(&any));
     }

@@ -8,14 +8,14 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// Rounds of the network; the paper that it follows finds four to be enough for secrecy of values
-/// that an attacker cannot choose.
+/// Rounds of the Feistel network; its paper proves four to be secure for values that an attacker
+/// cannot choose.
 const ROUNDS: u8 = 6;
 
-/// What is permuted one to one at most.
+/// Maximum size of a set that is permuted bijectively.
 const PERMUTED_MAX: u64 = 1 << 62;
 
-/// What a permutation is for: the same digits of another kind have another stand-in.
+/// The purpose of a permutation: equal digits of another kind are replaced differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Integers of one width.
@@ -28,12 +28,11 @@ pub enum Purpose {
     Letters,
 }
 
-/// A digit of a value: which of how many it is.
+/// A digit of a value in a mixed-radix number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digit {
-    /// Which it is, from 0.
+    /// Its value, from 0.
     pub rank: u32,
-    /// How many there are.
     pub radix: u32,
 }
 
@@ -44,7 +43,7 @@ pub struct Cipher {
 }
 
 impl Cipher {
-    /// The stand-in of one of `count` values, from 0; `count` is at most 2^63.
+    /// The replacement of one of `count` values, from 0; `count` is at most 2^63.
     pub fn permute(&self, purpose: Purpose, count: u64, value: u64) -> u64 {
         if count < 2 {
             return value;
@@ -70,7 +69,7 @@ impl Cipher {
         (left << half_bits) | right
     }
 
-    /// Puts stand-ins in place of digits that together are one value.
+    /// Replaces the digits of one value.
     pub fn permute_digits(&self, purpose: Purpose, digits: &mut [Digit]) {
         let count = digits.iter().try_fold(1u64, |count, digit| {
             count.checked_mul(u64::from(digit.radix)).filter(|&count| count <= PERMUTED_MAX)
@@ -88,8 +87,8 @@ impl Cipher {
 
     fn draw_digits(&self, purpose: Purpose, digits: &mut [Digit]) {
         let seed = [0u8, 1].map(|half| self.key.hash_one((purpose, half, &*digits)));
-        for (place, digit) in digits.iter_mut().enumerate() {
-            digit.rank = (self.key.hash_one((seed, place)) % u64::from(digit.radix)) as u32;
+        for (index, digit) in digits.iter_mut().enumerate() {
+            digit.rank = (self.key.hash_one((seed, index)) % u64::from(digit.radix)) as u32;
         }
     }
 }

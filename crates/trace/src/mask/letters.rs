@@ -2,7 +2,7 @@
 
 use super::cipher::{Cipher, Digit, Purpose};
 
-/// First and last of the letters or digits that can replace each other. All of a row have the same
+/// Ranges of letters or digits that can replace each other. All characters of a range have the same
 /// length in UTF-8.
 const BLOCKS: [(u32, u32); 22] = [
     (0x61, 0x7a),
@@ -29,39 +29,39 @@ const BLOCKS: [(u32, u32); 22] = [
     HAN_RARE,
 ];
 
-/// Stands in for letters of two bytes that are in no block.
+/// Replaces letters of two bytes outside of the blocks.
 const LATIN: (u32, u32) = (0x100, 0x17f);
 
-/// Stands in for letters of three bytes that are in no block.
+/// Replaces letters of three bytes outside of the blocks.
 const HAN: (u32, u32) = (0x4e00, 0x9fa5);
 
-/// Stands in for letters of four bytes that are in no block.
+/// Replaces letters of four bytes outside of the blocks.
 const HAN_RARE: (u32, u32) = (0x20000, 0x2a6d6);
 
-/// Bytes that begin letters in single-byte encodings.
+/// Bytes that are letters in single-byte encodings.
 const HIGH_BYTES: (u32, u32) = (0xc0, 0xff);
 
 /// A piece of a text.
 #[derive(Debug, Clone, Copy)]
-pub enum Piece {
-    /// Stays as it is.
+pub enum TextPiece {
+    /// Kept.
     Kept(char),
-    /// Stays as it is.
+    /// Kept.
     KeptByte(u8),
-    /// Replaced by another of the block that begins here.
+    /// Replaced by another letter of the block that begins here.
     Letter(u32, Digit),
-    /// A byte that is no UTF-8, replaced by another.
+    /// A byte that is not UTF-8, replaced by another.
     Byte(Digit),
 }
 
-impl Piece {
-    /// A character, which is replaced if it is a letter or a digit.
-    pub fn of(character: char) -> Piece {
+impl TextPiece {
+    /// A character, replaced if it is a letter or a digit.
+    pub fn of(character: char) -> TextPiece {
         let code = character as u32;
         let is_in = |&&(first, last): &&(u32, u32)| (first..=last).contains(&code);
         let (first, last) = match BLOCKS.iter().find(is_in) {
             Some(&block) => block,
-            None if !character.is_alphanumeric() => return Piece::Kept(character),
+            None if !character.is_alphanumeric() => return TextPiece::Kept(character),
             None => match character.len_utf8() {
                 2 => LATIN,
                 3 => HAN,
@@ -70,21 +70,21 @@ impl Piece {
         };
         let radix = last - first + 1;
         // Of a letter outside its block only the remainder counts: two such may fall together.
-        Piece::Letter(first, Digit { rank: code.wrapping_sub(first) % radix, radix })
+        TextPiece::Letter(first, Digit { rank: code.wrapping_sub(first) % radix, radix })
     }
 
-    fn of_byte(byte: u8) -> Piece {
+    fn of_byte(byte: u8) -> TextPiece {
         let (first, last) = HIGH_BYTES;
         match u32::from(byte).checked_sub(first) {
-            Some(rank) => Piece::Byte(Digit { rank, radix: last - first + 1 }),
-            None => Piece::KeptByte(byte),
+            Some(rank) => TextPiece::Byte(Digit { rank, radix: last - first + 1 }),
+            None => TextPiece::KeptByte(byte),
         }
     }
 
     fn digit(&mut self) -> Option<&mut Digit> {
         match self {
-            Piece::Letter(_, digit) | Piece::Byte(digit) => Some(digit),
-            Piece::Kept(_) | Piece::KeptByte(_) => None,
+            TextPiece::Letter(_, digit) | TextPiece::Byte(digit) => Some(digit),
+            TextPiece::Kept(_) | TextPiece::KeptByte(_) => None,
         }
     }
 
@@ -93,31 +93,33 @@ impl Piece {
             out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         };
         match self {
-            Piece::Kept(character) => put(character),
-            Piece::KeptByte(byte) => out.push(byte),
+            TextPiece::Kept(character) => put(character),
+            TextPiece::KeptByte(byte) => out.push(byte),
             // Every number in a block is a character.
-            Piece::Letter(first, digit) => put(char::from_u32(first + digit.rank).unwrap_or('x')),
-            Piece::Byte(digit) => out.push((HIGH_BYTES.0 + digit.rank) as u8),
+            TextPiece::Letter(first, digit) => {
+                put(char::from_u32(first + digit.rank).unwrap_or('x'))
+            }
+            TextPiece::Byte(digit) => out.push((HIGH_BYTES.0 + digit.rank) as u8),
         }
     }
 }
 
-/// The pieces of a text. What follows a backslash is kept, because it may say what that one means;
-/// the code of a character (`\u0041`, `\x41`, `\101`) becomes that of an X.
-pub fn pieces(text: &[u8]) -> Vec<Piece> {
+/// The pieces of a text. The character after a backslash is kept, because it may determine the
+/// meaning; the code of a character (`\u0041`, `\x41`, `\101`) becomes that of an X.
+pub fn pieces(text: &[u8]) -> Vec<TextPiece> {
     let mut pieces = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
         let mut rest = chunk.valid();
         while let Some(backslash) = rest.find('\\') {
-            pieces.extend(rest[..backslash].chars().map(Piece::of));
+            pieces.extend(rest[..backslash].chars().map(TextPiece::of));
             let escaped = &rest[backslash + 1..];
             let (kept, length) = escape(escaped);
-            pieces.push(Piece::Kept('\\'));
-            pieces.extend(kept.chars().map(Piece::Kept));
+            pieces.push(TextPiece::Kept('\\'));
+            pieces.extend(kept.chars().map(TextPiece::Kept));
             rest = &escaped[length..];
         }
-        pieces.extend(rest.chars().map(Piece::of));
-        pieces.extend(chunk.invalid().iter().map(|&byte| Piece::of_byte(byte)));
+        pieces.extend(rest.chars().map(TextPiece::of));
+        pieces.extend(chunk.invalid().iter().map(|&byte| TextPiece::of_byte(byte)));
     }
     pieces
 }
@@ -139,19 +141,19 @@ fn escape(text: &str) -> (&str, usize) {
     }
 }
 
-/// Appends the stand-in of pieces that together are one value.
-pub fn mask(cipher: &Cipher, mut pieces: Vec<Piece>, out: &mut Vec<u8>) {
+/// Appends the replacement of pieces that are one value.
+pub fn mask(cipher: &Cipher, mut pieces: Vec<TextPiece>, out: &mut Vec<u8>) {
     let mut digits: Vec<Digit> =
-        pieces.iter_mut().filter_map(Piece::digit).map(|digit| *digit).collect();
+        pieces.iter_mut().filter_map(TextPiece::digit).map(|digit| *digit).collect();
     cipher.permute_digits(Purpose::Letters, &mut digits);
-    let places = pieces.iter_mut().filter_map(Piece::digit);
-    places.zip(&digits).for_each(|(place, &digit)| *place = digit);
+    let originals = pieces.iter_mut().filter_map(TextPiece::digit);
+    originals.zip(&digits).for_each(|(original, &digit)| *original = digit);
     pieces.into_iter().for_each(|piece| piece.put(out));
 }
 
-/// Pieces of text in hexadecimal, of which `is_kept` stay; case and length do.
+/// Masks hexadecimal text, except for `is_kept`; case and length stay.
 pub fn mask_hex(cipher: &Cipher, text: &[u8], is_kept: impl Fn(usize) -> bool, out: &mut Vec<u8>) {
-    let is_masked = |&(place, byte): &(usize, &u8)| byte.is_ascii_hexdigit() && !is_kept(place);
+    let is_masked = |&(index, byte): &(usize, &u8)| byte.is_ascii_hexdigit() && !is_kept(index);
     let rank = |byte: u8| (byte as char).to_digit(16).unwrap_or(0);
     let masked = || text.iter().enumerate().filter(is_masked);
     let mut digits: Vec<Digit> =
@@ -161,7 +163,7 @@ pub fn mask_hex(cipher: &Cipher, text: &[u8], is_kept: impl Fn(usize) -> bool, o
     let alphabet = if is_upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
     let begin = out.len();
     out.extend_from_slice(text);
-    for ((place, _), digit) in masked().zip(digits) {
-        out[begin + place] = alphabet[digit.rank as usize];
+    for ((index, _), digit) in masked().zip(digits) {
+        out[begin + index] = alphabet[digit.rank as usize];
     }
 }

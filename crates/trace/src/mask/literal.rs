@@ -3,11 +3,11 @@
 use seatrial_sqltext::lexer::form::is_constant;
 
 use super::cipher::{Digit, Purpose};
-use super::keep::Treatment;
 use super::letters::{self, mask_hex};
+use super::treatment::Treatment;
 use super::{Mask, number, value};
 
-/// Appends the stand-in of a literal or a comment, as written in a statement.
+/// Appends the replacement of a literal or a comment, in SQL notation.
 pub fn mask(mask: &Mask, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
     match literal {
         _ if treatment == Treatment::Kept || is_constant(literal) => out.extend_from_slice(literal),
@@ -57,11 +57,11 @@ fn mask_digits(mask: &Mask, text: &[u8], radix: u32, out: &mut Vec<u8>) {
     mask.cipher.permute_digits(Purpose::Number, &mut digits);
     let begin = out.len();
     out.extend_from_slice(text);
-    let places = out[begin..begin + length].iter_mut().filter(|byte| rank(**byte) < radix);
-    places.zip(digits).for_each(|(place, digit)| *place = b'0' + digit.rank as u8);
+    let bytes = out[begin..begin + length].iter_mut().filter(|byte| rank(**byte) < radix);
+    bytes.zip(digits).for_each(|(byte, digit)| *byte = b'0' + digit.rank as u8);
 }
 
-/// A string in single quotes, or something that a form could not hold otherwise.
+/// A string in single quotes, or another literal that a form could not contain.
 fn in_quotes(mask: &Mask, literal: &[u8], out: &mut Vec<u8>) {
     let quote = memchr::memchr(b'\'', literal).filter(|&prefix| prefix <= 2);
     let Some(quote) = quote else { return out.extend_from_slice(literal) };
@@ -76,7 +76,7 @@ fn in_quotes(mask: &Mask, literal: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&quoted[content.len()..]);
 }
 
-/// `$tag$ ... $tag$`, which must end where it did.
+/// `$tag$ ... $tag$`, which has to end at the same position.
 fn between_dollars(mask: &Mask, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
     let tag = memchr::memchr(b'$', &literal[1..]).map_or(literal.len(), |found| found + 2);
     let (tag, inside) = literal.split_at(tag.min(literal.len()));

@@ -2,13 +2,13 @@
 
 use super::cipher::{Cipher, Digit, Purpose};
 
-/// The largest integers of 2, 4 and 8 bytes: a stand-in is on the same side of each.
+/// The largest integers of 2, 4 and 8 bytes: a replacement is on the same side of each.
 const WIDTHS: [u64; 3] = [i16::MAX as u64, i32::MAX as u64, i64::MAX as u64];
 
 /// Digits of integers that are permuted as one number.
 const DIGITS_MAX: usize = 19;
 
-/// Appends the stand-in of a number with or without a sign; false if it is invalid.
+/// Appends the replacement of a number with optional sign; false if it is invalid.
 pub fn mask(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     let unsigned = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
     let (sign, rest) = text.split_at(text.len() - unsigned.len());
@@ -70,26 +70,25 @@ fn integer(cipher: &Cipher, digits: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(masked.to_string().as_bytes());
 }
 
-/// Digits around a point, the first of them not 0 unless it is the point that comes first.
+/// Digits with a decimal point, without leading zeros.
 fn decimal(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
-    let lowest = |place: usize| if place == 0 { b'1' } else { b'0' };
-    let places = || text.iter().enumerate().filter(|(_, byte)| byte.is_ascii_digit());
-    let mut digits: Vec<Digit> = places()
-        .map(|(place, byte)| {
-            let low = lowest(place);
+    let lowest = |index: usize| if index == 0 { b'1' } else { b'0' };
+    let positions = || text.iter().enumerate().filter(|(_, byte)| byte.is_ascii_digit());
+    let mut digits: Vec<Digit> = positions()
+        .map(|(index, byte)| {
+            let low = lowest(index);
             Digit { rank: u32::from(byte - low), radix: u32::from(b'9' - low) + 1 }
         })
         .collect();
     cipher.permute_digits(Purpose::Number, &mut digits);
     let begin = out.len();
     out.extend_from_slice(text);
-    for ((place, _), digit) in places().zip(digits) {
-        out[begin + place] = lowest(place) + digit.rank as u8;
+    for ((index, _), digit) in positions().zip(digits) {
+        out[begin + index] = lowest(index) + digit.rank as u8;
     }
 }
 
-/// Appends the stand-in of a date, a time or both, with a zone that is kept; false if
-/// it is invalid.
+/// Appends the replacement of a date, a time or both; the zone is kept. False if it is invalid.
 pub fn mask_time(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     let begin = out.len();
     let is_masked = mask_moment(cipher, text, out).is_some();
@@ -116,7 +115,7 @@ fn mask_moment(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     is_zone(zone).then(|| out.extend_from_slice(zone))
 }
 
-/// `2024-02-29`: the year stays, the day in it is another.
+/// `2024-02-29`: the year is kept, the day in it changes.
 fn date(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (year, month, day) = (figure(text, 0, 4)?, figure(text, 5, 2)?, figure(text, 8, 2)?);
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -136,7 +135,7 @@ fn date(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// `12:34`, `12:34:56`, `12:34:56.789`; gives what follows.
+/// `12:34`, `12:34:56`, `12:34:56.789`; returns the rest.
 fn time<'a>(cipher: &Cipher, text: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     let (hour, minute) = (figure(text, 0, 2)?, figure(text, 3, 2)?);
     let is_time = text[2] == b':' && hour < 24 && minute < 60;

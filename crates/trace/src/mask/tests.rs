@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn texts_keep_their_length_and_make_up(text in "~[ -\\[\\]-~äßÖжЖ漢字가😀%_]{0,30}") {
+    fn texts_keep_length_and_structure(text in "~[ -\\[\\]-~äßÖжЖ漢字가😀%_]{0,30}") {
         let mask = Mask::new();
         let masked = parameter(&mask, &text);
         prop_assert_eq!(masked.len(), text.len());
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn large_ranges_are_kept_to(count in 1u64..=(1 << 63), value in any::<u64>()) {
+    fn large_ranges_are_respected(count in 1u64..=(1 << 63), value in any::<u64>()) {
         let cipher = Mask::new().cipher;
         prop_assert!(cipher.permute(Purpose::Number, count, value % count) < count);
     }
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn equal_values_and_only_they_have_equal_stand_ins() {
+fn stand_ins_are_equal_iff_values_are_equal() {
     let mask = Mask::new();
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     let words = (0..20_000).map(|number| match number % 4 {
@@ -118,7 +118,7 @@ fn equal_values_and_only_they_have_equal_stand_ins() {
 }
 
 #[test]
-fn a_value_is_the_same_in_all_its_guises() {
+fn equal_values_have_equal_stand_ins_in_every_spelling() {
     let mask = Mask::new();
     let sql =
         "select 'Bobby', E'Bobby', $$Bobby$$, '{\"name\": \"Bobby\", \"ok\": true}', 'Bobby'::text";
@@ -129,7 +129,7 @@ fn a_value_is_the_same_in_all_its_guises() {
 }
 
 #[test]
-fn what_is_no_data_is_kept() {
+fn literals_that_are_not_data_are_kept() {
     for sql in [
         "SELECT nextval('public.ids'), 'public.t'::regclass, now() AT TIME ZONE 'Asia/Tokyo'",
         "select to_char(a, 'YYYY-MM-DD'), date_trunc('month', b), encode(c, 'hex') from t",

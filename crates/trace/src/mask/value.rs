@@ -4,8 +4,8 @@ use super::cipher::Cipher;
 use super::letters::{self, mask_hex};
 use super::number;
 
-/// Values that mean what they say: booleans, and what PostgreSQL takes for a time or a number.
-const MEANT: [&str; 20] = [
+/// Values that are kept: booleans, and PostgreSQL's special times and numbers.
+const KEYWORDS: [&str; 20] = [
     "t",
     "f",
     "true",
@@ -28,7 +28,7 @@ const MEANT: [&str; 20] = [
     "allballs",
 ];
 
-/// Units of intervals, with and without the plural's s.
+/// Units of intervals, singular and plural.
 const UNITS: [&str; 22] = [
     "microsecond",
     "millisecond",
@@ -54,15 +54,14 @@ const UNITS: [&str; 22] = [
     "@",
 ];
 
-/// Where the version and the variant of a UUID are.
+/// Positions of the version and the variant of a UUID.
 const UUID_KEPT: [usize; 2] = [14, 19];
 
-/// Length of a UUID.
 const UUID_BYTES: usize = 36;
 
-/// Appends the stand-in of a value, given without quotes. It has the same length.
+/// Appends the replacement of a value without quotes. It has the same length.
 pub fn mask(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
-    let is_done = is_one_of(text, &MEANT) && keep(text, out)
+    let is_done = is_one_of(text, &KEYWORDS) && keep(text, out)
         || number::mask(cipher, text, out)
         || number::mask_time(cipher, text, out)
         || mask_uuid(cipher, text, out)
@@ -85,13 +84,13 @@ fn keep(text: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 fn mask_uuid(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
-    let is_hyphen = |place| matches!(place, 8 | 13 | 18 | 23);
+    let is_hyphen = |index| matches!(index, 8 | 13 | 18 | 23);
     let is_uuid = text.len() == UUID_BYTES
-        && text.iter().enumerate().all(|(place, byte)| {
-            if is_hyphen(place) { *byte == b'-' } else { byte.is_ascii_hexdigit() }
+        && text.iter().enumerate().all(|(index, byte)| {
+            if is_hyphen(index) { *byte == b'-' } else { byte.is_ascii_hexdigit() }
         });
     if is_uuid {
-        mask_hex(cipher, text, |place| UUID_KEPT.contains(&place), out);
+        mask_hex(cipher, text, |index| UUID_KEPT.contains(&index), out);
     }
     is_uuid
 }
@@ -143,13 +142,13 @@ fn mask_octets(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     if octets.len() != 4 || !octets.iter().all(is_octet) {
         return false;
     }
-    for (place, octet) in octets.iter().enumerate() {
+    for (index, octet) in octets.iter().enumerate() {
         let first = if octet.len() == 1 { 0 } else { 10u64.pow(octet.len() as u32 - 1) };
         let last = if octet.len() == 3 { 255 } else { 10u64.pow(octet.len() as u32) - 1 };
         let rank = value(octet).unwrap_or(first) - first;
         let masked =
             first + cipher.permute(super::cipher::Purpose::Letters, last - first + 1, rank);
-        out.extend(std::iter::repeat_n(b'.', usize::from(place > 0)));
+        out.extend(std::iter::repeat_n(b'.', usize::from(index > 0)));
         out.extend_from_slice(masked.to_string().as_bytes());
     }
     true
@@ -187,7 +186,7 @@ fn mask_interval(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     has_unit
 }
 
-/// JSON, arrays, ranges and rows: what is between brackets, commas and colons is a value each.
+/// JSON, arrays, ranges and rows: masks each value between brackets, commas and colons.
 fn mask_composed(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
     let trimmed = text.trim_ascii();
     let is_composed = matches!(
@@ -221,9 +220,9 @@ fn mask_parts(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A value within another: brackets in it are text, so that depth is no matter.
+/// A nested value: its brackets are text, so that the depth does not matter.
 fn mask_part(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
-    let is_done = is_one_of(text, &MEANT) && keep(text, out)
+    let is_done = is_one_of(text, &KEYWORDS) && keep(text, out)
         || number::mask(cipher, text, out)
         || number::mask_time(cipher, text, out)
         || mask_uuid(cipher, text, out)
@@ -233,7 +232,7 @@ fn mask_part(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Where the next quote is that no backslash escapes; the end where there is none.
+/// The next unescaped quote; the end if there is none.
 fn closing_quote(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(&byte) = text.get(at) {

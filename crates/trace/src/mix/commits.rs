@@ -1,7 +1,7 @@
-//! Commits that write, and statements at work, by equal slices of time.
+//! Commits that write, and active statements, by equal slices of time.
 //!
-//! A log shows statements, not the server's writes. A transaction surely wrote if a statement of it
-//! that succeeded adds, changes or removes rows or changes the catalogue; it may have written if
+//! A log shows statements, not the server's writes. A transaction certainly wrote if a statement of
+//! it that succeeded adds, changes or removes rows or changes the catalogue; it may have written if
 //! what a statement does is not in its text (a procedure, a prepared statement, a row lock). A
 //! function called by a SELECT counts as reading. Memory is bounded but for a few bytes a session.
 
@@ -11,8 +11,8 @@ use seatrial_gauge::Histogram;
 use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
 
+use super::distribution::{Distribution, record_us};
 use super::end_us;
-use super::spread::{Spread, record_us};
 use crate::{Columns, TraceError, TraceReader, Traced};
 
 /// Slices at most: with more, each becomes twice as long.
@@ -34,8 +34,8 @@ pub struct CommitSeries {
     pub statements: u64,
     /// Of how many a duration is known.
     pub timed: u64,
-    /// How long a COMMIT of a transaction that surely wrote took.
-    pub commit_times: Spread,
+    /// How long a COMMIT of a transaction that certainly wrote took.
+    pub commit_times: Distribution,
 }
 
 /// A slice of time.
@@ -43,34 +43,34 @@ pub struct CommitSeries {
 pub struct CommitSlice {
     /// Statements that began in it.
     pub statements: u64,
-    /// Commits in it of transactions that surely wrote.
+    /// Commits in it of transactions that certainly wrote.
     pub commits_min: u64,
     /// Commits in it of transactions that may have written.
     pub commits_max: u64,
-    /// Time that statements were at work in it, summed up over sessions.
+    /// Time that statements were active in it, summed up over sessions.
     pub busy_us: u64,
 }
 
 /// Whether a statement or a transaction writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Writes {
+enum WriteCertainty {
     #[default]
     No,
     Maybe,
-    Surely,
+    Certain,
 }
 
 /// The transaction that a session is in; its number is 0 outside of any.
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
     number: u64,
-    writes: Writes,
+    writes: WriteCertainty,
     last_end_us: i64,
     is_settled: bool,
 }
 
 /// What is known while a trace is read.
-struct Pass {
+struct CommitSeriesBuilder {
     slice_us: i64,
     /// Number of the first slice, counted from 1970.
     first: i64,
@@ -86,9 +86,9 @@ impl CommitSeries {
     ///
     /// # Errors
     ///
-    /// When it cannot be read or does not hold what it says.
+    /// When it cannot be read or is damaged.
     pub fn of(trace: &TraceReader) -> Result<CommitSeries, TraceError> {
-        let mut pass = Pass {
+        let mut builder = CommitSeriesBuilder {
             slice_us: SECOND_US,
             first: 0,
             slices: VecDeque::new(),
@@ -99,13 +99,13 @@ impl CommitSeries {
         };
         let mut statements = trace.statements(Columns::Figures);
         while let Some(traced) = statements.next_statement()? {
-            pass.take(&traced);
+            builder.take(&traced);
         }
-        Ok(pass.finish())
+        Ok(builder.finish())
     }
 }
 
-impl Pass {
+impl CommitSeriesBuilder {
     fn take(&mut self, traced: &Traced<'_>) {
         let statement = &traced.statement;
         let ended_us = end_us(statement.start_us, statement.duration_us);
@@ -113,11 +113,11 @@ impl Pass {
         self.timed += u64::from(statement.duration_us.is_some());
         self.slice_of(statement.start_us).statements += 1;
         self.work(statement.start_us, ended_us);
-        let place = statement.session.0 as usize;
-        if place >= self.blocks.len() {
-            self.blocks.resize(place + 1, Block::default());
+        let index = statement.session.0 as usize;
+        if index >= self.blocks.len() {
+            self.blocks.resize(index + 1, Block::default());
         }
-        let mut block = self.blocks[place];
+        let mut block = self.blocks[index];
         if block.number != statement.transaction {
             self.leave(block);
             block = Block { number: statement.transaction, ..Block::default() };
@@ -129,36 +129,38 @@ impl Pass {
             block.writes = block.writes.max(writes);
             block.last_end_us = ended_us;
             match ending(traced) {
-                Some(Ending::Commits) => {
+                Some(BlockEnd::Commits) => {
                     self.commit(ended_us, block.writes);
-                    if let (Writes::Surely, Some(took_us)) = (block.writes, statement.duration_us) {
+                    if let (WriteCertainty::Certain, Some(took_us)) =
+                        (block.writes, statement.duration_us)
+                    {
                         record_us(&mut self.commit_times, took_us);
                     }
                     block.is_settled = true;
                 }
-                Some(Ending::RollsBack) => block.is_settled = true,
+                Some(BlockEnd::RollsBack) => block.is_settled = true,
                 None => {}
             }
         }
-        self.blocks[place] = block;
+        self.blocks[index] = block;
     }
 
     /// A block whose end is not in the log may have committed what it wrote.
     fn leave(&mut self, block: Block) {
         if block.number > 0 && !block.is_settled {
-            self.commit(block.last_end_us, block.writes.min(Writes::Maybe));
+            self.commit(block.last_end_us, block.writes.min(WriteCertainty::Maybe));
         }
     }
 
-    fn commit(&mut self, at_us: i64, writes: Writes) {
-        if writes > Writes::No {
+    fn commit(&mut self, at_us: i64, writes: WriteCertainty) {
+        if writes > WriteCertainty::No {
             let slice = self.slice_of(at_us);
-            slice.commits_min += u64::from(writes == Writes::Surely);
+            slice.commits_min += u64::from(writes == WriteCertainty::Certain);
             slice.commits_max += 1;
         }
     }
 
-    /// Adds the time of a statement to the slices in which it was at work.
+    /// Adds the time of a statement to the slices in which it was active.
     fn work(&mut self, start_us: i64, ended_us: i64) {
         if ended_us <= start_us {
             return;
@@ -203,8 +205,8 @@ impl Pass {
     /// Makes slices twice as long.
     fn lengthen(&mut self) {
         let mut longer = VecDeque::with_capacity(self.slices.len() / 2 + 1);
-        for (place, slice) in self.slices.iter().enumerate() {
-            if place == 0 || (self.first + place as i64).rem_euclid(2) == 0 {
+        for (index, slice) in self.slices.iter().enumerate() {
+            if index == 0 || (self.first + index as i64).rem_euclid(2) == 0 {
                 longer.push_back(CommitSlice::default());
             }
             if let Some(last) = longer.back_mut() {
@@ -217,8 +219,8 @@ impl Pass {
     }
 
     fn finish(mut self) -> CommitSeries {
-        for place in 0..self.blocks.len() {
-            self.leave(self.blocks[place]);
+        for index in 0..self.blocks.len() {
+            self.leave(self.blocks[index]);
         }
         let first_us = self.first.saturating_mul(self.slice_us);
         CommitSeries {
@@ -227,7 +229,7 @@ impl Pass {
             slices: self.slices.into(),
             statements: self.statements,
             timed: self.timed,
-            commit_times: Spread::of(&self.commit_times),
+            commit_times: Distribution::of(&self.commit_times),
         }
     }
 }
@@ -242,25 +244,25 @@ impl CommitSlice {
 }
 
 /// How a statement ends its block.
-enum Ending {
+enum BlockEnd {
     Commits,
     RollsBack,
 }
 
 /// How a statement ends its block; None where it does not, or failed to.
-fn ending(traced: &Traced<'_>) -> Option<Ending> {
+fn ending(traced: &Traced<'_>) -> Option<BlockEnd> {
     if traced.class != Class::Transaction || traced.statement.error.is_some() {
         return None;
     }
     let words: Vec<String> = first_words(traced.text, 2);
-    let word = |place: usize| words.get(place).map_or("", String::as_str);
+    let word = |index: usize| words.get(index).map_or("", String::as_str);
     if traced.statement.tag == Some(b"ROLLBACK".as_slice()) && word(1) != "to" {
-        return Some(Ending::RollsBack);
+        return Some(BlockEnd::RollsBack);
     }
     match (word(0), word(1)) {
-        ("commit" | "end", _) | ("prepare", "transaction") => Some(Ending::Commits),
+        ("commit" | "end", _) | ("prepare", "transaction") => Some(BlockEnd::Commits),
         ("rollback", "to") => None,
-        ("rollback" | "abort", _) => Some(Ending::RollsBack),
+        ("rollback" | "abort", _) => Some(BlockEnd::RollsBack),
         _ => None,
     }
 }
@@ -274,33 +276,37 @@ fn first_words(text: &[u8], count: usize) -> Vec<String> {
         .collect()
 }
 
-fn writes_of(traced: &Traced<'_>) -> Writes {
+fn writes_of(traced: &Traced<'_>) -> WriteCertainty {
     let statement = &traced.statement;
     if statement.error.is_some() {
-        return Writes::No;
+        return WriteCertainty::No;
     }
     let found = match traced.class {
         Class::Insert | Class::Update | Class::Delete | Class::Merge => match statement.rows {
-            Some(0) if traced.statements == 1 => Writes::No,
-            _ => Writes::Surely,
+            Some(0) if traced.statements == 1 => WriteCertainty::No,
+            _ => WriteCertainty::Certain,
         },
-        Class::Ddl => Writes::Surely,
+        Class::Ddl => WriteCertainty::Certain,
         Class::Copy => {
             let words = first_words(traced.text, usize::MAX);
             if words.iter().any(|word| word == "from") && !words.iter().any(|word| word == "to") {
-                Writes::Surely
+                WriteCertainty::Certain
             } else {
-                Writes::No
+                WriteCertainty::No
             }
         }
-        Class::Select if locks_rows(traced.text) && statement.rows != Some(0) => Writes::Maybe,
-        Class::Prepared | Class::Procedure | Class::Maintenance | Class::Unknown => Writes::Maybe,
-        Class::Transaction if first_words(traced.text, 2) == ["commit", "prepared"] => {
-            Writes::Surely
+        Class::Select if locks_rows(traced.text) && statement.rows != Some(0) => {
+            WriteCertainty::Maybe
         }
-        _ => Writes::No,
+        Class::Prepared | Class::Procedure | Class::Maintenance | Class::Unknown => {
+            WriteCertainty::Maybe
+        }
+        Class::Transaction if first_words(traced.text, 2) == ["commit", "prepared"] => {
+            WriteCertainty::Certain
+        }
+        _ => WriteCertainty::No,
     };
-    if traced.statements > 1 { found.max(Writes::Maybe) } else { found }
+    if traced.statements > 1 { found.max(WriteCertainty::Maybe) } else { found }
 }
 
 /// Whether a SELECT ends with a lock of its rows: ``for update``, ``for share`` and their like.
@@ -373,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_counts_where_it_ends_and_its_time_is_kept() {
+    fn commit_counts_in_the_slice_of_its_end() {
         let late = Owned { duration_us: Some(2_500_000), ..at(0, 900_000, 1, "commit") };
         let series = series_of(&[at(0, 0, 1, "delete from t"), late]);
         assert_eq!(series.slices.len(), 4);
@@ -388,7 +394,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
         #[test]
-        fn slices_add_up_however_long_they_become(
+        fn slices_add_up_after_lengthening(
             rows in proptest::collection::vec(
                 (0u32..3, 0i64..90_000_000_000, 0usize..3, proptest::option::of(0u64..9_000_000)),
                 1..60),

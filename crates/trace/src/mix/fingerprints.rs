@@ -1,4 +1,4 @@
-//! The statements that are alike, as many kinds of them as fit.
+//! Statements by fingerprint, in bounded memory.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use twox_hash::XxHash64;
 
 use super::Sums;
-use super::spread::{Spread, record_us};
+use super::distribution::{Distribution, record_us};
 use crate::Traced;
 
 /// Limit of fingerprints counted separately at once. A histogram takes 10 to 40 KiB.
@@ -25,24 +25,20 @@ pub struct FingerprintMix {
     pub hash: String,
     /// The text, of which more than 4 KiB are cut off.
     pub text: String,
-    /// What kind of statement it is.
     pub class: Class,
-    /// Their sums.
     #[serde(flatten)]
     pub sums: Sums,
-    /// Their durations.
-    pub latency: Spread,
+    pub latency: Distribution,
 }
 
 /// Statements whose fingerprints were not counted separately to the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Others {
+pub struct EvictedStatements {
     /// How often a fingerprint was released; one that comes again may be so several times.
     #[serde(rename = "let_go")]
     pub evicted: u64,
     /// Their statements.
     pub calls: u64,
-    /// Sum of their durations.
     pub total_us: u64,
 }
 
@@ -58,11 +54,10 @@ struct Tracked {
 #[derive(Default)]
 pub struct Fingerprints {
     tracked: HashMap<u64, Tracked, BuildHasherDefault<XxHash64>>,
-    others: Others,
+    others: EvictedStatements,
 }
 
 impl Fingerprints {
-    /// Takes in a statement.
     pub fn take(&mut self, traced: &Traced<'_>) {
         if self.tracked.len() >= TRACKED_MAX && !self.tracked.contains_key(&traced.fingerprint) {
             self.evict();
@@ -95,7 +90,7 @@ impl Fingerprints {
     }
 
     /// All that were kept, those with the most time first, and the others.
-    pub fn finish(self) -> (Vec<FingerprintMix>, Others) {
+    pub fn finish(self) -> (Vec<FingerprintMix>, EvictedStatements) {
         let mut kept: Vec<FingerprintMix> = self
             .tracked
             .into_iter()
@@ -104,7 +99,7 @@ impl Fingerprints {
                 text: tracked.text,
                 class: tracked.class,
                 sums: tracked.sums,
-                latency: Spread::of(&tracked.latency),
+                latency: Distribution::of(&tracked.latency),
             })
             .collect();
         let weight = |one: &FingerprintMix| (one.sums.total_us, one.sums.calls);

@@ -15,11 +15,8 @@ const BEYOND: &[u8] = b"(others)";
 pub struct NameMix {
     /// The name; empty if not in the log.
     pub name: String,
-    /// Sessions.
     pub sessions: u64,
-    /// Statements.
     pub statements: u64,
-    /// Sum of their durations.
     pub total_us: u64,
 }
 
@@ -36,11 +33,11 @@ pub struct NamesMix {
 
 /// The names of a kind, each with its number.
 #[derive(Debug, Default)]
-pub struct NamesOfAKind {
+pub struct NameNumbering {
     numbers: HashMap<Vec<u8>, u32>,
 }
 
-impl NamesOfAKind {
+impl NameNumbering {
     fn number(&mut self, name: &[u8]) -> u32 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -75,9 +72,9 @@ impl NamesOfAKind {
 /// All names while a trace is read.
 #[derive(Debug, Default)]
 pub struct Names {
-    databases: NamesOfAKind,
-    users: NamesOfAKind,
-    applications: NamesOfAKind,
+    databases: NameNumbering,
+    users: NameNumbering,
+    applications: NameNumbering,
 }
 
 /// Numbers of a session's database, user and application.

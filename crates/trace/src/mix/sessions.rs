@@ -3,15 +3,13 @@
 use seatrial_gauge::Histogram;
 use serde::Serialize;
 
+use super::distribution::{Distribution, record_us};
 use super::names::{NameNumbers, Names, NamesMix};
-use super::spread::{Spread, record_us};
 use super::timeline::{Timeline, TimelineMix};
 use crate::captured::{Session, SessionId, Statement};
 
-/// Connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct SessionMix {
-    /// How many there are.
     pub count: u64,
     /// Of how many there is a statement.
     pub with_statements: u64,
@@ -27,7 +25,6 @@ pub struct SessionMix {
 /// Transactions: the statements of a session between BEGIN and COMMIT or their like.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TransactionMix {
-    /// How many there are.
     pub count: u64,
     /// Statements in them.
     pub statements: u64,
@@ -36,7 +33,7 @@ pub struct TransactionMix {
     /// Statements outside of any.
     pub statements_outside: u64,
     /// From the start of their first statement to the end of their last.
-    pub length: Spread,
+    pub length: Distribution,
 }
 
 /// Times from the end of a statement to the start of the next one of the session. A statement of
@@ -44,9 +41,9 @@ pub struct TransactionMix {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ThinkMix {
     /// Within a transaction.
-    pub inside: Spread,
+    pub inside: Distribution,
     /// Between transactions and statements outside of any.
-    pub between: Spread,
+    pub between: Distribution,
     /// Times that are not known.
     pub unknown: u64,
     /// Statements that began before the one before them ended, as their times have it.
@@ -55,7 +52,7 @@ pub struct ThinkMix {
 
 /// What is known of a session.
 #[derive(Debug, Clone, Default)]
-struct State {
+struct SessionState {
     names: NameNumbers,
     connected_us: Option<i64>,
     disconnected_us: Option<i64>,
@@ -80,7 +77,7 @@ struct Transaction {
 /// Sessions while a trace is read.
 #[derive(Default)]
 pub struct Sessions {
-    states: Vec<State>,
+    states: Vec<SessionState>,
     count: u64,
     statements: u64,
     statements_max: u64,
@@ -94,9 +91,7 @@ pub struct Sessions {
 
 /// The figures of all sessions.
 pub struct SessionParts {
-    /// Connections.
     pub sessions: SessionMix,
-    /// Transactions.
     pub transactions: TransactionMix,
     /// Think times.
     pub think: ThinkMix,
@@ -108,18 +103,17 @@ pub struct SessionParts {
 
 impl Sessions {
     /// Takes in what is known of a session; the reader gives them in the order of their numbers.
-    pub fn see(&mut self, id: SessionId, session: Session, names: &mut Names) {
-        let place = id.0 as usize;
-        if place == self.states.len() {
-            self.states.push(State::default());
+    pub fn add_session(&mut self, id: SessionId, session: Session, names: &mut Names) {
+        let index = id.0 as usize;
+        if index == self.states.len() {
+            self.states.push(SessionState::default());
         }
-        let state = &mut self.states[place];
+        let state = &mut self.states[index];
         state.names = names.numbers(&session.database, &session.user, &session.application);
         state.connected_us = session.connected_us;
         state.disconnected_us = session.disconnected_us;
     }
 
-    /// Takes in a statement.
     pub fn take(&mut self, statement: &Statement<'_>, end_us: i64) {
         let state = &mut self.states[statement.session.0 as usize];
         let start_us = statement.start_us;
@@ -163,12 +157,12 @@ impl Sessions {
 
     /// Returns the figures of all sessions.
     pub fn finish(mut self, names: Names, timeline: Timeline) -> SessionParts {
-        for place in 0..self.states.len() {
-            self.end(self.states[place].transaction);
+        for index in 0..self.states.len() {
+            self.end(self.states[index].transaction);
         }
-        let open: Vec<(i64, i64)> = self.states.iter().filter_map(State::open_us).collect();
+        let open: Vec<(i64, i64)> = self.states.iter().filter_map(SessionState::open_us).collect();
         let timeline = timeline.finish(&open);
-        let counted = |is_such: fn(&State) -> bool| {
+        let counted = |is_such: fn(&SessionState) -> bool| {
             self.states.iter().filter(|state| is_such(state)).count() as u64
         };
         let of_names = self.states.iter().map(|one| (one.names, one.statements, one.total_us));
@@ -186,11 +180,11 @@ impl Sessions {
                 statements: self.statements,
                 statements_max: self.statements_max,
                 statements_outside: self.statements_outside,
-                length: Spread::of(&self.length),
+                length: Distribution::of(&self.length),
             },
             think: ThinkMix {
-                inside: Spread::of(&self.inside),
-                between: Spread::of(&self.between),
+                inside: Distribution::of(&self.inside),
+                between: Distribution::of(&self.between),
                 unknown: self.unknown,
                 overlapping: self.overlapping,
             },
@@ -199,7 +193,7 @@ impl Sessions {
     }
 }
 
-impl State {
+impl SessionState {
     /// When it was open; None if unknown.
     fn open_us(&self) -> Option<(i64, i64)> {
         let begin_us = self.connected_us.or(self.active_us.map(|active_us| active_us.0));

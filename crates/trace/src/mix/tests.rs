@@ -83,11 +83,11 @@ proptest! {
 }
 
 #[test]
-fn pgbench_is_what_it_is() {
+fn mix_of_a_pgbench_trace() {
     let mix = mix_of(&pgbench(1_000, 8));
     assert_eq!((mix.counts.sessions, mix.counts.statements), (8, 7_000));
     assert_eq!((mix.transactions.count, mix.transactions.statements_max), (1_000, 7));
-    assert_eq!((mix.fingerprints.len(), mix.others), (7, Others::default()));
+    assert_eq!((mix.fingerprints.len(), mix.others), (7, EvictedStatements::default()));
     assert!(mix.fingerprints.iter().all(|one| one.sums.calls == 1_000));
     assert_eq!(mix.protocols, BTreeMap::from([("simple".to_owned(), 7_000)]));
     let calls = |class| mix.classes.iter().find(|one| one.class == class).unwrap().sums.calls;
@@ -98,7 +98,7 @@ fn pgbench_is_what_it_is() {
 }
 
 #[test]
-fn times_between_statements_depend_on_where_they_are() {
+fn think_times_are_split_by_transaction() {
     let inside = |offset_ms, transaction| Owned { transaction, ..at(0, offset_ms, "select 1") };
     let untimed = Owned { duration_us: None, ..at(0, 40, "select 1") };
     let mix = mix_of(&[
@@ -156,7 +156,7 @@ fn long_logs_have_long_slices() {
 }
 
 #[test]
-fn of_many_fingerprints_the_costly_are_kept() {
+fn costly_fingerprints_are_kept() {
     let mut fingerprints = Fingerprints::default();
     let costly = Owned { duration_us: Some(1_000_000), ..at(0, 0, "select 1") };
     let cheap = at(0, 0, "select 2");

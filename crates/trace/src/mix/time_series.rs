@@ -1,9 +1,8 @@
-//! How a trace went: calls and time of each fingerprint, by equal slices of time.
+//! Calls and time of each fingerprint, by equal slices of time.
 //!
-//! A capture's mean times are worth no more than their scatter over time allows, so a comparison
-//! of two captures needs more than sums. Memory is bounded: at most 512 slices, at most
-//! [`TRACKED_MAX`] fingerprints; when there are more, the half with the least time goes into
-//! [`TimeSeries::others`].
+//! The significance of a difference between two captures depends on the variation over time, so a
+//! comparison needs more than sums. Memory is bounded: at most 512 slices, at most 2,000
+//! fingerprints; beyond that, the half with the least time goes into [`TimeSeries::others`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
@@ -13,7 +12,7 @@ use serde::Serialize;
 use twox_hash::XxHash64;
 
 use super::end_us;
-use super::fingerprints::{Others, TRACKED_MAX, shown};
+use super::fingerprints::{EvictedStatements, TRACKED_MAX, shown};
 use crate::{Columns, TraceError, TraceReader, Traced};
 
 /// Slices at most: with more, each becomes twice as long.
@@ -40,7 +39,7 @@ pub struct TimeSeries {
     /// Those with the most time first.
     pub queries: Vec<QueryTimeSeries>,
     /// What is not among these.
-    pub others: Others,
+    pub others: EvictedStatements,
 }
 
 /// Statements of a fingerprint.
@@ -82,7 +81,7 @@ struct Tracked {
 }
 
 /// What is known while a trace is read.
-struct Pass {
+struct TimeSeriesBuilder {
     slice_us: i64,
     /// First and last slice.
     range: Option<(i64, i64)>,
@@ -90,7 +89,7 @@ struct Pass {
     all: Sums,
     statements: u64,
     tracked: HashMap<u64, Tracked, BuildHasherDefault<XxHash64>>,
-    others: Others,
+    others: EvictedStatements,
 }
 
 impl TimeSeries {
@@ -98,32 +97,32 @@ impl TimeSeries {
     ///
     /// # Errors
     ///
-    /// When it cannot be read or does not hold what it says.
+    /// When it cannot be read or is damaged.
     pub fn of(trace: &TraceReader) -> Result<TimeSeries, TraceError> {
-        let mut pass = Pass::default();
+        let mut builder = TimeSeriesBuilder::default();
         let mut statements = trace.statements(Columns::Figures);
         while let Some(traced) = statements.next_statement()? {
-            pass.take(&traced);
+            builder.take(&traced);
         }
-        Ok(pass.finish())
+        Ok(builder.finish())
     }
 }
 
-impl Default for Pass {
-    fn default() -> Pass {
-        Pass {
+impl Default for TimeSeriesBuilder {
+    fn default() -> TimeSeriesBuilder {
+        TimeSeriesBuilder {
             slice_us: SLICE_US_MIN,
             range: None,
             last_us: None,
             all: Sums::default(),
             statements: 0,
             tracked: HashMap::default(),
-            others: Others::default(),
+            others: EvictedStatements::default(),
         }
     }
 }
 
-impl Pass {
+impl TimeSeriesBuilder {
     fn take(&mut self, traced: &Traced<'_>) {
         let statement = &traced.statement;
         let slice = self.slice_of(statement.start_us);

@@ -14,7 +14,7 @@ const SECOND_US: i64 = 1_000_000;
 const MINUTE_US: i64 = 60 * SECOND_US;
 
 /// Minutes that statements may still be added to: logs are nearly in order of time.
-const MINUTES_HELD_MAX: usize = 1_440;
+const MINUTES_OPEN_MAX: usize = 1_440;
 
 /// The minute with the most statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -25,7 +25,6 @@ pub struct BusiestMinute {
     pub statements: u64,
 }
 
-/// A slice of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Slice {
     /// When it begins.
@@ -67,7 +66,6 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Takes in a statement.
     pub fn take(&mut self, start_us: i64) {
         *self.counts.entry(start_us.div_euclid(self.slice_us)).or_default() += 1;
         if self.counts.len() > SLICES_MAX {
@@ -80,7 +78,7 @@ impl Timeline {
         if self.busiest.is_none_or(|busiest| busiest.statements < statements) {
             self.busiest = Some(BusiestMinute { start_us: minute * MINUTE_US, statements });
         }
-        if self.minutes.len() > MINUTES_HELD_MAX {
+        if self.minutes.len() > MINUTES_OPEN_MAX {
             self.minutes.pop_first();
         }
     }
@@ -133,7 +131,7 @@ enum Change {
     Closes,
 }
 
-/// Tells each slice how many sessions were open at once in it.
+/// Sets how many sessions were open at once in each slice.
 fn put_sessions(slices: &mut [Slice], slice_us: i64, sessions: &[(i64, i64)]) {
     let Some(first) = slices.first().map(|slice| slice.start_us.div_euclid(slice_us)) else {
         return;
@@ -144,11 +142,11 @@ fn put_sessions(slices: &mut [Slice], slice_us: i64, sessions: &[(i64, i64)]) {
     changes.sort_unstable();
     let mut changes = changes.into_iter().peekable();
     let mut open = 0u64;
-    for (place, slice) in slices.iter_mut().enumerate() {
+    for (index, slice) in slices.iter_mut().enumerate() {
         slice.sessions_max = open;
         let of = |time_us: i64| time_us.div_euclid(slice_us);
         while let Some((_, change)) =
-            changes.next_if(|&(time_us, _)| of(time_us) <= first + place as i64)
+            changes.next_if(|&(time_us, _)| of(time_us) <= first + index as i64)
         {
             match change {
                 Change::Opens => open += 1,

@@ -2,11 +2,11 @@
 
 use seatrial_trace::captured::Skip;
 
-use super::said::*;
+use super::conversation::*;
 
 /// pgjdbc describes the portal of a prepared statement once, and then binds and executes only.
 #[test]
-fn what_a_portal_returns_is_known_of_its_statement_from_then_on() {
+fn described_portal_columns_apply_to_the_statement() {
     let in_binary = |row: &[u8]| {
         let bind = message(b'B', b"\0s\0\0\0\0\0\0\x01\0\x01");
         (bind, joined(&[message(b'2', b""), self::row(&[Some(row)]), complete("INSERT 0 1")]))
@@ -37,54 +37,54 @@ fn what_a_portal_returns_is_known_of_its_statement_from_then_on() {
     assert_eq!(kept[0], returned(&["id"], &[&[Some("6")]]));
     assert_eq!(kept[1], returned(&["id"], &[&[Some("7")]]));
     assert_eq!(kept[2], returned(&[""], &[&[None]]));
-    assert_eq!(reported.keeper.counted.seen.returned_unread, 1);
+    assert_eq!(reported.queue.counted.wire.returned_unread, 1);
 }
 
 /// JDBC's batches: the server rolls back what came before the one that failed.
 #[test]
-fn what_was_rolled_back_with_a_pipeline_is_not_to_be_sent_again() {
+fn statements_rolled_back_with_a_pipeline_are_skipped() {
     let insert = |value| joined(&[bind("", "i", &[Some(value)]), execute("", 0)]);
-    let done = || joined(&[message(b'2', b""), complete("INSERT 0 1")]);
+    let finished = || joined(&[message(b'2', b""), complete("INSERT 0 1")]);
     let reported = outcome(session(vec![
         Client(joined(&[parse("i", "insert into t values ($1)", &[]), insert("1"), insert("2")])),
         Client(joined(&[insert("3"), sync(), insert("4"), sync()])),
-        Server(joined(&[message(b'1', b""), done(), message(b'2', b""), error("23505")])),
-        Server(joined(&[ready(b'I'), done(), ready(b'I')])),
+        Server(joined(&[message(b'1', b""), finished(), message(b'2', b""), error("23505")])),
+        Server(joined(&[ready(b'I'), finished(), ready(b'I')])),
         // At the commit.
         Client(joined(&[insert("5"), insert("6"), sync()])),
-        Server(joined(&[done(), done(), error("23503"), ready(b'I')])),
+        Server(joined(&[finished(), finished(), error("23503"), ready(b'I')])),
         // With a BEGIN the client says itself what becomes of it.
         Client(joined(&[parse("b", "begin", &[]), bind("", "b", &[]), execute("", 0)])),
         Client(joined(&[insert("7"), insert("8"), sync(), query("rollback")])),
-        Server(joined(&[message(b'1', b""), message(b'2', b""), complete("BEGIN"), done()])),
+        Server(joined(&[message(b'1', b""), message(b'2', b""), complete("BEGIN"), finished()])),
         Server(joined(&[message(b'2', b""), error("23505"), ready(b'E')])),
         Server(joined(&[complete("ROLLBACK"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
     let back = Some(Skip::RolledBack);
     assert_eq!(skips, [back, None, None, back, None, None, None, None, None]);
-    assert_eq!(reported.statements[0].figures.rows, Some(1));
+    assert_eq!(reported.statements[0].fields.rows, Some(1));
 }
 
 #[test]
-fn a_pipeline_that_is_too_long_is_counted_where_it_is_rolled_back() {
+fn rollback_of_an_overlong_pipeline_is_counted() {
     let count = 4_097;
     let step = joined(&[bind("", "i", &[]), execute("", 0)]);
-    let done = joined(&[message(b'2', b""), complete("INSERT 0 1")]);
+    let finished = joined(&[message(b'2', b""), complete("INSERT 0 1")]);
     let reported = follow(
         &session(vec![
             Client(parse("i", "insert into t values (1)", &[])),
             Client(joined(&[step.repeat(count), sync()])),
-            Server(joined(&[message(b'1', b""), done.repeat(count - 1), message(b'2', b"")])),
+            Server(joined(&[message(b'1', b""), finished.repeat(count - 1), message(b'2', b"")])),
             Server(joined(&[error("23505"), ready(b'I')])),
         ]),
         usize::MAX,
     );
-    assert_eq!(reported.keeper.counted.seen.rolled_back_kept, 4_096);
+    assert_eq!(reported.queue.counted.wire.rolled_back_kept, 4_096);
 }
 
 #[test]
-fn what_never_ran_is_not_to_be_sent_again() {
+fn statements_that_never_ran_are_skipped() {
     let failed = |code| Server(joined(&[error(code), ready(b'I')]));
     let reported = outcome(session(vec![
         Client(joined(&[parse("s", "select $1::int", &[]), sync()])),
@@ -103,13 +103,13 @@ fn what_never_ran_is_not_to_be_sent_again() {
         Client(joined(&[bind("", "s", &[Some("x")]), execute("", 0), sync()])),
         failed("22P02"),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.figures.skip).collect();
+    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
     let never = Some(Skip::NeverRan);
     assert_eq!(skips, [never, never, never, never, None, None]);
 }
 
 #[test]
-fn statements_are_let_go_by_their_names_and_all_at_once() {
+fn prepared_statements_are_deallocated_by_name_and_all() {
     let prepare = |name: &str| Client(joined(&[parse(name, "select 1", &[]), sync()]));
     let prepared = || Server(joined(&[message(b'1', b""), ready(b'I')]));
     let use_of = |name: &str| Client(joined(&[bind("", name, &[]), execute("", 0), sync()]));
@@ -142,31 +142,31 @@ fn statements_are_let_go_by_their_names_and_all_at_once() {
 fn an_error_that_ends_the_session_is_of_the_query() {
     let reported =
         outcome(session(vec![Client(query("select pg_sleep(99)")), Server(error("57P01"))]));
-    let figures = &reported.statements[0].figures;
-    assert_eq!((figures.error, figures.duration_us.is_some()), (Some(*b"57P01"), true));
-    assert_eq!(reported.keeper.counted.seen.unanswered, 0);
+    let fields = &reported.statements[0].fields;
+    assert_eq!((fields.error, fields.duration_us.is_some()), (Some(*b"57P01"), true));
+    assert_eq!(reported.queue.counted.wire.unanswered, 0);
 }
 
 #[test]
-fn what_is_set_as_a_client_connects_is_counted() {
-    let mut said = login();
-    said[0] = Client(startup(&[
+fn startup_settings_are_counted() {
+    let mut traffic = login();
+    traffic[0] = Client(startup(&[
         ("user", "me"),
         ("client_encoding", "UTF8"),
         ("options", "-c search_path=x"),
         ("TimeZone", "UTC"),
         ("_pq_.command_tag", "x"),
     ]));
-    let reported = outcome(said);
-    let settings: Vec<_> = reported.keeper.counted.seen.settings.into_iter().collect();
+    let reported = outcome(traffic);
+    let settings: Vec<_> = reported.queue.counted.wire.settings.into_iter().collect();
     assert_eq!(settings, [("TimeZone".to_owned(), 1), ("options".to_owned(), 1)]);
 }
 
 #[test]
-fn a_session_that_cannot_be_followed_any_more_is_distinguished_from_no_session() {
-    let seen = |said: Vec<Said>| outcome(said).keeper.counted.seen.clone();
-    let lost = seen(session(vec![Client(query("select 1")), Server(message(b'?', b""))]));
+fn unreadable_session_is_distinguished_from_no_session() {
+    let wire = |traffic: Vec<Traffic>| outcome(traffic).queue.counted.wire.clone();
+    let lost = wire(session(vec![Client(query("select 1")), Server(message(b'?', b""))]));
     assert_eq!((lost.not_understood, lost.broken_off), (1, 1));
-    let probe = seen(vec![Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]);
+    let probe = wire(vec![Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]);
     assert_eq!((probe.not_understood, probe.broken_off), (1, 0));
 }

@@ -13,7 +13,7 @@ use super::*;
 struct Client {
     stream: UnixStream,
     connection: Connection,
-    held: Vec<u8>,
+    buffered: Vec<u8>,
 }
 
 impl Client {
@@ -22,34 +22,34 @@ impl Client {
         let mut out = Vec::new();
         let connection = Connection::new(&who(), &mut out);
         let stream = UnixStream::connect(path).unwrap();
-        let mut client = Client { stream, connection, held: Vec::new() };
+        let mut client = Client { stream, connection, buffered: Vec::new() };
         client.stream.write_all(&out).unwrap();
-        assert_eq!(client.wait(), [Said::Ready]);
+        assert_eq!(client.wait(), [ConnectionEvent::Ready]);
         client
     }
 
-    fn wait(&mut self) -> Vec<Said> {
-        let (mut said, mut piece) = (Vec::new(), [0; 512]);
-        while said.is_empty() {
+    fn wait(&mut self) -> Vec<ConnectionEvent> {
+        let (mut events, mut piece) = (Vec::new(), [0; 512]);
+        while events.is_empty() {
             let read = self.stream.read(&mut piece).unwrap();
             if read == 0 {
-                return vec![self.connection.hung_up(&self.held)];
+                return vec![self.connection.hung_up(&self.buffered)];
             }
-            self.held.extend_from_slice(&piece[..read]);
+            self.buffered.extend_from_slice(&piece[..read]);
             let mut out = Vec::new();
-            let taken = self.connection.take_in(&self.held, &mut out, &mut said);
-            self.held.drain(..taken);
+            let taken = self.connection.take_in(&self.buffered, &mut out, &mut events);
+            self.buffered.drain(..taken);
             self.stream.write_all(&out).unwrap();
         }
-        said
+        events
     }
 
     fn ask(&mut self, item: &Item) -> Answer {
         let mut out = Vec::new();
-        assert_eq!(self.connection.send(item, &mut out), Sending::Sent);
+        assert_eq!(self.connection.send(item, &mut out), SendOutcome::Sent);
         self.stream.write_all(&out).unwrap();
         match &self.wait()[..] {
-            [Said::Answer(answer)] => answer.clone(),
+            [ConnectionEvent::Answer(answer)] => answer.clone(),
             other => panic!("{other:?}"),
         }
     }
@@ -79,7 +79,7 @@ fn a_session_is_played_to_the_null_server() {
     assert_eq!(refused.error.map(|error| error.sqlstate), Some(*b"0A000"));
     let others = Client::connect(&server);
     server.stop();
-    assert!(matches!(&client.wait()[..], [Said::Lost(_)]));
+    assert!(matches!(&client.wait()[..], [ConnectionEvent::Lost(_)]));
     drop(others);
     assert_eq!(server.statements(), 8);
 }

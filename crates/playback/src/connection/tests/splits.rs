@@ -1,4 +1,4 @@
-//! Whatever pieces the bytes of a server come in, the same is said.
+//! Whatever pieces the bytes of a server come in, the events are the same.
 
 use proptest::prelude::*;
 
@@ -37,9 +37,9 @@ fn items() -> impl Strategy<Value = Item> {
 
 fn exchanges() -> impl Strategy<Value = Vec<Exchange>> {
     let status = prop_oneof![Just(b'I'), Just(b'T'), Just(b'E')];
-    let said = (proptest::collection::vec(messages(), 0..12), status);
+    let events = (proptest::collection::vec(messages(), 0..12), status);
     // Whether the encoding is taken back or not, as many answers as are awaited come.
-    let answer = said.prop_map(|(messages, status)| [messages.concat(), ready(status)].concat());
+    let answer = events.prop_map(|(messages, status)| [messages.concat(), ready(status)].concat());
     proptest::collection::vec((items(), answer), 1..8)
 }
 
@@ -52,36 +52,36 @@ fn ends() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Plays all exchanges, with the server's bytes in pieces of the lengths in `cuts`, taken in turn.
-fn play(exchanges: &[Exchange], end: &[u8], cuts: &[usize]) -> (Vec<Said>, Vec<u8>) {
-    let (mut said, mut out) = (Vec::new(), Vec::new());
+fn play(exchanges: &[Exchange], end: &[u8], cuts: &[usize]) -> (Vec<ConnectionEvent>, Vec<u8>) {
+    let (mut events, mut out) = (Vec::new(), Vec::new());
     let mut connection = Connection::new(&who(), &mut out);
     let mut cuts = cuts.iter().cycle();
-    let mut held = Vec::new();
+    let mut buffered = Vec::new();
     let mut feed = |connection: &mut Connection, mut bytes: &[u8], out: &mut Vec<u8>| {
         while !bytes.is_empty() {
             let (piece, rest) = bytes.split_at((*cuts.next().unwrap()).min(bytes.len()));
-            held.extend_from_slice(piece);
-            let taken = connection.take_in(&held, out, &mut said);
-            held.drain(..taken);
-            assert!(held.len() < READ_BYTES_MAX + MessageHeader::BYTES);
+            buffered.extend_from_slice(piece);
+            let taken = connection.take_in(&buffered, out, &mut events);
+            buffered.drain(..taken);
+            assert!(buffered.len() < READ_BYTES_MAX + MessageHeader::BYTES);
             bytes = rest;
         }
     };
     feed(&mut connection, &welcome(), &mut out);
     for (item, answer) in exchanges {
-        assert_eq!(connection.send(item, &mut out), Sending::Sent);
-        if connection.silent > 0 {
+        assert_eq!(connection.send(item, &mut out), SendOutcome::Sent);
+        if connection.ignored_answers > 0 {
             feed(&mut connection, &[complete("SET"), ready(b'I')].concat(), &mut out);
         }
         feed(&mut connection, answer, &mut out);
     }
     feed(&mut connection, end, &mut out);
-    (said, out)
+    (events, out)
 }
 
 proptest! {
     #[test]
-    fn the_same_is_said_to_any_pieces(
+    fn events_do_not_depend_on_how_bytes_are_split(
         exchanges in exchanges(),
         end in ends(),
         cuts in proptest::collection::vec(prop_oneof![1..9usize, 1..5_000usize], 1..20),
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(
+    fn arbitrary_bytes_do_not_panic(
         is_in in any::<bool>(),
         messages in proptest::collection::vec(
             (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..60)),
@@ -109,9 +109,9 @@ proptest! {
             messages.iter().flat_map(|(kind, body)| from_server(*kind, body)).collect();
         bytes.extend_from_slice(&tail);
         connection.send(&named("a", "select 1"), &mut Vec::new());
-        let (mut out, mut said) = (Vec::new(), Vec::new());
-        let taken = connection.take_in(&bytes, &mut out, &mut said);
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        let taken = connection.take_in(&bytes, &mut out, &mut events);
         prop_assert!(taken <= bytes.len());
-        prop_assert!(said.len() <= messages.len() + 1);
+        prop_assert!(events.len() <= messages.len() + 1);
     }
 }

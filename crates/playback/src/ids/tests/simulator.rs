@@ -11,9 +11,9 @@ use seatrial_sqltext::reading::{
 use super::super::scan::ScannedStatement;
 
 /// A generator of random numbers: SplitMix64.
-pub struct Chance(pub u64);
+pub struct Random(pub u64);
 
-impl Chance {
+impl Random {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -39,7 +39,7 @@ impl Chance {
 
 /// What sessions do with what they drew.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Habit {
+pub enum Behaviour {
     /// They use it next.
     Own,
     /// They use it next, or not at all.
@@ -64,11 +64,11 @@ pub enum Habit {
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene {
+pub struct Scenario {
     pub seed: u64,
     pub sessions: usize,
     pub turns: usize,
-    pub habit: Habit,
+    pub behaviour: Behaviour,
     /// Rows of an INSERT.
     pub rows: u32,
     /// Means, in ns: from the record to the draw, from there to the end, between statements.
@@ -91,13 +91,13 @@ pub struct Scene {
     pub increment: i64,
 }
 
-impl Scene {
-    pub fn of(seed: u64, habit: Habit) -> Scene {
-        Scene {
+impl Scenario {
+    pub fn of(seed: u64, behaviour: Behaviour) -> Scenario {
+        Scenario {
             seed,
             sessions: 8,
             turns: 250,
-            habit,
+            behaviour,
             rows: 1,
             draws_after_ns: 20_000.0,
             ends_after_ns: 150_000.0,
@@ -118,7 +118,7 @@ pub const NEXT_VALUE: i64 = 1_001;
 
 /// A statement of the simulated log.
 #[derive(Clone, Debug)]
-pub struct Logged {
+pub struct LoggedStatement {
     pub session: u32,
     pub start_us: i64,
     pub duration_us: Option<u64>,
@@ -133,7 +133,7 @@ pub struct Logged {
 
 /// A simulated log, in the order of a trace.
 pub struct Capture {
-    pub statements: Vec<Logged>,
+    pub statements: Vec<LoggedStatement>,
     /// For each id: which statement drew it, and in which row.
     pub truth: HashMap<i64, (u64, u32)>,
 }
@@ -147,8 +147,8 @@ enum Step {
 
 struct Client {
     turns: usize,
-    /// The statement on its way.
-    now: Option<Logged>,
+    /// The statement in progress.
+    now: Option<LoggedStatement>,
     record_ns: u64,
     /// What it has yet to use, and by which text.
     plan: VecDeque<(i64, u64)>,
@@ -160,8 +160,8 @@ struct Client {
 }
 
 struct Simulator {
-    scene: Scene,
-    chance: Chance,
+    scenario: Scenario,
+    random: Random,
     events: BinaryHeap<Reverse<(u64, u64, usize, Step)>>,
     turn: u64,
     clients: Vec<Client>,
@@ -169,15 +169,15 @@ struct Simulator {
     late: VecDeque<i64>,
     next: i64,
     /// When records were written: time, order, the statement.
-    records: Vec<(u64, u64, Logged)>,
+    records: Vec<(u64, u64, LoggedStatement)>,
     /// When those of ends were: time, order, session.
     ends: Vec<(u64, u64, u32)>,
 }
 
 /// Plays a scene.
-pub fn capture(scene: Scene) -> Capture {
+pub fn capture(scenario: Scenario) -> Capture {
     let client = |_| Client {
-        turns: scene.turns,
+        turns: scenario.turns,
         now: None,
         record_ns: 0,
         plan: VecDeque::new(),
@@ -186,14 +186,14 @@ pub fn capture(scene: Scene) -> Capture {
         mine: Vec::new(),
     };
     let mut simulator = Simulator {
-        scene,
-        chance: Chance(scene.seed),
+        scenario,
+        random: Random(scenario.seed),
         events: BinaryHeap::new(),
         turn: 0,
-        clients: (0..scene.sessions).map(client).collect(),
+        clients: (0..scenario.sessions).map(client).collect(),
         queue: VecDeque::new(),
         late: VecDeque::new(),
-        next: NEXT_VALUE + scene.further * scene.increment,
+        next: NEXT_VALUE + scenario.further * scenario.increment,
         records: Vec::new(),
         ends: Vec::new(),
     };
@@ -203,8 +203,8 @@ pub fn capture(scene: Scene) -> Capture {
 
 impl Simulator {
     fn run(&mut self) {
-        for session in 0..self.scene.sessions {
-            let at_ns = 1_000_000_000 + self.chance.below(2_000_000);
+        for session in 0..self.scenario.sessions {
+            let at_ns = 1_000_000_000 + self.random.below(2_000_000);
             self.later(at_ns, session, Step::Send);
         }
         while let Some(Reverse((now_ns, _, session, step))) = self.events.pop() {
@@ -222,7 +222,7 @@ impl Simulator {
     }
 
     fn send(&mut self, now_ns: u64, session: usize) {
-        let is_worker = self.scene.habit == Habit::Workers && session % 2 == 1;
+        let is_worker = self.scenario.behaviour == Behaviour::Workers && session % 2 == 1;
         let planned = self.clients[session].plan.pop_front();
         let takes = self.clients[session].takes;
         let planned = planned.or_else(|| if is_worker || takes > 0 { self.popped() } else { None });
@@ -236,30 +236,30 @@ impl Simulator {
             }
             None => {
                 self.clients[session].turns -= 1;
-                if self.chance.within(self.scene.old) {
-                    let before = 1 + self.chance.below(1_000) as i64;
-                    (Some((NEXT_VALUE - self.scene.increment * before, 2)), 0)
+                if self.random.within(self.scenario.old) {
+                    let before = 1 + self.random.below(1_000) as i64;
+                    (Some((NEXT_VALUE - self.scenario.increment * before, 2)), 0)
                 } else {
-                    (None, self.scene.rows)
+                    (None, self.scenario.rows)
                 }
             }
         };
-        let statement = Logged {
+        let statement = LoggedStatement {
             session: session as u32,
             start_us: (now_ns / 1_000_000 * 1_000) as i64,
             duration_us: None,
             reported_meanwhile: None,
-            has_failed: rows > 0 && self.chance.within(self.scene.fails),
+            has_failed: rows > 0 && self.random.within(self.scenario.fails),
             drew: Vec::new(),
             rows,
             used,
         };
         self.clients[session].record_ns = now_ns;
         self.clients[session].now = Some(statement.clone());
-        if self.scene.at_start {
+        if self.scenario.at_start {
             self.records.push((now_ns, self.turn, statement));
         }
-        let after_ns = self.chance.about(self.scene.draws_after_ns) + 1;
+        let after_ns = self.random.about(self.scenario.draws_after_ns) + 1;
         self.later(now_ns + after_ns, session, Step::Draw);
     }
 
@@ -268,29 +268,29 @@ impl Simulator {
     }
 
     fn draw(&mut self, now_ns: u64, session: usize) {
-        if self.chance.within(self.scene.unseen) {
-            self.next += self.scene.increment;
+        if self.random.within(self.scenario.unseen) {
+            self.next += self.scenario.increment;
         }
         let Some(now) = &mut self.clients[session].now else { return };
         if now.has_failed {
-            self.next += self.scene.increment * self.chance.below(2) as i64;
+            self.next += self.scenario.increment * self.random.below(2) as i64;
         } else if (now.drew.len() as u32) < now.rows {
             now.drew.push(self.next);
-            self.next += self.scene.increment;
+            self.next += self.scenario.increment;
             if (now.drew.len() as u32) < now.rows {
                 // Others may draw between two rows.
-                let after_ns = self.chance.about(2_000.0) + 1;
+                let after_ns = self.random.about(2_000.0) + 1;
                 return self.later(now_ns + after_ns, session, Step::Draw);
             }
         }
-        let after_ns = self.chance.about(self.scene.ends_after_ns) + 1;
+        let after_ns = self.random.about(self.scenario.ends_after_ns) + 1;
         self.later(now_ns + after_ns, session, Step::End);
     }
 
     fn end(&mut self, now_ns: u64, session: usize) {
         let Some(mut now) = self.clients[session].now.take() else { return };
         let client = &self.clients[session];
-        if !self.scene.at_start {
+        if !self.scenario.at_start {
             let took_us = (now_ns - client.record_ns) / 1_000;
             now.duration_us = (!now.has_failed).then_some(took_us);
             now.start_us = (now_ns / 1_000_000 * 1_000) as i64 - took_us as i64;
@@ -299,7 +299,7 @@ impl Simulator {
             self.records.iter_mut().rev().find(|(_, _, one)| one.session == now.session)
         {
             record.2.drew = now.drew.clone();
-            if self.scene.at_both {
+            if self.scenario.at_both {
                 let took_us = (now_ns - client.record_ns) / 1_000;
                 record.2.duration_us = (!now.has_failed).then_some(took_us);
                 self.ends.push((now_ns, self.turn, now.session));
@@ -314,7 +314,7 @@ impl Simulator {
         if !drew.is_empty() {
             self.plan(session, &drew);
         }
-        let thinks_ns = self.chance.about(self.scene.thinks_ns) + 1;
+        let thinks_ns = self.random.about(self.scenario.thinks_ns) + 1;
         self.later(now_ns + thinks_ns, session, Step::Send);
     }
 
@@ -322,48 +322,48 @@ impl Simulator {
     fn plan(&mut self, session: usize, drew: &[i64]) {
         let mut uses: Vec<(i64, u64)> = Vec::new();
         let own = || drew.iter().map(|&id| (id, 1));
-        let any = |chance: &mut Chance, late: &VecDeque<i64>| {
-            late[chance.below(late.len() as u64) as usize]
+        let any = |random: &mut Random, late: &VecDeque<i64>| {
+            late[random.below(late.len() as u64) as usize]
         };
-        match self.scene.habit {
-            Habit::Own => uses.extend(own()),
-            Habit::OwnOrNot if self.chance.within(0.5) => uses.extend(own()),
-            Habit::OwnOrNot => {}
-            Habit::Workers => self.queue.extend(drew),
-            Habit::Queue => {
+        match self.scenario.behaviour {
+            Behaviour::Own => uses.extend(own()),
+            Behaviour::OwnOrNot if self.random.within(0.5) => uses.extend(own()),
+            Behaviour::OwnOrNot => {}
+            Behaviour::Workers => self.queue.extend(drew),
+            Behaviour::Queue => {
                 self.queue.extend(drew);
                 self.clients[session].takes = drew.len();
             }
-            Habit::SometimesQueue(share) if self.chance.within(share) => {
+            Behaviour::SometimesQueue(share) if self.random.within(share) => {
                 self.queue.extend(drew);
-                self.clients[session].takes = usize::from(self.chance.within(0.8));
+                self.clients[session].takes = usize::from(self.random.within(0.8));
             }
-            Habit::SometimesQueue(_) => uses.extend(own()),
-            Habit::Ring => {
-                let before = (session + self.scene.sessions - 1) % self.scene.sessions;
+            Behaviour::SometimesQueue(_) => uses.extend(own()),
+            Behaviour::Ring => {
+                let before = (session + self.scenario.sessions - 1) % self.scenario.sessions;
                 uses.extend(self.clients[before].last.map(|id| (id, 1)));
             }
-            Habit::Any => uses.push((any(&mut self.chance, &self.late), 1)),
-            Habit::Twice => {
+            Behaviour::Any => uses.push((any(&mut self.random, &self.late), 1)),
+            Behaviour::Twice => {
                 self.clients[session].mine.extend(drew);
                 if self.clients[session].mine.len() == 2 {
                     uses.extend(self.clients[session].mine.drain(..).map(|id| (id, 1)));
                 }
             }
-            Habit::OwnLate => {
+            Behaviour::OwnLate => {
                 let mine = &mut self.clients[session].mine;
                 mine.extend(drew);
                 if mine.len() > 3 {
-                    let place = self.chance.below(4) as usize;
-                    uses.push((mine.remove(place), 1));
+                    let index = self.random.below(4) as usize;
+                    uses.push((mine.remove(index), 1));
                     if mine.len() > 4 {
                         mine.remove(0);
                     }
                 }
             }
-            Habit::OwnThenAny => {
+            Behaviour::OwnThenAny => {
                 uses.extend(own());
-                uses.push((any(&mut self.chance, &self.late), 3));
+                uses.push((any(&mut self.random, &self.late), 3));
             }
         }
         self.clients[session].plan.extend(uses);
@@ -374,28 +374,33 @@ impl Simulator {
     fn capture(mut self) -> Capture {
         let begins = self.records.drain(..).map(|(at_ns, turn, one)| (at_ns, turn, Ok(one)));
         let ends = self.ends.drain(..).map(|(at_ns, turn, session)| (at_ns, turn, Err(session)));
-        let mut records: Vec<(u64, u64, Result<Logged, u32>)> = begins.chain(ends).collect();
+        let mut records: Vec<(u64, u64, Result<LoggedStatement, u32>)> =
+            begins.chain(ends).collect();
         records.sort_by_key(|(at_ns, turn, _)| (*at_ns, *turn));
-        let mut held: Vec<Option<(Logged, usize)>> = vec![None; self.scene.sessions];
-        let mut statements: Vec<Logged> = Vec::new();
-        let report = |statements: &mut Vec<Logged>, one: Option<(Logged, usize)>| {
+        let mut buffered: Vec<Option<(LoggedStatement, usize)>> =
+            vec![None; self.scenario.sessions];
+        let mut statements: Vec<LoggedStatement> = Vec::new();
+        let report = |statements: &mut Vec<LoggedStatement>,
+                      one: Option<(LoggedStatement, usize)>| {
             let meanwhile = |begun| Some((statements.len() - begun) as u64);
-            let one =
-                one.map(|(one, begun)| Logged { reported_meanwhile: meanwhile(begun), ..one });
+            let one = one.map(|(one, begun)| LoggedStatement {
+                reported_meanwhile: meanwhile(begun),
+                ..one
+            });
             statements.extend(one);
         };
         for (.., record) in records {
             match record {
-                Ok(record) if self.scene.at_start => {
-                    let own = &mut held[record.session as usize];
+                Ok(record) if self.scenario.at_start => {
+                    let own = &mut buffered[record.session as usize];
                     report(&mut statements, own.take());
                     *own = Some((record, statements.len()));
                 }
                 Ok(record) => statements.push(record),
-                Err(session) => report(&mut statements, held[session as usize].take()),
+                Err(session) => report(&mut statements, buffered[session as usize].take()),
             }
         }
-        held.into_iter().for_each(|one| report(&mut statements, one));
+        buffered.into_iter().for_each(|one| report(&mut statements, one));
         let mut truth = HashMap::new();
         for (number, statement) in (0u64..).zip(&statements) {
             let rows = (0u32..).zip(&statement.drew);
@@ -408,7 +413,7 @@ impl Simulator {
 /// The column of the ids.
 pub const COLUMN: ColumnId = ColumnId { table: 0, column: 0 };
 
-impl Logged {
+impl LoggedStatement {
     /// What a parser would say of it.
     pub fn reading(&self) -> StatementEffects {
         let mut reading = StatementEffects::default();
@@ -433,7 +438,7 @@ impl Logged {
     }
 
     /// As the pass sees it.
-    pub fn seen<'a>(&self, number: u64, reading: &'a StatementEffects) -> ScannedStatement<'a> {
+    pub fn scanned<'a>(&self, number: u64, reading: &'a StatementEffects) -> ScannedStatement<'a> {
         ScannedStatement {
             number,
             session: self.session,
@@ -447,7 +452,7 @@ impl Logged {
             reading,
             returned: None,
             rows: None,
-            places: (0, 0),
+            value_counts: (0, 0),
         }
     }
 }

@@ -9,11 +9,11 @@ use proptest::test_runner::{RngSeed, TestCaseError};
 use super::*;
 use crate::order::OrderPosition;
 use crate::order::edges::LockWait;
-use crate::order::turns::Turns;
+use crate::order::turns::TurnScheduler;
 
 /// What a statement does to the one table with rows to be changed, and to one that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Actions {
+enum Action {
     /// `UPDATE t SET v = v * 3 + x WHERE id = row`
     Change(u64),
     /// `UPDATE t SET v = v * 3 + (SELECT v FROM t WHERE id = from) WHERE id = row`
@@ -30,39 +30,39 @@ const ROWS: u64 = 4;
 
 #[derive(Clone, Debug)]
 struct Sent {
-    made: Made,
-    actions: Actions,
+    statement: TestStatement,
+    action: Action,
 }
 
 impl Statement for Sent {
     fn scanned(&self) -> Scanned<'_> {
-        self.made.scanned()
+        self.statement.scanned()
     }
 }
 
-fn sent(number: u64, session: u32, transaction: u64, actions: Actions) -> Sent {
-    let known = match actions {
-        Actions::Change(value) => vec![row(0, AccessMode::Values, value)],
-        Actions::Feed(value, from) => {
+fn sent(number: u64, session: u32, transaction: u64, action: Action) -> Sent {
+    let known = match action {
+        Action::Change(value) => vec![row(0, AccessMode::Values, value)],
+        Action::Feed(value, from) => {
             vec![row(0, AccessMode::Values, value), row(0, AccessMode::Read, from)]
         }
-        Actions::ChangeAll => vec![ObjectAccess::whole(Object::table(0), AccessMode::Values)],
-        Actions::Log => vec![
+        Action::ChangeAll => vec![ObjectAccess::whole(Object::table(0), AccessMode::Values)],
+        Action::Log => vec![
             ObjectAccess::whole(Object::table(0), AccessMode::Read),
             ObjectAccess::whole(Object::table(1), AccessMode::Add),
         ],
-        Actions::End => Vec::new(),
+        Action::End => Vec::new(),
     };
-    let made = Made {
+    let statement = TestStatement {
         number,
         session,
         start_us: number as i64,
         duration_us: None,
         transaction,
-        ends: actions == Actions::End,
+        ends: action == Action::End,
         access_set: AccessSet { known, ..AccessSet::default() },
     };
-    Sent { made, actions }
+    Sent { statement, action }
 }
 
 /// A statement that a server works on.
@@ -97,25 +97,25 @@ impl Server {
     }
 
     fn begin(&mut self, sent: Sent) {
-        let session = sent.made.session;
-        let (rows, seen) = match sent.actions {
-            Actions::Change(row) => (VecDeque::from([row]), sent.made.number),
-            Actions::Feed(row, from) => (VecDeque::from([row]), self.seen(session, from)),
-            Actions::ChangeAll => ((0..ROWS).collect(), 1),
-            Actions::Log => {
+        let session = sent.statement.session;
+        let (rows, seen) = match sent.action {
+            Action::Change(row) => (VecDeque::from([row]), sent.statement.number),
+            Action::Feed(row, from) => (VecDeque::from([row]), self.seen(session, from)),
+            Action::ChangeAll => ((0..ROWS).collect(), 1),
+            Action::Log => {
                 let sum = (0..ROWS).fold(0u64, |sum, row| {
                     sum.wrapping_mul(31).wrapping_add(self.seen(session, row))
                 });
                 (VecDeque::new(), sum)
             }
-            Actions::End => (VecDeque::new(), 0),
+            Action::End => (VecDeque::new(), 0),
         };
         self.work(Work { sent, rows, seen });
     }
 
     /// Goes on until it is done or has to wait.
     fn work(&mut self, mut work: Work) {
-        let session = work.sent.made.session;
+        let session = work.sent.statement.session;
         while let Some(&row) = work.rows.front() {
             if self.locks.get(&row).is_some_and(|&holder| holder != session) {
                 self.waited += 1;
@@ -124,11 +124,11 @@ impl Server {
             self.change(&work, row);
             work.rows.pop_front();
         }
-        if work.sent.actions == Actions::Log {
-            let number = work.sent.made.number;
+        if work.sent.action == Action::Log {
+            let number = work.sent.statement.number;
             self.logged.entry(session).or_default().insert(number, work.seen);
         }
-        let is_over = work.sent.actions == Actions::End || work.sent.made.transaction == 0;
+        let is_over = work.sent.action == Action::End || work.sent.statement.transaction == 0;
         self.answers.push(work.sent);
         if is_over {
             self.commit(session);
@@ -136,8 +136,8 @@ impl Server {
     }
 
     fn change(&mut self, work: &Work, row: u64) {
-        let session = work.sent.made.session;
-        let factor = if work.sent.actions == Actions::ChangeAll { 5 } else { 3 };
+        let session = work.sent.statement.session;
+        let factor = if work.sent.action == Action::ChangeAll { 5 } else { 3 };
         let value = self.seen(session, row).wrapping_mul(factor).wrapping_add(work.seen);
         self.locks.insert(row, session);
         self.changed.entry(session).or_default().insert(row, value);
@@ -150,22 +150,23 @@ impl Server {
         loop {
             let free = |work: &Work| !self.locks.contains_key(&work.rows[0]);
             let ready: Vec<usize> =
-                (0..self.waiting.len()).filter(|&place| free(&self.waiting[place])).collect();
-            let Some(&place) = ready.get(self.luck % ready.len().max(1)) else { return };
+                (0..self.waiting.len()).filter(|&position| free(&self.waiting[position])).collect();
+            let Some(&position) = ready.get(self.luck % ready.len().max(1)) else { return };
             self.luck = self.luck * 7 % 1_009 + 1;
-            let work = self.waiting.remove(place);
+            let work = self.waiting.remove(position);
             self.work(work);
         }
     }
 
     /// Sessions that wait, and for whose lock.
     fn waits(&self) -> Vec<(u32, u32)> {
-        let waits = |work: &Work| Some((work.sent.made.session, *self.locks.get(&work.rows[0])?));
+        let waits =
+            |work: &Work| Some((work.sent.statement.session, *self.locks.get(&work.rows[0])?));
         self.waiting.iter().filter_map(waits).collect()
     }
 
     fn is_waiting(&self, session: u32) -> bool {
-        self.waiting.iter().any(|work| work.sent.made.session == session)
+        self.waiting.iter().any(|work| work.sent.statement.session == session)
     }
 
     fn data(&self) -> [Vec<(u64, u64)>; 2] {
@@ -175,24 +176,24 @@ impl Server {
 }
 
 /// What a session does: transactions of statements; those in the plural are in a block.
-type Script = Vec<Vec<Actions>>;
+type Script = Vec<Vec<Action>>;
 
 /// Runs scripts side by side; what was logged, in the order in which statements began.
 fn capture_of(scripts: &[Script], dice: &[u8]) -> (Vec<Sent>, Server) {
     let mut server = Server { luck: usize::from(dice[0]), ..Server::default() };
-    let mut queues: Vec<VecDeque<(u64, Actions)>> = scripts.iter().map(statements).collect();
+    let mut queues: Vec<VecDeque<(u64, Action)>> = scripts.iter().map(statements).collect();
     let mut trace = Vec::new();
     let mut dice = dice.iter().cycle();
     loop {
         let ready: Vec<usize> = (0..queues.len())
-            .filter(|&place| !queues[place].is_empty() && !server.is_waiting(place as u32))
+            .filter(|&position| !queues[position].is_empty() && !server.is_waiting(position as u32))
             .collect();
         if ready.is_empty() {
             break;
         }
         let session = ready[usize::from(*dice.next().unwrap()) % ready.len()];
-        let (transaction, actions) = queues[session].pop_front().unwrap();
-        let sent = sent(trace.len() as u64, session as u32, transaction, actions);
+        let (transaction, action) = queues[session].pop_front().unwrap();
+        let sent = sent(trace.len() as u64, session as u32, transaction, action);
         trace.push(sent.clone());
         server.begin(sent);
     }
@@ -208,7 +209,7 @@ const LONGEST_US: u64 = 10_000_000;
 fn ended_of(scripts: &[Script], dice: &[u8]) -> Vec<Sent> {
     const STEP_US: i64 = 20_000;
     let mut server = Server { luck: usize::from(dice[0]), ..Server::default() };
-    let mut queues: Vec<VecDeque<(u64, Actions)>> = scripts.iter().map(statements).collect();
+    let mut queues: Vec<VecDeque<(u64, Action)>> = scripts.iter().map(statements).collect();
     // By when they were written.
     let mut lines: Vec<(i64, Sent)> = Vec::new();
     let mut written_us = vec![0; scripts.len()];
@@ -216,42 +217,42 @@ fn ended_of(scripts: &[Script], dice: &[u8]) -> Vec<Sent> {
     let mut dice = dice.iter().cycle();
     loop {
         let ready: Vec<usize> = (0..queues.len())
-            .filter(|&place| !queues[place].is_empty() && !server.is_waiting(place as u32))
-            .filter(|&place| written_us[place] <= now_us)
+            .filter(|&position| !queues[position].is_empty() && !server.is_waiting(position as u32))
+            .filter(|&position| written_us[position] <= now_us)
             .collect();
         let die = *dice.next().unwrap();
         now_us += STEP_US;
         if !ready.is_empty() {
             let session = ready[usize::from(die) % ready.len()];
-            let (transaction, actions) = queues[session].pop_front().unwrap();
-            let mut sent = sent(number, session as u32, transaction, actions);
-            (sent.made.start_us, number) = (now_us, number + 1);
+            let (transaction, action) = queues[session].pop_front().unwrap();
+            let mut sent = sent(number, session as u32, transaction, action);
+            (sent.statement.start_us, number) = (now_us, number + 1);
             server.begin(sent);
         } else if queues.iter().all(VecDeque::is_empty) {
             break;
         }
         for mut sent in std::mem::take(&mut server.answers) {
-            let is_late = sent.made.ends && die % 3 == 0;
+            let is_late = sent.statement.ends && die % 3 == 0;
             let late_us = if is_late { STEP_US * i64::from(die % 7) } else { 0 };
             let end_us = now_us + 10 * lines.len() as i64 % 1_000 + late_us;
-            sent.made.duration_us = Some((end_us - sent.made.start_us) as u64);
-            written_us[sent.made.session as usize] = end_us;
+            sent.statement.duration_us = Some((end_us - sent.statement.start_us) as u64);
+            written_us[sent.statement.session as usize] = end_us;
             lines.push((end_us, sent));
         }
     }
     lines.sort_by_key(|&(end_us, _)| end_us);
     let mut trace: Vec<Sent> = lines.into_iter().map(|(_, sent)| sent).collect();
-    (0..).zip(&mut trace).for_each(|(number, sent)| sent.made.number = number);
+    (0..).zip(&mut trace).for_each(|(number, sent)| sent.statement.number = number);
     trace
 }
 
-fn statements(script: &Script) -> VecDeque<(u64, Actions)> {
+fn statements(script: &Script) -> VecDeque<(u64, Action)> {
     let mut all = VecDeque::new();
-    for (place, actions) in script.iter().enumerate() {
-        let transaction = if actions.len() > 1 { place as u64 + 1 } else { 0 };
-        all.extend(actions.iter().map(|&one| (transaction, one)));
+    for (position, action) in script.iter().enumerate() {
+        let transaction = if action.len() > 1 { position as u64 + 1 } else { 0 };
+        all.extend(action.iter().map(|&one| (transaction, one)));
         if transaction > 0 {
-            all.push_back((transaction, Actions::End));
+            all.push_back((transaction, Action::End));
         }
     }
     all
@@ -270,20 +271,25 @@ struct Playback {
 }
 
 impl Playback {
-    fn new(trace: &[Sent], grain: Grain, luck: usize) -> Playback {
-        Playback::timed(trace, None, grain, luck)
+    fn new(trace: &[Sent], granularity: Granularity, luck: usize) -> Playback {
+        Playback::timed(trace, None, granularity, luck)
     }
 
-    fn timed(trace: &[Sent], longest_us: Option<u64>, grain: Grain, luck: usize) -> Playback {
+    fn timed(
+        trace: &[Sent],
+        longest_us: Option<u64>,
+        granularity: Granularity,
+        luck: usize,
+    ) -> Playback {
         let sessions = SESSIONS as usize;
-        let mut turns = Turns::new(sessions, longest_us);
+        let mut turns = TurnScheduler::new(sessions, longest_us);
         trace.iter().cloned().for_each(|sent| turns.take_in(sent));
         turns.end();
-        let mut order = EdgeOrder::new(grain, sessions);
+        let mut order = EdgeOrder::new(granularity, sessions);
         let mut queues = vec![VecDeque::new(); sessions];
         while let Some(sent) = turns.next_turn() {
-            let place = order.take_in(&sent.made.turned());
-            queues[sent.made.session as usize].push_back((sent, place));
+            let position = order.take_in(&sent.statement.ordered());
+            queues[sent.statement.session as usize].push_back((sent, position));
         }
         Playback {
             order,
@@ -295,21 +301,23 @@ impl Playback {
         }
     }
 
-    fn may_go(&self, session: usize) -> bool {
+    fn may_send(&self, session: usize) -> bool {
         let next = self.queues[session].front();
-        next.is_some_and(|&(_, place)| self.busy[session].is_none() && self.order.may_go(place))
+        next.is_some_and(|&(_, position)| {
+            self.busy[session].is_none() && self.order.may_send(position)
+        })
     }
 
     fn send(&mut self, session: usize) {
-        let (sent, place) = self.queues[session].pop_front().unwrap();
-        self.busy[session] = Some(place);
-        self.alone[session] = sent.made.transaction == 0;
+        let (sent, position) = self.queues[session].pop_front().unwrap();
+        self.busy[session] = Some(position);
+        self.alone[session] = sent.statement.transaction == 0;
         self.inbox.push(sent);
     }
 
     fn take_answers(&mut self) {
         for sent in std::mem::take(&mut self.server.answers) {
-            let session = sent.made.session as usize;
+            let session = sent.statement.session as usize;
             self.order.done(self.busy[session].take().unwrap());
         }
     }
@@ -318,14 +326,15 @@ impl Playback {
     fn ask(&mut self) {
         let waits = self.server.waits().into_iter().map(|(waiter, blocker)| {
             let (busy, queue) = (self.busy[blocker as usize], &self.queues[blocker as usize]);
-            let is_held = busy.is_none() && !self.may_go(blocker as usize);
-            let end = queue.iter().find(|(sent, _)| sent.made.ends).map(|&(_, place)| place);
+            let is_delayed = busy.is_none() && !self.may_send(blocker as usize);
+            let end =
+                queue.iter().find(|(sent, _)| sent.statement.ends).map(|&(_, position)| position);
             let is_alone = self.alone[blocker as usize];
             LockWait {
                 waiter: SessionId(waiter),
-                place: self.busy[waiter as usize].unwrap(),
+                position: self.busy[waiter as usize].unwrap(),
                 blocker: SessionId(blocker),
-                next: queue.front().filter(|_| is_held).map(|&(_, place)| place),
+                next: queue.front().filter(|_| is_delayed).map(|&(_, position)| position),
                 end: if is_alone { busy } else { end },
             }
         });
@@ -338,7 +347,7 @@ impl Playback {
         let mut in_vain = 0;
         loop {
             let ready: Vec<usize> =
-                (0..self.queues.len()).filter(|&session| self.may_go(session)).collect();
+                (0..self.queues.len()).filter(|&session| self.may_send(session)).collect();
             let choices = ready.len() + self.inbox.len() + self.server.answers.len().min(1);
             if choices == 0 {
                 if self.queues.iter().all(VecDeque::is_empty) && self.server.waiting.is_empty() {
@@ -367,27 +376,27 @@ impl Playback {
     }
 }
 
-fn actions(may_change_all: bool) -> impl Strategy<Value = Actions> {
+fn action(may_change_all: bool) -> impl Strategy<Value = Action> {
     let most = if may_change_all { 12u8 } else { 11 };
     (0..most, 0..ROWS, 0..ROWS).prop_map(|(kind, row, from)| match kind {
-        0 => Actions::Log,
-        1 | 2 => Actions::Feed(row, from),
-        11 => Actions::ChangeAll,
-        _ => Actions::Change(row),
+        0 => Action::Log,
+        1 | 2 => Action::Feed(row, from),
+        11 => Action::ChangeAll,
+        _ => Action::Change(row),
     })
 }
 
 /// Transactions that lock rows in one order, so that they do not end in a deadlock.
 fn script(may_change_all: bool) -> impl Strategy<Value = Script> {
-    let block = proptest::collection::vec(actions(may_change_all), 1..5).prop_map(|mut actions| {
-        actions.sort_by_key(|actions| match actions {
-            Actions::Change(row) | Actions::Feed(row, _) => *row,
+    let block = proptest::collection::vec(action(may_change_all), 1..5).prop_map(|mut action| {
+        action.sort_by_key(|action| match action {
+            Action::Change(row) | Action::Feed(row, _) => *row,
             _ => 0,
         });
         // What locks all rows must not wait for them while it has some.
-        match actions.iter().find(|actions| **actions == Actions::ChangeAll) {
-            Some(_) => vec![Actions::ChangeAll, Actions::Log],
-            None => actions,
+        match action.iter().find(|action| **action == Action::ChangeAll) {
+            Some(_) => vec![Action::ChangeAll, Action::Log],
+            None => action,
         }
     });
     proptest::collection::vec(block, 0..6)
@@ -400,11 +409,11 @@ fn scripts(may_change_all: bool) -> impl Strategy<Value = Vec<Script>> {
 /// Plays one by one, by object and by key; what is played one by one.
 fn all_orders_agree(
     luck: usize,
-    play: impl Fn(Grain, usize) -> Server,
+    play: impl Fn(Granularity, usize) -> Server,
 ) -> Result<Server, TestCaseError> {
-    let strict = play(Grain::All, 1);
-    for grain in [Grain::Object, Grain::Key] {
-        prop_assert_eq!(play(grain, luck).data(), strict.data(), "{:?}", grain);
+    let strict = play(Granularity::All, 1);
+    for granularity in [Granularity::Object, Granularity::Key] {
+        prop_assert_eq!(play(granularity, luck).data(), strict.data(), "{:?}", granularity);
     }
     Ok(strict)
 }
@@ -421,12 +430,13 @@ proptest! {
         luck in 0usize..1_000,
     ) {
         let (trace, _) = capture_of(&scripts, &dice);
-        all_orders_agree(luck, |grain, luck| Playback::new(&trace, grain, luck).run(&others))?;
+        let play = |granularity, luck| Playback::new(&trace, granularity, luck).run(&others);
+        all_orders_agree(luck, play)?;
     }
 
     /// Without statements that see more than the row that they change, it is the capture's data.
     #[test]
-    fn the_captures_data_come_back(
+    fn replay_restores_the_captured_data(
         rows in proptest::collection::vec(
             proptest::collection::vec(proptest::collection::vec(0..ROWS, 2..5), 0..6),
             SESSIONS as usize,
@@ -435,14 +445,14 @@ proptest! {
     ) {
         let change = |mut rows: Vec<u64>| {
             rows.sort_unstable();
-            rows.into_iter().map(Actions::Change).collect()
+            rows.into_iter().map(Action::Change).collect()
         };
         let scripts: Vec<Script> = rows
             .into_iter()
             .map(|script| script.into_iter().map(change).collect())
             .collect();
         let (trace, captured) = capture_of(&scripts, &dice);
-        let server = Playback::new(&trace, Grain::Key, 5).run(&dice);
+        let server = Playback::new(&trace, Granularity::Key, 5).run(&dice);
         prop_assert_eq!(server.data(), captured.data());
     }
 }
@@ -464,7 +474,8 @@ proptest! {
         luck in 0usize..1_000,
     ) {
         let (trace, _) = capture_of(&scripts, &dice);
-        all_orders_agree(luck, |grain, luck| Playback::new(&trace, grain, luck).run(&others))?;
+        let play = |granularity, luck| Playback::new(&trace, granularity, luck).run(&others);
+        all_orders_agree(luck, play)?;
     }
 }
 
@@ -474,15 +485,15 @@ proptest! {
     /// Where ends and durations were logged, no statement has to wait in the order of turns,
     /// whether a key identifies the rows or not; so it cannot matter when a wait is noticed.
     #[test]
-    fn what_ended_when_leads_to_the_same_data(
+    fn order_by_logged_ends_leads_to_the_same_data(
         scripts in scripts(true),
         dice in proptest::collection::vec(any::<u8>(), 1..90),
         others in proptest::collection::vec(any::<u8>(), 90),
         luck in 0usize..1_000,
     ) {
         let trace = ended_of(&scripts, &dice);
-        let strict = all_orders_agree(luck, |grain, luck| {
-            Playback::timed(&trace, Some(LONGEST_US), grain, luck).run(&others)
+        let strict = all_orders_agree(luck, |granularity, luck| {
+            Playback::timed(&trace, Some(LONGEST_US), granularity, luck).run(&others)
         })?;
         prop_assert_eq!(strict.waited, 0);
     }

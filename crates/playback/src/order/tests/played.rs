@@ -15,35 +15,40 @@ struct Times {
 }
 
 /// Sends whatever may go, and answers what is on its way, as the dice say.
-fn play(made: &[Made], order: &mut EdgeOrder, places: &[OrderPosition], dice: &[u8]) -> Times {
+fn play(
+    statement: &[TestStatement],
+    order: &mut EdgeOrder,
+    positions: &[OrderPosition],
+    dice: &[u8],
+) -> Times {
     let mut queues = vec![VecDeque::new(); SESSIONS as usize];
-    for (number, one) in made.iter().enumerate() {
+    for (number, one) in statement.iter().enumerate() {
         queues[one.session as usize].push_back(number);
     }
     let mut on_its_way: Vec<usize> = Vec::new();
-    let mut times = Times { sent: vec![0; made.len()], answered: vec![0; made.len()] };
+    let mut times = Times { sent: vec![0; statement.len()], answered: vec![0; statement.len()] };
     let mut now = 0;
     let mut dice = dice.iter().cycle();
-    let mut left = made.len();
+    let mut left = statement.len();
     while left > 0 {
         now += 1;
-        let busy: Vec<u32> = on_its_way.iter().map(|&number| made[number].session).collect();
-        let may_go: Vec<usize> = (0..SESSIONS)
+        let busy: Vec<u32> = on_its_way.iter().map(|&number| statement[number].session).collect();
+        let may_send: Vec<usize> = (0..SESSIONS)
             .filter(|session| !busy.contains(session))
             .filter_map(|session| queues[session as usize].front().copied())
-            .filter(|&number| order.may_go(places[number]))
+            .filter(|&number| order.may_send(positions[number]))
             .collect();
         let die = usize::from(*dice.next().unwrap());
-        let answers = may_go.is_empty() || (die % 2 == 0 && !on_its_way.is_empty());
+        let answers = may_send.is_empty() || (die % 2 == 0 && !on_its_way.is_empty());
         if answers {
             assert!(!on_its_way.is_empty(), "nothing moves, and {left} are left");
             let number = on_its_way.swap_remove(die / 2 % on_its_way.len());
             times.answered[number] = now;
-            order.done(places[number]);
+            order.done(positions[number]);
             left -= 1;
         } else {
-            let number = may_go[die / 2 % may_go.len()];
-            queues[made[number].session as usize].pop_front();
+            let number = may_send[die / 2 % may_send.len()];
+            queues[statement[number].session as usize].pop_front();
             times.sent[number] = now;
             on_its_way.push(number);
         }
@@ -53,10 +58,10 @@ fn play(made: &[Made], order: &mut EdgeOrder, places: &[OrderPosition], dice: &[
 
 /// What others see of each statement: what it does itself, and what its transaction wrote where it
 /// is that transaction's end.
-fn seen(made: &[Made]) -> Vec<AccessSet> {
+fn seen(statement: &[TestStatement]) -> Vec<AccessSet> {
     let written = |number: usize| {
-        let end = &made[number];
-        let before = made[..number].iter().rev().filter(|one| one.session == end.session);
+        let end = &statement[number];
+        let before = statement[..number].iter().rev().filter(|one| one.session == end.session);
         let own = before.take_while(|one| one.transaction == end.transaction && !one.ends);
         let mut all = AccessSet::default();
         for one in own {
@@ -70,9 +75,9 @@ fn seen(made: &[Made]) -> Vec<AccessSet> {
         all
     };
     let sees = |number: usize| {
-        if made[number].ends { written(number) } else { made[number].access_set.clone() }
+        if statement[number].ends { written(number) } else { statement[number].access_set.clone() }
     };
-    (0..made.len()).map(sees).collect()
+    (0..statement.len()).map(sees).collect()
 }
 
 fn coarse(access_set: &AccessSet) -> AccessSet {
@@ -82,28 +87,30 @@ fn coarse(access_set: &AccessSet) -> AccessSet {
 
 proptest! {
     #[test]
-    fn those_that_conflict_keep_their_turns(
-        made in capture(),
+    fn conflicting_statements_keep_their_turns(
+        statement in capture(),
         dice in proptest::collection::vec(any::<u8>(), 1..60),
     ) {
-        for grain in [Grain::Key, Grain::Object, Grain::All] {
-            let (mut order, places) = order_of(grain, &made, SESSIONS as usize);
-            let times = play(&made, &mut order, &places, &dice);
-            let seen = seen(&made);
-            for later in 0..made.len() {
+        for granularity in [Granularity::Key, Granularity::Object, Granularity::All] {
+            let (mut order, positions) = order_of(granularity, &statement, SESSIONS as usize);
+            let times = play(&statement, &mut order, &positions, &dice);
+            let seen = seen(&statement);
+            for later in 0..statement.len() {
                 for earlier in 0..later {
-                    if made[earlier].session == made[later].session {
+                    if statement[earlier].session == statement[later].session {
                         continue;
                     }
-                    let conflict = match grain {
-                        Grain::Key => seen[earlier].conflict(&seen[later]),
-                        Grain::Object => coarse(&seen[earlier]).conflict(&coarse(&seen[later])),
-                        Grain::All => true,
+                    let conflict = match granularity {
+                        Granularity::Key => seen[earlier].conflict(&seen[later]),
+                        Granularity::Object => {
+                            coarse(&seen[earlier]).conflict(&coarse(&seen[later]))
+                        }
+                        Granularity::All => true,
                     };
                     let overtakes = times.sent[later] < times.answered[earlier];
                     prop_assert!(
                         !(conflict && overtakes),
-                        "{:?}: {} was sent before {} was answered", grain, later, earlier
+                        "{:?}: {} was sent before {} was answered", granularity, later, earlier
                     );
                 }
             }
@@ -113,9 +120,9 @@ proptest! {
 
     /// A deferred check is made when the transaction ends, so it waits for the parent's row.
     #[test]
-    fn what_is_checked_at_the_end_waits_there(waits_before in any::<bool>()) {
+    fn deferred_check_waits_at_the_transaction_end(waits_before in any::<bool>()) {
         let check = row(0, AccessMode::Presence, 5);
-        let of = |number, session, access_set, ends| Made {
+        let of = |number, session, access_set, ends| TestStatement {
             number,
             session,
             start_us: 0,
@@ -127,25 +134,25 @@ proptest! {
         let at_end = if waits_before { vec![check] } else { Vec::new() };
         let child = AccessSet { known: vec![check], at_end, anything: None };
         let parent = AccessSet { known: vec![row(0, AccessMode::Add, 5)], ..AccessSet::default() };
-        let made = [
+        let statement = [
             of(0, 0, child, false),
             of(1, 1, parent, false),
             of(2, 1, AccessSet::default(), true),
             of(3, 0, AccessSet::default(), true),
         ];
-        let (mut order, places) = order_of(Grain::Key, &made, 2);
-        order.done(places[0]);
-        prop_assert_eq!(order.may_go(places[3]), !waits_before);
-        order.done(places[1]);
-        order.done(places[2]);
-        prop_assert!(order.may_go(places[3]));
+        let (mut order, positions) = order_of(Granularity::Key, &statement, 2);
+        order.done(positions[0]);
+        prop_assert_eq!(order.may_send(positions[3]), !waits_before);
+        order.done(positions[1]);
+        order.done(positions[2]);
+        prop_assert!(order.may_send(positions[3]));
     }
 
-    /// Those that touch other rows do not wait for each other.
+    /// Those that access other rows do not wait for each other.
     #[test]
-    fn rows_that_keys_tell_apart_are_apart(sessions in 2u32..SESSIONS) {
-        let made: Vec<Made> = (0..sessions)
-            .map(|session| Made {
+    fn rows_with_different_keys_do_not_conflict(sessions in 2u32..SESSIONS) {
+        let statement: Vec<TestStatement> = (0..sessions)
+            .map(|session| TestStatement {
                 number: u64::from(session),
                 session,
                 start_us: 0,
@@ -160,19 +167,19 @@ proptest! {
                 },
             })
             .collect();
-        let (order, places) = order_of(Grain::Key, &made, SESSIONS as usize);
-        prop_assert!(places.iter().all(|&place| order.may_go(place)));
-        let (order, places) = order_of(Grain::Object, &made, SESSIONS as usize);
-        prop_assert_eq!(places.iter().filter(|&&place| order.may_go(place)).count(), 1);
+        let (order, positions) = order_of(Granularity::Key, &statement, SESSIONS as usize);
+        prop_assert!(positions.iter().all(|&position| order.may_send(position)));
+        let (order, positions) = order_of(Granularity::Object, &statement, SESSIONS as usize);
+        prop_assert_eq!(positions.iter().filter(|&&position| order.may_send(position)).count(), 1);
     }
 }
 
 /// A playback of any length holds what is on its way, and edges in proportion to that.
 #[test]
-fn memory_follows_what_is_held() {
-    for grain in [Grain::Key, Grain::Object, Grain::All] {
-        let mut order = EdgeOrder::new(grain, 8);
-        let mut held: VecDeque<OrderPosition> = VecDeque::new();
+fn memory_follows_pending_statements() {
+    for granularity in [Granularity::Key, Granularity::Object, Granularity::All] {
+        let mut order = EdgeOrder::new(granularity, 8);
+        let mut delayed: VecDeque<OrderPosition> = VecDeque::new();
         for number in 0..40_000u64 {
             let access_set = AccessSet {
                 known: vec![
@@ -182,7 +189,7 @@ fn memory_follows_what_is_held() {
                 ],
                 ..AccessSet::default()
             };
-            let made = Made {
+            let statement = TestStatement {
                 number,
                 session: (number % 8) as u32,
                 start_us: 0,
@@ -191,21 +198,21 @@ fn memory_follows_what_is_held() {
                 ends: false,
                 access_set,
             };
-            held.push_back(order.take_in(&made.turned()));
-            if held.len() > 500 {
-                order.done(held.pop_front().unwrap());
+            delayed.push_back(order.take_in(&statement.ordered()));
+            if delayed.len() > 500 {
+                order.done(delayed.pop_front().unwrap());
             }
-            assert!(order.alive() <= 501, "{grain:?}: {} are alive", order.alive());
+            assert!(order.alive() <= 501, "{granularity:?}: {} are alive", order.alive());
         }
-        assert!(order.memory_bytes() < 1 << 20, "{grain:?}: {}", order.memory_bytes());
+        assert!(order.memory_bytes() < 1 << 20, "{granularity:?}: {}", order.memory_bytes());
     }
 }
 
 /// Many scans of a table of which many rows are written at once: they meet, and do not each wait
 /// for each.
 #[test]
-fn those_who_wait_for_many_meet() {
-    let mut order = EdgeOrder::new(Grain::Key, 1_000);
+fn many_waits_are_joined_by_a_barrier() {
+    let mut order = EdgeOrder::new(Granularity::Key, 1_000);
     for number in 0..1_000u64 {
         let object_access = if number % 2 == 0 {
             row(0, AccessMode::Write, number)
@@ -213,7 +220,7 @@ fn those_who_wait_for_many_meet() {
             ObjectAccess::whole(Object::table(0), AccessMode::Read)
         };
         let access_set = AccessSet { known: vec![object_access], ..AccessSet::default() };
-        let made = Made {
+        let statement = TestStatement {
             number,
             session: number as u32,
             start_us: 0,
@@ -222,7 +229,7 @@ fn those_who_wait_for_many_meet() {
             ends: false,
             access_set,
         };
-        order.take_in(&made.turned());
+        order.take_in(&statement.ordered());
     }
     assert!(order.cost().edges < 10_000, "{} edges", order.cost().edges);
 }

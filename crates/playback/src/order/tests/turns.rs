@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::order::turns::{Drift, Turns};
+use crate::order::turns::{Drift, TurnScheduler};
 
-fn turned(made: Vec<Made>, longest_us: Option<u64>) -> Vec<Made> {
-    let mut turns = Turns::new(SESSIONS as usize, longest_us);
+fn ordered(statement: Vec<TestStatement>, longest_us: Option<u64>) -> Vec<TestStatement> {
+    let mut turns = TurnScheduler::new(SESSIONS as usize, longest_us);
     let mut reported = Vec::new();
-    for one in made {
+    for one in statement {
         turns.take_in(one);
         while let Some(one) = turns.next_turn() {
             reported.push(one);
@@ -19,8 +19,8 @@ fn turned(made: Vec<Made>, longest_us: Option<u64>) -> Vec<Made> {
     reported
 }
 
-fn writes(number: u64, session: u32, transaction: u64, value: u64) -> Made {
-    Made {
+fn writes(number: u64, session: u32, transaction: u64, value: u64) -> TestStatement {
+    TestStatement {
         number,
         session,
         start_us: number as i64,
@@ -34,18 +34,18 @@ fn writes(number: u64, session: u32, transaction: u64, value: u64) -> Made {
     }
 }
 
-fn end(number: u64, session: u32, transaction: u64) -> Made {
+fn end(number: u64, session: u32, transaction: u64) -> TestStatement {
     let access_set = AccessSet::default();
-    Made { ends: true, access_set, ..writes(number, session, transaction, 0) }
+    TestStatement { ends: true, access_set, ..writes(number, session, transaction, 0) }
 }
 
-fn numbers(reported: &[Made]) -> Vec<u64> {
+fn numbers(reported: &[TestStatement]) -> Vec<u64> {
     reported.iter().map(|one| one.number).collect()
 }
 
 #[test]
-fn who_waited_for_a_row_has_its_turn_behind_the_transaction_that_had_it() {
-    let made = vec![
+fn waiter_is_ordered_behind_the_holding_transaction() {
+    let statement = vec![
         writes(0, 0, 1, 7),
         writes(1, 1, 1, 7),
         writes(2, 2, 0, 7),
@@ -54,12 +54,12 @@ fn who_waited_for_a_row_has_its_turn_behind_the_transaction_that_had_it() {
         end(5, 1, 1),
     ];
     // The second goes on before the third, so it had the row when the first had ended.
-    assert_eq!(numbers(&turned(made, None)), [3, 0, 4, 1, 5, 2]);
+    assert_eq!(numbers(&ordered(statement, None)), [3, 0, 4, 1, 5, 2]);
 }
 
 #[test]
-fn who_goes_on_first_had_the_row_first() {
-    let made = vec![
+fn first_session_to_continue_had_the_row_first() {
+    let statement = vec![
         writes(0, 0, 1, 7),
         writes(1, 1, 1, 7),
         writes(2, 2, 1, 7),
@@ -67,12 +67,12 @@ fn who_goes_on_first_had_the_row_first() {
         end(4, 2, 1),
         end(5, 1, 1),
     ];
-    assert_eq!(numbers(&turned(made, None)), [0, 3, 2, 4, 1, 5]);
+    assert_eq!(numbers(&ordered(statement, None)), [0, 3, 2, 4, 1, 5]);
 }
 
 #[test]
-fn who_goes_on_had_not_waited() {
-    let made = vec![
+fn continuing_session_had_not_waited() {
+    let statement = vec![
         writes(0, 0, 1, 7),
         writes(1, 1, 0, 7),
         writes(2, 2, 0, 8),
@@ -80,25 +80,28 @@ fn who_goes_on_had_not_waited() {
         end(4, 0, 1),
     ];
     // So it had the row before the first, which may have waited for it.
-    assert_eq!(numbers(&turned(made, None)), [2, 1, 3, 0, 4]);
+    assert_eq!(numbers(&ordered(statement, None)), [2, 1, 3, 0, 4]);
 }
 
 #[test]
-fn who_has_a_row_for_long_had_it_first() {
-    let late = |made: Made| Made { start_us: made.start_us + 2_000_000, ..made };
-    let made = vec![
+fn long_holder_had_the_row_first() {
+    let late = |statement: TestStatement| TestStatement {
+        start_us: statement.start_us + 2_000_000,
+        ..statement
+    };
+    let statement = vec![
         writes(0, 0, 1, 7),
         late(writes(1, 2, 0, 9)),
         late(writes(2, 1, 0, 7)),
         late(writes(3, 1, 0, 9)),
         late(end(4, 0, 1)),
     ];
-    assert_eq!(numbers(&turned(made, None)), [0, 1, 2, 3, 4]);
+    assert_eq!(numbers(&ordered(statement, None)), [0, 1, 2, 3, 4]);
 }
 
 #[test]
-fn two_who_wait_for_each_other_come_out_of_it() {
-    let made = vec![
+fn mutual_waits_are_resolved() {
+    let statement = vec![
         writes(0, 0, 1, 1),
         writes(1, 1, 1, 2),
         writes(2, 0, 1, 2),
@@ -106,32 +109,35 @@ fn two_who_wait_for_each_other_come_out_of_it() {
         end(4, 1, 1),
         end(5, 0, 1),
     ];
-    assert_eq!(numbers(&turned(made, None)), [0, 1, 3, 4, 2, 5]);
+    assert_eq!(numbers(&ordered(statement, None)), [0, 1, 3, 4, 2, 5]);
 }
 
 #[test]
-fn what_took_long_is_brought_back_to_where_it_began() {
+fn long_statements_are_ordered_by_their_start() {
     let times = [(0, 0, 100), (1, 90_000, 15_000), (2, 104_000, 100), (3, 20_000, 100_000)];
-    let made = times.map(|(session, start_us, length_us)| Made {
+    let statement = times.map(|(session, start_us, length_us)| TestStatement {
         start_us,
         duration_us: Some(length_us),
         access_set: AccessSet { known: vec![row(0, AccessMode::Read, 7)], ..AccessSet::default() },
         ..writes(u64::from(session), session, 0, 0)
     });
     let mut drift = Drift::default();
-    made.iter().for_each(|one| drift.see(one.start_us, one.duration_us));
+    statement.iter().for_each(|one| drift.add(one.start_us, one.duration_us));
     assert_eq!(drift.longest_us(), Some(100_000));
-    assert_eq!(numbers(&turned(made.to_vec(), drift.longest_us())), [0, 3, 1, 2]);
+    assert_eq!(numbers(&ordered(statement.to_vec(), drift.longest_us())), [0, 3, 1, 2]);
 }
 
-fn by_code(made: Made, mode: AccessMode) -> Made {
+fn by_code(statement: TestStatement, mode: AccessMode) -> TestStatement {
     let object_access = ObjectAccess { columns: 2, ..row(0, mode, 7) };
-    Made { access_set: AccessSet { known: vec![object_access], ..AccessSet::default() }, ..made }
+    TestStatement {
+        access_set: AccessSet { known: vec![object_access], ..AccessSet::default() },
+        ..statement
+    }
 }
 
 #[test]
 fn rows_of_another_key_may_be_the_same_rows() {
-    let made = vec![
+    let statement = vec![
         writes(0, 0, 1, 7),
         by_code(writes(1, 1, 0, 0), AccessMode::Values),
         by_code(writes(2, 2, 0, 0), AccessMode::Presence),
@@ -140,21 +146,21 @@ fn rows_of_another_key_may_be_the_same_rows() {
         by_code(writes(5, 2, 0, 0), AccessMode::Read),
         end(6, 0, 1),
     ];
-    assert_eq!(numbers(&turned(made, None)), [3, 4, 2, 5, 0, 6, 1]);
+    assert_eq!(numbers(&ordered(statement, None)), [3, 4, 2, 5, 0, 6, 1]);
 }
 
 /// The turns of statements that ended so, at 100 ms and later, in the order of their ends.
-fn turned_by_end(made: &[(Made, i64, u64)]) -> Vec<u64> {
-    let made = made.iter().map(|(one, end_us, length_us)| Made {
+fn turned_by_end(statement: &[(TestStatement, i64, u64)]) -> Vec<u64> {
+    let statement = statement.iter().map(|(one, end_us, length_us)| TestStatement {
         start_us: 100_000 + end_us - *length_us as i64,
         duration_us: Some(*length_us),
         ..one.clone()
     });
-    numbers(&turned(made.collect(), Some(100_000)))
+    numbers(&ordered(statement.collect(), Some(100_000)))
 }
 
 #[test]
-fn an_end_that_had_begun_is_before_who_may_have_waited_for_it() {
+fn transaction_end_that_had_begun_precedes_possible_waiters() {
     let ended = [
         (writes(0, 0, 1, 7), 0, 100),
         (by_code(writes(1, 1, 0, 0), AccessMode::Values), 30_000, 29_000),
@@ -167,7 +173,7 @@ fn an_end_that_had_begun_is_before_who_may_have_waited_for_it() {
 }
 
 #[test]
-fn who_ended_before_an_end_began_had_not_waited() {
+fn statement_that_ended_before_a_transaction_end_began_had_not_waited() {
     let ended = [
         (writes(0, 0, 1, 7), 0, 100),
         (by_code(writes(1, 1, 0, 0), AccessMode::Values), 10_000, 9_000),
@@ -177,7 +183,7 @@ fn who_ended_before_an_end_began_had_not_waited() {
 }
 
 #[test]
-fn what_an_end_waited_for_comes_before_that_as_well() {
+fn statements_before_a_transaction_end_precede_its_waiters() {
     let ended = [
         (writes(0, 0, 1, 7), 0, 100),
         (writes(1, 1, 1, 8), 50, 100),
@@ -193,7 +199,7 @@ fn what_an_end_waited_for_comes_before_that_as_well() {
 fn a_trace_in_the_order_of_starts_stays_as_it_is() {
     let mut drift = Drift::default();
     for (start_us, length_us) in [(0, 50_000), (900, 10), (400, 10), (2_000, 5)] {
-        drift.see(start_us, Some(length_us));
+        drift.add(start_us, Some(length_us));
     }
     assert_eq!(drift.longest_us(), None);
 }
@@ -201,16 +207,16 @@ fn a_trace_in_the_order_of_starts_stays_as_it_is() {
 proptest! {
     #[test]
     fn turns_keep_the_order_of_each_session(
-        made in capture(),
+        statement in capture(),
         durations_us in proptest::collection::vec(proptest::option::of(0u64..9_000), 80),
         is_by_end in any::<bool>(),
     ) {
-        let count = made.len();
-        let timed = made.into_iter().zip(durations_us).map(|(one, duration_us)| {
+        let count = statement.len();
+        let timed = statement.into_iter().zip(durations_us).map(|(one, duration_us)| {
             let start_us = one.start_us * 500;
-            Made { start_us, duration_us, ..one }
+            TestStatement { start_us, duration_us, ..one }
         });
-        let reported = turned(timed.collect(), is_by_end.then_some(9_000));
+        let reported = ordered(timed.collect(), is_by_end.then_some(9_000));
         prop_assert_eq!(reported.len(), count);
         for session in 0..SESSIONS {
             let own = reported.iter().filter(|one| one.session == session).map(|one| one.number);

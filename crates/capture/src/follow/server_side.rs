@@ -6,13 +6,13 @@ use seatrial_pgwire::answer::Tag;
 use seatrial_pgwire::messages::{self, ErrorResponse};
 use seatrial_sqltext::statements::{deallocated, for_each_statement};
 
-use super::keeping::{Done, What};
-use super::{Answer, Follower, Portal, Stage, Unread};
-use crate::keeper::Keeper;
-use crate::request::{Keeps, Prepared, Request, RequestKind};
+use super::trace_output::{Execution, FinishedStatement};
+use super::{Answer, Follower, Portal, Stage, UnreadReason};
+use crate::request::{Prepared, Request, RequestKind, RowRetention};
 use crate::request::{columns, each_column, named, types};
 use crate::returned::{self, Rows};
 use crate::stream::{Message, Reader};
+use crate::trace_queue::TraceQueue;
 
 /// Maximum length read of a message other than rows.
 const READ_BYTES_MAX: usize = 8 << 10;
@@ -26,13 +26,12 @@ const PROCESS_BYTES: usize = 4;
 /// Maximum number of prepared statements, and of portals, that are remembered.
 const NAMED_MAX: usize = 64 << 10;
 
-/// Reads the server's messages.
-pub(super) struct Answering<'a> {
+pub(super) struct AnswerReader<'a> {
     pub follower: &'a mut Follower,
-    pub keeper: &'a mut Keeper,
+    pub queue: &'a mut TraceQueue,
 }
 
-impl Reader for Answering<'_> {
+impl Reader for AnswerReader<'_> {
     #[inline]
     fn wanted_bytes(&mut self, kind: u8, _: usize) -> usize {
         match kind {
@@ -47,8 +46,8 @@ impl Reader for Answering<'_> {
     #[inline]
     fn message(&mut self, message: Message<'_>) -> bool {
         match self.follower.stage {
-            Stage::Login => self.follower.message_at_login(message, self.keeper),
-            Stage::Open => self.follower.answer_message(message, self.keeper),
+            Stage::Login => self.follower.message_at_login(message, self.queue),
+            Stage::Open => self.follower.answer_message(message, self.queue),
             _ => {}
         }
         matches!(self.follower.stage, Stage::Login | Stage::Open)
@@ -56,7 +55,7 @@ impl Reader for Answering<'_> {
 }
 
 impl Follower {
-    fn message_at_login(&mut self, message: Message<'_>, keeper: &mut Keeper) {
+    fn message_at_login(&mut self, message: Message<'_>, queue: &mut TraceQueue) {
         match message.kind {
             b'K' => {
                 let process = messages::number(message.body).unwrap_or(0);
@@ -67,61 +66,65 @@ impl Follower {
             }
             b'Z' => {
                 self.stage = Stage::Open;
-                self.settings.drain(..).for_each(|name| keeper.counted.seen.setting(name));
-                self.id = Some(keeper.begin_session(&self.session));
+                self.settings.drain(..).for_each(|name| queue.counted.wire.setting(name));
+                self.id = Some(queue.begin_session(&self.session));
             }
             b'R' | b'E' | b'N' | b'v' => {}
-            _ => self.stop_reading(Unread::NotUnderstood, keeper),
+            _ => self.stop_reading(UnreadReason::NotUnderstood, queue),
         }
     }
 
     #[inline]
-    fn answer_message(&mut self, message: Message<'_>, keeper: &mut Keeper) {
+    fn answer_message(&mut self, message: Message<'_>, queue: &mut TraceQueue) {
         let body = message.body;
         match message.kind {
             b'D' => self.row(body),
-            b'C' => self.completed(body, keeper),
-            b'Z' => self.ready(body, keeper),
-            b'1' => self.parsed(keeper),
-            b'2' => self.bound(keeper),
-            b'T' => self.described(body, keeper),
-            b'n' => drop(self.take(keeper, is_describe)),
+            b'C' => self.completed(body, queue),
+            b'Z' => self.ready(body, queue),
+            b'1' => self.parsed(queue),
+            b'2' => self.bound(queue),
+            b'T' => self.described(body, queue),
+            b'n' => drop(self.take(queue, is_describe)),
             b't' => self.parameters_described(body),
-            b'I' => self.finish_execution(false, keeper),
-            b's' => self.finish_execution(true, keeper),
-            b'3' => self.closed(keeper),
-            b'E' => self.failed(body, keeper),
+            b'I' => self.finish_execution(false, queue),
+            b's' => self.finish_execution(true, queue),
+            b'3' => self.closed(queue),
+            b'E' => self.failed(body, queue),
             b'G' => self.copies_in(),
-            b'W' => self.stop_reading(Unread::Replication, keeper),
+            b'W' => self.stop_reading(UnreadReason::Replication, queue),
             b'S' => {
                 if self.take_setting(body) {
-                    self.id.inspect(|&id| keeper.change_session(id, &self.session));
+                    self.id.inspect(|&id| queue.change_session(id, &self.session));
                 }
             }
             // Notices, notifications, results of functions, data of COPY.
             b'N' | b'A' | b'V' | b'H' | b'd' | b'c' | b'K' | b'R' | b'v' => {}
-            _ => self.stop_reading(Unread::NotUnderstood, keeper),
+            _ => self.stop_reading(UnreadReason::NotUnderstood, queue),
         }
     }
 
     /// Takes the first request that matches; those before it were never answered.
-    fn take(&mut self, keeper: &mut Keeper, is_meant: fn(&RequestKind) -> bool) -> Option<Request> {
+    fn take(
+        &mut self,
+        queue: &mut TraceQueue,
+        is_meant: fn(&RequestKind) -> bool,
+    ) -> Option<Request> {
         if self.requests.front().is_some_and(|first| is_meant(&first.kind)) {
             return self.requests.pop_front();
         }
-        keeper.counted.seen.out_of_step += 1;
+        queue.counted.wire.out_of_step += 1;
         self.is_out_of_step = true;
         while let Some(request) = self.requests.pop_front() {
             if is_meant(&request.kind) {
                 return Some(request);
             }
-            keeper.counted.others += u64::from(request.kind.is_statement());
+            queue.counted.others += u64::from(request.kind.is_statement());
         }
         None
     }
 
-    fn parsed(&mut self, keeper: &mut Keeper) {
-        let request = self.take(keeper, |kind| matches!(kind, RequestKind::Parse(_)));
+    fn parsed(&mut self, queue: &mut TraceQueue) {
+        let request = self.take(queue, |kind| matches!(kind, RequestKind::Parse(_)));
         if let Some(RequestKind::Parse(prepared)) = request.map(|request| request.kind) {
             self.prepare(prepared);
         }
@@ -133,8 +136,8 @@ impl Follower {
         }
     }
 
-    fn bound(&mut self, keeper: &mut Keeper) {
-        let request = self.take(keeper, |kind| matches!(kind, RequestKind::Bind(_)));
+    fn bound(&mut self, queue: &mut TraceQueue) {
+        let request = self.take(queue, |kind| matches!(kind, RequestKind::Bind(_)));
         if let Some(RequestKind::Bind(bound)) = request.map(|request| request.kind) {
             self.open_portal(bound);
         }
@@ -142,7 +145,8 @@ impl Follower {
 
     pub(super) fn open_portal(&mut self, bound: Rc<super::Bound>) {
         let prepared = self.prepared.get(&bound.prepared).cloned();
-        let columns = prepared.as_ref().filter(|known| known.text.keeps != Keeps::Nothing);
+        let columns =
+            prepared.as_ref().filter(|known| known.text.retention != RowRetention::Nothing);
         let columns = columns.map_or_else(Rc::default, |known| known.columns.borrow().clone());
         let portal = Portal { prepared, bound: bound.clone(), columns, is_begun: false };
         // An unnamed one, the most frequent, replaces its predecessor.
@@ -153,25 +157,27 @@ impl Follower {
         }
     }
 
-    fn described(&mut self, body: &[u8], keeper: &mut Keeper) {
+    fn described(&mut self, body: &[u8], queue: &mut TraceQueue) {
         if let Some(RequestKind::Query(text)) = self.requests.front().map(|first| &first.kind) {
             self.answer.results += 1;
-            let is_unclear = self.answer.results == 2 && text.keeps == Keeps::All;
-            keeper.counted.seen.returned_unclear += u64::from(is_unclear);
-            let keeps = if self.answer.results == 1 { text.keeps } else { Keeps::Nothing };
-            self.answer.returned =
-                (keeps != Keeps::Nothing).then(|| Rows::of(each_column(body), None, keeps));
-            self.answer.keeps = Some(keeps);
+            let is_unclear = self.answer.results == 2 && text.retention == RowRetention::All;
+            queue.counted.wire.returned_unclear += u64::from(is_unclear);
+            let retention =
+                if self.answer.results == 1 { text.retention } else { RowRetention::Nothing };
+            self.answer.returned = (retention != RowRetention::Nothing)
+                .then(|| Rows::of(each_column(body), None, retention));
+            self.answer.retention = Some(retention);
             return;
         }
-        match self.take(keeper, is_describe).map(|request| request.kind) {
+        match self.take(queue, is_describe).map(|request| request.kind) {
             Some(RequestKind::DescribeStatement(name)) => {
-                let keeps = |known: &&Rc<Prepared>| known.text.keeps != Keeps::Nothing;
-                let known = self.prepared.get(&name).filter(keeps);
+                let retention =
+                    |known: &&Rc<Prepared>| known.text.retention != RowRetention::Nothing;
+                let known = self.prepared.get(&name).filter(retention);
                 known.inspect(|known| *known.columns.borrow_mut() = columns(body));
             }
             Some(RequestKind::DescribePortal(name)) => {
-                let portal = self.portals.get_mut(&name).filter(|open| open.keeps_rows());
+                let portal = self.portals.get_mut(&name).filter(|open| open.retains_rows());
                 // Most clients ask each time, and the answer is the same.
                 let is_new = |open: &&mut Portal| {
                     let known = open.columns.iter();
@@ -201,27 +207,27 @@ impl Follower {
     /// How much of a row is read: whether rows are kept is decided at the first.
     #[inline]
     fn wanted_of_row(&mut self) -> usize {
-        match self.answer.keeps.unwrap_or_else(|| self.look_at_first_row()) {
-            Keeps::Nothing => 0,
-            Keeps::FewRows => returned::FEW_ROWS_BYTES_EACH_MAX,
-            Keeps::All => returned::BYTES_MAX,
+        match self.answer.retention.unwrap_or_else(|| self.look_at_first_row()) {
+            RowRetention::Nothing => 0,
+            RowRetention::Few => returned::FEW_ROWS_BYTES_EACH_MAX,
+            RowRetention::All => returned::BYTES_MAX,
         }
     }
 
-    fn look_at_first_row(&mut self) -> Keeps {
+    fn look_at_first_row(&mut self) -> RowRetention {
         let portal = match self.requests.front().map(|first| &first.kind) {
             Some(RequestKind::Execute(name)) => self.portals.get(name),
             _ => None,
         };
-        let portal = portal.filter(|open| open.keeps_rows());
-        let keeps = portal.and_then(|open| open.prepared.as_ref());
-        let keeps = keeps.map_or(Keeps::Nothing, |prepared| prepared.text.keeps);
+        let portal = portal.filter(|open| open.retains_rows());
+        let retention = portal.and_then(|open| open.prepared.as_ref());
+        let retention = retention.map_or(RowRetention::Nothing, |prepared| prepared.text.retention);
         self.answer.returned = portal.map(|portal| {
             let columns = portal.columns.iter().map(|column| (&column.name[..], column.type_oid));
-            Rows::of(columns, Some(&portal.bound), keeps)
+            Rows::of(columns, Some(&portal.bound), retention)
         });
-        self.answer.keeps = Some(keeps);
-        keeps
+        self.answer.retention = Some(retention);
+        retention
     }
 
     #[inline]
@@ -237,12 +243,12 @@ impl Follower {
         if let Some(rows) = &mut self.answer.returned {
             rows.take(body, bound, self.encodings.is_foreign());
             if rows.are_too_many() {
-                (self.answer.returned, self.answer.keeps) = (None, Some(Keeps::Nothing));
+                (self.answer.returned, self.answer.retention) = (None, Some(RowRetention::Nothing));
             }
         }
     }
 
-    fn completed(&mut self, body: &[u8], keeper: &mut Keeper) {
+    fn completed(&mut self, body: &[u8], queue: &mut TraceQueue) {
         let (reported, _) = messages::text(body);
         if let Some(rows) = messages::rows(reported) {
             self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
@@ -250,7 +256,7 @@ impl Follower {
         let tag = Tag::of(reported);
         self.forget_prepared(&tag);
         self.answer.tag = Some(tag);
-        self.finish_execution(false, keeper);
+        self.finish_execution(false, queue);
     }
 
     /// A command was completed, which may release prepared statements.
@@ -268,7 +274,7 @@ impl Follower {
     }
 
     /// The name in the text's N-th DEALLOCATE of a name.
-    fn deallocated(&self, place: usize) -> Option<Vec<u8>> {
+    fn deallocated(&self, index: usize) -> Option<Vec<u8>> {
         let text = match &self.requests.front()?.kind {
             RequestKind::Query(text) => text,
             RequestKind::Execute(portal) => &self.portals.get(portal)?.prepared.as_ref()?.text,
@@ -276,42 +282,43 @@ impl Follower {
         };
         let mut names = Vec::new();
         for_each_statement(&text.sql, |statement| names.extend(deallocated(statement)));
-        names.into_iter().nth(place)
+        names.into_iter().nth(index)
     }
 
     /// A portal was executed to its end or row limit; a simple query continues to the end of its
     /// text.
-    fn finish_execution(&mut self, is_suspended: bool, keeper: &mut Keeper) {
+    fn finish_execution(&mut self, is_suspended: bool, queue: &mut TraceQueue) {
         if matches!(self.requests.front().map(|first| &first.kind), Some(RequestKind::Query(_))) {
             return;
         }
-        let request = self.take(keeper, |kind| matches!(kind, RequestKind::Execute(_)));
+        let request = self.take(queue, |kind| matches!(kind, RequestKind::Execute(_)));
         let Some(Request { sent_us, kind: RequestKind::Execute(name) }) = request else { return };
         self.is_copying = false;
         let answer = std::mem::take(&mut self.answer);
-        let what = self.execution(&name);
+        let execution = self.execution(&name);
         // The number of rows is unknown until the last was fetched.
         let answer = if is_suspended { Answer { rows: None, ..answer } } else { answer };
-        self.push(Done::answered(what, sent_us, answer, keeper), keeper);
+        self.push(FinishedStatement::answered(execution, sent_us, answer, queue), queue);
     }
 
-    /// The statement of an execution.
-    pub(super) fn execution(&mut self, portal: &[u8]) -> What {
-        let Some(portal) = self.portals.get_mut(portal) else { return What::Unknown };
+    pub(super) fn execution(&mut self, portal: &[u8]) -> Execution {
+        let Some(portal) = self.portals.get_mut(portal) else { return Execution::Unknown };
         let is_fetch = std::mem::replace(&mut portal.is_begun, true);
         match &portal.prepared {
-            None => What::Unknown,
-            Some(prepared) => {
-                What::Bound { prepared: prepared.clone(), bound: portal.bound.clone(), is_fetch }
-            }
+            None => Execution::Unknown,
+            Some(prepared) => Execution::Bound {
+                prepared: prepared.clone(),
+                bound: portal.bound.clone(),
+                is_fetch,
+            },
         }
     }
 
-    fn closed(&mut self, keeper: &mut Keeper) {
+    fn closed(&mut self, queue: &mut TraceQueue) {
         let is_close = |kind: &RequestKind| {
             matches!(kind, RequestKind::CloseStatement(_) | RequestKind::ClosePortal(_))
         };
-        match self.take(keeper, is_close).map(|request| request.kind) {
+        match self.take(queue, is_close).map(|request| request.kind) {
             Some(RequestKind::CloseStatement(name)) => drop(self.prepared.remove(&name)),
             Some(RequestKind::ClosePortal(name)) => drop(self.portals.remove(&name)),
             _ => {}
@@ -326,7 +333,7 @@ impl Follower {
         }
     }
 
-    fn failed(&mut self, body: &[u8], keeper: &mut Keeper) {
+    fn failed(&mut self, body: &[u8], queue: &mut TraceQueue) {
         let sqlstate = ErrorResponse::of(body).error.sqlstate;
         match self.requests.front().map(|first| &first.kind) {
             None => {}
@@ -335,74 +342,81 @@ impl Follower {
             }
             Some(RequestKind::Sync) => {
                 // Deferred constraints and serialization may still fail until then.
-                if let Some(last) = self.done.last_mut() {
+                if let Some(last) = self.finished.last_mut() {
                     last.fail(sqlstate);
                 }
             }
-            Some(_) => self.failed_in_pipeline(sqlstate, keeper),
+            Some(_) => self.failed_in_pipeline(sqlstate, queue),
         }
     }
 
     /// A step of the extended protocol failed: everything up to the next `Sync` is skipped.
-    fn failed_in_pipeline(&mut self, sqlstate: [u8; 5], keeper: &mut Keeper) {
+    fn failed_in_pipeline(&mut self, sqlstate: [u8; 5], queue: &mut TraceQueue) {
         let Some(Request { sent_us, kind }) = self.requests.pop_front() else { return };
         let answer = Answer { error: Some(sqlstate), ..std::mem::take(&mut self.answer) };
         let never_ran = never_ran(&kind, sqlstate);
-        let (what, was_joined) = match kind {
+        let (execution, was_joined) = match kind {
             RequestKind::Execute(name) => (self.execution(&name), false),
-            RequestKind::Parse(prepared) => (What::Parsed(prepared), true),
+            RequestKind::Parse(prepared) => (Execution::Parsed(prepared), true),
             RequestKind::Bind(bound) => {
                 let prepared = self.prepared.get(&bound.prepared).cloned();
-                let known = |prepared| What::Bound { prepared, bound, is_fetch: false };
-                (prepared.map_or(What::Unknown, known), true)
+                let known = |prepared| Execution::Bound { prepared, bound, is_fetch: false };
+                (prepared.map_or(Execution::Unknown, known), true)
             }
-            _ => (What::Unknown, true),
+            _ => (Execution::Unknown, true),
         };
         self.is_copying = false;
-        match what {
-            What::Unknown => keeper.counted.others += u64::from(!was_joined),
-            what => {
-                keeper.counted.joined -= u64::from(was_joined);
-                let mut done = Done::answered(what, sent_us, answer, keeper);
-                done.never_ran = never_ran;
-                self.push(done, keeper);
+        match execution {
+            Execution::Unknown => queue.counted.others += u64::from(!was_joined),
+            execution => {
+                queue.counted.joined -= u64::from(was_joined);
+                let mut finished = FinishedStatement::answered(execution, sent_us, answer, queue);
+                finished.never_ran = never_ran;
+                self.push(finished, queue);
             }
         }
         while let Some(next) = self.requests.front() {
             if matches!(next.kind, RequestKind::Sync) {
                 return;
             }
-            keeper.counted.others += u64::from(next.kind.is_statement());
+            queue.counted.others += u64::from(next.kind.is_statement());
             self.requests.pop_front();
         }
         self.is_discarding = true;
     }
 
-    fn ready(&mut self, body: &[u8], keeper: &mut Keeper) {
+    fn ready(&mut self, body: &[u8], queue: &mut TraceQueue) {
         let ends = |kind: &RequestKind| {
             matches!(kind, RequestKind::Sync | RequestKind::Query(_) | RequestKind::Call(_))
         };
-        let request = self.take(keeper, ends);
+        let request = self.take(queue, ends);
         self.is_copying = false;
         let answer = std::mem::take(&mut self.answer);
         match request {
             Some(Request { sent_us, kind: RequestKind::Query(text) }) => {
-                self.push(Done::answered(What::Query(text), sent_us, answer, keeper), keeper);
+                self.push(
+                    FinishedStatement::answered(Execution::Query(text), sent_us, answer, queue),
+                    queue,
+                );
             }
             Some(Request { sent_us, kind: RequestKind::Call(function) }) => {
-                self.push(Done::answered(What::Call(function), sent_us, answer, keeper), keeper);
+                self.push(
+                    FinishedStatement::answered(Execution::Call(function), sent_us, answer, queue),
+                    queue,
+                );
             }
             Some(Request { sent_us, .. }) => {
                 // It was committed only now, unless its client waited in between.
-                let now_us = keeper.now_us;
-                if let Some(last) = self.done.last_mut().filter(|last| last.ended_us >= sent_us) {
+                let now_us = queue.now_us;
+                if let Some(last) = self.finished.last_mut().filter(|last| last.ended_us >= sent_us)
+                {
                     last.ended_us = now_us;
                 }
             }
             None => {}
         }
         let is_open = body.first() != Some(&b'I');
-        self.keep_done(Some(is_open), keeper);
+        self.keep_finished(Some(is_open), queue);
         if !is_open && self.portals.len() > 1 {
             self.portals.clear();
         }
@@ -428,8 +442,10 @@ impl Follower {
 }
 
 impl Portal {
-    fn keeps_rows(&self) -> bool {
-        self.prepared.as_ref().is_some_and(|prepared| prepared.text.keeps != Keeps::Nothing)
+    fn retains_rows(&self) -> bool {
+        self.prepared
+            .as_ref()
+            .is_some_and(|prepared| prepared.text.retention != RowRetention::Nothing)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Observed statements on their way to the trace: packed into batches, so that the forwarding
+//! The queue of observed statements to the trace: packed into batches, so that the forwarding
 //! thread rarely wakes the writer and never waits for it.
 //!
-//! The queue is bounded ([`HELD_BYTES_MAX`]). A statement that does not fit is counted and dropped;
-//! sessions are never dropped.
+//! The queue is bounded ([`QUEUE_BYTES_MAX`]). A statement that does not fit is counted and
+//! dropped; sessions are never dropped.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -15,7 +15,7 @@ use super::message_counts::MessageCounts;
 use super::returned::PackedRows;
 
 /// Maximum size of the queue to the writer: some seconds of a busy server.
-pub const HELD_BYTES_MAX: usize = 64 << 20;
+pub const QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// A batch is sent when it has this many bytes of text.
 const BATCH_BYTES: usize = 128 << 10;
@@ -32,36 +32,29 @@ const SPARE_MAX: usize = 4;
 /// Length that represents NULL.
 pub const NULL: u32 = u32::MAX;
 
-/// One observation.
 #[derive(Debug)]
 pub enum Entry {
-    /// A session began.
     Session(Box<Session>),
     /// Further facts of a session.
     Changed(SessionId, Box<Session>),
-    /// A statement.
-    Statement(Kept),
+    Statement(PackedStatement),
 }
 
 /// A statement without its texts, which are in the batch's bytes in sequence: the prepared name,
 /// the text, each parameter after its length (4 bytes, [`NULL`] for NULL), and returned rows, whose
 /// bytes are left out of their own structure.
 #[derive(Debug)]
-pub struct Kept {
-    /// The other fields.
-    pub figures: Figures,
-    /// Length of the prepared name.
+pub struct PackedStatement {
+    pub fields: StatementFields,
     pub prepared_bytes: usize,
-    /// Length of the text.
     pub sql_bytes: usize,
-    /// Number of parameters.
     pub parameters: usize,
 }
 
 /// The fields of a statement that are not text.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // as in seatrial_trace::captured::Statement
-pub struct Figures {
+pub struct StatementFields {
     pub session: SessionId,
     pub start_us: i64,
     pub duration_us: Option<u64>,
@@ -82,14 +75,13 @@ pub struct Batch {
     /// Their texts.
     pub bytes: Vec<u8>,
     /// Their memory, as counted.
-    pub held_bytes: usize,
+    pub queued_bytes: usize,
 }
 
-/// State shared by both ends.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Bytes in the queue.
-    pub held_bytes: AtomicUsize,
+    pub queued_bytes: AtomicUsize,
     /// The trace is not writable any more.
     pub has_failed: AtomicBool,
     /// Statements so far, for progress reports.
@@ -105,8 +97,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Gives back a batch that was written. It is cleared where it was filled: memory that one
-    /// thread allocates and another one frees costs both.
+    /// Returns a batch that was written. The filling thread clears it: memory that one thread
+    /// allocates and another one frees costs both.
     pub fn give_back(&self, batch: Batch) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_MAX {
@@ -125,13 +117,13 @@ impl Shared {
         bytes.clear();
         // A batch may exceed its size by one statement of any length.
         bytes.shrink_to(2 * BATCH_BYTES);
-        Batch { entries, bytes, held_bytes: 0 }
+        Batch { entries, bytes, queued_bytes: 0 }
     }
 }
 
 /// The sending end.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct TraceQueue {
     /// What was counted.
     pub counted: MessageCounts,
     /// Current time in microseconds since 1970.
@@ -145,10 +137,10 @@ pub struct Keeper {
     shared: Arc<Shared>,
 }
 
-impl Keeper {
-    /// A keeper that sends batches.
-    pub fn new(batches: Sender<Batch>, shared: Arc<Shared>) -> Keeper {
-        Keeper {
+impl TraceQueue {
+    /// A queue that sends batches.
+    pub fn new(batches: Sender<Batch>, shared: Arc<Shared>) -> TraceQueue {
+        TraceQueue {
             counted: MessageCounts::default(),
             now_us: 0,
             sessions: 0,
@@ -174,14 +166,15 @@ impl Keeper {
 
     /// A connection is encrypted, and not readable.
     pub fn encrypted(&mut self) {
-        self.counted.seen.encrypted += 1;
+        self.counted.wire.encrypted += 1;
         self.shared.encrypted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps a statement, whose parameters `put` packs: their number, and why some are missing.
+    /// Queues a statement; `put` packs its parameters and returns their number, and why some are
+    /// missing.
     pub fn statement(
         &mut self,
-        mut figures: Figures,
+        mut fields: StatementFields,
         prepared: &[u8],
         sql: &[u8],
         put: impl FnOnce(&mut Vec<u8>) -> (usize, Option<Skip>),
@@ -196,23 +189,23 @@ impl Keeper {
         self.batch.bytes.extend_from_slice(prepared);
         self.batch.bytes.extend_from_slice(sql);
         let (parameters, skip) = put(&mut self.batch.bytes);
-        figures.skip = figures.skip.or(skip);
-        if let Some(returned) = &mut figures.returned {
-            self.counted.seen.returned += 1;
-            self.counted.seen.returned_rows += returned.rows as u64;
+        fields.skip = fields.skip.or(skip);
+        if let Some(returned) = &mut fields.returned {
+            self.counted.wire.returned += 1;
+            self.counted.wire.returned_rows += returned.rows as u64;
             self.batch.bytes.extend_from_slice(&returned.bytes);
             returned.bytes = Vec::new();
         }
-        let end_us = figures.start_us.saturating_add_unsigned(figures.duration_us.unwrap_or(0));
-        self.counted.statement(figures.skip, figures.start_us, end_us);
+        let end_us = fields.start_us.saturating_add_unsigned(fields.duration_us.unwrap_or(0));
+        self.counted.statement(fields.skip, fields.start_us, end_us);
         let (prepared_bytes, sql_bytes) = (prepared.len(), sql.len());
-        let kept = Kept { figures, prepared_bytes, sql_bytes, parameters };
-        self.push(Entry::Statement(kept));
+        let packed_statement = PackedStatement { fields, prepared_bytes, sql_bytes, parameters };
+        self.push(Entry::Statement(packed_statement));
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        let held = self.shared.held_bytes.load(Ordering::Relaxed) + self.batch.bytes.len();
-        held + bytes < HELD_BYTES_MAX && !self.shared.has_failed.load(Ordering::Relaxed)
+        let queued = self.shared.queued_bytes.load(Ordering::Relaxed) + self.batch.bytes.len();
+        queued + bytes < QUEUE_BYTES_MAX && !self.shared.has_failed.load(Ordering::Relaxed)
     }
 
     fn push(&mut self, entry: Entry) {
@@ -239,15 +232,14 @@ impl Keeper {
         Some(left_us)
     }
 
-    /// Sends everything.
     pub fn flush(&mut self) {
         if self.batch.entries.is_empty() {
             return;
         }
         let mut batch = std::mem::replace(&mut self.batch, self.shared.empty_batch());
         self.packed_bytes = 0;
-        batch.held_bytes += batch.bytes.capacity() + batch.entries.len() * size_of::<Entry>();
-        self.shared.held_bytes.fetch_add(batch.held_bytes, Ordering::Relaxed);
+        batch.queued_bytes += batch.bytes.capacity() + batch.entries.len() * size_of::<Entry>();
+        self.shared.queued_bytes.fetch_add(batch.queued_bytes, Ordering::Relaxed);
         self.shared.statements.store(self.counted.statements, Ordering::Relaxed);
         // Without a receiver, the writer has failed, and reports it itself.
         let _ = self.batches.send(batch);

@@ -1,4 +1,4 @@
-//! Which ids may have been drawn at all: what a value may be of which nothing else is known.
+//! Which ids may have been drawn at all: the last resort for a value with no other evidence.
 
 use std::collections::HashSet;
 
@@ -6,20 +6,17 @@ use seatrial_sqltext::catalog::Catalog;
 use seatrial_sqltext::reading::ValueSource;
 
 use super::anchor::rank;
-use super::scan::{Count, Scan};
-use super::spots::Gave;
+use super::scan::{DrawCount, Scan};
+use super::spots::IdOrigin;
 use super::values::{Id, Kind};
 
 /// Ids of a class that may have been drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// None of them.
-    Nothing,
-    /// Any.
+pub enum PossibleIds {
+    Empty,
     Any,
     /// The values of a sequence from a value on, and their number, if known.
     From {
-        /// The first.
         first: i64,
         /// From one to the next.
         increment: i64,
@@ -30,56 +27,55 @@ pub enum Reach {
     Captured(HashSet<Id>),
 }
 
-impl Reach {
+impl PossibleIds {
     /// Of each class of a pass over a trace; `first` returns the earliest position of a sequence.
-    pub fn of(scan: &Scan, catalog: &Catalog, first: impl Fn(usize) -> Option<i64>) -> Vec<Reach> {
+    pub fn of(
+        scan: &Scan,
+        catalog: &Catalog,
+        first: impl Fn(usize) -> Option<i64>,
+    ) -> Vec<PossibleIds> {
         let classes = (0..).zip(&scan.classes.all);
         let of_class = classes.map(|(number, class)| match (class.source, class.kind) {
             (ValueSource::Sequence(sequence), _) => of_sequence(scan, catalog, sequence, &first),
             (_, Kind::Text) => {
                 let own = scan.exact.keys().filter(|(class, _)| *class == number);
-                Reach::Captured(own.map(|&(_, id)| id).collect())
+                PossibleIds::Captured(own.map(|&(_, id)| id).collect())
             }
             _ => {
-                let draws = |one: &super::scan::Drawing| one.class == number;
-                if scan.drawings.iter().any(draws) { Reach::Any } else { Reach::Nothing }
+                let draws = |one: &super::scan::DrawStatement| one.class == number;
+                if scan.drawings.iter().any(draws) { PossibleIds::Any } else { PossibleIds::Empty }
             }
         });
         of_class.collect()
     }
 
     /// Whether an id may have been drawn.
-    pub fn holds(&self, id: Id) -> bool {
+    pub fn contains(&self, id: Id) -> bool {
         match self {
-            Reach::Nothing => false,
-            Reach::Any => true,
-            Reach::From { first, increment, count } => rank(id, *first, *increment)
+            PossibleIds::Empty => false,
+            PossibleIds::Any => true,
+            PossibleIds::From { first, increment, count } => rank(id, *first, *increment)
                 .is_some_and(|rank| rank >= 0 && count.is_none_or(|count| rank < count)),
-            Reach::Captured(ids) => ids.contains(&id),
+            PossibleIds::Captured(ids) => ids.contains(&id),
         }
     }
-}
 
-impl Reach {
-    /// Whether an id is of those that a sequence gave before the trace began.
-    pub fn is_before(&self, id: Id) -> bool {
+    /// Whether a sequence gave an id before the trace began.
+    fn is_before(&self, id: Id) -> bool {
         match self {
-            Reach::From { first, increment, .. } => match *increment < 0 {
-                true => id.number() > *first,
-                false => id.number() < *first,
-            },
+            PossibleIds::From { first, increment, .. } => id.is_before(*first, *increment),
             _ => false,
         }
     }
 
     /// Whether a draw gave an id of which nothing else is known.
-    pub fn gave(&self, id: Id) -> Gave {
-        if self.holds(id) {
-            Gave::Maybe
+    pub fn origin_of(&self, id: Id) -> IdOrigin {
+        if self.contains(id) {
+            IdOrigin::MaybeDrawn
         } else if self.is_before(id) {
-            Gave::Before
+            IdOrigin::BeforeTrace
         } else {
-            Gave::Never
+            IdOrigin::NotDrawn
         }
     }
 }
@@ -89,13 +85,13 @@ fn of_sequence(
     catalog: &Catalog,
     sequence: usize,
     first: impl Fn(usize) -> Option<i64>,
-) -> Reach {
+) -> PossibleIds {
     let own = scan.drawings.iter().filter(|one| one.sequence as usize == sequence);
     let is_counted = scan.obscure.is_empty()
-        && own.clone().all(|one| matches!(one.count, Count::Known | Count::Failed));
+        && own.clone().all(|one| matches!(one.count, DrawCount::Known | DrawCount::Failed));
     let count: i64 = own.map(|one| i64::from(one.slots)).sum();
     if is_counted && count == 0 {
-        return Reach::Nothing;
+        return PossibleIds::Empty;
     }
     let begins_again = scan.is_set(sequence as u32) || catalog.cycles(sequence);
     let reported = catalog.sequences.get(sequence);
@@ -104,9 +100,9 @@ fn of_sequence(
             // Sessions that take several at once leave some out.
             let is_counted = is_counted && reported.cache <= 1;
             let count = is_counted.then_some(count);
-            Reach::From { first, increment: reported.increment, count }
+            PossibleIds::From { first, increment: reported.increment, count }
         }
-        _ => Reach::Any,
+        _ => PossibleIds::Any,
     }
 }
 
@@ -115,13 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_those_that_a_sequence_gave() {
-        let holds = |reach: &Reach, number| reach.holds(Id::of_number(number));
-        let counted = Reach::From { first: 100, increment: 10, count: Some(3) };
-        let reported = [90, 100, 105, 120, 130].map(|number| holds(&counted, number));
+    fn possible_ids_are_values_of_the_sequence() {
+        let contains =
+            |possible_ids: &PossibleIds, number| possible_ids.contains(Id::of_number(number));
+        let counted = PossibleIds::From { first: 100, increment: 10, count: Some(3) };
+        let reported = [90, 100, 105, 120, 130].map(|number| contains(&counted, number));
         assert_eq!(reported, [false, true, false, true, false]);
-        let open = Reach::From { first: 100, increment: 1, count: None };
-        assert!(holds(&open, 100_000) && !holds(&open, 99));
-        assert!(holds(&Reach::Any, -5) && !holds(&Reach::Nothing, 5));
+        let open = PossibleIds::From { first: 100, increment: 1, count: None };
+        assert!(contains(&open, 100_000) && !contains(&open, 99));
+        assert!(contains(&PossibleIds::Any, -5) && !contains(&PossibleIds::Empty, 5));
     }
 }

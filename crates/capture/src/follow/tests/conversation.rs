@@ -7,21 +7,21 @@ use seatrial_pgwire::messages;
 use seatrial_trace::captured::Returned;
 
 use super::super::*;
-use crate::keeper::{Batch, Entry, Figures, Kept, Shared};
 use crate::recorder::{self, unpack_rows};
+use crate::trace_queue::{Batch, Entry, PackedStatement, Shared, StatementFields};
 
 /// Who says what.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum Traffic {
     Client(Vec<u8>),
     Server(Vec<u8>),
 }
-pub use Said::{Client, Server};
+pub use Traffic::{Client, Server};
 
 /// A statement with its texts.
 #[derive(Debug)]
 pub struct Statement {
-    pub figures: Figures,
+    pub fields: StatementFields,
     pub prepared: String,
     pub sql: String,
     pub parameters: Vec<Option<String>>,
@@ -30,7 +30,7 @@ pub struct Statement {
 
 /// What came of a conversation.
 pub struct Outcome {
-    pub keeper: Keeper,
+    pub queue: TraceQueue,
     pub sessions: Vec<Session>,
     pub statements: Vec<Statement>,
 }
@@ -119,7 +119,7 @@ pub fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// How a session of `me` in `shop` begins.
-pub fn login() -> Vec<Said> {
+pub fn login() -> Vec<Traffic> {
     let startup = startup(&[("user", "me"), ("database", "shop"), ("application_name", "till")]);
     vec![
         Client(startup),
@@ -136,8 +136,8 @@ pub fn login() -> Vec<Said> {
 }
 
 /// A session that says this once it is in.
-pub fn session(said: Vec<Said>) -> Vec<Said> {
-    [login(), said].concat()
+pub fn session(traffic: Vec<Traffic>) -> Vec<Traffic> {
+    [login(), traffic].concat()
 }
 
 pub fn unpack(batches: &Receiver<Batch>) -> (Vec<Session>, Vec<Statement>) {
@@ -155,62 +155,62 @@ pub fn unpack(batches: &Receiver<Batch>) -> (Vec<Session>, Vec<Statement>) {
     (sessions, statements)
 }
 
-fn statement(kept: Kept, bytes: &mut &[u8]) -> Statement {
+fn statement(packed: PackedStatement, bytes: &mut &[u8]) -> Statement {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut take = |count: usize| {
         let (taken, rest) = bytes.split_at(count);
         *bytes = rest;
         text(taken)
     };
-    let (prepared, sql) = (take(kept.prepared_bytes), take(kept.sql_bytes));
+    let (prepared, sql) = (take(packed.prepared_bytes), take(packed.sql_bytes));
     let mut parameters = Vec::new();
-    *bytes = recorder::unpack(bytes, kept.parameters, &mut parameters);
+    *bytes = recorder::unpack(bytes, packed.parameters, &mut parameters);
     let parameters = parameters.iter().map(|one| one.as_deref().map(text)).collect();
-    let figures = kept.figures;
-    let returned = figures.returned.as_ref().map(|packed| Box::new(unpack_rows(packed, bytes)));
-    Statement { figures, prepared, sql, parameters, returned }
+    let fields = packed.fields;
+    let returned = fields.returned.as_ref().map(|packed| Box::new(unpack_rows(packed, bytes)));
+    Statement { fields, prepared, sql, parameters, returned }
 }
 
 /// Follows a conversation in pieces of so many bytes at most; each piece takes 10 us.
-pub fn follow(said: &[Said], piece_bytes: usize) -> Outcome {
+pub fn follow(traffic: &[Traffic], piece_bytes: usize) -> Outcome {
     let (batches, received) = channel();
-    let mut keeper = Keeper::new(batches, Arc::<Shared>::default());
+    let mut queue = TraceQueue::new(batches, Arc::<Shared>::default());
     let mut follower = Follower::default();
-    for each in said {
+    for each in traffic {
         let bytes = match each {
             Client(bytes) | Server(bytes) => bytes,
         };
         for piece in bytes.chunks(piece_bytes) {
-            keeper.now_us += 10;
+            queue.now_us += 10;
             match each {
-                Client(_) => follower.requested(piece, &mut keeper),
-                Server(_) => follower.answered(piece, &mut keeper),
+                Client(_) => follower.requested(piece, &mut queue),
+                Server(_) => follower.answered(piece, &mut queue),
             }
         }
     }
-    follower.ended(&mut keeper);
-    keeper.flush();
+    follower.ended(&mut queue);
+    queue.flush();
     let (sessions, statements) = unpack(&received);
-    assert_eq!(keeper.counted.records, keeper.counted.accounted());
-    assert_eq!(keeper.counted.statements, statements.len() as u64);
-    Outcome { keeper, sessions, statements }
+    assert_eq!(queue.counted.records, queue.counted.accounted());
+    assert_eq!(queue.counted.statements, statements.len() as u64);
+    Outcome { queue, sessions, statements }
 }
 
 /// What comes of a conversation, whatever the pieces in which it comes.
-pub fn outcome(said: Vec<Said>) -> Outcome {
-    let whole = follow(&said, usize::MAX);
+pub fn outcome(traffic: Vec<Traffic>) -> Outcome {
+    let whole = follow(&traffic, usize::MAX);
     let texts = |outcome: &Outcome| -> Vec<String> {
         let reported = |one: &Statement| {
-            let Figures { start_us: _, duration_us: _, .. } = one.figures;
-            let figures = Figures { start_us: 0, duration_us: None, ..one.figures.clone() };
-            format!("{figures:?} {} {} {:?}", one.prepared, one.sql, one.parameters)
+            let StatementFields { start_us: _, duration_us: _, .. } = one.fields;
+            let fields = StatementFields { start_us: 0, duration_us: None, ..one.fields.clone() };
+            format!("{fields:?} {} {} {:?}", one.prepared, one.sql, one.parameters)
         };
         outcome.statements.iter().map(reported).collect()
     };
     for piece_bytes in [1, 2, 3, 5, 7, 64] {
-        let pieces = follow(&said, piece_bytes);
+        let pieces = follow(&traffic, piece_bytes);
         assert_eq!(texts(&pieces), texts(&whole), "in pieces of {piece_bytes}");
-        assert_eq!(pieces.keeper.counted.seen, whole.keeper.counted.seen);
+        assert_eq!(pieces.queue.counted.wire, whole.queue.counted.wire);
     }
     whole
 }
@@ -220,11 +220,11 @@ pub fn sqls(outcome: &Outcome) -> Vec<&str> {
 }
 
 pub fn transactions(outcome: &Outcome) -> Vec<u64> {
-    outcome.statements.iter().map(|one| one.figures.transaction).collect()
+    outcome.statements.iter().map(|one| one.fields.transaction).collect()
 }
 
 pub fn tag(statement: &Statement) -> String {
-    let tag = statement.figures.tag.as_ref();
+    let tag = statement.fields.tag.as_ref();
     tag.map_or(String::new(), |tag| String::from_utf8_lossy(tag.words()).into_owned())
 }
 

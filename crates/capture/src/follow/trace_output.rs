@@ -1,8 +1,8 @@
-//! What goes into the trace: statements with a complete answer, in the order in which they were
+//! The output to the trace: statements with a complete answer, in the order in which they were
 //! sent, with the number of their transaction.
 //!
-//! They are held until the server is ready for the next request, as only then it is known whether
-//! several of one pipeline are one transaction, and whether a transaction is still open.
+//! They are buffered until the server is ready for the next request, as only then it is known
+//! whether several of one pipeline are one transaction, and whether a transaction is still open.
 
 use std::rc::Rc;
 
@@ -12,32 +12,31 @@ use seatrial_trace::captured::{Protocol, SessionId, Skip};
 
 use super::{Answer, Follower};
 use crate::binary;
-use crate::keeper::{Figures, Keeper, NULL};
 use crate::request::{Bound, Prepared, Request, RequestKind, Text};
 use crate::returned::PackedRows;
+use crate::trace_queue::{NULL, StatementFields, TraceQueue};
 
-/// Maximum number of held statements of one pipeline.
-const HELD_MAX: usize = 4 << 10;
+/// Maximum number of buffered statements of one pipeline.
+const BUFFERED_MAX: usize = 4 << 10;
 
-/// What was executed.
 #[derive(Debug)]
-pub(super) enum What {
-    /// A text.
+pub(super) enum Execution {
     Query(Text),
-    /// A prepared text with its parameters.
-    Bound { prepared: Rc<Prepared>, bound: Rc<Bound>, is_fetch: bool },
+    Bound {
+        prepared: Rc<Prepared>,
+        bound: Rc<Bound>,
+        is_fetch: bool,
+    },
     /// A text whose preparation failed.
     Parsed(Rc<Prepared>),
     /// A function, by its oid.
     Call(u32),
-    /// A statement with unknown text.
     Unknown,
 }
 
-/// A statement and its result.
 #[derive(Debug)]
-pub(super) struct Done {
-    what: What,
+pub(super) struct FinishedStatement {
+    execution: Execution,
     sent_us: i64,
     /// When it ended; when it was sent, if it never ended.
     pub ended_us: i64,
@@ -56,29 +55,34 @@ pub(super) struct Done {
     is_implied: bool,
 }
 
-impl Done {
+impl FinishedStatement {
     /// A statement that was answered now.
-    pub(super) fn answered(what: What, sent_us: i64, answer: Answer, keeper: &mut Keeper) -> Done {
+    pub(super) fn answered(
+        execution: Execution,
+        sent_us: i64,
+        answer: Answer,
+        queue: &mut TraceQueue,
+    ) -> FinishedStatement {
         let has_failed = answer.error.is_some();
         let returned = answer.returned.filter(|_| !has_failed);
-        let seen = &mut keeper.counted.seen;
-        seen.returned_cut += u64::from(returned.as_ref().is_some_and(|rows| rows.is_cut));
-        seen.returned_unread += returned.as_ref().map_or(0, |rows| rows.unread);
-        Done {
-            ended_us: keeper.now_us,
+        let wire = &mut queue.counted.wire;
+        wire.returned_cut += u64::from(returned.as_ref().is_some_and(|rows| rows.is_cut));
+        wire.returned_unread += returned.as_ref().map_or(0, |rows| rows.unread);
+        FinishedStatement {
+            ended_us: queue.now_us,
             is_answered: true,
             rows: answer.rows.filter(|_| !has_failed),
             tag: answer.tag.filter(|_| !has_failed),
             error: answer.error,
             returned: returned.and_then(super::Rows::finish),
-            ..Done::unanswered(what, sent_us, answer.is_copy_data)
+            ..FinishedStatement::unanswered(execution, sent_us, answer.is_copy_data)
         }
     }
 
     /// A statement with unknown result.
-    fn unanswered(what: What, sent_us: i64, is_copy_data: bool) -> Done {
-        Done {
-            what,
+    fn unanswered(execution: Execution, sent_us: i64, is_copy_data: bool) -> FinishedStatement {
+        FinishedStatement {
+            execution,
             sent_us,
             ended_us: sent_us,
             is_answered: false,
@@ -94,36 +98,38 @@ impl Done {
         }
     }
 
-    /// It failed after all.
+    /// Its transaction or pipeline failed later.
     pub(super) fn fail(&mut self, sqlstate: [u8; 5]) {
         (self.error, self.rows, self.tag, self.returned) = (Some(sqlstate), None, None, None);
     }
 
     fn text(&self) -> Option<&Text> {
-        match &self.what {
-            What::Query(text) => Some(text),
-            What::Bound { prepared, .. } | What::Parsed(prepared) => Some(&prepared.text),
-            What::Call(_) | What::Unknown => None,
+        match &self.execution {
+            Execution::Query(text) => Some(text),
+            Execution::Bound { prepared, .. } | Execution::Parsed(prepared) => Some(&prepared.text),
+            Execution::Call(_) | Execution::Unknown => None,
         }
     }
 
-    fn figures(&mut self, session: SessionId) -> Figures {
-        let skip = match &self.what {
-            What::Call(_) => Some(Skip::FastPath),
-            What::Unknown => Some(Skip::UnknownText),
+    fn fields(&mut self, session: SessionId) -> StatementFields {
+        let skip = match &self.execution {
+            Execution::Call(_) => Some(Skip::FastPath),
+            Execution::Unknown => Some(Skip::UnknownText),
             _ if self.text().is_some_and(|text| text.is_cut) => Some(Skip::CutOff),
             _ if self.is_copy_data => Some(Skip::CopyData),
             _ if self.never_ran => Some(Skip::NeverRan),
             _ if self.is_rolled_back => Some(Skip::RolledBack),
             _ => None,
         };
-        let protocol = match &self.what {
-            What::Query(_) | What::Call(_) => Protocol::Simple,
-            What::Bound { is_fetch: true, .. } => Protocol::Fetch,
-            What::Bound { .. } | What::Parsed(_) | What::Unknown => Protocol::Extended,
+        let protocol = match &self.execution {
+            Execution::Query(_) | Execution::Call(_) => Protocol::Simple,
+            Execution::Bound { is_fetch: true, .. } => Protocol::Fetch,
+            Execution::Bound { .. } | Execution::Parsed(_) | Execution::Unknown => {
+                Protocol::Extended
+            }
         };
         let took_us = u64::try_from(self.ended_us - self.sent_us).unwrap_or(0);
-        Figures {
+        StatementFields {
             session,
             start_us: self.sent_us,
             duration_us: Some(took_us).filter(|_| self.is_answered),
@@ -139,60 +145,63 @@ impl Done {
 }
 
 impl Follower {
-    /// Holds a statement until its transaction is known.
+    /// Buffers a statement until its transaction is known.
     #[inline]
-    pub(super) fn push(&mut self, done: Done, keeper: &mut Keeper) {
-        self.done.push(done);
-        if self.done.len() >= HELD_MAX {
+    pub(super) fn push(&mut self, finished: FinishedStatement, queue: &mut TraceQueue) {
+        self.finished.push(finished);
+        if self.finished.len() >= BUFFERED_MAX {
             self.block.imply();
-            let held = self.done.len() as u64;
-            self.keep_done(None, keeper);
-            self.kept_early = if self.block.is_implied() { self.kept_early + held } else { 0 };
+            let buffered = self.finished.len() as u64;
+            self.keep_finished(None, queue);
+            self.kept_early = if self.block.is_implied() { self.kept_early + buffered } else { 0 };
         }
     }
 
-    /// Keeps held statements; `is_open` is whether a transaction is open, if the server has
+    /// Keeps buffered statements; `is_open` is whether a transaction is open, if the server has
     /// reported it.
     #[inline]
-    pub(super) fn keep_done(&mut self, is_open: Option<bool>, keeper: &mut Keeper) {
-        let mut done = std::mem::take(&mut self.done);
-        let count = done.len();
-        for (place, statement) in done.iter_mut().enumerate() {
-            let has_others = count - place > 1;
+    pub(super) fn keep_finished(&mut self, is_open: Option<bool>, queue: &mut TraceQueue) {
+        let mut finished = std::mem::take(&mut self.finished);
+        let count = finished.len();
+        for (index, statement) in finished.iter_mut().enumerate() {
+            let has_others = count - index > 1;
             statement.transaction = self.transaction(statement, has_others);
             statement.is_implied = self.block.is_implied();
         }
         if count > 1 || self.kept_early > 0 {
-            self.roll_back(&mut done, keeper);
+            self.roll_back(&mut finished, queue);
         }
-        for statement in &mut done {
-            self.keep(statement, keeper);
+        for statement in &mut finished {
+            self.keep(statement, queue);
         }
-        done.clear();
-        self.done = done;
+        finished.clear();
+        self.finished = finished;
         if let Some(is_open) = is_open {
             self.kept_early = 0;
             self.block.settle(is_open);
         }
     }
 
-    /// Statements of a transaction without a BEGIN are rolled back with the one that fails.
-    fn roll_back(&self, done: &mut [Done], keeper: &mut Keeper) {
-        for place in 0..done.len() {
-            let Done { transaction, is_implied: true, error: Some(_), .. } = done[place] else {
+    /// Rolls back the statements of a transaction without a BEGIN that failed.
+    fn roll_back(&self, finished: &mut [FinishedStatement], queue: &mut TraceQueue) {
+        for index in 0..finished.len() {
+            let FinishedStatement { transaction, is_implied: true, error: Some(_), .. } =
+                finished[index]
+            else {
                 continue;
             };
-            let is_of_it = |one: &&mut Done| one.is_implied && one.transaction == transaction;
-            for other in done.iter_mut().filter(is_of_it) {
+            let is_of_it =
+                |one: &&mut FinishedStatement| one.is_implied && one.transaction == transaction;
+            for other in finished.iter_mut().filter(is_of_it) {
                 other.is_rolled_back = other.error.is_none();
             }
-            keeper.counted.seen.rolled_back_kept += self.kept_early;
+            queue.counted.wire.rolled_back_kept += self.kept_early;
         }
     }
 
     /// The number of a statement's transaction, shared by the following ones of one pipeline.
     #[inline]
-    fn transaction(&mut self, statement: &Done, has_others: bool) -> u64 {
+    fn transaction(&mut self, statement: &FinishedStatement, has_others: bool) -> u64 {
         let text = statement.text();
         let sql = text.filter(|text| text.may_control).map(|text| &text.sql[..]);
         if has_others && !sql.is_some_and(|sql| matches!(control(sql), Control::Begin)) {
@@ -204,40 +213,40 @@ impl Follower {
         }
     }
 
-    fn keep(&self, done: &mut Done, keeper: &mut Keeper) {
+    fn keep(&self, finished: &mut FinishedStatement, queue: &mut TraceQueue) {
         let Some(session) = self.id else {
             // A client that was not authenticated executed nothing.
-            keeper.counted.others += 1;
+            queue.counted.others += 1;
             return;
         };
-        keeper.counted.seen.unanswered += u64::from(!done.is_answered);
-        let mut figures = done.figures(session);
+        queue.counted.wire.unanswered += u64::from(!finished.is_answered);
+        let mut fields = finished.fields(session);
         let is_foreign = self.encodings.is_foreign();
-        if is_foreign && done.text().is_some_and(|text| !text.sql.is_ascii()) {
-            figures.skip = figures.skip.or(Some(Skip::OtherEncoding));
+        if is_foreign && finished.text().is_some_and(|text| !text.sql.is_ascii()) {
+            fields.skip = fields.skip.or(Some(Skip::OtherEncoding));
         }
-        match &done.what {
-            What::Query(text) => keeper.statement(figures, b"", &text.sql, |_| (0, None)),
-            What::Parsed(prepared) => {
-                keeper.statement(figures, &prepared.name, &prepared.text.sql, |_| (0, None));
+        match &finished.execution {
+            Execution::Query(text) => queue.statement(fields, b"", &text.sql, |_| (0, None)),
+            Execution::Parsed(prepared) => {
+                queue.statement(fields, &prepared.name, &prepared.text.sql, |_| (0, None));
             }
-            What::Bound { prepared, bound, .. } => {
+            Execution::Bound { prepared, bound, .. } => {
                 let put = |out: &mut Vec<u8>| put_parameters(prepared, bound, is_foreign, out);
-                keeper.statement(figures, &prepared.name, &prepared.text.sql, put);
+                queue.statement(fields, &prepared.name, &prepared.text.sql, put);
             }
-            What::Call(function) => {
+            Execution::Call(function) => {
                 let sql = format!("fastpath function call: (OID {function})");
-                keeper.statement(figures, b"", sql.as_bytes(), |_| (0, None));
+                queue.statement(fields, b"", sql.as_bytes(), |_| (0, None));
             }
-            What::Unknown => keeper.statement(figures, b"", b"", |_| (0, None)),
+            Execution::Unknown => queue.statement(fields, b"", b"", |_| (0, None)),
         }
     }
 
-    /// Keeps the rest when a session or the capture ends.
-    pub(super) fn end_session(&mut self, is_gone: bool, keeper: &mut Keeper) {
+    /// Keeps the remaining statements when a session or the capture ends.
+    pub(super) fn end_session(&mut self, is_gone: bool, queue: &mut TraceQueue) {
         let mut answer = std::mem::take(&mut self.answer);
         while let Some(Request { sent_us, kind }) = self.requests.pop_front() {
-            let what = match kind {
+            let execution = match kind {
                 RequestKind::Parse(prepared) => {
                     self.prepare(prepared);
                     continue;
@@ -246,29 +255,29 @@ impl Follower {
                     self.open_portal(bound);
                     continue;
                 }
-                RequestKind::Query(text) => What::Query(text),
+                RequestKind::Query(text) => Execution::Query(text),
                 RequestKind::Execute(portal) => self.execution(&portal),
-                RequestKind::Call(function) => What::Call(function),
+                RequestKind::Call(function) => Execution::Call(function),
                 _ => continue,
             };
             // The first of them may have had an effect; an error that ended the session belongs to
             // it.
             let answer = std::mem::take(&mut answer);
-            self.done.push(if answer.error.is_some() {
-                Done::answered(what, sent_us, answer, keeper)
+            self.finished.push(if answer.error.is_some() {
+                FinishedStatement::answered(execution, sent_us, answer, queue)
             } else {
-                Done::unanswered(what, sent_us, answer.is_copy_data)
+                FinishedStatement::unanswered(execution, sent_us, answer.is_copy_data)
             });
         }
-        self.keep_done(None, keeper);
+        self.keep_finished(None, queue);
         if let Some(id) = self.id.take() {
-            self.session.disconnected_us = is_gone.then_some(keeper.now_us);
-            keeper.change_session(id, &self.session);
+            self.session.disconnected_us = is_gone.then_some(queue.now_us);
+            queue.change_session(id, &self.session);
         }
     }
 }
 
-/// Packs parameters as text: their number, and why some are missing.
+/// Packs parameters as text; returns their number, and why some are missing.
 fn put_parameters(
     prepared: &Prepared,
     bound: &Bound,

@@ -1,20 +1,19 @@
 //! The client's side of a connection.
 
 use super::Follower;
-use crate::keeper::Keeper;
 use crate::request::{Request, RequestKind};
 use crate::stream::{Message, READ_BYTES_MAX, Reader};
+use crate::trace_queue::TraceQueue;
 
 /// Maximum length read of a message that contains a name.
 const NAME_BYTES_MAX: usize = 1 << 10;
 
-/// Reads the client's messages.
-pub(super) struct Asking<'a> {
+pub(super) struct RequestReader<'a> {
     pub follower: &'a mut Follower,
-    pub keeper: &'a mut Keeper,
+    pub queue: &'a mut TraceQueue,
 }
 
-impl Reader for Asking<'_> {
+impl Reader for RequestReader<'_> {
     #[inline]
     fn wanted_bytes(&mut self, kind: u8, _: usize) -> usize {
         match kind {
@@ -26,14 +25,14 @@ impl Reader for Asking<'_> {
 
     #[inline]
     fn message(&mut self, message: Message<'_>) -> bool {
-        let counted = &mut self.keeper.counted;
+        let counted = &mut self.queue.counted;
         counted.records += 1;
         match message.kind {
             b'p' | b'X' => counted.sessions += 1,
             b'd' | b'H' => counted.joined += 1,
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'F' | b'c' | b'f' | b'S' => {
                 if let Some(kind) = RequestKind::of(message) {
-                    self.follower.take_request(kind, self.keeper);
+                    self.follower.take_request(kind, self.queue);
                 }
             }
             _ => counted.not_understood += 1,
@@ -44,9 +43,9 @@ impl Reader for Asking<'_> {
 
 impl Follower {
     #[inline]
-    fn take_request(&mut self, kind: RequestKind, keeper: &mut Keeper) {
+    fn take_request(&mut self, kind: RequestKind, queue: &mut TraceQueue) {
         let is_statement = kind.is_statement();
-        keeper.counted.joined += u64::from(!is_statement);
+        queue.counted.joined += u64::from(!is_statement);
         let is_heard = match kind {
             RequestKind::CopyEnd => {
                 self.is_copying = false;
@@ -61,9 +60,9 @@ impl Follower {
             _ => !self.is_discarding,
         };
         if is_heard {
-            self.requests.push_back(Request { sent_us: keeper.now_us, kind });
+            self.requests.push_back(Request { sent_us: queue.now_us, kind });
         } else {
-            keeper.counted.others += u64::from(is_statement);
+            queue.counted.others += u64::from(is_statement);
         }
     }
 }

@@ -4,22 +4,22 @@ use seatrial_sqltext::lexer::class::{Class, classify};
 use seatrial_sqltext::lexer::significant;
 use seatrial_sqltext::lexer::token::{Kind, Token, Tokens};
 
-/// What is done with a literal.
+/// Treatment of a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
     /// It is masked.
     Masked,
     /// It is kept.
     Kept,
-    /// It is code, of which the literals are masked.
+    /// Its literals are masked, as it is code.
     Code,
 }
 
-/// What is done with each of a form's literals.
+/// The treatment of each of a form's literals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keep(Vec<Treatment>);
+pub struct LiteralTreatments(Vec<Treatment>);
 
-/// Functions that are given the name of something or a format, and as which argument.
+/// Functions with an argument that is a name or a format, and the index of that argument.
 const FUNCTIONS: [(&str, usize); 22] = [
     ("nextval", 0),
     ("currval", 0),
@@ -80,13 +80,13 @@ const AFTER_ORDER: [&str; 10] = [
     "where",
 ];
 
-impl Keep {
-    /// What is done with the literals of a form.
-    pub fn of_form(form: &[u8]) -> Keep {
+impl LiteralTreatments {
+    /// The treatments of a form's literals.
+    pub fn of_form(form: &[u8]) -> LiteralTreatments {
         let statement = Context::of(&significant(form));
         let mut tokens: Vec<Token<'_>> = Tokens::of(form).collect();
         tokens.retain(|token| !matches!(token.kind, Kind::Space | Kind::Comment));
-        let mut places = LiteralContext::default();
+        let mut context = LiteralContext::default();
         let mut treatments = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
             match token.kind {
@@ -96,14 +96,14 @@ impl Keep {
                     treatments.push(if is_cast {
                         Treatment::Kept
                     } else {
-                        statement.treatment(&places)
+                        statement.treatment(&context)
                     });
-                    places.pass(token);
+                    context.advance(token);
                 }
-                _ => places.pass(token),
+                _ => context.advance(token),
             }
         }
-        Keep(treatments)
+        LiteralTreatments(treatments)
     }
 
     /// What is done with the N-th literal.
@@ -119,10 +119,10 @@ fn names_object(behind: &[Token<'_>]) -> bool {
     cast.is_sign("::") && is_of_names
 }
 
-/// What the whole statement says about its literals.
+/// The statement's context of its literals.
 struct Context {
     class: Class,
-    /// It sets what PostgreSQL itself knows, so the value is none of the user's data.
+    /// It sets a parameter of PostgreSQL, so the value is not user data.
     is_setting: bool,
     has_code: bool,
 }
@@ -141,10 +141,10 @@ impl Context {
         }
     }
 
-    fn treatment(&self, places: &LiteralContext<'_>) -> Treatment {
+    fn treatment(&self, context: &LiteralContext<'_>) -> Treatment {
         let is_of_copy = self.class == Class::Copy
-            && (places.last_is(&["from", "to", "program"]) || places.is_in_options());
-        if self.is_setting || is_of_copy || places.is_syntax() {
+            && (context.last_is(&["from", "to", "program"]) || context.is_in_options());
+        if self.is_setting || is_of_copy || context.is_syntax() {
             Treatment::Kept
         } else if self.has_code {
             Treatment::Code
@@ -154,11 +154,11 @@ impl Context {
     }
 }
 
-/// The place of a literal in a statement.
+/// The context of a literal in a statement.
 #[derive(Debug, Default)]
 struct LiteralContext<'a> {
     last: Option<Token<'a>>,
-    /// The brackets that are open, the outermost first.
+    /// Open brackets, the outermost first.
     open: Vec<Bracket<'a>>,
     /// In a list after ORDER BY or GROUP BY, at this depth of brackets.
     by_depth: Option<usize>,
@@ -173,7 +173,7 @@ struct Bracket<'a> {
 }
 
 impl<'a> LiteralContext<'a> {
-    fn pass(&mut self, token: &Token<'a>) {
+    fn advance(&mut self, token: &Token<'a>) {
         match token.text {
             b"(" | b"[" if token.kind == Kind::Sign => {
                 let is_square = token.text == b"[";
@@ -203,13 +203,13 @@ impl<'a> LiteralContext<'a> {
         self.last_is(&BEFORE_SYNTAX) || self.is_order() || self.is_given_a_name()
     }
 
-    /// A column's place in ORDER BY or GROUP BY.
+    /// A column number in ORDER BY or GROUP BY.
     fn is_order(&self) -> bool {
         let is_first = self.last_is(&["by"]) || self.last.is_some_and(|last| last.is_sign(","));
         is_first && self.by_depth == Some(self.open.len())
     }
 
-    /// A size of a type, the place in an array, or an argument that names something.
+    /// A type's size, an array index, or an argument that names something.
     fn is_given_a_name(&self) -> bool {
         let Some(bracket) = self.open.last() else { return false };
         let Some(before) = bracket.before else { return false };
@@ -222,7 +222,7 @@ impl<'a> LiteralContext<'a> {
         before.is_one_of(&SIZED_TYPES) || FUNCTIONS.iter().any(|function| is_named(&function))
     }
 
-    /// In the parentheses behind WITH, as COPY has them.
+    /// Within the parentheses after WITH, as in COPY.
     fn is_in_options(&self) -> bool {
         let before = self.open.last().and_then(|bracket| bracket.before);
         before.is_some_and(|before| before.is_word("with") || before.is_value())

@@ -1,5 +1,4 @@
-//! What of a statement is to be written anew, and what it draws for others: found as it is read, in
-//! the reader's thread.
+//! Finds the ids that a statement uses and draws, as it is read, in the reader's thread.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -16,72 +15,71 @@ use seatrial_sqltext::reading::{
 use super::reported::{Example, Levels, Volatiles};
 use crate::ids::infer::{IdSource, Level, Reason};
 use crate::ids::mentions::Mention;
-use crate::ids::plan::{Drawn, Plan, Shows, spelled};
-use crate::ids::rows::Several;
+use crate::ids::plan::{Plan, ReturnedRow, UsedDraw, value_text};
+use crate::ids::rows::MultiRowAnswer;
 use crate::ids::values::{Id, elements, ids_in, with_returning};
 use crate::item::Item;
 
 /// Examples of each reason.
 const EXAMPLES_EACH: usize = 4;
 
-/// Values that bound a column, and cannot be traced to a draw.
+/// Values in a range condition, which cannot be traced to a draw.
 const RANGE: &str = "bound";
 
-/// Values that are spelled in a way that is not read: escapes, dollars, casts of other types.
+/// Values in a notation that is not parsed: escapes, dollar quotes, casts of other types.
 const SPELLING: &str = "spelling";
 
 /// Values in expressions that are compared with a column or written to it.
 const EXPRESSION: &str = "expression";
 
-/// Values that are those of several columns, and not the same id in all of them.
+/// Values of several columns that are not the same id in all of them.
 const SHARED: &str = "shared";
 
-/// Values that functions are given, or prepared statements of which nothing is known.
+/// Arguments of functions, or of unknown prepared statements.
 const FUNCTION: &str = "function";
 
-/// Values in statements with tables of which nothing is known: temporary ones.
+/// Values in statements with unknown, temporary tables.
 const UNKNOWN_TABLE: &str = "unknown_table";
 
 /// Values in statements that are not understood.
 const NOT_UNDERSTOOD: &str = "not_understood";
 
-/// Of a value that is shown.
+/// Maximum length of a shown value.
 const VALUE_BYTES_MAX: usize = 200;
 
-/// What ids have to do with a statement.
+/// The ids of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bound {
-    /// What it draws that others use.
-    pub draws: Vec<Draws>,
-    /// What it shows of rows whose ids others use.
-    pub shows: Vec<Shows>,
-    /// By what the rows of its answer are known, where it shows several.
-    pub several: Option<Several>,
-    /// What it uses that others draw, in the order of the places in the text.
-    pub uses: Vec<UseNow>,
+pub struct IdBindings {
+    /// Draws that others use.
+    pub draws: Vec<BoundDraws>,
+    /// Returned rows whose ids others use.
+    pub shows: Vec<ReturnedRow>,
+    /// What identifies the rows of its answer, if it returns several.
+    pub multi_row: Option<MultiRowAnswer>,
+    /// Uses of others' draws, in the order of the positions in the text.
+    pub uses: Vec<BoundUse>,
     /// It was given a RETURNING.
     pub has_returning: bool,
 }
 
-impl Bound {
-    /// Memory that it takes.
-    pub fn held_bytes(&self) -> usize {
-        size_of::<Bound>()
-            + self.draws.capacity() * size_of::<Draws>()
-            + self.shows.capacity() * size_of::<Shows>()
-            + self.several.as_ref().map_or(0, |several| several.rows.len() * size_of::<u64>())
-            + self.uses.capacity() * size_of::<UseNow>()
+impl IdBindings {
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<IdBindings>()
+            + self.draws.capacity() * size_of::<BoundDraws>()
+            + self.shows.capacity() * size_of::<ReturnedRow>()
+            + self.multi_row.as_ref().map_or(0, |multi_row| multi_row.rows.len() * size_of::<u64>())
+            + self.uses.capacity() * size_of::<BoundUse>()
     }
 }
 
 /// Values that a statement draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Draws {
+pub struct BoundDraws {
     /// The first of its slots.
     pub first_slot: u32,
-    /// How many they are.
+    /// Number of values.
     pub slots: u32,
-    /// Where among the columns of its rows they come; None where they do not.
+    /// Which column of its result has them; None if none has.
     pub column: Option<u32>,
     /// Their class.
     pub class: u32,
@@ -89,20 +87,18 @@ pub struct Draws {
 
 /// A value that a statement uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UseNow {
-    /// Its slot.
+pub struct BoundUse {
     pub slot: u32,
-    /// Its class.
     pub class: u32,
     /// How its slot is known.
     pub level: Level,
-    /// The parameter that it is in; None for the text.
+    /// The parameter that contains it; None for the text.
     pub parameter: Option<u32>,
-    /// Where it is in the text or the parameter.
+    /// Its range in the text or the parameter.
     pub range: Range<usize>,
-    /// Whether it is a whole literal, whose quotes are to be kept.
+    /// Whether it is a whole literal, whose quotes are kept.
     pub is_literal: bool,
-    /// Whether it is within a text, whose spelling is to be kept.
+    /// Whether it is within a text, whose format is kept.
     pub is_mention: bool,
 }
 
@@ -115,20 +111,20 @@ struct Value<'a> {
     range: Range<usize>,
     is_literal: bool,
     text: &'a [u8],
-    outcome: Outcome,
+    outcome: IdOutcome,
 }
 
-/// What is known of it.
+/// The source of an id.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
+pub(super) enum IdOutcome {
     /// A slot gave it.
     Slot(u32, Level),
-    /// It was there before.
+    /// It existed before the trace.
     NotGenerated,
-    /// Its draw is unknown for this reason, and this many draws can have given it.
+    /// Its draw is unknown for this reason, and this many draws can have generated it.
     Unknown(&'static str, u32),
     /// The values of its column are not generated.
-    Kept,
+    NotAnId,
 }
 
 impl Value<'_> {
@@ -137,7 +133,7 @@ impl Value<'_> {
     }
 }
 
-/// The first one of each class.
+/// The first value of each class.
 fn each_class<'v, 'a>(values: &[&'v Value<'a>]) -> Vec<(&'v Value<'a>, u32)> {
     let mut found: Vec<(&Value<'a>, u32)> = Vec::new();
     for &value in values {
@@ -150,16 +146,15 @@ fn each_class<'v, 'a>(values: &[&'v Value<'a>]) -> Vec<(&'v Value<'a>, u32)> {
     found
 }
 
-/// What is counted of ids as statements are read.
+/// Counters of ids while reading.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
-    /// By class.
+pub struct IdCounts {
     pub classes: Vec<Levels>,
-    /// Values that may be ids and go where ids are not followed, by where that is.
+    /// Values that may be ids at positions where ids are not followed, by kind of position.
     pub not_followed: BTreeMap<&'static str, u64>,
-    /// Values that a draw of the capture gave or may have given, and that were left alone.
+    /// Values that a captured draw generated or may have generated, and that are sent as captured.
     pub doubtful_uses: u64,
-    /// The first of those that are not known, by reason.
+    /// The first unknown ids, by reason.
     pub examples: BTreeMap<&'static str, Vec<Example>>,
     /// Statements that were given a RETURNING.
     pub returning_added: u64,
@@ -175,10 +170,10 @@ pub struct Binder {
     sessions: Vec<SessionNames>,
     names: Vec<String>,
     pub(super) parts: Parts,
-    pub(super) counted: Counted,
+    pub(super) counts: IdCounts,
     pub(super) mentions: Vec<Mention>,
-    /// Where the counts go in the end.
-    shared: Arc<Mutex<Counted>>,
+    /// Receives the counts at the end.
+    shared: Arc<Mutex<IdCounts>>,
 }
 
 impl Binder {
@@ -187,14 +182,14 @@ impl Binder {
         plan: Arc<Plan>,
         catalog: Catalog,
         names: Vec<String>,
-        shared: Arc<Mutex<Counted>>,
+        shared: Arc<Mutex<IdCounts>>,
     ) -> Binder {
         let classes = vec![Levels::default(); plan.classes.all.len()];
         Binder {
             reader: Reader::new(&catalog),
             sessions: vec![SessionNames::default(); names.len()],
             parts: Parts::default(),
-            counted: Counted { classes, ..Counted::default() },
+            counts: IdCounts { classes, ..IdCounts::default() },
             mentions: Vec::new(),
             plan,
             catalog,
@@ -203,54 +198,56 @@ impl Binder {
         }
     }
 
-    /// Finds what ids have to do with a statement, the next one of the trace of a session that is
-    /// played; None for nothing.
-    pub fn bind(&mut self, item: &mut Item, is_sent: bool) -> Option<Box<Bound>> {
+    /// Binds the ids of the next statement of a played session; None if it has none.
+    pub fn bind(&mut self, item: &mut Item, is_sent: bool) -> Option<Box<IdBindings>> {
         self.parts.take_apart(&item.sql);
         let names = &mut self.sessions[item.session.0 as usize];
         let reading = self.reader.read_in(names, &item.sql, &self.parts);
-        let mut bound = Bound::default();
+        let mut bindings = IdBindings::default();
         if is_sent {
             self.count_volatile(&reading);
             let mut values = Vec::new();
-            reading.uses.iter().for_each(|reported| self.look_at(item, reported, &mut values));
+            reading
+                .uses
+                .iter()
+                .for_each(|reported| self.collect_values(item, reported, &mut values));
             values.sort_by_key(Value::at);
             for of_place in values.chunk_by(|one, other| one.at() == other.at()) {
-                self.bind_place(item, of_place, &mut bound);
+                self.bind_value(item, of_place, &mut bindings);
             }
-            let texts = self.bind_texts(item, &reading, &mut bound);
+            let texts = self.bind_texts(item, &reading, &mut bindings);
             self.count_elsewhere(item, &reading, texts);
         }
-        self.bind_draws(item, &reading, &mut bound);
-        bound.shows.extend_from_slice(self.plan.shown_at(item.number));
-        if bound.shows.iter().any(|shows| shows.of_several.is_some()) {
-            bound.several = self.plan.several_at(item.number).cloned();
+        self.bind_draws(item, &reading, &mut bindings);
+        bindings.shows.extend_from_slice(self.plan.shown_at(item.number));
+        if bindings.shows.iter().any(|shows| shows.row_digest.is_some()) {
+            bindings.multi_row = self.plan.multi_row_at(item.number).cloned();
         }
-        let is_any = !bound.uses.is_empty() || !bound.draws.is_empty() || !bound.shows.is_empty();
-        is_any.then(|| Box::new(bound))
+        let is_any =
+            !bindings.uses.is_empty() || !bindings.draws.is_empty() || !bindings.shows.is_empty();
+        is_any.then(|| Box::new(bindings))
     }
 
-    /// No more comes.
     pub fn finish(self) {
-        *lock(&self.shared) = self.counted;
+        *lock(&self.shared) = self.counts;
     }
 
     fn count_volatile(&mut self, reading: &StatementEffects) {
         for volatile in &reading.volatile {
             match volatile {
-                Volatile::Time => self.counted.volatile.time += 1,
-                Volatile::Random => self.counted.volatile.random += 1,
-                Volatile::LastDrawn => self.counted.volatile.last_drawn += 1,
+                Volatile::Time => self.counts.volatile.time += 1,
+                Volatile::Random => self.counts.volatile.random += 1,
+                Volatile::LastDrawn => self.counts.volatile.last_drawn += 1,
             }
         }
     }
 
-    /// Looks at each value of a column in a statement.
-    fn look_at<'a>(&self, item: &'a Item, reported: &ValueUse, values: &mut Vec<Value<'a>>) {
+    /// Collects the values of a column in a statement.
+    fn collect_values<'a>(&self, item: &'a Item, reported: &ValueUse, values: &mut Vec<Value<'a>>) {
         let class = self.plan.classes.of_column(reported.column);
         // NULL as a parameter is none.
-        let place = spelled(reported.position, &item.sql, &self.parts, &item.parameters);
-        let Some(place) = place else { return };
+        let written = value_text(reported.position, &item.sql, &self.parts, &item.parameters);
+        let Some(written) = written else { return };
         let (parameter, offset) = match reported.position {
             ValuePosition::Parameter(parameter) => (Some(parameter), 0),
             ValuePosition::Literal(literal) => {
@@ -266,21 +263,21 @@ impl Binder {
             text,
             outcome,
         };
-        let whole = offset..offset + place.text.len();
+        let whole = offset..offset + written.text.len();
         let Some(class) = class else {
-            return values.push(value(place.text, whole, Outcome::Kept));
+            return values.push(value(written.text, whole, IdOutcome::NotAnId));
         };
-        let unknown = |reason| Outcome::Unknown(reason, 0);
-        match (reported.kind, place.plain()) {
+        let unknown = |reason| IdOutcome::Unknown(reason, 0);
+        match (reported.kind, written.plain()) {
             (UseKind::Inside, plain) => {
-                let text = plain.unwrap_or(place.text);
+                let text = plain.unwrap_or(written.text);
                 if self.may_hold(class, text) {
                     values.push(value(text, whole, unknown(EXPRESSION)));
                 }
             }
             (_, None) => {
-                if !place.text.eq_ignore_ascii_case(b"null") {
-                    values.push(value(place.text, whole, unknown(SPELLING)));
+                if !written.text.eq_ignore_ascii_case(b"null") {
+                    values.push(value(written.text, whole, unknown(SPELLING)));
                 }
             }
             (UseKind::Bound, Some(plain)) => values.push(value(plain, whole, unknown(RANGE))),
@@ -289,7 +286,7 @@ impl Binder {
                     return values.push(value(plain, whole, unknown(SPELLING)));
                 };
                 // Where the array begins in its text or parameter.
-                let begin = offset + plain.as_ptr().addr() - place.text.as_ptr().addr();
+                let begin = offset + plain.as_ptr().addr() - written.text.as_ptr().addr();
                 for range in found {
                     let text = &plain[range.clone()];
                     if let Some(outcome) = self.outcome(item.number, class, text) {
@@ -305,12 +302,12 @@ impl Binder {
         }
     }
 
-    /// What is known of a value of a class in a statement; None for NULL.
-    pub(super) fn outcome(&self, number: u64, class: u32, plain: &[u8]) -> Option<Outcome> {
+    /// The source of a value of a class in a statement; None for NULL.
+    pub(super) fn outcome(&self, number: u64, class: u32, plain: &[u8]) -> Option<IdOutcome> {
         let kind = self.plan.class(class)?.kind;
         let Some(id) = Id::read(kind, plain) else {
             let is_null = plain.eq_ignore_ascii_case(b"null");
-            return (!is_null).then_some(Outcome::Unknown(SPELLING, 0));
+            return (!is_null).then_some(IdOutcome::Unknown(SPELLING, 0));
         };
         let not_drawn = IdSource::Unresolved(Reason::NotDrawn, 0);
         Some(match self.plan.found(class, id).unwrap_or(not_drawn) {
@@ -318,30 +315,32 @@ impl Binder {
                 // What was there before may come back from ON CONFLICT.
                 let giver = self.plan.giver(slot);
                 if giver.is_none_or(|(given_at, _)| given_at >= number) {
-                    Outcome::Unknown(Reason::NotDrawn.name(), 0)
+                    IdOutcome::Unknown(Reason::NotDrawn.name(), 0)
                 } else {
-                    Outcome::Slot(slot, level)
+                    IdOutcome::Slot(slot, level)
                 }
             }
-            IdSource::NotGenerated => Outcome::NotGenerated,
-            IdSource::Unresolved(reason, candidates) => Outcome::Unknown(reason.name(), candidates),
+            IdSource::NotGenerated => IdOutcome::NotGenerated,
+            IdSource::Unresolved(reason, candidates) => {
+                IdOutcome::Unknown(reason.name(), candidates)
+            }
         })
     }
 
-    /// Whether there may be an id of a class in a text, or of any.
+    /// Whether a text may contain an id of a class, or of any class.
     fn may_hold(&self, class: u32, text: &[u8]) -> bool {
         let Some(kind) = self.plan.class(class).map(|class| class.kind) else { return false };
         ids_in(kind, text).into_iter().any(|id| self.plan.may_be_drawn(class, id))
     }
 
-    /// Decides what becomes of one place in a statement, which may be the value of several columns:
-    /// it is written anew if it is the same id for all of them. It counts once for each class.
-    fn bind_place(&mut self, item: &Item, values: &[Value<'_>], bound: &mut Bound) {
+    /// Decides about one value of a statement, which may belong to several columns: it is rewritten
+    /// if it is the same id for all of them. It is counted once per class.
+    fn bind_value(&mut self, item: &Item, values: &[Value<'_>], bindings: &mut IdBindings) {
         let is_value =
             |value: &&Value<'_>| !matches!(value.reported.kind, UseKind::Bound | UseKind::Inside);
         let (own, others): (Vec<&Value<'_>>, Vec<&Value<'_>>) = values.iter().partition(is_value);
         let slots = own.iter().filter_map(|value| match value.outcome {
-            Outcome::Slot(slot, level) => Some((*value, slot, level)),
+            IdOutcome::Slot(slot, level) => Some((*value, slot, level)),
             _ => None,
         });
         let first = slots.clone().next();
@@ -352,9 +351,9 @@ impl Binder {
             Some((value, slot, level)) if is_one => {
                 let Value { class, parameter, ref range, is_literal, .. } = *value;
                 let (Some(class), range) = (class, range.clone()) else { return };
-                self.counted.classes[class as usize].add(level);
+                self.counts.classes[class as usize].add(level);
                 let is_mention = false;
-                bound.uses.push(UseNow {
+                bindings.uses.push(BoundUse {
                     slot,
                     class,
                     level,
@@ -369,25 +368,25 @@ impl Binder {
                     self.unknown(item, value, class, SHARED, 0);
                 }
             }
-            None => self.leave_alone(item, &own),
+            None => self.count_unchanged(item, &own),
         }
-        self.leave_alone(item, &others);
+        self.count_unchanged(item, &others);
     }
 
-    /// Counts what is not written anew.
-    fn leave_alone(&mut self, item: &Item, values: &[&Value<'_>]) {
+    /// Counts a value that is not rewritten.
+    fn count_unchanged(&mut self, item: &Item, values: &[&Value<'_>]) {
         for (value, class) in each_class(values) {
             match value.outcome {
-                Outcome::NotGenerated => self.counted.classes[class as usize].not_generated += 1,
-                Outcome::Unknown(reason, candidates) => {
+                IdOutcome::NotGenerated => self.counts.classes[class as usize].not_generated += 1,
+                IdOutcome::Unknown(reason, candidates) => {
                     self.unknown(item, value, class, reason, candidates);
                 }
-                Outcome::Slot(..) | Outcome::Kept => {}
+                IdOutcome::Slot(..) | IdOutcome::NotAnId => {}
             }
         }
     }
 
-    /// Counts values that may be ids and go where ids are not followed.
+    /// Counts values that may be ids at positions where ids are not followed.
     fn count_elsewhere(
         &mut self,
         item: &Item,
@@ -406,14 +405,14 @@ impl Binder {
         let is_of_class = |one: &&ValueUse| self.plan.classes.of_column(one.column).is_some();
         let mut seen: HashSet<ValuePosition> =
             reading.uses.iter().filter(is_of_class).map(|one| one.position).chain(texts).collect();
-        let handed = reading.passed_values.iter().map(|&place| (place, FUNCTION));
+        let handed = reading.passed_values.iter().map(|&position| (position, FUNCTION));
         let literals = (0..self.parts.literals().len() as u32).map(ValuePosition::Literal);
         let all = literals.chain((0..item.parameters.len() as u32).map(ValuePosition::Parameter));
         let others = reason.into_iter().flat_map(|reason| all.clone().map(move |at| (at, reason)));
-        let places: Vec<(ValuePosition, &'static str)> =
-            handed.chain(others).filter(|(place, _)| seen.insert(*place)).collect();
-        for (place, reason) in places {
-            let found = spelled(place, &item.sql, &self.parts, &item.parameters);
+        let positions: Vec<(ValuePosition, &'static str)> =
+            handed.chain(others).filter(|(position, _)| seen.insert(*position)).collect();
+        for (position, reason) in positions {
+            let found = value_text(position, &item.sql, &self.parts, &item.parameters);
             let text = found.map(|found| found.plain().unwrap_or(found.text)).unwrap_or_default();
             let is_comment = text.starts_with(b"--") || text.starts_with(b"/*");
             let mut classes = 0..self.plan.classes.all.len() as u32;
@@ -426,13 +425,13 @@ impl Binder {
         }
     }
 
-    /// Counts a value that may be an id where these are not followed.
+    /// Counts a value that may be an id at such a position.
     pub(super) fn not_followed(&mut self, reason: &'static str) {
-        *self.counted.not_followed.entry(reason).or_default() += 1;
-        self.counted.doubtful_uses += 1;
+        *self.counts.not_followed.entry(reason).or_default() += 1;
+        self.counts.doubtful_uses += 1;
     }
 
-    /// Counts a value of which it is not known who drew it.
+    /// Counts an id with an unknown draw.
     fn unknown(
         &mut self,
         item: &Item,
@@ -441,13 +440,13 @@ impl Binder {
         reason: &'static str,
         candidates: u32,
     ) {
-        let levels = &mut self.counted.classes[class as usize];
+        let levels = &mut self.counts.classes[class as usize];
         *levels.unresolved.entry(reason).or_default() += 1;
         if let Some(about) = self.plan.class(class).filter(|_| Reason::is_of_draws(reason)) {
             let id = Id::read(about.kind, value.text);
             levels.given_back_per_mille += self.plan.given_back_per_mille(class, id);
         }
-        self.counted.doubtful_uses += u64::from(self.may_hold(class, value.text));
+        self.counts.doubtful_uses += u64::from(self.may_hold(class, value.text));
         let column = crate::ids::classes::full_name(&self.catalog, value.reported.column);
         self.note_example(item, reason, column, value.text, candidates);
     }
@@ -460,7 +459,7 @@ impl Binder {
         value: &[u8],
         candidates: u32,
     ) {
-        let examples = self.counted.examples.entry(reason).or_default();
+        let examples = self.counts.examples.entry(reason).or_default();
         if examples.len() < EXAMPLES_EACH {
             let shown = self.plan.shown.get(&item.fingerprint).map(String::as_str);
             examples.push(Example {
@@ -475,8 +474,13 @@ impl Binder {
         }
     }
 
-    /// What the statement draws that others use; it gets a RETURNING where it needs one.
-    fn bind_draws(&mut self, item: &mut Item, reading: &StatementEffects, bound: &mut Bound) {
+    /// Binds the statement's draws that others use; adds a RETURNING if they need one.
+    fn bind_draws(
+        &mut self,
+        item: &mut Item,
+        reading: &StatementEffects,
+        bindings: &mut IdBindings,
+    ) {
         let drawn = self.plan.at(item.number);
         let mut added: Vec<ColumnId> = Vec::new();
         if reading.takes_returning && self.plan.returning.contains(&item.fingerprint) {
@@ -484,10 +488,10 @@ impl Binder {
             added.extend(columns.filter(|&column| self.plan.classes.of_column(column).is_some()));
         }
         for one in drawn {
-            let place = || added.iter().position(|&column| Some(column) == one.column);
-            let column = one.returned.or_else(|| place().map(|place| place as u32));
-            let Drawn { first_slot, slots, class, .. } = *one;
-            bound.draws.push(Draws { first_slot, slots, column, class });
+            let index = || added.iter().position(|&column| Some(column) == one.column);
+            let column = one.returned.or_else(|| index().map(|index| index as u32));
+            let UsedDraw { first_slot, slots, class, .. } = *one;
+            bindings.draws.push(BoundDraws { first_slot, slots, column, class });
         }
         if !added.is_empty() {
             let name = |&ColumnId { table, column }: &ColumnId| {
@@ -495,13 +499,13 @@ impl Binder {
             };
             let names: Vec<&str> = added.iter().map(name).collect();
             item.sql = with_returning(&item.sql, &names);
-            bound.has_returning = true;
-            self.counted.returning_added += 1;
+            bindings.has_returning = true;
+            self.counts.returning_added += 1;
         }
     }
 }
 
-/// A value as it is shown: the beginning of a long one.
+/// A value as reported: the beginning of a long one.
 fn shown_value(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..value.len().min(VALUE_BYTES_MAX)]).into_owned()
 }

@@ -1,34 +1,34 @@
-//! What is open at the end, and what came of all.
+//! Ends what is open when a playback ends, and collects its results.
 
 use rustix::event::epoll::Event;
 use seatrial_pgwire::link::Link;
 
 use super::PlaybackError;
-use super::ids::Mapping;
-use super::run::{CANCEL, Run};
+use super::ids::IdMapping;
+use super::run::{CANCEL, PlaybackLoop};
 use super::usage;
-use crate::accounting::Ending;
-use crate::order::keeper::Keeper;
-use crate::played::{Client, End, Held, Played};
+use crate::accounting::PlaybackSummary;
+use crate::order::statement_order::StatementOrder;
+use crate::played::{DriverUsage, OrderDelays, PlaybackEnd, ReplayResult};
 use crate::rewrite::reported::Ids;
 
-/// How long what is open at the end may take by itself.
-const PATIENCE_NS: u64 = 2_000_000_000;
+/// How long open statements may take to complete at the end.
+const DRAIN_TIMEOUT_NS: u64 = 2_000_000_000;
 
-/// How long a server may take to end what was cancelled.
-const CANCEL_NS: u64 = 1_000_000_000;
+/// How long a server may take to end cancelled statements.
+const CANCEL_TIMEOUT_NS: u64 = 1_000_000_000;
 
-impl Run {
-    /// Sends nothing more, waits for what is open, has the rest of it cancelled, and gives up what
-    /// is open even then.
+impl PlaybackLoop {
+    /// Stops sending, waits for open statements, cancels the remaining ones, and gives up those
+    /// still open.
     pub(super) fn drain(&mut self, events: &mut Vec<Event>) -> Result<(), PlaybackError> {
-        // Whoever would go on sees that it is over.
-        self.end.get_or_insert(End::Complete);
-        self.wait_for_open(events, PATIENCE_NS)?;
+        // Sessions that would continue see that it is over.
+        self.end.get_or_insert(PlaybackEnd::Complete);
+        self.wait_for_open(events, DRAIN_TIMEOUT_NS)?;
         if self.counts.in_flight > 0 {
             // They last as long as it takes.
             let _requests = self.cancel();
-            self.wait_for_open(events, CANCEL_NS)?;
+            self.wait_for_open(events, CANCEL_TIMEOUT_NS)?;
         }
         for session in 0..self.players.len() {
             self.give_up(session);
@@ -48,7 +48,7 @@ impl Run {
         Ok(())
     }
 
-    /// Has what is open cancelled, over a connection of its own each.
+    /// Cancels the open statements, each over a separate connection.
     fn cancel(&self) -> Vec<Link> {
         let open = self.players.iter().filter(|player| player.open.is_some());
         let request = |peer: &super::player::Peer| {
@@ -59,49 +59,50 @@ impl Run {
         open.filter_map(|player| player.peer.as_deref().and_then(request)).collect()
     }
 
-    /// Closes all, and puts together what came of it.
+    /// Closes all connections, and returns the results.
     ///
     /// # Errors
     ///
     /// When the statements do not add up.
-    pub(super) fn finish(mut self, end: End) -> Result<Played, PlaybackError> {
+    pub(super) fn finish(mut self, end: PlaybackEnd) -> Result<ReplayResult, PlaybackError> {
         self.record_ended();
         let duration_ns = self.now_ns();
         let queued = self.players.iter().map(|player| player.queue.len() as u64).sum::<u64>();
         let not_reached = queued + (self.survey.statements - self.counts.taken);
         for session in 0..self.players.len() {
-            self.leave(session);
+            self.end_session(session);
         }
         let (looped, run_delay_ns) = self.used();
         let read = self.feed.end();
         let used = looped.plus(read);
         let busy_ns = looped.total_ns() + run_delay_ns;
-        let client = Client {
+        let client = DriverUsage {
             cpu_user_ns: used.user_ns,
             cpu_system_ns: used.system_ns,
             run_delay_ns,
             idle_ns: duration_ns.saturating_sub(busy_ns),
             memory_bytes_max: self.memory_bytes_max.max(usage::memory_bytes()),
-            read_ahead_max: self.feed.held_items_max,
+            read_ahead_max: self.feed.buffered_items_max,
         };
         let start_unix_ns = self.start_unix_ns();
-        let ids = self.ids.take().map_or_else(Ids::off, Mapping::finish);
-        let cost = self.order.as_ref().map(Keeper::cost).unwrap_or_default();
-        let Run { accounting, survey, held, sessions, spec, start_lateness_ns, .. } = self;
-        let held = Held {
+        let ids = self.ids.take().map_or_else(Ids::off, IdMapping::finish);
+        let cost = self.order.as_ref().map(StatementOrder::cost).unwrap_or_default();
+        let PlaybackLoop { accounting, survey, delays, sessions, spec, start_lateness_ns, .. } =
+            self;
+        let delays = OrderDelays {
             edges: cost.edges,
             edge_ns: cost.edge_ns(),
             statement_ns: cost.statement_ns(),
             postponed: cost.postponed,
-            ..held
+            ..delays
         };
-        Ok(accounting.finish(Ending {
+        Ok(accounting.finish(PlaybackSummary {
             start_unix_ns,
             duration_ns,
             end,
             survey: &survey,
             not_reached,
-            order: held,
+            order: delays,
             sessions,
             client,
             ids,

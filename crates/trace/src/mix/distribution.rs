@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// A distribution of times: percentiles, and the full counts for those who want others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Spread {
+pub struct Distribution {
     /// Values.
     pub entries: u64,
     /// Exact.
@@ -24,10 +24,10 @@ pub struct Spread {
     pub histogram: Vec<u8>,
 }
 
-impl Spread {
+impl Distribution {
     /// What a histogram holds.
-    pub fn of(histogram: &Histogram) -> Spread {
-        Spread {
+    pub fn of(histogram: &Histogram) -> Distribution {
+        Distribution {
             entries: histogram.entries(),
             mean_ns: histogram.mean_ns(),
             min_ns: histogram.min_ns(),

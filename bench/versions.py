@@ -150,8 +150,8 @@ def worked_ns(checkout: Path, work: str, folder: Path, requests: int) -> float:
     )
     if done.returncode:
         raise WorkError(f"{work} in {checkout}: {done.stderr.strip()}")
-    reported_round_of = json.loads(done.stdout)
-    return float(reported_round_of["cpu_s"] * 1e9 / reported_round_of["done"])
+    reported = json.loads(done.stdout)
+    return float(reported["cpu_s"] * 1e9 / reported["done"])
 
 
 def page(

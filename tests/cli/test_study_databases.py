@@ -142,5 +142,5 @@ def test_a_password_on_the_command_line_is_neither_taken_nor_repeated(tmp_path):
     address = "postgresql://u:s3cret@h/db"
     ended = seatrial("study", "my.toml", "--target", address, "--plan", folder=tmp_path)
     assert ended.code == 2, ended
-    assert "holds a password" in ended.err
+    assert "contains a password" in ended.err
     assert "s3cret" not in ended.out + ended.err

@@ -155,7 +155,7 @@ def test_only_the_load_reaches_a_host_while_it_measures(found):
 @contextmanager
 def struck(act, after_s: float, monkeypatch) -> Iterator[None]:
     """Do something so long after the hosts of the first sample were called."""
-    plain, timers = HostLoadGenerator._answers, []
+    plain, timers = HostLoadGenerator._results, []
 
     def answers(self, *arguments):
         if not timers:
@@ -163,7 +163,7 @@ def struck(act, after_s: float, monkeypatch) -> Iterator[None]:
             timers[0].start()
         return plain(self, *arguments)
 
-    monkeypatch.setattr(HostLoadGenerator, "_answers", answers)
+    monkeypatch.setattr(HostLoadGenerator, "_results", answers)
     yield
     for each in timers:
         each.join()

@@ -111,7 +111,7 @@ def test_an_address_in_place_of_a_path_is_a_server() -> None:
 
 
 def test_a_password_in_it_is_refused_and_not_repeated() -> None:
-    with pytest.raises(StudyError, match="holds a password") as caught:
+    with pytest.raises(StudyError, match="contains a password") as caught:
         override(study_of('[[workload]]\nkind = "pgbench"'), target_path="postgresql://u:s3c@h/d")
     assert "s3c" not in str(caught.value)
 

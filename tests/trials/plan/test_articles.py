@@ -101,7 +101,7 @@ def fewest(level: str, of: OwnDrive, wanted: StorageNeed) -> Candidate:
     raise AssertionError(f"no {level} of {of.name} holds it")
 
 
-class ReplayVerdict(NamedTuple):
+class Judgement(NamedTuple):
     """One line of the table in docs/plan.md."""
 
     when: str
@@ -143,7 +143,7 @@ class ReplayVerdict(NamedTuple):
         return f"| {' | '.join(cells)} |"
 
 
-def of_2008() -> list[ReplayVerdict]:
+def of_2008() -> list[Judgement]:
     """Logged SQL. A line reads what one disk read in its time: with it, the CPU used 4 to 16 %."""
 
     def device(name: str, column: str, size_gb: float, price: Money) -> OwnDrive:
@@ -165,12 +165,12 @@ def of_2008() -> list[ReplayVerdict]:
         wanted = need(rate * disk.read_iops / of_disk, 0, 40, SQL_2008)
         for instead in (fewest("raid10", disk, wanted), array("raid0", 1, xraid)):
             found.append(
-                ReplayVerdict("2008", f"{rate:,.0f} lines/s", ssd, "raid10", 4, instead, wanted)
+                Judgement("2008", f"{rate:,.0f} lines/s", ssd, "raid10", 4, instead, wanted)
             )
     return found
 
 
-def of_2010() -> list[ReplayVerdict]:
+def of_2010() -> list[Judgement]:
     """TPC-B of pgbench. A transaction counts as a write of each drive that its data lie on."""
     paid = published("prices.csv", "price", what="hdd-1.5tb-7200rpm")
     sizes_gb = {"hdd-1.5tb-7200rpm": 1500, "hdd-300gb-10000rpm": 300, "ssd-100gb": 100}
@@ -190,7 +190,7 @@ def of_2010() -> list[ReplayVerdict]:
         for disk in (disks, fast):
             instead = fewest("raid10", disk, wanted)
             load = f"pgbench {test}, {ssd.write_iops:,.0f} tps"
-            found.append(ReplayVerdict("2010", load, ssd, "raid1", 2, instead, wanted))
+            found.append(Judgement("2010", load, ssd, "raid1", 2, instead, wanted))
     return found
 
 

@@ -233,7 +233,7 @@ def test_what_cannot_be_in_a_replay(more, says):
     ],
 )
 def test_what_a_database_that_stays_as_it_is_cannot_have(more):
-    assert "Only the trace changes anything there" in said(SERVER + replay("x.trace", more))
+    assert "Only the trace may change anything there" in said(SERVER + replay("x.trace", more))
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ def places(tmp_path, monkeypatch):
 def test_what_lies_on_the_file_system_under_trial_is_avoided(places, monkeypatch):
     if not SHM.is_dir() or SHM.stat().st_dev == places.stat().st_dev:
         pytest.skip("needs /dev/shm on a file system of its own")
-    monkeypatch.setattr(stage, "ROOM_BYTES_MIN", 1)
+    monkeypatch.setattr(stage, "FREE_BYTES_MIN", 1)
     assert stage.choose_log_folder([places / "trial"], places / "state") == (SHM, "")
     assert stage.choose_log_folder([SHM], places / "state") == (places / "state", "")
 
 
 def test_where_no_place_has_room_it_is_said(places, monkeypatch):
-    monkeypatch.setattr(stage, "ROOM_BYTES_MIN", 1 << 60)
+    monkeypatch.setattr(stage, "FREE_BYTES_MIN", 1 << 60)
     place, note = stage.choose_log_folder([places / "trial"], places / "state")
     assert place == places / "state"
     assert "on the device under test" in note

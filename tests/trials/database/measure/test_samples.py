@@ -25,7 +25,7 @@ STUDY = """
     name = "samples"
     [[target]]
     label = "here"
-    path = "{place}"
+    path = "{data_folder}"
     [[workload]]
     kind = "pgbench"
     name = "states"
@@ -57,7 +57,7 @@ STUDY = """
     clone = "reuse"
     clients = 2
     seconds = 1
-    scripts = ["{place}/own.sql", "{place}/wrong.sql", "{place}/sleepy.sql"]
+    scripts = ["{data_folder}/own.sql", "{data_folder}/wrong.sql", "{data_folder}/sleepy.sql"]
     [[workload]]
     kind = "pgbench"
     name = "long"
@@ -96,20 +96,20 @@ STUDY = """
     name = "good"
     scale = 1
     clone = "reuse"
-    file = "{place}/good.sql"
+    file = "{data_folder}/good.sql"
     [[workload]]
     kind = "batch"
     name = "bad"
     scale = 1
     clone = "reuse"
-    file = "{place}/bad.sql"
+    file = "{data_folder}/bad.sql"
     [[workload]]
     kind = "batch"
     name = "endless"
     scale = 1
     clone = "reuse"
     seconds = 0.4
-    file = "{place}/endless.sh"
+    file = "{data_folder}/endless.sh"
 """
 FILES = {
     "own.sql": "\\set a random(1, 100000 * :scale)\n"

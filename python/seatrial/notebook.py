@@ -22,6 +22,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings import model as run_model
+from seatrial.lazy import np
 from seatrial.report.markup import fill
 from seatrial.report.part import plain_table
 from seatrial.report.table import Table, doubt_text, rate_text
@@ -47,7 +48,6 @@ from seatrial.trials.loadline.report import load_line_table, load_lines_table
 from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -198,8 +198,6 @@ class Sample(model.Sample, frozen=True, kw_only=True):
         Raises:
             KeyError: The sample has no request of this kind.
         """
-        import numpy as np  # noqa: PLC0415 - only who asks for arrays pays for numpy
-
         found = self._operation(operation).response_histogram().buckets()
         return Buckets(*(np.array(column, dtype=np.int64) for column in found))
 
@@ -209,8 +207,6 @@ class Sample(model.Sample, frozen=True, kw_only=True):
         Raises:
             KeyError: The sample has no request of this kind.
         """
-        import numpy as np  # noqa: PLC0415 - only who asks for arrays pays for numpy
-
         self._operation(operation)
         slices = [part for part in self.timeline.slices if part.operation == operation]
         slice_s = self.timeline.slice_ns / 1e9
@@ -237,8 +233,6 @@ class Sample(model.Sample, frozen=True, kw_only=True):
         Raises:
             KeyError: The sample has none: it is not one of a database.
         """
-        import numpy as np  # noqa: PLC0415 - only who asks for arrays pays for numpy
-
         if self.series is None:
             raise KeyError("this sample has no time series; only database samples have one")
         columns = {

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.lazy import np
 from seatrial.postgres.catalogue import Catalogue, Column, read_catalogue
 
 if TYPE_CHECKING:
@@ -371,8 +372,6 @@ def _unpacked(data: bytes, names: list[str]) -> tuple[dict[str, numpy.ndarray], 
 
     Source: PostgreSQL's documentation, COPY, "Binary Format".
     """
-    import numpy as np  # noqa: PLC0415 - heavy
-
     shape: list[tuple[str, str]] = [("fields", ">i2")]
     for index in range(len(names) + 1):
         shape += [(f"length{index}", ">i4"), (f"value{index}", ">i8")]
@@ -417,8 +416,6 @@ class _FileHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 def packed(content: Content) -> bytes:
     """Return the content of such a file."""
-    import numpy as np  # noqa: PLC0415 - heavy
-
     tables = [
         _FileTable(
             name=table.name,
@@ -470,8 +467,6 @@ def load_content(path: Path) -> Content:
     Raises:
         UsageError: when it is invalid, or cannot be read.
     """
-    import numpy as np  # noqa: PLC0415 - heavy
-
     try:
         with np.load(path, allow_pickle=False) as archive:
             header = msgspec.json.decode(archive[_HEADER].tobytes(), type=_FileHeader)

@@ -12,6 +12,7 @@ import msgspec
 from markupsafe import Markup
 
 from seatrial.findings.tile import Tile
+from seatrial.lazy import np
 from seatrial.results.model import Run
 from seatrial.stats.model import Estimate
 from seatrial.stats.steady.change_points import CHANCE_MAX, change_points, likeliest_change
@@ -148,8 +149,6 @@ def level_changes(values: Sequence[float]) -> list[int]:
     Args:
         values: Of runs in order, all above 0; fewer than six have no changes.
     """
-    import numpy as np  # noqa: PLC0415 - only where runs were repeated
-
     logarithms = np.log(np.asarray(values, dtype=float))
     return change_points(logarithms) or _divided(logarithms, 0)
 

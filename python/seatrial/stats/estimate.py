@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import HIDDEN, Positive, one_of
 
 HISTOGRAM_RESOLUTION_SHARE = 1 / 256
@@ -180,7 +181,6 @@ def variance(values: Iterable[float]) -> float:
 
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -214,8 +214,6 @@ def block_values(values: Array) -> float:
     the correction of Patton, Politis and White, 2009: the flat-top window is twice as long as the
     first lag after which five successive correlations are within the noise.
     """
-    import numpy as np  # noqa: PLC0415
-
     count = len(values)
     covariances = _autocovariances(values, math.ceil(math.sqrt(count)) + 5)
     if covariances[0] <= 0:
@@ -239,8 +237,6 @@ def _lengthened_block(values: Array) -> int:
 
 def _autocovariances(values: Array, lag_max: int) -> Array:
     """Return the autocovariances of lags 0 to ``lag_max``, by the Fourier transform."""
-    import numpy as np  # noqa: PLC0415
-
     count = len(values)
     transform = np.fft.rfft(values - values.mean(), 2 * count)
     lag_max = min(lag_max, count - 1)
@@ -249,8 +245,6 @@ def _autocovariances(values: Array, lag_max: int) -> Array:
 
 def _window_lags(correlations: Array, count: int) -> int:
     """Return the width of the window in lags, at least 1."""
-    import numpy as np  # noqa: PLC0415
-
     in_a_row = 5
     noise = 2 * math.sqrt(math.log10(count) / count)
     is_noise = np.abs(correlations[1:]) < noise
@@ -261,8 +255,6 @@ def _window_lags(correlations: Array, count: int) -> int:
 
 def _variance_of_block_means(values: Array, block: int) -> float:
     """Return the variance of the means of all blocks of neighbours on a circle."""
-    import numpy as np  # noqa: PLC0415
-
     joined = np.concatenate([[0.0], values, values[: block - 1]]).cumsum()
     means = (joined[block:] - joined[:-block]) / block
     return float(((means - values.mean()) ** 2).mean())

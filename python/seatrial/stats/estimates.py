@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from seatrial._core import Histogram
+from seatrial.lazy import np
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import (
     HISTOGRAM_RESOLUTION_SHARE,
@@ -147,7 +148,6 @@ def _in_flight_wait_ns_min(sample: Sample) -> int:
 
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -188,8 +188,6 @@ class _Entries:
     """The response times of one kind in a running phase, by slice."""
 
     def __init__(self, sample: Sample, kind: str, phase: RunningPhase) -> None:
-        import numpy as np  # noqa: PLC0415
-
         self.histogram = response_histogram(sample, kind, phase)
         self.slices = whole_slices(sample) - phase.from_slice
         indexes, lower_ns, counts = [], [], []
@@ -208,8 +206,6 @@ class _Entries:
         self.by_slice = self._summed(self.counts)
 
     def _summed(self, weights: Array) -> Array:
-        import numpy as np  # noqa: PLC0415
-
         return np.bincount(self.indexes, weights=weights, minlength=self.slices).astype(float)
 
     def with_interval(self, name: str, estimate: Estimate) -> Estimate:

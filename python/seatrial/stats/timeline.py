@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from seatrial.lazy import np
 from seatrial.results.model import Sample, Slice
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -71,8 +71,6 @@ def slice_sums(
     sample: Sample, figure: Callable[[Slice], float], operation: str | None = None
 ) -> Array:
     """Return the sum of a figure over each whole slice of a sample, of one kind or of all."""
-    import numpy as np  # noqa: PLC0415  (only an analysis pays for the import)
-
     count = whole_slices(sample)
     indexes, figures = [], []
     for part in sample.timeline.slices:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.stats.compare.figures import Rounds
 from seatrial.stats.compare.model import NoiseFloor, SideSamples
 from seatrial.stats.compare.pairing import is_interleaved, match
@@ -71,8 +72,6 @@ def _halves(rounds: Rounds) -> tuple[Rounds, Rounds] | None:
 
 def _at_percentile(logs: dict[str, list[float]]) -> dict[str, float]:
     """Return the 95th percentile of the ratios' distance from 1, by figure."""
-    import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
-
     return {
         figure: float(np.percentile([_distance_share(each) for each in values], PERCENT_OF_CELLS))
         for figure, values in logs.items()
@@ -96,7 +95,6 @@ def control_label(labels: Sequence[str], paths: Sequence[str]) -> str:
 
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
@@ -141,8 +139,6 @@ def rounds_more(
         alpha: The intervals have level 1 - alpha.
         margin_share: Ratios within it count as the same.
     """
-    import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
-
     known = [index for index, each in enumerate(contrasts) if each.parts]
     found: list[int | None] = [None] * len(contrasts)
     if not known:
@@ -163,8 +159,6 @@ class _Questions:
     """The power of many contrasts at once, as arrays with an entry for each."""
 
     def __init__(self, contrasts: Sequence[Contrast], alpha: float, margin_share: float) -> None:
-        import numpy as np  # noqa: PLC0415
-
         self._alpha = alpha
         self._low, self._high = math.log(max(1 - margin_share, 1e-9)), math.log(1 + margin_share)
         self._log_ratio = np.array([each.log_ratio for each in contrasts])
@@ -182,7 +176,6 @@ class _Questions:
 
     def power(self, more: Numbers) -> Numbers:
         """Return the probability that so many more rounds decide each question."""
-        import numpy as np  # noqa: PLC0415
         from scipy.special import nctdtr, ndtr, stdtrit  # noqa: PLC0415
 
         shares = [v / (n + more) for v, n in zip(self._variances, self._rounds, strict=True)]

@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.stats.compare.figures import Rounds
 from seatrial.stats.estimate import Estimate, variance
 
@@ -311,8 +312,6 @@ def _of_squares(cells: Mapping[frozenset[int], int]) -> tuple[float, float]:
     Args:
         cells: How many cells were measured in exactly these rounds.
     """
-    import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
-
     numbers = sorted(frozenset().union(*cells))
     count = sum(cells.values())
     size = (len(numbers), len(numbers))

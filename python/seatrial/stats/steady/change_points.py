@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from seatrial.lazy import np
 from seatrial.stats.timeline import median
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -53,8 +53,6 @@ def logarithms(rates: Array) -> Array:
 
     A freeze has no logarithm; and however long it is, it must not outweigh everything else.
     """
-    import numpy as np  # noqa: PLC0415
-
     middle = median(rates) or float(rates.mean())
     if middle <= 0:
         return np.zeros(len(rates))
@@ -71,8 +69,6 @@ def likeliest_change(values: Array, index_max: int | None = None) -> ChangePoint
         values: A series of logarithms.
         index_max: The last position to consider; all by default.
     """
-    import numpy as np  # noqa: PLC0415
-
     count = len(values)
     last = min(count - STRETCH_MIN, count if index_max is None else index_max)
     if last < STRETCH_MIN:
@@ -116,7 +112,6 @@ def confident_move(values: Array) -> float:
     The end of the line's 99 % interval that is closer to 0; the noise about the line is modelled as
     AR(1).
     """
-    import numpy as np  # noqa: PLC0415
     from scipy.special import stdtrit  # noqa: PLC0415
 
     count = len(values)
@@ -141,8 +136,6 @@ def _may_have_changes(values: Array) -> bool:
     The largest deviation of any stretch of whole blocks (circular binary segmentation, Olshen and
     others, 2004), over a scale that levels cannot inflate: that of steps from block to block.
     """
-    import numpy as np  # noqa: PLC0415
-
     blocks = min(_BLOCKS_LOOKED_AT, len(values) // 2)
     size = len(values) // blocks
     means = values[: blocks * size].reshape(blocks, size).mean(axis=1)
@@ -156,7 +149,6 @@ def _may_have_changes(values: Array) -> bool:
 
 def _proposed(values: Array) -> list[int]:
     """Return the positions that PELT proposes, rather too many than too few."""
-    import numpy as np  # noqa: PLC0415
     import ruptures  # noqa: PLC0415  (0.6 s to import; only a series that seems to change pays)
 
     steps = np.diff(values)
@@ -234,7 +226,6 @@ def _chance_of_jump(values: Array, index: int, start: int, end: int) -> float:
         start: Start of the level before the step.
         end: End of the level after it.
     """
-    import numpy as np  # noqa: PLC0415
     from scipy.special import stdtr  # noqa: PLC0415
 
     steps = np.diff(values)

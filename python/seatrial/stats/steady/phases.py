@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.stats.estimate import Estimate, half_width_of_mean
 from seatrial.stats.steady.change_points import change_points, confident_move, logarithms
 from seatrial.stats.timeline import SLICES_MIN, median
@@ -186,7 +187,6 @@ def _snia_sentence(met: bool, spread: float | None, lean: float | None, rounds: 
 
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -221,8 +221,6 @@ def phases(
     Raises:
         ValueError: When there are fewer than two values, or the number of times differs.
     """
-    import numpy as np  # noqa: PLC0415
-
     if len(rates_per_s) < 2 or len(times_s) != len(rates_per_s):
         raise ValueError(f"{len(rates_per_s)} rates do not match {len(times_s)} times")
     values = np.asarray(rates_per_s, dtype=float)
@@ -296,8 +294,6 @@ def is_monotonic(values: Array) -> bool:
     than the rule's tenth in total, five times the scatter about a bent line. Noise hardly ever does
     so, except in 5 % of the cases of 20 values with correlation 0.9.
     """
-    import numpy as np  # noqa: PLC0415
-
     if len(values) < SLICES_MIN:
         return False
     fifths = [float(part.mean()) for part in np.array_split(values, WINDOW_ROUNDS)]

@@ -15,11 +15,11 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import native_errors
-from seatrial.trials.watch.analysis.activity import Losses
+from seatrial.lazy import np
+from seatrial.trials.watch.analysis.activity import OPERATIONS, TRANSFERS, Losses
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 UNKNOWN: Final = -1
@@ -223,6 +223,15 @@ class Recording:
         """How many requests there are."""
         return len(self.arrived_ns)
 
+    def is_operation(self, *names: str) -> NDArray[np.bool_]:
+        """Return which requests are of these operations; shape (requests,)."""
+        return np.isin(self.operation, [OPERATIONS.index(name) for name in names])
+
+    @property
+    def is_transfer(self) -> NDArray[np.bool_]:
+        """Which requests read or write at least one byte; shape (requests,)."""
+        return self.is_operation(*TRANSFERS) & (self.length_bytes > 0)
+
     @classmethod
     def of(
         cls,
@@ -248,8 +257,6 @@ class Recording:
             TypeError: if a column has another name.
             ValueError: if columns differ in length.
         """
-        import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
         if unknown := others.keys() - COLUMN_TYPES.keys():
             raise TypeError(f"a recording has no column {', '.join(sorted(unknown))}")
         given = {
@@ -279,8 +286,6 @@ def read(path: Path) -> Recording:
         SpaceError: if one that was cut off cannot be completed on a full disk.
         UsageError: if it cannot be read, is being written, is damaged or is no recording.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     reader = _opened(path)
     parts: dict[str, list[NDArray[np.generic]]] = {name: [] for name in COLUMN_TYPES}
     for columns in _parts(reader):
@@ -317,8 +322,6 @@ def _opened(path: Path) -> _core.RecordingReader:
 
 
 def _parts(reader: _core.RecordingReader) -> Iterator[dict[str, NDArray[np.generic]]]:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     while True:
         with native_errors():
             columns = reader.next_columns()

@@ -12,6 +12,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import UsageError
+from seatrial.lazy import np
 from seatrial.results.model import (
     OperationResult,
     Origin,
@@ -27,7 +28,6 @@ from seatrial.trials.watch.topic import WATCHED
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 FORMAT: Final = "recording"
@@ -130,8 +130,6 @@ class _Sum:
         slice_ns: int,
     ) -> None:
         """Add completed requests."""
-        import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
         self.transferred_bytes += int(lengths_bytes.sum())
         self.response = self.response.merged(_core.Histogram.of(response_ns.tolist()))
         indices = ended_ns // slice_ns
@@ -148,8 +146,6 @@ class _Sum:
 def _add(
     sums: dict[tuple[int, int], _Sum], columns: Mapping[str, NDArray[np.generic]], slice_ns: int
 ) -> None:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     device, operation = columns["device"], columns["operation"]
     service_ns = columns["device_ns"].astype(np.int64)
     has_ended = ~columns["failed"].astype(np.bool_) & (service_ns >= 0)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial import _core
 from seatrial.lazy import np
-from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.blocks import SALTS, block_accesses
-from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +21,6 @@ SAMPLED_ACCESSES: Final = 500_000
 """Approximate accesses in each sample."""
 _DEVICE_BITS: Final = 48
 """Bits of an offset: a device has fewer than 2 to the power of 48 bytes."""
-WRITE: Final = OPERATIONS.index("write")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +102,7 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
     found = block_accesses(recording, block_bytes)
     if found is None:
         return None
-    is_write = recording.operation[found.requests] == WRITE
+    is_write = recording.is_operation("write")[found.requests]
     reads = int(found.counts[~is_write].sum())
     if not reads:
         return None
@@ -115,7 +112,7 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
     samples = []
     for seed, salt in enumerate(SALTS[:1] if is_exact else SALTS):
         blocks, requests = found.sampled(share, salt)
-        writes = (recording.operation[requests] == WRITE).astype(np.uint8)
+        writes = recording.is_operation("write")[requests].astype(np.uint8)
         at_ns = recording.arrived_ns[requests].astype(np.uint64)
         sample = BlockSample(blocks, writes, streams_bytes[requests], at_ns, seed)
         if sample.caches.reads:
@@ -129,7 +126,7 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
 def _streams_bytes(recording: Recording) -> NDArray[np.uint32]:
     """Return the length of the sequential stream up to each request; shape (requests,)."""
     found = np.zeros(len(recording.operation), np.uint32)
-    own = np.isin(recording.operation, [OPERATIONS.index(name) for name in TRANSFERS])
+    own = recording.is_transfer
     begins_bytes = recording.device[own].astype(np.uint64) << np.uint64(_DEVICE_BITS)
     begins_bytes += recording.offset_bytes[own].astype(np.uint64)
     found[own] = np.frombuffer(

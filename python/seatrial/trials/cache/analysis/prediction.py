@@ -27,7 +27,6 @@ from seatrial.trials.cache.analysis.tiers import (
     quantile_times,
     tiers_of,
 )
-from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.analysis.load.mix import latencies_ns
 from seatrial.trials.watch.recording import TIME
@@ -35,7 +34,6 @@ from seatrial.trials.watch.recording import TIME
 if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
 
-_READ: Final = OPERATIONS.index("read")
 _LRU: Final = "lru"
 _HALVINGS: Final = 4
 
@@ -141,7 +139,7 @@ def predict(
     policies = list(dict.fromkeys((request.policy, _LRU, BEST)))
     endless = curve_of(accesses, _LRU, [accesses.unique_bytes * 2]).points[0].share
     seconds = length_s(recording)
-    is_read = recording.operation == _READ
+    is_read = recording.is_operation("read")
     known_ns = latencies_ns(recording)[is_read]
     times = ServiceTimes(
         disk_ns=quantile_times(known_ns[known_ns >= 0]),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial import _core
 from seatrial.lazy import np
-from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.blocks import SALTS
 from seatrial.units import SECTOR_BYTES
 
@@ -30,8 +30,6 @@ MISS: Final = 1
 WRITE_BACK: Final = 2
 ACCESSES_MAX: Final = 4_000_000
 """With more accesses, samples of the pages are simulated."""
-_READ: Final = OPERATIONS.index("read")
-_WRITE: Final = OPERATIONS.index("write")
 NOT_BUFFERED: Final = frozenset(
     {"WAL", "transaction status", "temporary files", "other programs", "statistics", "server log"}
 )
@@ -87,9 +85,9 @@ def references_of(recording: Recording, counted_ns: tuple[int, int]) -> Referenc
     names = recording.about.relations
     buffered = np.array([name not in NOT_BUFFERED for name in names], dtype=np.bool_)
     own = (recording.relation >= 0) & (recording.length_bytes > 0)
-    own &= (recording.operation == _READ) | (recording.operation == _WRITE)
+    own &= recording.is_operation(*TRANSFERS)
     own[own] &= buffered[recording.relation[own]]
-    if not (own & (recording.operation == _READ)).any():
+    if not (own & recording.is_operation("read")).any():
         return None
     counts = np.maximum(1, recording.length_bytes[own] // PAGE_BYTES)
     event = np.repeat(np.flatnonzero(own), counts)
@@ -98,7 +96,7 @@ def references_of(recording: Recording, counted_ns: tuple[int, int]) -> Referenc
     page_offset_bytes = recording.offset_bytes[event] + page_number * PAGE_BYTES
     pages = (page_offset_bytes // SECTOR_BYTES).astype(np.uint64)
     pages |= recording.device[event].astype(np.uint64) << np.uint64(48)
-    is_access, is_new, changes = _classified(pages, recording.operation[event] == _WRITE)
+    is_access, is_new, changes = _classified(pages, recording.is_operation("write")[event])
     event = event[is_access]
     arrived_ns = recording.arrived_ns[event]
     readers = recording.process[event].astype(np.int64) * len(names) + recording.relation[event]

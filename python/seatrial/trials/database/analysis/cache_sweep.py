@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.stats.compare.figures import COMPLETED, figures_of_both
 from seatrial.stats.compare.ratio import contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_words
@@ -40,7 +41,6 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.analysis.model import CacheSweep, DatabaseCell
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -211,7 +211,6 @@ def _log_ratios(points: Sequence[CacheTime]) -> list[float]:
 
 def _fitted(points: Sequence[CacheTime], cpu_s: float) -> _Fit:
     """Return the least-squares fit of the logarithms for a given CPU time."""
-    import numpy as np  # noqa: PLC0415
     from scipy.optimize import least_squares  # noqa: PLC0415
 
     log_ratios = np.array(_log_ratios(points))

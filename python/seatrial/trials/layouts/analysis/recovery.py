@@ -15,6 +15,7 @@ from functools import cached_property, reduce
 from typing import Final
 
 from seatrial._core import Histogram
+from seatrial.lazy import np
 from seatrial.results.model import ArrayEvent, LayoutRecord, Sample
 from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, half_width_of_mean
 from seatrial.stats.estimates import counted, entries_needed, estimate_of_rounds, rate_unit
@@ -199,8 +200,6 @@ class Part:
     @cached_property
     def log_half_width(self) -> float | None:
         """Half of the width of the interval of the rate's logarithm; None if unknown."""
-        import numpy as np  # noqa: PLC0415  (only an analysis pays for the import)
-
         if len(self.counts) < SLICES_MIN or self.per_s <= 0:
             return None
         half = half_width_of_mean(np.array(self.counts))
@@ -269,8 +268,6 @@ def phase_timeline_of(sample: Sample) -> PhaseTimeline:
 
 def _without_start_up(counts: Sequence[float], indices: list[int], slice_s: float) -> list[int]:
     """Return slices without those of a start-up phase."""
-    import numpy as np  # noqa: PLC0415
-
     if len(indices) < SLICES_MIN:
         return indices
     return indices[start_up_steps(np.array([counts[index] / slice_s for index in indices])) :]

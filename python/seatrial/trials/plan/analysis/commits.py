@@ -23,7 +23,6 @@ import msgspec
 
 from seatrial.lazy import np
 from seatrial.trials.plan.analysis.figure import TAIL_Z, Figure
-from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.mix import latencies_ns
 from seatrial.trials.watch.analysis.load.streams import are_serial
 
@@ -159,9 +158,9 @@ def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> 
         commits_per_s: Commits a second, which requests do not show; None if unknown: each log
             write then counts as one.
     """
-    write, flush = (OPERATIONS.index(name) for name in ("write", "flush"))
+    is_write = recording.is_operation("write")
     latency_ns = latencies_ns(recording)
-    waited = (recording.operation == write) & (recording.is_sync == 1)
+    waited = is_write & (recording.is_sync == 1)
     known = recording.process[waited & (recording.process >= 0)]
     counts = np.bincount(known, minlength=1)
     clients = np.flatnonzero(counts >= max(1.0, CLIENT_SHARE_MIN * len(known)))
@@ -169,10 +168,8 @@ def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> 
     writes = waited & of_clients
     if writes.sum() < PAIRS_MIN or not are_serial(recording.arrived_ns[writes], latency_ns[writes]):
         return None
-    chain = writes | ((recording.operation == flush) & of_clients)
-    rows = _rows(
-        recording.operation[chain] == write, recording.arrived_ns[chain], latency_ns[chain]
-    )
+    chain = writes | (recording.is_operation("flush") & of_clients)
+    rows = _rows(is_write[chain], recording.arrived_ns[chain], latency_ns[chain])
     pairs = len(rows[0])
     path = CommitPath(
         clients=len(clients),

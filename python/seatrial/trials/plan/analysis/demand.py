@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial.errors import UsageError
 from seatrial.lazy import np
-from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.recording import TIME
 
@@ -194,8 +194,7 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
         UsageError: when it has no times, or no reads and writes.
     """
     seconds = length_s(recording)
-    data = [OPERATIONS.index("read"), OPERATIONS.index("write")]
-    if TIME in recording.about.made_up or not np.isin(recording.operation, data).any():
+    if TIME in recording.about.made_up or not recording.is_operation(*TRANSFERS).any():
         raise UsageError(
             seen=f"{name} has no times of reads and writes",
             cause="A load over time is needed, as credits are spent and earned over time",
@@ -205,18 +204,18 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
     slots = max(1, math.ceil(seconds / slot_s - 1e-9))
     slot_of = np.minimum((recording.arrived_ns / 1e9 / slot_s).astype(np.int64), slots - 1)
 
-    def per_s(operation: int, weights: NDArray[np.int64] | None) -> NDArray[np.float64]:
-        is_operation = recording.operation == operation
+    def per_s(operation: str, weights: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        is_operation = recording.is_operation(operation)
         weight = None if weights is None else weights[is_operation]
         return np.bincount(slot_of[is_operation], weight, slots)[:slots] / slot_s
 
     return Demand(
         origin=f"recorded, {name}",
         slot_s=slot_s,
-        reads_per_s=per_s(data[0], None),
-        writes_per_s=per_s(data[1], None),
-        read_bytes_per_s=per_s(data[0], recording.length_bytes),
-        write_bytes_per_s=per_s(data[1], recording.length_bytes),
+        reads_per_s=per_s("read", None),
+        writes_per_s=per_s("write", None),
+        read_bytes_per_s=per_s("read", recording.length_bytes),
+        write_bytes_per_s=per_s("write", recording.length_bytes),
     )
 
 

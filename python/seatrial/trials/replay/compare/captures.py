@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.stats.compare.figures import Rounds
 from seatrial.stats.compare.ratio import contrast, p_value
 from seatrial.stats.estimate import VALUES_MIN, Estimate, half_width_of_mean
@@ -26,7 +27,6 @@ from seatrial.trials.replay.compare.model import Basis, Batch, CallTimeline, Mea
 from seatrial.trials.replay.compare.verdict import Criteria
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -122,8 +122,6 @@ def _is_mostly_known(shares: Mapping[str, float], half: Mapping[str, float]) -> 
 
 def _residuals(timeline: CallTimeline, mean_s: Mapping[str, float]) -> dict[str, Array]:
     """Return for each query the residuals from its mean by slice, as shares of the mean."""
-    import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
-
     residuals = {}
     for key, mean in mean_s.items():
         calls, total_s = np.zeros(timeline.slices), np.zeros(timeline.slices)
@@ -143,8 +141,6 @@ def _shares(mean_s: Mapping[str, float], weights: Mapping[str, float]) -> dict[s
 
 
 def _weighted_residuals(residuals: Mapping[str, Array], shares: Mapping[str, float]) -> Array:
-    import numpy as np  # noqa: PLC0415
-
     summed_figures = np.zeros(len(next(iter(residuals.values()))))
     for key, share in shares.items():
         if key in residuals:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from seatrial.errors import SeatrialError
+from seatrial.lazy import np
 from seatrial.postgres.row_content import (
     BYTES_MAX,
     CLOCK,
@@ -39,10 +40,6 @@ from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.measure.start_state import COUNTED_BYTES_MAX
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.measure.replay import required
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 PASSES: Final = 3
 """Rows that are distinguished only by rows that they refer to are identified in the next pass."""
@@ -140,8 +137,6 @@ def _id_tables(
     both: Mapping[str, tuple[TableContent, TableContent]], found: Mapping[str, _TableComparison]
 ) -> Iterator[tuple[str, _IdTable]]:
     """Yield the tables that generate ids, with the hashes of their rows so far."""
-    import numpy as np  # noqa: PLC0415 - heavy
-
     for name, (one, other) in both.items():
         field = f"v:{other.id_column}"
         if not other.id_column or field not in one.fields:
@@ -164,8 +159,6 @@ class _TableComparer:
     def __init__(
         self, captured: TableContent, now: TableContent, id_tables: Mapping[str, _IdTable]
     ) -> None:
-        import numpy as np  # noqa: PLC0415 - heavy
-
         self._sides = captured, now
         self._id_tables = id_tables
         self._rows_max = max(captured.count, now.count)
@@ -194,8 +187,6 @@ class _TableComparer:
 
     def _in_order(self) -> list[ContentColumn]:
         """Return the columns of both sides, the most selective first."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         captured, now = self._sides
         captured_names = {each.name for each in captured.columns}
         chosen = [
@@ -277,8 +268,6 @@ class _TableComparer:
 
     def _owner_by(self, words: np.ndarray) -> str:
         """Return the table that the words before numbers refer to; empty for none."""
-        import numpy as np  # noqa: PLC0415 - heavy
-
         return next(
             (
                 name
@@ -291,8 +280,6 @@ class _TableComparer:
 
 def _share_of(values: np.ndarray, ids: np.ndarray) -> float:
     """Return the share of values, without NULL, that are ids."""
-    import numpy as np  # noqa: PLC0415 - heavy
-
     known = values[values != 0]
     return float(np.isin(known, ids).mean()) if len(known) else 0.0
 
@@ -308,8 +295,6 @@ def _referenced_rows(field: Sides, named: _IdTable, misses: tuple[Any, Any]) -> 
 def _lookup(
     values: np.ndarray, ids: np.ndarray, rows: np.ndarray, missing: np.ndarray | int
 ) -> np.ndarray:
-    import numpy as np  # noqa: PLC0415 - heavy
-
     found = np.zeros(len(values), dtype=np.uint64) + np.asarray(missing, dtype=np.uint64)
     if len(ids):
         indexes = np.searchsorted(ids, values).clip(max=len(ids) - 1)
@@ -326,8 +311,6 @@ def _combined(rows: Sides, field: Sides) -> Sides:
 
 def _combine_hashes(rows: np.ndarray, field: np.ndarray) -> np.ndarray:
     """Combine pairs of hashes. Source: SplitMix64 (Steele, Lea and Flood 2014)."""
-    import numpy as np  # noqa: PLC0415 - heavy
-
     mixed = (rows * np.uint64(0x9E3779B97F4A7C15)) ^ field
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -337,8 +320,6 @@ def _combine_hashes(rows: np.ndarray, field: np.ndarray) -> np.ndarray:
 
 def _differing(captured: np.ndarray, now: np.ndarray) -> int:
     """Return the number of rows missing on either side, whichever is larger."""
-    import numpy as np  # noqa: PLC0415 - heavy
-
     _, indexes = np.unique(np.concatenate([captured, now]), return_inverse=True)
     counts = np.bincount(indexes[: len(captured)], minlength=indexes.max(initial=-1) + 1) - (
         np.bincount(indexes[len(captured) :], minlength=indexes.max(initial=-1) + 1)

@@ -131,6 +131,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OPERATIONS: Final = tuple(_core.WATCHED_OPERATIONS)
+TRANSFERS: Final = ("read", "write")
+"""Operations that transfer data, to or from an address."""
 NOT_MAPPED: Final = "not mapped"
 """The relation of requests to a block that belongs to no known file."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Amount, Count
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.timeline import slice_counts
@@ -171,8 +172,6 @@ def lag_curve(sample: Sample, step_s: float, due_counts: Sequence[int]) -> list[
         step_s: Length of a step.
         due_counts: Number of requests that were due by the end of each step.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     counts = np.concatenate([[0.0], np.cumsum(slice_counts(sample))])
     if not due_counts or len(counts) < 2:
         return []

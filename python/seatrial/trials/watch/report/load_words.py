@@ -14,12 +14,12 @@ from seatrial.stats.wording import (
     format_share,
 )
 from seatrial.study.units import format_size
-from seatrial.trials.watch.analysis.activity import NOT_MAPPED, OTHER_PROGRAMS
+from seatrial.trials.watch.analysis.activity import NOT_MAPPED, OTHER_PROGRAMS, TRANSFERS
 from seatrial.trials.watch.analysis.load.arrivals import Dispersion
 from seatrial.trials.watch.analysis.load.mix import OperationShare
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import HitRatio, Reuse
-from seatrial.trials.watch.analysis.load.sequential import TRANSFERS, WINDOW
+from seatrial.trials.watch.analysis.load.sequential import WINDOW
 from seatrial.trials.watch.recording import ADDRESS, OPERATION, TIME, RecordingMetadata
 
 SEQUENTIAL_SHARE_MIN: Final = 0.7

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.lazy import np
+from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.mix import latencies_ns, percentiles_ns
 from seatrial.trials.watch.recording import Recording, read
 from seatrial.units import MIB
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 SENT: Final = {"read": 0, "write": 1, "flush": 2}
@@ -148,8 +149,6 @@ def _listing(path: Path, changed_ns: int, size_bytes: int, rules: Rules) -> List
 
 def requests_of(recording: Recording, rules: Rules) -> Listing:
     """Return the list of the requests of a recording."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     kept, left_out = _chosen(recording, rules)
     start, end, extent_bytes = _extended(recording, kept, rules.block_bytes)
     lengths = end - start
@@ -193,9 +192,6 @@ def requests_of(recording: Recording, rules: Rules) -> Listing:
 
 def _chosen(recording: Recording, rules: Rules) -> tuple[NDArray[np.int64], dict[str, int]]:
     """Return the indices of requests that are sent, and why others are not."""
-    import numpy as np  # noqa: PLC0415
-
-    names = _core.WATCHED_OPERATIONS
     left_out: dict[str, int] = {}
     is_kept = np.ones(recording.requests, dtype=bool)
     if rules.device:
@@ -205,12 +201,12 @@ def _chosen(recording: Recording, rules: Rules) -> tuple[NDArray[np.int64], dict
         )
         _leave_out(left_out, "of other devices", is_kept & ~is_of_device)
         is_kept &= is_of_device
-    for number, name in enumerate(names):
+    for name in OPERATIONS:
         if name not in SENT:
-            is_other = is_kept & (recording.operation == number)
+            is_other = is_kept & recording.is_operation(name)
             _leave_out(left_out, _NOT_SENT.get(name, name), is_other)
             is_kept &= ~is_other
-    is_empty = (recording.length_bytes <= 0) & (recording.operation != names.index("flush"))
+    is_empty = (recording.length_bytes <= 0) & ~recording.is_operation("flush")
     _leave_out(left_out, "without data", is_kept & is_empty)
     return np.flatnonzero(is_kept & ~is_empty), left_out
 
@@ -222,8 +218,6 @@ def _leave_out(left_out: dict[str, int], reason: str, which: NDArray[np.bool_]) 
 
 def _operation_numbers(recording: Recording) -> NDArray[np.uint8]:
     """Return the engine's number of each request's operation; 255 if it is not sent."""
-    import numpy as np  # noqa: PLC0415
-
     numbers = [SENT.get(name, 255) for name in _core.WATCHED_OPERATIONS]
     return np.array(numbers, dtype=np.uint8)[recording.operation]
 
@@ -232,8 +226,6 @@ def _extended(
     recording: Recording, kept: NDArray[np.int64], block_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return start and end of each request in whole blocks, devices one after another."""
-    import numpy as np  # noqa: PLC0415
-
     offset, length = recording.offset_bytes[kept], recording.length_bytes[kept]
     is_flush = _operation_numbers(recording)[kept] == SENT["flush"]
     length = np.where(is_flush, 0, length)
@@ -252,8 +244,6 @@ def _fitted(
     start: NDArray[np.int64], lengths: NDArray[np.int64], extent_bytes: int, rules: Rules
 ) -> tuple[NDArray[np.int64], int]:
     """Return the offset of each request on the target, and how many of them wrap."""
-    import numpy as np  # noqa: PLC0415
-
     size_bytes = rules.size_bytes // rules.block_bytes * rules.block_bytes
     if extent_bytes <= size_bytes:
         return start, 0
@@ -269,8 +259,6 @@ def _others(
     At full speed a request waits for as many completions as there had been when it arrived, so that
     it still follows a completion that it depended on.
     """
-    import numpy as np  # noqa: PLC0415
-
     free = np.full(len(kept), OTHERS_MAX, dtype=np.int64)
     device_ns = recording.device_ns[kept]
     if rules.speed or not recording.about.knows_device or (device_ns < 0).any():
@@ -284,8 +272,6 @@ def _others(
 
 def _due(due_ns: NDArray[np.uint64], span_s: float) -> tuple[float, list[int]]:
     """Return the length of a step (s), and how many requests are due by the end of each."""
-    import numpy as np  # noqa: PLC0415
-
     steps = min(_DUE_STEPS_MAX, math.floor(span_s / _DUE_STEP_S_MIN) + 1)
     step_s = math.ceil(span_s / steps / _DUE_STEP_S_MIN + 1e-9) * _DUE_STEP_S_MIN
     ends_ns = step_s * 1e9 * np.arange(1, math.floor(span_s / step_s) + 2)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Amount, Count
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -73,8 +73,6 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
 
 def arrivals_of(recording: Recording) -> Arrivals:
     """Return how requests arrive."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     seconds = length_s(recording)
     resolution_ns = int(np.gcd.reduce(recording.arrived_ns)) if recording.requests else 0
     rate = recording.requests / seconds
@@ -108,8 +106,6 @@ def length_s(recording: Recording) -> float:
 
 def counts_in(arrived_ns: NDArray[np.int64], window_s: float, windows: int) -> NDArray[np.int64]:
     """Return the number of arrivals in each window; later arrivals are ignored."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     numbers = arrived_ns // max(1, round(window_s * 1e9))
     return np.bincount(numbers[numbers < windows], minlength=windows)
 
@@ -121,8 +117,6 @@ def dispersion_of(counts: NDArray[np.int64], window_s: float) -> Dispersion:
         counts: Arrivals in windows; shape (windows,), at least two of them.
         window_s: Length of a window.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     edges = np.linspace(0, len(counts), _BLOCKS + 1).astype(np.int64)[:-1]
     values = counts.astype(np.float64)
     sums = np.add.reduceat(values, edges)
@@ -144,8 +138,6 @@ def dispersion_of(counts: NDArray[np.int64], window_s: float) -> Dispersion:
 
 def _index(parts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the indices for sums of counts, sums of their squares, and numbers of windows."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     sums, squares, sizes = parts
     mean = sums / sizes
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from seatrial import _core
-from seatrial.trials.watch.analysis.activity import OPERATIONS
-from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
+from seatrial.lazy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -54,8 +52,6 @@ class BlockAccesses:
             share: Share of the blocks, which are sampled by a hash of their numbers.
             salt: Salt of the hash, which determines the sample.
         """
-        import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
         blocks, requests = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         for begin, end in self._chunks():
             own = self.counts[begin:end]
@@ -73,8 +69,6 @@ class BlockAccesses:
 
     def _chunks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of requests with a bounded number of accesses."""
-        import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
         sums = np.cumsum(self.counts)
         begin = 0
         while begin < len(self.counts):
@@ -90,10 +84,7 @@ def block_accesses(recording: Recording, block_bytes: int = BLOCK_BYTES) -> Bloc
 
     The block size is quadrupled until there are at most 200 million accesses.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
-    own = np.isin(recording.operation, [OPERATIONS.index(name) for name in TRANSFERS])
-    own &= recording.length_bytes > 0
+    own = recording.is_transfer
     if not own.any():
         return None
     begins, lengths = recording.offset_bytes[own], recording.length_bytes[own]

@@ -10,10 +10,10 @@ import msgspec
 
 from seatrial.published import one_of
 from seatrial.results.model import Sample
+from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.mix import OperationShare
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import Reuse
-from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
 
 NEAR_SHARE: Final = 0.1
 """Maximum difference of two figures that are reported as near."""

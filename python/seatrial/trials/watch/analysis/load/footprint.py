@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Amount, Count
-from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
-from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
 from seatrial.trials.watch.recording import TIME
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -71,10 +70,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
 def footprint_of(recording: Recording) -> Footprint:
     """Return the exact footprint of reads and writes."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
-    transfers = [OPERATIONS.index(name) for name in TRANSFERS]
-    own = np.isin(recording.operation, transfers) & (recording.length_bytes > 0)
+    own = recording.is_transfer
     begins, ends, span_bytes = _on_one_line(recording, own)
     arrived_s = recording.arrived_ns[own] / 1e9
     seconds = length_s(recording)
@@ -83,11 +79,11 @@ def footprint_of(recording: Recording) -> Footprint:
     so_far_bytes = _so_far(begins, ends, numbers)
     order = np.argsort(begins, kind="stable")
     begins, ends, arrived_s = begins[order], ends[order], arrived_s[order]
-    operation, numbers = recording.operation[own][order], numbers[order]
+    numbers = numbers[order]
     one_group = np.zeros(len(begins), dtype=np.int64)
     by_operation = [
         int(unique_bytes(begins[mask], ends[mask], one_group[mask], 1)[0])
-        for mask in (operation == number for number in transfers)
+        for mask in (recording.is_operation(name)[own][order] for name in TRANSFERS)
     ]
     over_time = unique_bytes(begins, ends, numbers, CHART_WINDOWS)
     return Footprint(
@@ -114,8 +110,6 @@ def _on_one_line(
     A device occupies only its accessed span, so that sums do not overflow with fewer than a few
     thousand devices of a petabyte.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     begins = recording.offset_bytes[own].copy()
     lengths = recording.length_bytes[own]
     devices = recording.device[own]
@@ -144,8 +138,6 @@ def unique_bytes(
     Returns:
         Bytes by group; shape (count,).
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     if not len(begins):
         return np.zeros(count, dtype=np.int64)
     if count > 1:
@@ -173,8 +165,6 @@ def _working_set(
     windows: int,
 ) -> WorkingSet:
     """Return the working sets of complete windows; later requests are ignored."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     numbers = (arrived_s / window_s).astype(np.int64)
     mask = numbers < windows
     found = unique_bytes(begins[mask], ends[mask], numbers[mask], windows)
@@ -190,8 +180,6 @@ def _so_far(
     begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> list[int]:
     """Return the distinct bytes up to the end of each window."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     if not len(begins):
         return [0] * CHART_WINDOWS
     found, kept_begins, kept_ends = [], begins[:0], ends[:0]
@@ -209,8 +197,6 @@ def _union(
     begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the union of ranges as disjoint ranges, in order."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     if not len(begins):
         return begins, ends
     order = np.argsort(begins, kind="stable")

@@ -16,10 +16,10 @@ import msgspec
 from seatrial.stats.wording import format_duration_s, format_iops, format_share
 from seatrial.study.load import Table
 from seatrial.study.units import format_size
+from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.mix import OperationShare
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import HOTTEST
-from seatrial.trials.watch.analysis.load.sequential import TRANSFERS
 from seatrial.trials.watch.analysis.load.streams import BurstGroup, Stream
 from seatrial.units import MIB, SECTOR_BYTES
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Count, one_of
 from seatrial.stats.estimates import entries_needed
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -68,11 +68,9 @@ def mix_of(recording: Recording) -> list[OperationShare]:
 
 
 def _operations(recording: Recording) -> Iterator[OperationShare]:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     latency_ns = latencies_ns(recording)
-    for number, name in enumerate(OPERATIONS):
-        own = recording.operation == number
+    for name in OPERATIONS:
+        own = recording.is_operation(name)
         requests = int(own.sum())
         if not requests:
             continue
@@ -94,8 +92,6 @@ def _operations(recording: Recording) -> Iterator[OperationShare]:
 
 
 def _percentiles_bytes(lengths: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, int]:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     shares = np.cumsum(counts) / counts.sum()
     indices = np.searchsorted(shares, [0.1 - 1e-12, 0.5 - 1e-12, 0.9 - 1e-12])
     return {name: int(lengths[at]) for name, at in zip(("p10", "p50", "p90"), indices, strict=True)}
@@ -106,8 +102,6 @@ def latencies_ns(recording: Recording) -> NDArray[np.int64]:
 
     An unknown queue time counts as 0: the result is then the time at the device.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     queue_ns = np.maximum(recording.queue_ns, 0)
     return np.where(recording.device_ns >= 0, recording.device_ns + queue_ns, -1)
 
@@ -117,8 +111,6 @@ def percentiles_ns(times_ns: NDArray[np.int64]) -> dict[str, int]:
 
     A percentile is absent if there are too few values for it: ten must be above it.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     known = [each for each in PERCENTS if each == 100 or len(times_ns) >= entries_needed(each)]
     if not len(times_ns):
         return {}

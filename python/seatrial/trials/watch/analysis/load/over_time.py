@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.analysis.load.mix import latencies_ns
@@ -54,14 +55,12 @@ class HeatWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 def rates_of(recording: Recording) -> Rates:
     """Return the rates of the operations that occur."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     window_s = length_s(recording) / WINDOWS
     numbers = np.minimum(recording.arrived_ns / 1e9 / window_s, WINDOWS - 1).astype(np.int64)
     requests: dict[str, list[float]] = {}
     transferred: dict[str, list[float]] = {}
-    for number, name in enumerate(OPERATIONS):
-        own = recording.operation == number
+    for name in OPERATIONS:
+        own = recording.is_operation(name)
         if not own.any():
             continue
         counts = np.bincount(numbers[own], minlength=WINDOWS)
@@ -73,8 +72,6 @@ def rates_of(recording: Recording) -> Rates:
 
 def heat_of(recording: Recording) -> tuple[float, list[HeatWindow]]:
     """Return the length of a window, and the latencies of each window that has some."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     window_s = length_s(recording) / WINDOWS
     latency_ns = latencies_ns(recording)
     known = latency_ns >= 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Amount, Count
 from seatrial.trials.watch.analysis.load.arrivals import Arrivals, arrivals_of, length_s
 from seatrial.trials.watch.analysis.load.footprint import Footprint, footprint_of
@@ -21,7 +22,6 @@ from seatrial.trials.watch.analysis.load.sequential import Sequentiality, sequen
 from seatrial.trials.watch.recording import ADDRESS, TIME
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -106,14 +106,12 @@ def _breakdown(
     recording: Recording, column: str, names: list[str] | tuple[str, ...]
 ) -> Iterator[BreakdownRow]:
     """Yield the requests by the values of a column; nothing if all are unknown."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     if not names or not recording.requests:
         return
     indices = getattr(recording, column).astype(np.int64) + 1
     count = len(names) + 1
-    reads = np.bincount(indices[recording.operation == 0], minlength=count)
-    writes = np.bincount(indices[recording.operation == 1], minlength=count)
+    reads = np.bincount(indices[recording.is_operation("read")], minlength=count)
+    writes = np.bincount(indices[recording.is_operation("write")], minlength=count)
     sums = np.bincount(indices, weights=recording.length_bytes, minlength=count)
     latency_ns = latencies_ns(recording)
     order = np.argsort(indices, kind="stable")
@@ -157,8 +155,6 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
 
 def concurrency_of(recording: Recording) -> Concurrency | None:
     """Return how many requests are in flight; None where no latency is known."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     latency_ns = latencies_ns(recording)
     known = latency_ns >= 0
     if not known.any():
@@ -184,8 +180,6 @@ def concurrency_of(recording: Recording) -> Concurrency | None:
 
 def _passed_ns(times_ns: NDArray[np.int64], edges_ns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each edge the sum of the durations from all earlier times to it."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     sums = np.concatenate(([0.0], np.cumsum(times_ns, dtype=np.float64)))
     before = np.searchsorted(times_ns, edges_ns)
     found: NDArray[np.float64] = before * edges_ns - sums[before]
@@ -194,8 +188,6 @@ def _passed_ns(times_ns: NDArray[np.int64], edges_ns: NDArray[np.float64]) -> ND
 
 def _busy_ns(begins_ns: NDArray[np.int64], ends_ns: NDArray[np.int64]) -> float:
     """Return the length of the union of ranges, which are sorted by their begin."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     highest = np.maximum.accumulate(ends_ns)
     before = np.concatenate(([begins_ns[0]], highest[:-1]))
     return float(np.maximum(0, ends_ns - np.maximum(begins_ns, before)).sum())

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.lazy import np
 from seatrial.published import Amount, Count, one_of
 from seatrial.trials.watch.analysis.load.blocks import SALTS, BlockAccesses, block_accesses
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -94,8 +94,6 @@ def reuse_of(recording: Recording) -> Reuse | None:
 
 
 def _reuse(samples: list[NDArray[np.uint64]], sampled_share: float, found: BlockAccesses) -> Reuse:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     caches = [_core.CacheAccesses(blocks.data) for blocks in samples]
     largest = max((each.different for each in caches), default=0) / sampled_share
     # A sample cannot resolve sizes of which it has only a few blocks.
@@ -133,8 +131,6 @@ def _reuse(samples: list[NDArray[np.uint64]], sampled_share: float, found: Block
 
 def _hottest(samples: list[NDArray[np.uint64]]) -> dict[str, float]:
     """Return the share of the accesses to the most accessed blocks."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     shares: dict[str, list[float]] = {f"{share:.0%}": [] for share in HOTTEST}
     for blocks in samples:
         _, counts = np.unique(blocks, return_counts=True)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from seatrial.lazy import np
 from seatrial.published import Amount, Count, one_of
-from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.trials.watch.analysis.activity import TRANSFERS
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 WINDOW: Final = 16
 """Number of previous requests with which a request is compared."""
 
-TRANSFERS: Final = ("read", "write")
 """The operations that have addresses."""
 
 
@@ -57,15 +56,13 @@ def sequentiality_of(recording: Recording) -> list[Sequentiality]:
     """Return the sequentiality of reads and writes, without operations that do not occur."""
     found = []
     for name in TRANSFERS:
-        own = (recording.operation == OPERATIONS.index(name)) & (recording.length_bytes > 0)
+        own = recording.is_operation(name) & recording.is_transfer
         if own.any():
             found.append(_of(recording, name, own))
     return found
 
 
 def _of(recording: Recording, name: str, own: NDArray[np.bool_]) -> Sequentiality:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     groups = _groups(recording, own)
     order = np.argsort(groups, kind="stable")
     begins = recording.offset_bytes[own][order]
@@ -92,8 +89,6 @@ def _of(recording: Recording, name: str, own: NDArray[np.bool_]) -> Sequentialit
 
 def _groups(recording: Recording, own: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return a number for device and process of each request."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     process = recording.process[own].astype(np.int64)
     return recording.device[own].astype(np.int64) << 32 | process + 1
 
@@ -108,8 +103,6 @@ def predecessors(
         begins: First bytes.
         ends: Exclusive ends.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     found = np.arange(len(groups))
     for lag in range(min(WINDOW, len(groups) - 1), 0, -1):
         follows = (begins[lag:] == ends[:-lag]) & (groups[lag:] == groups[:-lag])
@@ -120,8 +113,6 @@ def predecessors(
 
 def _roots(first: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the first request of each request's run, by doubling the steps."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     roots = first
     while True:
         further = roots[roots]

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from seatrial.trials.watch.analysis.activity import OPERATIONS
+from seatrial.lazy import np
+from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.analysis.load.mix import latencies_ns
-from seatrial.trials.watch.analysis.load.sequential import TRANSFERS, predecessors
+from seatrial.trials.watch.analysis.load.sequential import predecessors
 from seatrial.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from seatrial.trials.watch.recording import Recording
@@ -115,12 +115,10 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 
 def streams_of(recording: Recording) -> list[Stream]:
     """Return the streams of reads and writes, the most requests first."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     length = recording.length_bytes
     found = []
     for name in TRANSFERS:
-        own = (recording.operation == OPERATIONS.index(name)) & (length >= SECTOR_BYTES)
+        own = recording.is_operation(name) & (length >= SECTOR_BYTES)
         for sync in np.unique(recording.is_sync[own]):
             of_sync = own & (recording.is_sync == sync)
             if sync == 1:
@@ -139,8 +137,6 @@ def _of_serial_processes(recording: Recording, own: NDArray[np.bool_]) -> NDArra
 
     This is true of committing sessions, but not of a checkpointer, which waits for many writes.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     latency_ns = latencies_ns(recording)
     found = np.zeros(len(own), dtype=bool)
     for process in np.unique(recording.process[own]):
@@ -159,7 +155,7 @@ def _stream(recording: Recording, name: str, sync: int, own: NDArray[np.bool_]) 
     in_flight = _in_flight_max(arrived_ns, latency_ns)
     if sync == 1 and are_serial(arrived_ns, latency_ns):
         is_log = name == "write"
-        flush = recording.operation == OPERATIONS.index("flush")
+        flush = recording.is_operation("flush")
         flushes = int(flush.sum()) if is_log else 0
         busy_ns = int(latency_ns.sum())
         busy_ns += int(latencies_ns(recording)[flush].clip(0).sum()) if is_log else 0
@@ -180,8 +176,6 @@ def _stream(recording: Recording, name: str, sync: int, own: NDArray[np.bool_]) 
 
 def are_serial(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> bool:
     """Return whether requests begin after the previous ones have ended."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     if len(arrived_ns) < 2 or (latency_ns < 0).any():
         return False
     ends_ns = np.maximum.accumulate(arrived_ns + latency_ns)
@@ -189,8 +183,6 @@ def are_serial(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> 
 
 
 def _in_flight_max(arrived_ns: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> int:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     if (latency_ns < 0).any():
         return 0
     ended = np.searchsorted(np.sort(arrived_ns + latency_ns), arrived_ns, side="right")
@@ -210,8 +202,6 @@ def bursts_of(arrived_ns: NDArray[np.int64]) -> list[Burst]:
     Args:
         arrived_ns: Arrival times of the requests, in order; shape (requests,), at least one.
     """
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     ends = np.append(np.flatnonzero(np.diff(arrived_ns) > BURST_GAP_NS) + 1, len(arrived_ns))
     begins = np.append(0, ends[:-1])
     sizes = ends - begins
@@ -231,8 +221,6 @@ def bursts_of(arrived_ns: NDArray[np.int64]) -> list[Burst]:
 
 
 def _groups(arrived_ns: NDArray[np.int64]) -> list[BurstGroup]:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     gaps_ns = np.diff(arrived_ns)
     longest = np.argsort(-gaps_ns, kind="stable")[: GROUPS_MAX - 1]
     cuts = np.sort(longest[gaps_ns[longest] > GROUP_GAP_NS])
@@ -250,8 +238,6 @@ def _groups(arrived_ns: NDArray[np.int64]) -> list[BurstGroup]:
 
 def grouped_sizes_bytes(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return at most 16 sizes in whole sectors and their numbers, with about the same mean."""
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     values, counts = np.unique(lengths, return_counts=True)
     unit = 4096 if (values % 4096 == 0).all() else SECTOR_BYTES
     if len(values) > SIZES_MAX:
@@ -266,8 +252,6 @@ def grouped_sizes_bytes(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def _sequential(recording: Recording, own: NDArray[np.bool_]) -> int:
-    import numpy as np  # noqa: PLC0415 - takes 0.1 s
-
     begins = recording.offset_bytes[own]
     device = recording.device[own].astype(np.int64)
     first = predecessors(device, begins, begins + recording.length_bytes[own])

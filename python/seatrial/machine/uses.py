@@ -80,6 +80,8 @@ class Survey:
 
     def __init__(self, tree: SystemTree = LIVE) -> None:
         self.tree = tree
+        # Thousands of open files share a few names, such as /dev/null.
+        self._number_of_name: dict[str, str] = {}
 
     @cached_property
     def files(self) -> list[OpenFile]:
@@ -142,7 +144,11 @@ class Survey:
 
     def number_of(self, name: str) -> str:
         """Return ``major:minor`` of the device at a path below /dev; empty for others."""
-        return (self.tree.block_number(name) or "") if name.startswith("/dev/") else ""
+        if not name.startswith("/dev/"):
+            return ""
+        if name not in self._number_of_name:
+            self._number_of_name[name] = self.tree.block_number(name) or ""
+        return self._number_of_name[name]
 
 
 CLAIMED: Final = Use(

@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .preloaded import GROUP, preloaded
+from .preloaded import ForkedCommand, preloaded
 
 SEATRIAL = str(Path(sys.executable).with_name("seatrial"))
+
+Running = subprocess.Popen[str] | ForkedCommand
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,24 @@ class Ended:
 
 
 def start(
-    *arguments: str | Path,
-    folder: Path,
-    env: Mapping[str, str] | None = None,
-    prefix: tuple[str, ...] = (),
-    **how: Any,
-) -> subprocess.Popen[str]:
+    *arguments: str | Path, folder: Path, env: Mapping[str, str] | None = None, **how: Any
+) -> Running:
     """Start ``seatrial`` in a folder: its results, reports and journals stay in there.
 
-    ``prefix`` is a command that runs it, such as ``setpriv``.
+    It is forked from a process that has imported it (`preloaded`). ``group`` is the folder of a
+    control group that it enters before it begins, ``start_new_session`` gives it a session.
+    ``prefix`` is a command that runs it, such as ``setpriv``: with this and other arguments of
+    Popen an interpreter is started.
     """
     heed_interrupts()
+    environment = os.environ | own(folder) | (env or {})
+    if how.keys() <= {"group", "start_new_session"}:
+        with Path(os.devnull).open("rb") as null:
+            return preloaded().start(arguments, folder, environment, null.fileno(), **how)
     return subprocess.Popen(
-        [*prefix, SEATRIAL, *map(str, arguments)],
+        [*how.pop("prefix", ()), SEATRIAL, *map(str, arguments)],
         cwd=folder,
-        env=os.environ | own(folder) | (env or {}),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -68,7 +71,7 @@ def heed_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def ended(process: subprocess.Popen[str], timeout_s: float = 60.0) -> Ended:
+def ended(process: Running, timeout_s: float = 60.0) -> Ended:
     """Wait for a command; one that does not end in time is killed and fails the test."""
     try:
         out, err = process.communicate(timeout=timeout_s)
@@ -80,38 +83,5 @@ def ended(process: subprocess.Popen[str], timeout_s: float = 60.0) -> Ended:
 
 
 def seatrial(*arguments: str | Path, folder: Path, timeout_s: float = 60.0, **how: Any) -> Ended:
-    """Run ``seatrial`` to its end: forked from a process that has imported it (`preloaded`).
-
-    ``group`` is the folder of a control group that it enters before it begins.
-    """
-    if how.keys() - {"env", "group"}:
-        return ended(start(*arguments, folder=folder, **how), timeout_s)
-    with ExitStack() as stack:
-        null = stack.enter_context(Path(os.devnull).open("rb"))
-        pipes = [os.pipe() for _ in range(2)]
-        environment = os.environ | own(folder) | (how.get("env") or {})
-        if group := how.get("group"):
-            environment[GROUP] = str(group)
-        streams = (null.fileno(), *(writer for _, writer in pipes))
-        reply = preloaded().start([str(each) for each in arguments], folder, environment, streams)
-        for _, writer in pipes:
-            os.close(writer)
-        reader = stack.enter_context(reply.makefile())
-        reply.settimeout(timeout_s)
-        pool = stack.enter_context(ThreadPoolExecutor(2))
-        out, err = (pool.submit(read_all, number) for number, _ in pipes)
-        pid = int(reader.readline())
-        try:
-            code = int(reader.readline())
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            raise AssertionError(
-                f"it did not end within {timeout_s} s: {out.result()}{err.result()}"
-            ) from None
-        return Ended(code, out.result(), err.result())
-
-
-def read_all(number: int) -> str:
-    """Read a pipe to its end."""
-    with open(number, "rb") as pipe:
-        return pipe.read().decode()
+    """Run ``seatrial`` to its end; arguments as for ``start``."""
+    return ended(start(*arguments, folder=folder, **how), timeout_s)

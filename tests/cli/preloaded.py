@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -30,8 +34,6 @@ from typing import NoReturn
 MESSAGE_BYTES_MAX = 1 << 20
 LOADED = ("numpy", "scipy.stats", "scipy.optimize", "rich.console", "rich.progress", "psycopg")
 """What commands import when they need it."""
-GROUP = "SEATRIAL_TEST_GROUP"
-"""The variable of a command that names the control group to enter; the command does not see it."""
 
 
 class Preloaded:
@@ -48,23 +50,115 @@ class Preloaded:
 
     def start(
         self,
-        arguments: Sequence[str],
+        arguments: Sequence[object],
         folder: Path,
         environment: Mapping[str, str],
-        streams: Sequence[int],
-    ) -> socket.socket:
-        """Start a command; the socket gives its process id, then its exit code, a line each."""
-        request = json.dumps([*map(str, (folder, *arguments))]), json.dumps(dict(environment))
+        *streams: int,
+        **how: object,
+    ) -> ForkedCommand:
+        """Start a command.
+
+        Args:
+            arguments: Its arguments.
+            folder: Its working directory.
+            environment: All of its environment.
+            streams: Its standard streams; those that are missing are pipes.
+            how: ``group``, the folder of a control group that it enters; ``start_new_session``;
+                ``terminal``, to be its controlling one.
+        """
+        message = json.dumps(
+            {
+                "arguments": [*map(str, arguments)],
+                "folder": str(folder),
+                "environment": dict(environment),
+                "how": {name: str(value or "") for name, value in how.items()},
+            }
+        )
+        pipes = [os.pipe() for _ in range(3 - len(streams))]
         ours, theirs = socket.socketpair()
         with theirs:
-            message = "\0".join(request).encode()
-            socket.send_fds(self._socket, [message], [*streams, theirs.fileno()])
-        return ours
+            given = [*streams, *(writer for _, writer in pipes), theirs.fileno()]
+            socket.send_fds(self._socket, [message.encode()], given)
+        for _, writer in pipes:
+            os.close(writer)
+        return ForkedCommand(arguments, ours, [reader for reader, _ in pipes])
 
     def end(self) -> None:
         """End the process: its standard input ends."""
         self._socket.close()
         self._process.wait(10)
+
+
+class ForkedCommand:
+    """A command that was forked, with the methods of a Popen.
+
+    Attributes:
+        args: Its arguments.
+        pid: Its process id.
+        returncode: Its exit code, or the negated signal that ended it; None before it was waited
+            for.
+        stdout: What it prints, where that is a pipe.
+        stderr: Likewise.
+    """
+
+    def __init__(self, args: Sequence[object], reply: socket.socket, pipes: Sequence[int]) -> None:
+        self.args = args
+        self.returncode: int | None = None
+        self.stdout, self.stderr = map(os.fdopen, pipes) if pipes else (None, None)
+        self._reply = reply
+        self._lines = reply.makefile()
+        self.pid = int(self._lines.readline())
+        self._texts: dict[str, str] = {}
+        self._readers: list[threading.Thread] = []
+
+    def poll(self) -> int | None:
+        """Return its exit code if it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return its exit code."""
+        if self.returncode is None:
+            if not select.select([self._reply], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = int(self._lines.readline())
+            self._lines.close()
+            self._reply.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read all that it prints, and wait for its end."""
+        if not self._readers:
+            for name in ("stdout", "stderr"):
+                reader = threading.Thread(target=self._read, args=[name], daemon=True)
+                reader.start()
+                self._readers.append(reader)
+        until_s = None if timeout is None else time.monotonic() + timeout
+        for reader in self._readers:
+            reader.join(None if until_s is None else max(0, until_s - time.monotonic()))
+            if reader.is_alive():
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        self.wait(None if until_s is None else max(0, until_s - time.monotonic()))
+        return self._texts["stdout"], self._texts["stderr"]
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def _read(self, name: str) -> None:
+        with getattr(self, name) as pipe:
+            self._texts[name] = pipe.read()
 
 
 @functools.cache
@@ -98,22 +192,29 @@ def become(message: bytes, streams: list[int]) -> None:
     if command:
         for each in streams[:3]:
             os.close(each)
-        os.write(reply, f"{command}\n".encode())
         _, status = os.waitpid(command, 0)
         with contextlib.suppress(BrokenPipeError):
             os.write(reply, f"{os.waitstatus_to_exitcode(status)}\n".encode())
         os._exit(0)
-    os.close(reply)
     for number, each in enumerate(streams[:3]):
         os.dup2(each, number)
         os.close(each)
-    arguments, environment = map(json.loads, message.decode().split("\0"))
-    os.chdir(arguments[0])
+    request = json.loads(message)
+    how = request["how"]
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(environment)
-    if group := os.environ.pop(GROUP, ""):
+    os.environ.update(request["environment"])
+    if how.get("start_new_session") or how.get("terminal"):
+        os.setsid()
+    if how.get("terminal"):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if group := how.get("group"):
         Path(group, "cgroup.procs").write_text(str(os.getpid()))
-    sys.argv = ["seatrial", *arguments[1:]]
+    Path("/proc/self/comm").write_text("seatrial")
+    # From here on it is what was started, as after exec.
+    os.write(reply, f"{os.getpid()}\n".encode())
+    os.close(reply)
+    sys.argv = ["seatrial", *request["arguments"]]
 
 
 def load() -> None:

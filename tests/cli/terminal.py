@@ -6,13 +6,12 @@ import contextlib
 import os
 import pty
 import select
-import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from cli.command import SEATRIAL, heed_interrupts
+from cli.command import heed_interrupts, own
+from cli.preloaded import preloaded
 
 INTERRUPT = "\x03"
 """What Ctrl-C sends: the terminal makes SIGINT of it, for all who are on it."""
@@ -30,16 +29,14 @@ class Terminal:
     ) -> None:
         heed_interrupts()
         self.shown = ""
-        own = {"SEATRIAL_STATE_DIR": str(folder / "state"), "SEATRIAL_RESULTS": "results.seatrial"}
         self._ours, theirs = pty.openpty()
-        self.process = subprocess.Popen(
+        self.process = preloaded().start(
+            arguments,
+            folder,
+            os.environ | own(folder) | {"TERM": "xterm", "COLUMNS": "160"} | (env or {}),
+            *[theirs] * 3,
             # It gets the terminal as its controlling one, so that Ctrl-C reaches it.
-            [str(shutil.which("setsid")), "--ctty", "--wait", SEATRIAL, *map(str, arguments)],
-            cwd=folder,
-            env=os.environ | own | {"TERM": "xterm", "COLUMNS": "160"} | (env or {}),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            terminal=True,
         )
         os.close(theirs)
 

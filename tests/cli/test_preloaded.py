@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from .command import ended, seatrial, start
-from .preloaded import GROUP
 
 
 @pytest.mark.parametrize(
@@ -14,7 +18,28 @@ from .preloaded import GROUP
     ids=" ".join,
 )
 def test_it_prints_and_ends_as_a_process_of_its_own(tmp_path, words):
-    assert seatrial(*words, folder=tmp_path) == ended(start(*words, folder=tmp_path))
+    assert seatrial(*words, folder=tmp_path) == ended(start(*words, folder=tmp_path, prefix=()))
+
+
+def test_it_is_ended_by_a_signal_and_says_so(tmp_path):
+    command = ("io", "null", "--seconds", "60", "--rounds", "1")
+    with pytest.raises(subprocess.TimeoutExpired):
+        (running := start(*command, folder=tmp_path)).communicate(timeout=0.5)
+    assert running.poll() is None
+    assert Path(f"/proc/{running.pid}/comm").read_text() == "seatrial\n"
+    running.kill()
+    assert running.wait(10) == -signal.SIGKILL
+    assert not Path(f"/proc/{running.pid}").exists()
+    running.kill()
+
+
+def test_it_gets_a_session_where_that_is_wanted(tmp_path):
+    command = ("io", "null", "--seconds", "60", "--rounds", "1")
+    for wanted in (False, True):
+        running = start(*command, folder=tmp_path, start_new_session=wanted)
+        assert (os.getsid(running.pid) == running.pid) == wanted
+        running.kill()
+        running.communicate(10)
 
 
 def test_its_files_are_whole_when_it_has_ended(tmp_path):
@@ -37,7 +62,7 @@ def test_no_command_meets_what_another_left(tmp_path):
     assert ["two.seatrial" in each.err for each in reported] == [False, True]
 
 
-def test_it_is_in_the_control_group_that_was_named_and_does_not_know(tmp_path):
+def test_it_is_in_the_control_group_that_was_named(tmp_path):
     """A folder stands in for the group: what is written there is the command's own process id."""
     pids = tmp_path / "cgroup.procs"
     pids.touch()
@@ -45,4 +70,3 @@ def test_it_is_in_the_control_group_that_was_named_and_does_not_know(tmp_path):
     reported = seatrial(*command, folder=tmp_path, group=tmp_path)
     assert reported.code == 0, reported
     assert pids.read_text().isdecimal()
-    assert GROUP not in reported.out

@@ -44,11 +44,12 @@ class FleetTopic(Topic):
     def stage(self, request: StageRequest) -> AnyStage | None:
         """Return a stage of several hosts for a study of block I/O on hosts; else None."""
         from seatrial.topic import topic_of
-        from seatrial.trials.fleet.measure.stage import FleetStage
 
         hosts = request.plan.study.hosts
         if not hosts or any(topic_of(cell).has_server for cell in request.plan.cells):
             return None
+        from seatrial.trials.fleet.measure.stage import FleetStage
+
         return FleetStage(request, hosts)
 
     def analyse(self, measured: AnalysisInput) -> list[Scaling] | None:

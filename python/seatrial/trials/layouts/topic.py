@@ -44,10 +44,10 @@ class LayoutsTopic(Topic):
 
     def stage(self, request: StageRequest) -> AnyStage | None:
         """Return a stage that builds the layouts of a plan; None if it has none."""
-        from seatrial.trials.layouts.measure.stage import LayoutStage
-
         if not request.plan.study.layouts:
             return None
+        from seatrial.trials.layouts.measure.stage import LayoutStage
+
         return LayoutStage(
             request.plan,
             request.run_id,

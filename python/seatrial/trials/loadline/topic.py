@@ -148,13 +148,14 @@ class LoadlineTopic(PatternTopic):
 
     def strategy(self, plan: Plan, before: Strategy) -> Strategy:
         """Return the load lines after all else; where there is nothing else, only these."""
-        from seatrial.trials.loadline.analysis.decider import decider
-        from seatrial.trials.loadline.measure import load_lines
         from seatrial.trials.loadline.study import LOADLINE
 
         of_lines = [cell.kind == LOADLINE for cell in plan.cells]
         if not any(of_lines):
             return before
+        from seatrial.trials.loadline.analysis.decider import decider
+        from seatrial.trials.loadline.measure import load_lines
+
         return load_lines(decider, before=None if all(of_lines) else before)
 
     def answers(self, analyses: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pyo3::prelude::*;
 use schemars::{Schema, schema_for};
 use seatrial_capture::origin::Captured;
-use seatrial_ingest::intake::origin::Taken;
+use seatrial_ingest::intake::origin::IntakeResult;
 use seatrial_playback::played::ReplayRecord;
 use seatrial_recording::About;
 use seatrial_trace::mix::TraceSummary;

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_playback::drive::{self, Playback};
-use seatrial_playback::played::{ClassTimes, MergeableCounts, PlaybackEnd, ReplayResult, Stall};
+use seatrial_playback::played::{ClassTimes, MergeableCounts, PlaybackEnd, ReplayResult};
 
 use crate::errors::{Failure, Outcome, as_json};
 use crate::sample::{dict, outcome_dict, seconds, timeline_dict, unexplained_stall};
@@ -101,7 +101,7 @@ impl PySqlPlayback {
     /// for a defect; RuntimeError while it plays, or when taken before.
     fn result(&self, py: Python<'_>) -> PyResult<PlaybackResult> {
         match self.0.take_result() {
-            Some(Ok(replayed)) => PlaybackResult::of(py, replayed),
+            Some(Ok(played)) => PlaybackResult::of(py, played),
             Some(Err(error)) => Err(Failure::from(error).into()),
             None => Err(PyRuntimeError::new_err("it plays, or its result was taken")),
         }
@@ -109,27 +109,28 @@ impl PySqlPlayback {
 }
 
 impl PlaybackResult {
-    fn of(py: Python<'_>, replayed: ReplayResult) -> PyResult<PlaybackResult> {
-        let (end, words) = match &replayed.end {
+    fn of(py: Python<'_>, played: ReplayResult) -> PyResult<PlaybackResult> {
+        let (end, words) = match &played.end {
             PlaybackEnd::Complete => ("complete", String::new()),
             PlaybackEnd::Interrupted => ("interrupted", String::new()),
             PlaybackEnd::ServerLost(words) => ("server_lost", words.clone()),
         };
         let status = if end == "complete" { "complete" } else { "interrupted" };
-        let record_json = as_json(&replayed.record)?;
-        let counts = replayed.counts.as_ref().map(|counts| counts_dict(py, counts)).transpose()?;
-        let parts = parts_dict(py, replayed, status)?.unbind();
+        let record_json = as_json(&played.record)?;
+        let counts = played.counts.as_ref().map(|counts| counts_dict(py, counts)).transpose()?;
+        let parts = parts_dict(py, played, status)?.unbind();
         Ok(PlaybackResult { parts, record_json, end, words, counts: counts.map(Bound::unbind) })
     }
 }
 
 fn counts_dict<'py>(py: Python<'py>, counts: &MergeableCounts) -> PyResult<Bound<'py, PyDict>> {
-    let (reported, queries) = (PyDict::new(py), PyDict::new(py));
-    for (fingerprint, of_query) in &counts.queries {
-        let times = PyDict::new(py);
-        times.set_item("service", PyBytes::new(py, &of_query.service))?;
-        times.set_item("response", PyBytes::new(py, &of_query.response))?;
-        times.set_item("captured", PyBytes::new(py, &of_query.captured))?;
+    let queries = PyDict::new(py);
+    for (fingerprint, times) in &counts.queries {
+        let times = dict!(py,
+            "service": PyBytes::new(py, &times.service),
+            "response": PyBytes::new(py, &times.response),
+            "captured": PyBytes::new(py, &times.captured),
+        );
         queries.set_item(fingerprint, times)?;
     }
     Ok(dict!(py,
@@ -141,29 +142,17 @@ fn counts_dict<'py>(py: Python<'py>, counts: &MergeableCounts) -> PyResult<Bound
 
 fn parts_dict<'py>(
     py: Python<'py>,
-    replayed: ReplayResult,
+    played: ReplayResult,
     status: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let names: Vec<&str> = replayed.kinds.iter().map(|kind| kind.class.name()).collect();
-    let parts = PyDict::new(py);
-    parts.set_item("engine", "playback")?;
-    parts.set_item("engine_reason", "statements of a trace, sent by Seatrial's own event loop")?;
-    parts.set_item("started_unix_s", seconds(replayed.start_unix_ns))?;
-    parts.set_item("duration_s", seconds(replayed.duration_ns))?;
-    parts.set_item("status", status)?;
-    parts.set_item("outcome", outcome_dict(py, &replayed.outcome)?)?;
-    parts.set_item("operations", operations_dict(py, &replayed.kinds)?)?;
-    parts.set_item("timeline", timeline_dict(py, replayed.slice_ns, replayed.slices, &names)?)?;
-    let stalls = replayed.stalls.iter().map(|stall| stall_dict(py, stall));
-    parts.set_item("stalls", stalls.collect::<PyResult<Vec<_>>>()?)?;
-    parts.set_item("stalls_dropped", replayed.stalls_dropped)?;
-    parts.set_item("oldest_in_flight_ns", 0)?;
-    parts.set_item("errors_count", replayed.outcome.failed)?;
-    // Which they were is in the record, by query and code.
-    parts.set_item("errors", PyList::empty(py))?;
+    let names: Vec<&str> = played.kinds.iter().map(|kind| kind.class.name()).collect();
+    let stalls = played.stalls.iter().map(|quiet| {
+        let times = (quiet.start_ns, quiet.length_ns);
+        unexplained_stall(py, times, PyDict::new(py), quiet.depth)
+    });
     let counters = PyDict::new(py);
-    if replayed.start_lateness_ns > 0 {
-        counters.set_item("start_lateness_ns", replayed.start_lateness_ns as f64)?;
+    if played.start_lateness_ns > 0 {
+        counters.set_item("start_lateness_ns", played.start_lateness_ns as f64)?;
     }
     Ok(dict!(py,
         "engine": "playback",
@@ -198,15 +187,4 @@ fn operations_dict<'py>(py: Python<'py>, kinds: &[ClassTimes]) -> PyResult<Bound
         operations.set_item(kind.class.name(), part)?;
     }
     Ok(operations)
-}
-
-fn stall_dict<'py>(py: Python<'py>, stall: &Stall) -> PyResult<Bound<'py, PyDict>> {
-    let part = PyDict::new(py);
-    part.set_item("start_s", seconds(stall.start_ns))?;
-    part.set_item("length_s", seconds(stall.length_ns))?;
-    part.set_item("cause", Cause::Unknown.name())?;
-    part.set_item("operations", PyDict::new(py))?;
-    part.set_item("depth", stall.depth)?;
-    part.set_item("evidence", PyDict::new(py))?;
-    Ok(part)
 }

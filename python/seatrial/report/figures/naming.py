@@ -98,7 +98,7 @@ def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
 
 
 def _database_words(identity: Identity, factors: Iterable[str]) -> Iterator[str]:
-    """Yield what is shown of a database's factors; of a replay's only what is unusual."""
+    """Yield a database's factors in words; for a replay only the unusual ones."""
     is_replay = identity.get("operation") == STATEMENT
     for name in factors:
         if name not in identity:

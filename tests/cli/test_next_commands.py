@@ -57,7 +57,9 @@ def test_what_is_to_be_typed_again_shows_the_run(tmp_path, path, arguments, resu
         '[[workload]]\nkind = "io"\nseconds = 0.1\n'
     )
     # A process of its own: it knows by what name or path it was called.
-    reported = ended(start(*arguments, "--results", results, folder=tmp_path, env={"PATH": path}))
+    reported = ended(
+        start(*arguments, "--results", results, folder=tmp_path, env={"PATH": path}, prefix=())
+    )
     assert reported.code == 0, reported.err
     shown = typed(again_of(reported), tmp_path, path)
     assert shown.returncode == 0, shown.stderr

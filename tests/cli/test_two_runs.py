@@ -18,7 +18,8 @@ SHORT = ("--seconds", "0.2", "--size", "1MiB", "--buffered")
 def first(tmp_path):
     """A run under way in ``tmp_path/place``, with its process."""
     (tmp_path / "place").mkdir()
-    process = start("io", tmp_path / "place", *LONG, folder=tmp_path)
+    # An interpreter, as its command line is shown.
+    process = start("io", tmp_path / "place", *LONG, folder=tmp_path, prefix=())
     wait_until(lambda: any((tmp_path / "place").glob(".seatrial-*/*")), "the first run")
     yield process
     process.kill()

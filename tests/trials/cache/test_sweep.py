@@ -259,6 +259,14 @@ def test_errors_of_a_check_are_signed():
     assert interval_per_s([1.0, 2.0], 1.5) is None
 
 
+def test_the_interval_of_a_rate_that_scatters_widely_stays_above_0():
+    low, high = interval_per_s([10.0, 100.0, 1000.0], 100.0)
+    assert 0 < low < 100 < high
+    source = predictor(made([*range(100)] * 2), 100, rates_per_s=[10.0, 100.0, 1000.0])
+    point = source.point(8 * PAGE)
+    assert 0 < point.per_s_low < point.per_s < point.per_s_high
+
+
 def test_a_bound_encloses_what_a_concave_curve_can_be():
     points = {each.buffers_bytes: each for each in bound_points(1000, 0.6, 10_000)}
     assert points[1000].hit_low == points[1000].hit_high == 0.6

@@ -75,7 +75,7 @@ def transactions_of(printed):
 
 
 def observer_of(server, **changes):
-    options = {"place": server.data_folder, "server_pid": server.pid, **changes}
+    options = {"data_folder": server.data_folder, "server_pid": server.pid, **changes}
     return Observer(options.pop("address", server.address), **options)
 
 

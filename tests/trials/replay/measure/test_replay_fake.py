@@ -279,7 +279,7 @@ def test_a_trace_that_was_written_anew_is_not_played(tmp_path, trace, played, se
     own = make_trace(tmp_path / "own.trace")
     with trial(tmp_path, study(own, there(server), "read_only = true")) as here:
         make_trace(own, mask=True)
-        with pytest.raises(TargetError, match="is another one now"):
+        with pytest.raises(TargetError, match="is not the planned one"):
             here.measure("replay")
 
 

@@ -12,6 +12,7 @@ import msgspec
 from seatrial.lazy import np
 from seatrial.published import Amount, Count, one_of
 from seatrial.stats.estimate import t_of
+from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.trials.cache.analysis.closed_loop import Storage, calibrated, operations_per_s
 from seatrial.trials.cache.analysis.references import (
     PAGE_BYTES,
@@ -274,7 +275,7 @@ class Predictor:
         misses = [misses[0], misses[1] + wide, max(0.0, misses[2] - wide)]
         shares = [_clamped(1 - each / accesses) for each in misses]
         rates = [self._per_s(count, each) for count, each in zip(misses, found, strict=True)]
-        noise = self._noise_share()
+        low, high = self._scatter_ratios()
         return SweepPoint(
             buffers_bytes=buffers_bytes,
             hit_share=shares[0],
@@ -282,8 +283,8 @@ class Predictor:
             hit_high=shares[2],
             reads_per_operation=misses[0] / measurement.operations,
             per_s=rates[0],
-            per_s_low=min(rates) * (1 - noise),
-            per_s_high=max(rates) * (1 + noise),
+            per_s_low=min(rates) * low,
+            per_s_high=max(rates) * high,
         )
 
     def _unseen_bytes(self, buffers_bytes: int) -> int:
@@ -301,21 +302,22 @@ class Predictor:
     def _half_share(self, found: SimulatedBuffers) -> float:
         return t_of(3) * found.deviation_share / 2
 
-    def _noise_share(self) -> float:
-        """Return half the 95 % interval of the recorded rate, as a share of it."""
-        measured_per_s = self.measurement.operations / self.measurement.seconds
-        ends = interval_per_s(self.measurement.rates_per_s, measured_per_s)
-        return (ends[1] - measured_per_s) / measured_per_s if ends else 0.0
+    def _scatter_ratios(self) -> tuple[float, float]:
+        """Return the ends of the 95 % interval of the recorded rate, as ratios to it."""
+        return interval_per_s(self.measurement.rates_per_s, 1.0) or (1.0, 1.0)
 
 
 def interval_per_s(rates_per_s: Sequence[float], whole: float) -> tuple[float, float] | None:
-    """Return the 95 % interval of a rate from those of its parts; None of fewer than three."""
+    """Return the 95 % interval of a rate from those of its parts; None of fewer than three.
+
+    It has the ratios of the interval of the parts to their mean; see `estimate_of_rounds`.
+    """
     if len(rates_per_s) < _PARTS_MIN:
         return None
-    mean = math.fsum(rates_per_s) / len(rates_per_s)
-    variance = math.fsum((each - mean) ** 2 for each in rates_per_s) / (len(rates_per_s) - 1)
-    half = t_of(len(rates_per_s) - 1) * math.sqrt(variance / len(rates_per_s))
-    return max(0.0, whole - half), whole + half
+    parts = estimate_of_rounds(rates_per_s, "per_s")
+    if parts.low is None or parts.high is None or not parts.value:
+        return None
+    return whole * parts.low / parts.value, whole * parts.high / parts.value
 
 
 def sizes_bytes(smallest_bytes: int, data_bytes: int, requested: Sequence[int]) -> list[int]:

@@ -19,11 +19,6 @@ settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # Set for a worker by tools/test/queue_of_tests.py.
-    os.nice(getattr(config, "workerinput", {}).get("niceness", 0))
-
-
 def root_reason() -> str:
     """Why tests on real devices cannot run here; empty when they can."""
     if os.geteuid() != 0:

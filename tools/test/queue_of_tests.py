@@ -1,4 +1,4 @@
-"""Runs the Python tests from one queue on three workers, and failed ones once more, alone.
+"""Runs the Python tests from one queue on two workers, and failed ones once more, alone.
 
     python tools/test/queue_of_tests.py --background "make lint test-rust" tests/stats ...
 
@@ -6,9 +6,8 @@ The paths given contain tests that measure no time and share no device: any work
 these files, the longest first. All other files are in one of two lanes, and of each lane one file
 runs at a time: a worker runs a lane to its end before it takes others. Those of one lane wait for
 throttled devices of their own most of the time, and need little of a processor, so that they leave
-the other lane in peace. The last worker runs no lane and has a third of the others' weight, so that
-tests of times have the processors that they need. The duration of each file is kept in
-``.cache``; without one, its folder gives an estimate.
+the other lane in peace. The duration of each file is kept in ``.cache``; without one, its folder
+gives an estimate.
 
 The background command gets the processor time that tests leave (``least_favoured.py``). It may run
 tests that only compute, and are left out here (``--without``).
@@ -49,11 +48,9 @@ LAST_FAILED = CACHE / "pytest/v/cache/lastfailed"
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-WORKERS = 3
-
-# The worker that runs no lane, and how much nicer it is.
-LAST_WORKER = f"gw{WORKERS - 1}"
-LAST_WORKER_NICENESS = 5
+# A third one was tried three times: no run of CI was shorter, for the processors are busy, and four
+# tests of times failed in one of them.
+WORKERS = 2
 
 # The background command works on when the tests have ended; after so long it hangs.
 BACKGROUND_LIMIT_S = 900
@@ -151,8 +148,6 @@ class Queue(LoadFileScheduling):
 
     def _lane_for(self, worker: WorkerController, waiting: dict[str, list[str]]) -> str:
         """The lane that a worker runs, or begins: the longest that no other one runs."""
-        if worker.gateway.id == LAST_WORKER:
-            return ""
         others = {
             lane
             for lane, of in self._worker_of.items()
@@ -201,11 +196,6 @@ class Plugin:
             say(f"\nFAILED {report.nodeid}")
         self._taken_s[entry_of(report.nodeid)] += report.duration
         self._workers_s[getattr(report, "worker_id", "")] += report.duration
-
-    def pytest_configure_node(self, node: WorkerController) -> None:
-        """Tell a worker its niceness."""
-        if node.gateway.id == LAST_WORKER:
-            node.workerinput["niceness"] = LAST_WORKER_NICENESS
 
     def keep(self) -> str:
         """Write the lengths for the next run; how long each worker was busy."""

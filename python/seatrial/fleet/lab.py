@@ -342,11 +342,6 @@ class FleetLab:
     def _clock(self, number: int) -> Path:
         return self._folder / f"clock{number}"
 
-    def sent_packets(self, number: int) -> int:
-        """Return the packets of a host's link so far, in both directions."""
-        statistics = Path("/sys/class/net", self._link(number), "statistics")
-        return sum(int((statistics / f"{side}_packets").read_text()) for side in ("rx", "tx"))
-
 
 def _has_netem(device: str) -> bool:
     """Return whether the kernel has netem; the device is unchanged afterwards."""

@@ -147,17 +147,6 @@ def test_what_waits_for_throttled_devices_has_a_lane_of_its_own(tmp_path: Path) 
     assert throttled != timed, workers
 
 
-def test_the_last_worker_runs_no_lane(tmp_path: Path) -> None:
-    lanes = {f"lane{number}": SLEEPS.format(seconds=0.1) for number in range(3)}
-    free = {f"free{number}": SLEEPS.format(seconds=0.1) for number in range(3)}
-    code, said = run(tmp_path, **lanes, **free)
-    assert code == 0, said
-    workers = {path.stem: path.read_text().split()[0] for path in tmp_path.glob("*.noted")}
-    last = {name for name, worker in workers.items() if worker == "gw2"}
-    assert last
-    assert all(name.startswith("test_free") for name in last), workers
-
-
 def test_the_background_command_has_the_least_weight_in_a_session_of_its_own(
     tmp_path: Path,
 ) -> None:

@@ -402,7 +402,7 @@ class Topic:
         del summary
         return ""
 
-    def kinds_said(self, analyses: Mapping[str, Any]) -> Collection[str]:
+    def kinds_covered(self, analyses: Mapping[str, Any]) -> Collection[str]:
         """Return the kinds of findings whose content the topic's part of a verdict covers."""
         del analyses
         return ()

@@ -130,8 +130,8 @@ def check(as_json: bool) -> int:
     click.echo()
     click.echo(table_text(_table_of(counts)))
     for name, each in notable:
-        said = f"another source says {each.contradicted}" if each.contradicted else "yours"
-        click.echo(wrapped(f"{name}/{each.key}: {said}", " - "))
+        note = f"another source says {each.contradicted}" if each.contradicted else "yours"
+        click.echo(wrapped(f"{name}/{each.key}: {note}", " - "))
     click.echo(wrapped(f"Your own figures are read from {own_file()}."))
     return 0
 

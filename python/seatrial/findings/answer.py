@@ -191,7 +191,7 @@ def _verdict(
         parts += [f"do not trust these figures: {doubts[0]}", *doubts[1:]]
     if breached := sum(not each.met for each in summary.thresholds):
         parts.append(f"{breached} of {format_plural(len(summary.thresholds), 'threshold')} not met")
-    parts += [said for each in topics() if (said := each.verdict_line(summary))]
+    parts += [line for each in topics() if (line := each.verdict_line(summary))]
     counts = _counts(summary)
     room = VERDICT_LETTERS_MAX - len(counts) - 1 - sum(len(each) + 2 for each in parts)
     if fit := _fit(assessments, chosen, room):
@@ -338,34 +338,36 @@ def _grade(summary: Summary, assessments: Sequence[Assessment]) -> Grade:
 def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
     """Return the number of rounds, the width of the tiles' intervals, and what varied."""
     rounds = max((len(each.samples) for each in summary.cells), default=0)
-    said = ["measured once" if rounds <= 1 else f"{rounds} rounds"]
+    phrases = ["measured once" if rounds <= 1 else f"{rounds} rounds"]
     widths = [w for each in tiles if (w := each.estimate.shown.half_width_share) is not None]
     if widths:
         most = f"more than ± {format_half_width(1.0)}"
         if max(widths) <= 1:
             most = f"up to ± {format_half_width(max(widths))}"
-        said.append(f"95 % intervals of the figures above {most}")
+        phrases.append(f"95 % intervals of the figures above {most}")
     elif rounds > 1:
-        said.append("no intervals")
+        phrases.append("no intervals")
     unsteady = sum(each.iops.scatter is not None for each in summary.cells)
     if unsteady:
-        said.append(
+        phrases.append(
             f"rounds differ by more than 2x in {unsteady} of "
             f"{format_plural(len(summary.cells), 'test')}"
         )
     longest_s = max((s.duration_s for each in summary.cells for s in each.samples), default=0)
     if tiles and 0 < longest_s < STEADY_S_MIN:
-        said.append(
+        phrases.append(
             f"samples of at most {format_duration_s(longest_s)} show no steady state under "
             "sustained load"
         )
     if checks := [s.verification for c in summary.cells for s in c.samples if s.verification]:
         corrupt = sum(each.corrupt_blocks for each in checks)
         checked = format_plural(sum(each.checked_blocks for each in checks), "block")
-        said.append(f"{checked} verified, {format_count(corrupt) if corrupt else 'none'} corrupt")
+        phrases.append(
+            f"{checked} verified, {format_count(corrupt) if corrupt else 'none'} corrupt"
+        )
     if summary.run.status != "complete":
-        said.append(f"the run is {summary.run.status}")
-    sentence = "; ".join(said)
+        phrases.append(f"the run is {summary.run.status}")
+    sentence = "; ".join(phrases)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
@@ -395,8 +397,8 @@ def _next_step(summary: Summary, worst: Sequence[Finding]) -> str:
     if worst:
         return worst[0].next
     for each in topics():
-        if said := each.next_step(summary):
-            return said
+        if step := each.next_step(summary):
+            return step
     return (
         f"Keep this run as the baseline, and compare after each change: "
         f"'seatrial compare {summary.run.id} last'"

@@ -119,24 +119,24 @@ def _tile(comparison: Comparison, figure: str, *, label: str) -> Tile:
 
 def _confidence(comparisons: Sequence[Comparison]) -> str:
     first = comparisons[0]
-    said = ["compared round by round" if first.paired else "not paired by round"]
+    phrases = ["compared round by round" if first.paired else "not paired by round"]
     widths = [w for each in comparisons for r in each.overall.values() if (w := r.half_width_share)]
     if widths:
         more = "more than" if max(widths) > 1 else "up to"
         most = format_half_width(min(max(widths), 1.0))
-        said.append(f"95 % intervals of the ratios {more} ± {most}")
+        phrases.append(f"95 % intervals of the ratios {more} ± {most}")
     elif any(each.overall for each in comparisons):
-        said.append("measured once, so no interval is known")
+        phrases.append("measured once, so no interval is known")
     if (noise := first.noise_share) is not None:
-        said.append(f"two measurements of the same differ by up to {format_share(noise)}")
+        phrases.append(f"two measurements of the same differ by up to {format_share(noise)}")
     every = [each for comparison in comparisons for each in comparison.comparands]
     undecided = sum(each.answer == "undecided" for each in every)
     if undecided:
-        said.append(f"{undecided} of {format_plural(len(every), 'figure')} undecided")
+        phrases.append(f"{undecided} of {format_plural(len(every), 'figure')} undecided")
     warnings = sum(len(each.warnings) for each in comparisons)
     if warnings:
-        said.append(f"{format_plural(warnings, 'warning')} below")
-    sentence = "; ".join(said)
+        phrases.append(f"{format_plural(warnings, 'warning')} below")
+    sentence = "; ".join(phrases)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 

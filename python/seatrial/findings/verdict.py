@@ -73,15 +73,16 @@ def verdict(
     """
     if not cells:
         return "Nothing was measured."
-    answers = {topic.name: said for topic in topics() if (said := topic.answers(analyses))}
-    kinds_said = {kind for topic in topics() for kind in topic.kinds_said(analyses)}
+    answers = {topic.name: found for topic in topics() if (found := topic.answers(analyses))}
+    kinds_covered = {kind for topic in topics() for kind in topic.kinds_covered(analyses)}
+    uncovered = [finding for finding in findings if finding.kind not in kinds_covered]
     if answers:
         answer = " ".join(each for topic in answers.values() for each in topic)
         others = [part for part in cells if topic_of(part.cell).name not in answers]
         if others:
             rest_of = {name: each for name, each in analyses.items() if name not in answers}
             return f"{answer} {verdict(others, findings, rest_of)}"
-        worst = _worst([each for each in findings if each.kind not in kinds_said], []).lstrip("; .")
+        worst = _worst(uncovered, []).lstrip("; .")
         return f"{answer} {worst[0].upper()}{worst[1:]}." if worst else answer
     served = served_by_caches(findings)
     overviews = [each for topic in topics() if (each := topic.overview(cells, analyses))]
@@ -94,9 +95,8 @@ def verdict(
     speed = "; ".join(part.words for part in reported)
     shown = [cell.cell.identity() for part in reported for cell in part.cells]
     doubts = _doubts(findings, shown)
-    unsaid = [finding for finding in findings if finding.kind not in kinds_said]
-    blank = [f for f in unsaid if f.kind == "nothing_completed" and not shown]
-    sentence = f"{speed[0].upper()}{speed[1:]}{_worst(unsaid, [*doubts, *blank])}."
+    blank = [f for f in uncovered if f.kind == "nothing_completed" and not shown]
+    sentence = f"{speed[0].upper()}{speed[1:]}{_worst(uncovered, [*doubts, *blank])}."
     if not doubts:
         return sentence
     reasons = " and ".join(dict.fromkeys(_rules_of_doubt()[each.kind].doubt for each in doubts))

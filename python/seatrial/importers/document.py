@@ -373,5 +373,5 @@ def key_of(draft: Draft) -> str:
     """Return the key that a study would give the cell, so that they can be compared."""
     size = f"{draft.block_size_bytes}B" if draft.block_size_bytes else "various"
     parts = [draft.workload, draft.operation, size, f"{draft.threads}t", f"{draft.depth}d"]
-    said = {name: value for name, value in draft.factors.items() if IMPLIED.get(name) != value}
-    return "/".join([*parts, *(f"{name}={format_factor(value)}" for name, value in said.items())])
+    named = {name: value for name, value in draft.factors.items() if IMPLIED.get(name) != value}
+    return "/".join([*parts, *(f"{name}={format_factor(value)}" for name, value in named.items())])

@@ -130,11 +130,11 @@ class LayoutsTopic(Topic):
 
         return verdict_line(summary)
 
-    def kinds_said(self, analyses: Mapping[str, Any]) -> Collection[str]:
+    def kinds_covered(self, analyses: Mapping[str, Any]) -> Collection[str]:
         """Return the kinds of findings on failures that the verdict already contains."""
         layouts = analyses.get(self.name)
-        said = ("data_lost", "rebuild_dips", "redundancy_window")
-        return said if layouts and layouts.recoveries else ()
+        covered = ("data_lost", "rebuild_dips", "redundancy_window")
+        return covered if layouts and layouts.recoveries else ()
 
     def document_part(self) -> DocumentPart:
         """Return the topic's part of the document of a run."""

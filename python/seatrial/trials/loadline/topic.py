@@ -183,7 +183,7 @@ class LoadlineTopic(PatternTopic):
         lines = load_lines_of(summary)
         return load_line_verdict(lines[0]) if lines else ""
 
-    def kinds_said(self, analyses: Mapping[str, Any]) -> Collection[str]:
+    def kinds_covered(self, analyses: Mapping[str, Any]) -> Collection[str]:
         """Return the kinds of findings that repeat a load line's answer."""
         return ("knee",) if analyses.get(self.name) else ()
 

@@ -128,14 +128,14 @@ def _problems(workload: L2arc) -> Iterator[tuple[str, str, str]]:
     smallest, largest = RECORD_BYTES
     for size in workload.record_sizes:
         if not smallest <= size <= largest or size & (size - 1):
-            said = "Expected a power of two from 512 to 128 KiB, the record sizes of ZFS"
-            yield "record_sizes", f"has {format_size(size)}", said
+            expected = "Expected a power of two from 512 to 128 KiB, the record sizes of ZFS"
+            yield "record_sizes", f"has {format_size(size)}", expected
     if min(workload.arc) < ARC_BYTES_MIN:
-        said = f"Expected at least {format_size(ARC_BYTES_MIN)}, the least that zfs-fuse takes"
-        yield "arc", f"has {format_size(min(workload.arc))}", said
+        expected = f"Expected at least {format_size(ARC_BYTES_MIN)}, the least that zfs-fuse takes"
+        yield "arc", f"has {format_size(min(workload.arc))}", expected
     if workload.cache_bytes < CACHE_BYTES_MIN:
-        said = f"Expected at least {format_size(CACHE_BYTES_MIN)}, the smallest device of ZFS"
-        yield "cache_size", f"is {format_size(workload.cache_bytes)}", said
+        expected = f"Expected at least {format_size(CACHE_BYTES_MIN)}, the smallest device of ZFS"
+        yield "cache_size", f"is {format_size(workload.cache_bytes)}", expected
     if workload.working_set_bytes < 2 * max(workload.record_sizes):
         yield "working_set", f"is {format_size(workload.working_set_bytes)}", "Expected more"
     if "raid-z" in many(workload.pools) and workload.disks < 3:

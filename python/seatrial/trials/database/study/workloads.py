@@ -273,7 +273,7 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
 
     @property
     def usual_ids(self) -> Ids:
-        """What becomes of ids unless it is said: what only reads makes none."""
+        """What becomes of ids unless the study sets it: a trace that only reads creates none."""
         return "off" if self.read_only else "infer"
 
     @property

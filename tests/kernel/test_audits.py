@@ -65,7 +65,7 @@ def measured_keys(document: dict[str, Any]) -> set[str]:
 def test_predictions_of_an_adaptive_matrix_hold_and_a_limit_is_no_gap(place, group, tmp_path):
     some, whole = (
         favoured("study", write_study(tmp_path, place, adaptive, SECONDS), "--json",
-                 folder=tmp_path, group=group.path)
+                 folder=tmp_path, prefix=group.entering)
         for adaptive in ("adaptive = true\npredicted_within = 0.25", "")
     )  # fmt: skip
     assert (some.code, whole.code) == (0, 0), (some, whole)
@@ -90,7 +90,7 @@ def test_predictions_of_an_adaptive_matrix_hold_and_a_limit_is_no_gap(place, gro
 @pytest.mark.slow
 def test_a_hiccup_of_one_round_is_transient_once_it_is_measured_again(place, group, tmp_path):
     study = start_favoured(
-        "study", write_study(tmp_path, place), "--json", folder=tmp_path, group=group.path
+        "study", write_study(tmp_path, place), "--json", folder=tmp_path, prefix=group.entering
     )
     wait_for_reads(place, study, 1000)
     time.sleep(3)
@@ -103,7 +103,7 @@ def test_a_hiccup_of_one_round_is_transient_once_it_is_measured_again(place, gro
     keys = {key for gap in once for key in gap["keys"]}
     assert 1 <= len(keys) <= 6, once
 
-    again = favoured("audit", "--remeasure", "--json", folder=tmp_path, group=group.path)
+    again = favoured("audit", "--remeasure", "--json", folder=tmp_path, prefix=group.entering)
     assert again.code == 0, again
     audit = the_audit(again.document)
     rounds = {point["key"]: len(point["rounds_per_s"]) for point in audit["table"]["points"]}
@@ -115,7 +115,7 @@ def test_a_hiccup_of_one_round_is_transient_once_it_is_measured_again(place, gro
 
 def test_a_target_that_was_unmounted_is_not_measured_in_its_place(place, group, tmp_path):
     study = write_study(tmp_path, place)
-    reported = seatrial("study", study, "--seconds", "0.05", folder=tmp_path, group=group.path)
+    reported = seatrial("study", study, "--seconds", "0.05", folder=tmp_path, prefix=group.entering)
     assert reported.code == 0, reported
     device = f"/dev/{Path(f'/sys/dev/block/{place.device}').resolve().name}"
     unmount(place.folder)

@@ -41,7 +41,7 @@ def test_a_quarter_less_is_lower_and_equals_are_the_same(file_system, group, tmp
         group.limit(place.device, TARGETS[label])
     reported = [TARGET.format(label=label, folder=place.folder) for label, place in places.items()]
     (tmp_path / "study.toml").write_text(STUDY.format(targets="".join(reported)))
-    measured = favoured("study", "study.toml", "--json", folder=tmp_path, group=group.path)
+    measured = favoured("study", "study.toml", "--json", folder=tmp_path, prefix=group.entering)
     assert measured.code == 0, measured
     sides = ["last:first", "last:slow", "last:again"]
     # The first slice of a throttle is a twentieth of a sample: no margin may be narrower.
@@ -82,7 +82,7 @@ def test_fio_agrees_with_the_exported_job_of_a_cell(file_system, group, tmp_path
     group.limit(place.device, LOW_PER_S)
     cell = ["--seconds", "2.05", "--depth", "8", "--rounds", "3", "--block-size", "4k"]
     ours = favoured(
-        "io", data, *cell, "--label", "ours", "--json", folder=tmp_path, group=group.path
+        "io", data, *cell, "--label", "ours", "--json", folder=tmp_path, prefix=group.entering
     )
     assert ours.code == 0, ours
     export = ["export", "ours", "--format", "fio-job", "--output", "cells.fio"]

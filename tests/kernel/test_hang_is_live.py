@@ -107,7 +107,7 @@ def test_a_blank_cell_is_reported_by_the_command(file_system, tmp_path):
     os.sync()
     with injections.Throttled(place.device) as group:
         options = ("--seconds", "0.5", "--tables")
-        process = start("io", path, *options, folder=tmp_path, group=group.path)
+        process = start("io", path, *options, folder=tmp_path, prefix=group.entering)
         try:
             reported_live = process.stderr.readline() + process.stderr.readline()
             reported = read_until(process, "Report:")

@@ -29,7 +29,7 @@ def test_it_sustains_just_what_the_throttle_lets_pass(file_system, group, tmp_pa
     group.limit(place.device, LIMIT_PER_S)
     limits = ["--p99", "25ms", "--file-size", "16MiB", "--seconds", str(SECONDS), "--budget", "90"]
     command = ["loadline", place.folder, *limits, "--json"]
-    process = start_favoured(*command, folder=tmp_path, group=group.path)
+    process = start_favoured(*command, folder=tmp_path, prefix=group.entering)
     reported = ended(process, timeout_s=150)
     assert reported.code == 0, reported
     (line,) = reported.document["load_lines"]
@@ -77,7 +77,7 @@ def frozen_on_the_way(place, group, folder: Path) -> tuple[dict[str, Any], Injec
     for attempt in range(ATTEMPTS):
         own = folder / f"attempt-{attempt}"
         own.mkdir()
-        process = start_favoured(*command, folder=own, group=group.path)
+        process = start_favoured(*command, folder=own, prefix=group.entering)
         with promptly():
             wait_until_steady(process, place.folder, STEADY_S)
             injected = injections.freeze(place.folder, FREEZE_S)

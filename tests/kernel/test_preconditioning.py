@@ -32,7 +32,7 @@ def test_a_device_is_trimmed_filled_and_proven(loop, group, tmp_path, method, fi
     device, backing, number = loop
     group.limit(number, WRITES_PER_S)
     command = ["precondition", device, "--method", method, "--seconds", "1", "--json"]
-    reported = seatrial(*command, "--destroy", device, folder=tmp_path, group=group.path)
+    reported = seatrial(*command, "--destroy", device, folder=tmp_path, prefix=group.entering)
     assert reported.code == 0, reported
     filled = [
         each for each in reported.document["samples"] if "discarded_bytes" in each["counters"]
@@ -72,7 +72,7 @@ def test_killed_in_the_middle_it_leaves_nothing_that_clean_does_not_undo(
     group.limit(number, 100)
     target = [device, "--destroy", device] if on == "device" else [memory, "--size", "32MiB"]
     command = ["precondition", *target, "--seconds", "5"]
-    process = start(*command, folder=tmp_path, group=group.path)
+    process = start(*command, folder=tmp_path, prefix=group.entering)
     give_up_s = time.monotonic() + 20
     while "Round" not in (line := process.stderr.readline()) and "trimmed" not in line:
         assert process.poll() is None

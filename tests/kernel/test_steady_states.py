@@ -29,7 +29,7 @@ class Moved:
         self._change = lambda per_s: group.limit(place.device, per_s)
         cell = ["--size", "16MiB", "--seconds", str(SECONDS), "--depth", "8", "--block-size", "4k"]
         self._process = start_favoured(
-            "io", place.folder, *cell, "--json", folder=folder, group=group.path
+            "io", place.folder, *cell, "--json", folder=folder, prefix=group.entering
         )
         self.changed_at: float | None = None
 

@@ -179,8 +179,11 @@ def planned_end_s(sample: dict[str, Any], trial: Trial) -> float:
 
 
 def start_favoured(*arguments: str | Path, folder: Path, **how: Any) -> subprocess.Popen[str]:
-    """Start ``seatrial`` above the neighbours on this machine, whose load adds waits of its own."""
-    process = start(*arguments, folder=folder, start_new_session=True, **how)
+    """Start ``seatrial`` above the neighbours on this machine, whose load adds waits of its own.
+
+    It is measured, so that it has a process of its own, as a user's command has.
+    """
+    process = start(*arguments, folder=folder, start_new_session=True, **{"prefix": (), **how})
     favour(process.pid)
     return process
 

@@ -45,7 +45,7 @@ def test_a_load_is_a_share_of_the_limit_that_was_measured_of_its_disk(disk, tmp_
     line = ("--p50", "100ms", "--seconds", "1", "--budget", "30", "--no-report")
     with Group() as group:
         group.limit(number_of(disk), LIMIT_PER_S)
-        measured = ended(start("loadline", disk, *line, folder=tmp_path, group=group.path), 60)
+        measured = ended(start("loadline", disk, *line, folder=tmp_path, prefix=group.entering), 60)
     assert measured.code == 0, measured
     (own,) = seatrial("show", "last", "--json", folder=tmp_path).document["load_lines"]
     assert 0 < own["sustained"]["value"] < 1.2 * LIMIT_PER_S

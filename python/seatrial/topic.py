@@ -135,14 +135,14 @@ class Topic:
             ``commits/s`` and the like, depending on the operation.
         titles: Headings of the tables of its kinds of workload, in display order; a kind without
             one has only the tables that ``tables`` returns.
-        recorded_kinds: Kinds of cells that it stores of what others did, without a workload of a
-            study.
+        recorded_kinds: Kinds of cells that hold recorded activity of other programs; no study
+            declares them.
         own_quantities: Quantities of thresholds that only this topic's workloads have, each with
             the message for a workload that lacks it.
         space_words: What takes the space that its cells use, such as ``databases``.
         commands: Its commands of the command line, by name.
-        observer: Module of its program that shows a run while it is measured (``--live``); of
-            several topics with one the first counts. `seatrial.cli.live` describes it.
+        observer: Module that ``--live`` runs to show a run while it is measured; if several
+            topics define one, the first is used. `seatrial.cli.live` describes it.
     """
 
     name: str = ""

@@ -14,7 +14,7 @@ import pytest
 
 from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
 
-# design.md section 3. A room may import itself, the rooms named here, and the modules that stand
+# CONTRIBUTING.md, Rooms. A room may import itself, the rooms named here, and the modules that stand
 # outside the rooms (such as seatrial.errors), which import no room but _core.
 MAY_IMPORT = {
     "_core": set[str](),

@@ -2,7 +2,7 @@
 //!
 //! [`ReplayResult`] has the parts that any sample has, and a [`ReplayRecord`] of what is particular
 //! to a replay; the record crosses to Python as JSON and is stored as it is
-//! (`seatrial.trials.replay.record.ReplayRecord` has the same fields).
+//! (`seatrial.results.replay.ReplayRecord` has the same fields).
 
 use std::collections::BTreeMap;
 

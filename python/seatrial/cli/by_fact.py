@@ -126,7 +126,7 @@ def _nothing(count: int, figures: Sequence[str]) -> UsageError:
     if figures and count:
         return UsageError(
             seen=f"No figure {' or '.join(map(repr, figures))} is known of these runs",
-            cause="There is none of that name, or too few requests completed to know it",
+            cause="No figure has this name, or too few requests completed to compute it",
             next_step="Leave out --figure to see all that are known",
         )
     return UsageError(

@@ -325,7 +325,7 @@ def compared(
     if figures and not any(each.comparands for each in found):
         raise UsageError(
             seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
-            cause="There is none of that name, or too few requests completed to know it",
+            cause="No figure has this name, or too few requests completed to compute it",
             next_step="Figures are iops, tps, bandwidth, p50 and p99, or of one kind 'read p99'; "
             "without --figure all that are known are compared",
         )

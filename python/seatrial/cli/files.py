@@ -273,13 +273,13 @@ def writable_path(path: Path, *, force: bool = False, kind: Kind = REMADE) -> Pa
     except OSError as error:
         raise UsageError(
             seen=f"{path} cannot be written: {error.strerror}",
-            cause="Its folder is closed to this user, or it is no name of a file",
+            cause="Its folder is not accessible to this user, or the name is invalid",
             next_step="Name another file",
         ) from None
     if leads_nowhere:
         raise RefusedError(
             seen=f"{path} is a symbolic link that leads nowhere",
-            cause="What is written through a link appears under a name that was not given",
+            cause="Writing through a link would create a file under another name",
             next_step=f"Name the file itself, or remove the link with `rm {path}`",
         )
     real = path.resolve() if is_link else path

@@ -247,7 +247,7 @@ def _require_cluster(plan: Plan, ray: str) -> None:
     if plan.study.hosts and not ray:
         raise UsageError(
             seen=f"The study {plan.study.name!r} has [hosts], and no cluster was given",
-            cause="Several hosts measure it together, which Ray places and starts",
+            cause="Several hosts measure this study together, started by Ray",
             next_step="Name it with --ray HOST:6379, or try it on one machine with `seatrial "
             "fleet lab`",
         )

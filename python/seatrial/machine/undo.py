@@ -77,7 +77,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     """Namespaces below ours, on this machine, whose journals are judged from here.
 
     Attributes:
-        own_paths: Where it had file systems of its own, which whoever made it removes.
+        own_paths: Mount points of the container's own file systems, which its creator removes.
     """
 
     own_paths: list[str] = []

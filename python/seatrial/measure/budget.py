@@ -107,7 +107,7 @@ class RunBudget:
         return planned_s - cell.parsed.duration_s + max(lasted_s)
 
     def builds_s(self, groups: Iterable[str]) -> float:
-        """Return how long it takes to build groups of targets (s), but once what stands now."""
+        """Return the time to build groups of targets (s); the one built now is free once."""
         due = [group for group in groups if group]
         if self._built in due:
             due.remove(self._built)

@@ -1,8 +1,7 @@
 """Replay-specific part of a sample, as reported by the engine and as stored.
 
-The fields are those of ``crates/playback/src/played.rs``, where each is explained.
-
-The fields are those of ``crates/playback/src/rewrite/reported.rs``.
+The fields are those of ``crates/playback/src/played.rs``, where each is explained, and of
+``crates/playback/src/rewrite/reported.rs`` for ids.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         workload: Name of the workload in the study.
         kind: One of ``fill``, ``matrix``, ``sequential``, ``copy``, ``map``, ``commit``,
             ``four``, ``mix``, ``io``, ``loadline``, ``pgbench``, ``telemetry``, ``batch``,
-            ``crash``, ``replay``, ``watched``, ``filebench``.
+            ``crash``, ``replay``, ``watched``, ``recording``, ``l2arc``, ``filebench``.
         operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction``,
             ``batch``, ``statement`` or ``files``.
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.

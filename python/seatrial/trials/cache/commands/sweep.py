@@ -139,7 +139,7 @@ def _size_bytes(text: str) -> int:
     type=Duration(1.0, _SECONDS_MAX),
     default=DEFAULT_SAMPLE_S,
     show_default=True,
-    help="Of a server that runs: how long it is sampled.",
+    help="Sampling time, for a running server.",
 )
 @output_option("--record", about="Keep the recording of the replay.", kind=RECORDING)
 @output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")

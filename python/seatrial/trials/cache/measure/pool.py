@@ -277,7 +277,7 @@ class Pool:
             words = log.read_text(errors="replace").strip()[-400:] or "nothing"
             raise TargetError(
                 seen="The daemon of ZFS (zfs-fuse) did not start",
-                cause=f"It said: {words}",
+                cause=f"Its output: {words}",
                 next_step="Try it by hand: `zfs-fuse --no-daemon`",
             )
 

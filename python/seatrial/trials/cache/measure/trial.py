@@ -476,6 +476,6 @@ class Clients:
     def _failed(self, words: str) -> EngineError:
         return EngineError(
             seen=f"The clients ended without a result (exit code {self._child.poll()})",
-            cause=f"They said: {words.strip()[-400:] or 'nothing'}",
+            cause=f"Their output: {words.strip()[-400:] or 'nothing'}",
             next_step="Check that the pool is still there: `dmesg | tail`",
         )

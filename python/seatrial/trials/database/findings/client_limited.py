@@ -85,8 +85,8 @@ def client_limited(context: Context) -> list[Finding]:
     cores = [_core(parts[c.cell.key]) for c in concerned]
     ceilings = [_ceiling(c, parts[c.cell.key]) for c in concerned]
     core_share, of_ceiling_share = max(cores), max(ceilings)
-    place = ceilings.index(of_ceiling_share)
-    ceiling_per_s = parts[concerned[place].cell.key].ceiling_per_s or 0.0
+    index = ceilings.index(of_ceiling_share)
+    ceiling_per_s = parts[concerned[index].cell.key].ceiling_per_s or 0.0
     return [
         Finding(
             severity="warning",

@@ -1,1 +1,1 @@
-"""How hosts are shown."""
+"""How hosts that measured together are shown."""

@@ -1,4 +1,4 @@
-"""The workloads of a study file: one struct for each kind, with keys and defaults.
+"""The workloads of block I/O in a study file: one struct for each kind, with keys and defaults.
 
 An attribute has its unit in its name; if the key of the file is shorter, the docstring gives it.
 docs/study-file.md explains every key with an example.

@@ -1,1 +1,1 @@
-"""Its commands."""
+"""The commands ``plan``, ``risk``, ``caps`` and ``certify``."""

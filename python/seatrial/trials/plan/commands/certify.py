@@ -33,9 +33,11 @@ _AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})(?:/month)?")
 
 @click.command("certify", epilog=EPILOG)
 @run_argument
-@click.option("--instance", "instance_name", metavar="NAME", help="Whose promise counts as well.")
+@click.option(
+    "--instance", "instance_name", metavar="NAME", help="Instance type, whose limits apply too."
+)
 @click.option("--volume", "volume_spec", metavar="VOLUME", help="Such as gp3:700GiB:10000:500.")
-@click.option("--price", metavar="MONEY", help="Of a month, in place of the catalogue's.")
+@click.option("--price", metavar="MONEY", help="Price per month, instead of the catalogue's.")
 @click.option("--region", default="", help="Of prices; the one known if not given.")
 @output_option("-o", "--output", about="Also write the certificate as an HTML page.")
 @results_option

@@ -1,1 +1,1 @@
-"""What this machine is rented as."""
+"""Which instance type of a cloud this machine is."""

@@ -1,1 +1,1 @@
-"""How it is shown."""
+"""How plans, risks, caps and certificates are shown."""

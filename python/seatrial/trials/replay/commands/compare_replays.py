@@ -135,7 +135,7 @@ def _split_run(
 
 
 def replay_side(reference: str, results: Path) -> MeasuredSide:
-    """Return a replay as a side; as for ``two_replays``."""
+    """Return a replay as a side; raises as ``replay_sides`` does."""
     found = _measurement(_load(reference, results))
     return _measured_side(found, _common_cell(found, found).a)
 

@@ -54,7 +54,7 @@ _DAY_S: Final = 86_400.0
     "--for",
     "for_s",
     type=Duration(_EVERY_S_MIN, _DAY_S),
-    help="Stop after so long; else with Ctrl-C.",
+    help="Stop after this time; by default at Ctrl-C.",
 )
 @click.option(
     "--every",

@@ -31,7 +31,10 @@ _WAITS_FOR_BLOCKS: Final = (
     *("folio_wait", "wait_on_page", "wait_on_buffer", "__wait_on_buffer", "blk_mq_get_tag"),
     *("rq_qos_wait", "blkdev_issue_flush"),
 )
-"""Kernel functions that wait for the block layer, by their beginnings (crates/load/procfs.rs)."""
+"""Kernel functions that wait for the block layer, by their beginnings.
+
+See ``crates/load/src/procfs.rs``.
+"""
 _FROZEN: Final = "percpu_rwsem_wait"
 """Where writers to a frozen file system wait, whatever its disk does meanwhile."""
 

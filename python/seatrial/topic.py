@@ -105,13 +105,13 @@ class DocumentPart(NamedTuple):
         name: Its key.
         type: Type of its value.
         meaning: Its description in the schema.
-        of: Returns the value.
+        value_of: Returns the value.
     """
 
     name: str
     type: Any
     meaning: str
-    of: Callable[[Summary], Any]
+    value_of: Callable[[Summary], Any]
 
 
 class Topic:
@@ -121,7 +121,7 @@ class Topic:
         name: The name of its folder.
         in_rounds: Whether its cells are measured in the rounds; otherwise each is measured on its
             own after the rounds.
-        apart_samples_max: The most samples of a cell that is measured after the rounds.
+        after_rounds_samples_max: The most samples of a cell that is measured after the rounds.
         comes_last: Whether its cells come last in a round, so that the write-back and cache
             contents that they leave do not affect short samples.
         loads_storage: Whether its cells put our own load on storage, so that other writers there
@@ -129,8 +129,8 @@ class Topic:
         has_server: Whether a server answers its cells, in place of the target itself.
         shows_io: Whether the first screen shows its tests as block I/O.
         charts_first: Whether its charts come before those of other topics.
-        says_operation: Whether its cells perform a named operation: read, write, commit and the
-            like.
+        has_named_operation: Whether its cells perform a named operation: read, write, commit and
+            the like.
         rate_unit: Unit of its cells' rates, such as ``requests/s``; empty for ``IOPS``,
             ``commits/s`` and the like, depending on the operation.
         titles: Headings of the tables of its kinds of workload, in display order; a kind without
@@ -147,13 +147,13 @@ class Topic:
 
     name: str = ""
     in_rounds: bool = True
-    apart_samples_max: int = 0
+    after_rounds_samples_max: int = 0
     comes_last: bool = False
     loads_storage: bool = False
     has_server: bool = False
     shows_io: bool = True
     charts_first: bool = False
-    says_operation: bool = True
+    has_named_operation: bool = True
     rate_unit: str = ""
     titles: Mapping[str, str] = MappingProxyType({})
     recorded_kinds: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Topic:
         """Yield violated constraints between the keys of a study, with paths from its top."""
         yield from ()
 
-    def without_quantity(self, quantity: str, workload: SampledWorkload) -> str:
+    def substitute_for_quantity(self, quantity: str, workload: SampledWorkload) -> str:
         """Return what a workload has instead of a threshold's quantity; empty if it has it."""
         del workload
         others = (each.own_quantities.get(quantity, "") for each in topics() if each is not self)
@@ -255,7 +255,7 @@ class Topic:
 
     # The plan: time, space and bytes written.
 
-    def has_given_work(self, cell: Cell) -> bool:
+    def has_fixed_work(self, cell: Cell) -> bool:
         """Return whether a sample does a fixed amount of work, however long it takes."""
         del cell
         return False
@@ -265,7 +265,7 @@ class Topic:
         del cell
         return False
 
-    def alone(self, workload: SampledWorkload) -> str:
+    def why_single_host(self, workload: SampledWorkload) -> str:
         """Return why a workload cannot be measured by several hosts; empty if it can."""
         del workload
         return "its load is made by one machine"
@@ -279,17 +279,17 @@ class Topic:
         del cell
         return 0
 
-    def apart_s(self, plan: Plan, cell: Cell) -> float:
+    def after_rounds_s(self, plan: Plan, cell: Cell) -> float:
         """Return the most time that a cell measured after the rounds may take (s)."""
         del plan, cell
         return 0.0
 
-    def preparing_s(self, cells: Sequence[Cell]) -> float:
+    def preparation_s(self, cells: Sequence[Cell]) -> float:
         """Return the time to prepare these cells once before the first round (s)."""
         del cells
         return 0.0
 
-    def preparing_write_bytes(self, cells: Sequence[Cell]) -> int:
+    def preparation_write_bytes(self, cells: Sequence[Cell]) -> int:
         """Return the bytes written once before the first round of these cells."""
         del cells
         return 0
@@ -319,7 +319,7 @@ class Topic:
         del cells
         return ""
 
-    def names_plainly(self, cell: Cell, factor: str) -> bool:
+    def prints_factor_name(self, cell: Cell, factor: str) -> bool:
         """Return whether a plan prints a factor by its own name, as for settings of a server."""
         del cell, factor
         return False
@@ -475,12 +475,16 @@ class Topic:
 
     # Comparison of two sides.
 
-    def unlike(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
+    def comparison_obstacles(
+        self, a: SideSamples, b: SideSamples, matched: MatchedCells
+    ) -> Iterator[UsageError]:
         """Yield why two sides did not run the same load, which rules out a comparison."""
         del a, b, matched
         yield from ()
 
-    def weakened(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
+    def comparison_caveats(
+        self, a: SideSamples, b: SideSamples, matched: MatchedCells
+    ) -> Iterator[str]:
         """Yield what weakens a comparison of two sides, most serious first."""
         del a, b, matched
         yield from ()

@@ -13,7 +13,7 @@ from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import apart_s, cell_time_s, cell_write_bytes, prefill_bytes
+from seatrial.study.estimate import after_rounds_s, cell_time_s, cell_write_bytes, prefill_bytes
 from seatrial.study.layouts import cost as layout_cost
 from seatrial.topic import topic_of
 
@@ -68,7 +68,7 @@ class RunBudget:
 
     def load_lines_s(self) -> float:
         """Return the time that the plan's load lines, after all rounds, may take (s)."""
-        return sum(apart_s(self.plan, cell) for cell in self.plan.cells)
+        return sum(after_rounds_s(self.plan, cell) for cell in self.plan.cells)
 
     @property
     def next_round(self) -> int:
@@ -102,7 +102,7 @@ class RunBudget:
         if self.plan.target(cell.target).layout:
             planned_s += layout_cost.RESTING_S
         lasted_s = [sample.duration_s for sample in self._samples[cell.key]]
-        if not topic_of(cell).has_given_work(cell) or not lasted_s:
+        if not topic_of(cell).has_fixed_work(cell) or not lasted_s:
             return planned_s
         return planned_s - cell.parsed.duration_s + max(lasted_s)
 

@@ -181,7 +181,7 @@ def _thresholds(study: Study) -> Iterator[ConstraintError]:
             )
             continue
         workload = study.workloads[names.index(threshold.workload)]
-        if expected := topic_of(workload).without_quantity(threshold.quantity, workload):
+        if expected := topic_of(workload).substitute_for_quantity(threshold.quantity, workload):
             yield ConstraintError(
                 f"refers to {threshold.quantity!r}", expected, "thresholds", threshold.name
             )
@@ -190,7 +190,7 @@ def _thresholds(study: Study) -> Iterator[ConstraintError]:
 def _hosts(study: Study) -> Iterator[ConstraintError]:
     yield from check_hosts(study.hosts)
     for index, workload in enumerate(study.workloads if study.hosts else ()):
-        if obstacle := topic_of(workload).alone(workload):
+        if obstacle := topic_of(workload).why_single_host(workload):
             yield ConstraintError(
                 f"cannot be measured by several hosts: {obstacle}",
                 "Remove [hosts], or this workload",

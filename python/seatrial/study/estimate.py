@@ -86,7 +86,7 @@ def prefill_bytes(plan: Plan) -> int:
     """
     there = plan.of_group("", {})
     files_bytes = sum(file.size_bytes for file in there.files if file.prefill)
-    return files_bytes + preparing_write_bytes(there.cells)
+    return files_bytes + preparation_write_bytes(there.cells)
 
 
 def cell_time_s(cell: Cell) -> float:
@@ -101,14 +101,14 @@ def cell_write_bytes(cell: Cell) -> int:
     return topic_of(cell).sample_write_bytes(cell)
 
 
-def preparing_s(cells: Sequence[Cell]) -> float:
+def preparation_s(cells: Sequence[Cell]) -> float:
     """Return the time of the preparation before the first round of these cells (s)."""
-    return sum(topic.preparing_s(cells) for topic in topics())
+    return sum(topic.preparation_s(cells) for topic in topics())
 
 
-def preparing_write_bytes(cells: Sequence[Cell]) -> int:
+def preparation_write_bytes(cells: Sequence[Cell]) -> int:
     """Return the bytes written by the preparation before the first round of these cells."""
-    return sum(topic.preparing_write_bytes(cells) for topic in topics())
+    return sum(topic.preparation_write_bytes(cells) for topic in topics())
 
 
 def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
@@ -148,24 +148,24 @@ def _loop_bytes(plan: Plan) -> int:
 def _prepare_s(plan: Plan) -> float:
     there = plan.of_group("", {})
     filled_bytes = sum(file.size_bytes for file in there.files if file.prefill)
-    return filled_bytes / layout_cost.ASSUMED_BYTES_PER_S + preparing_s(there.cells)
+    return filled_bytes / layout_cost.ASSUMED_BYTES_PER_S + preparation_s(there.cells)
 
 
 def _rounds_s(plan: Plan, rounds: int) -> float:
     in_rounds = [cell for cell in plan.cells if topic_of(cell).in_rounds]
     in_rounds_s = sum(cell_time_s(cell) * _times(plan, cell, rounds) for cell in in_rounds)
     in_rounds_s += rounds * building_s(plan)
-    return in_rounds_s + sum(apart_s(plan, cell) for cell in plan.cells)
+    return in_rounds_s + sum(after_rounds_s(plan, cell) for cell in plan.cells)
 
 
-def apart_s(plan: Plan, cell: Cell) -> float:
+def after_rounds_s(plan: Plan, cell: Cell) -> float:
     """Return the maximum time of a cell that is measured after the rounds (s); 0 for others."""
     topic = topic_of(cell)
     if topic.in_rounds:
         return 0.0
     if cell.parsed.target.kind == "simulated":
-        return OVERHEAD_S * topic.apart_samples_max
-    return topic.apart_s(plan, cell)
+        return OVERHEAD_S * topic.after_rounds_samples_max
+    return topic.after_rounds_s(plan, cell)
 
 
 def _rounds_bytes(plan: Plan, rounds: int) -> int:
@@ -176,5 +176,5 @@ def _rounds_bytes(plan: Plan, rounds: int) -> int:
 def _times(plan: Plan, cell: Cell, rounds: int) -> int:
     """Return how often so many rounds measure a cell; the maximum for adaptive cells."""
     if not topic_of(cell).in_rounds:
-        return topic_of(cell).apart_samples_max
+        return topic_of(cell).after_rounds_samples_max
     return 1 if is_done_once(plan, cell) else rounds

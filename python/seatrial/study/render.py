@@ -112,7 +112,7 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
 def _factors(cells: list[Cell]) -> str:
     """Return the factors of a workload, such as ``read, write; 8 KiB; 1, 10 threads``."""
     topic = topic_of(cells[0])
-    parts = [_listed(cell.operation for cell in cells)] if topic.says_operation else []
+    parts = [_listed(cell.operation for cell in cells)] if topic.has_named_operation else []
     sizes = sorted({cell.block_size_bytes for cell in cells if cell.block_size_bytes})
     if len(sizes) > 4:
         parts.append(f"{len(sizes)} sizes, {format_size(sizes[0])} to {format_size(sizes[-1])}")
@@ -128,7 +128,7 @@ def _factors(cells: list[Cell]) -> str:
     for name in names:
         known = (usual_factors(cell) | cell.factors for cell in cells)
         used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
-        is_plain = topic.names_plainly(cells[0], name)
+        is_plain = topic.prints_factor_name(cells[0], name)
         parts.append(f"{name} {_listed(map(str, used))}" if is_plain else _factor(name, used))
     return "; ".join([*parts, *topic.plan_words(cells[0])])
 

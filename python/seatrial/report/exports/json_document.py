@@ -432,7 +432,7 @@ def run_document(
         findings=summary.findings,
         thresholds=[_threshold(result) for result in summary.thresholds],
         steady=summary.steady,
-        of_topics=OfTopics(**{part.name: part.of(summary) for part in _PARTS.values()}),
+        of_topics=OfTopics(**{part.name: part.value_of(summary) for part in _PARTS.values()}),
         analyses=_further(summary),
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],

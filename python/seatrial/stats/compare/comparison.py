@@ -121,7 +121,7 @@ def warnings_of(
     """
     found = [
         *_zeros(a, b, matched),
-        *(words for topic in topics() for words in topic.weakened(a, b, matched)),
+        *(words for topic in topics() for words in topic.comparison_caveats(a, b, matched)),
         *unlike_servers(a, b),
         "" if reported.paired else order_warning(a, b),
         _unknown_surroundings(a),
@@ -194,7 +194,7 @@ def _unlike_lengths(a: SideSamples, b: SideSamples, matched: MatchedCells) -> st
         for cell in matched.cells
         if not cell.a[0].cell.parsed.limit.bytes
         and _length_s(cell.a) > 0
-        and not topic_of(cell.a[0].cell).has_given_work(cell.a[0].cell)
+        and not topic_of(cell.a[0].cell).has_fixed_work(cell.a[0].cell)
     ]
     if not timed:
         return ""

@@ -354,7 +354,7 @@ def _reasons(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[
     yield from _sizes(a, b, matched)
     yield from _access_differences(a, b, matched)
     for topic in topics():
-        yield from topic.unlike(a, b, matched)
+        yield from topic.comparison_obstacles(a, b, matched)
 
 
 def _engines(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:

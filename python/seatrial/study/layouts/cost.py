@@ -46,14 +46,16 @@ def build_s(plan: Plan, group: str) -> float:
     cells = _cells(plan, group)
     target = _targets(plan, group)[0]
     filled_s = _filled_bytes(plan, group) / ASSUMED_BYTES_PER_S
-    return BUILD_S + sync_s(target) + filled_s + sum(topic.preparing_s(cells) for topic in topics())
+    return (
+        BUILD_S + sync_s(target) + filled_s + sum(topic.preparation_s(cells) for topic in topics())
+    )
 
 
 def build_write_bytes(plan: Plan, group: str) -> int:
     """Return the bytes written by one build: parity or copies, files, and the data of databases."""
     target = _targets(plan, group)[0]
     own_bytes = sync_write_bytes(target) + _filled_bytes(plan, group)
-    return own_bytes + sum(topic.preparing_write_bytes(_cells(plan, group)) for topic in topics())
+    return own_bytes + sum(topic.preparation_write_bytes(_cells(plan, group)) for topic in topics())
 
 
 def round_s(plan: Plan, group: str) -> float:

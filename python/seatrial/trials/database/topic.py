@@ -44,7 +44,7 @@ class DatabaseTopic(Topic):
     has_server = True
     space_words = "databases"
     shows_io = False
-    says_operation = False
+    has_named_operation = False
     own_quantities = MappingProxyType(
         {
             "real": "Only batches have real_s; use p99_ms or another percentile",
@@ -79,7 +79,7 @@ class DatabaseTopic(Topic):
 
         return check_databases(study)
 
-    def without_quantity(self, quantity: str, workload: SampledWorkload) -> str:
+    def substitute_for_quantity(self, quantity: str, workload: SampledWorkload) -> str:
         """Return what a batch or a database offers in place of a quantity."""
         if workload.kind == "batch":
             wanted = quantity in ("real", "stalls", "stall_max", "errors")
@@ -88,9 +88,9 @@ class DatabaseTopic(Topic):
             return "Thresholds of a database are tps and response times such as p99_ms"
         if quantity == "real":
             return self.own_quantities["real"]
-        return super().without_quantity(quantity, workload)
+        return super().substitute_for_quantity(quantity, workload)
 
-    def alone(self, workload: SampledWorkload) -> str:
+    def why_single_host(self, workload: SampledWorkload) -> str:
         """Return why several hosts cannot measure a workload: only pgbench runs on many."""
         if workload.kind in ("pgbench", "telemetry"):
             return ""
@@ -172,17 +172,17 @@ class DatabaseTopic(Topic):
 
         return sample_write_bytes(cell)
 
-    def preparing_s(self, cells: Sequence[Cell]) -> float:
+    def preparation_s(self, cells: Sequence[Cell]) -> float:
         """Return the time to load the data once (s)."""
-        from seatrial.trials.database.study.cost import preparing_s
+        from seatrial.trials.database.study.cost import preparation_s
 
-        return preparing_s(cells)
+        return preparation_s(cells)
 
-    def preparing_write_bytes(self, cells: Sequence[Cell]) -> int:
+    def preparation_write_bytes(self, cells: Sequence[Cell]) -> int:
         """Return what loading the data once writes."""
-        from seatrial.trials.database.study.cost import preparing_write_bytes
+        from seatrial.trials.database.study.cost import preparation_write_bytes
 
-        return preparing_write_bytes(cells)
+        return preparation_write_bytes(cells)
 
     def space_bytes(self, cells: Sequence[Cell]) -> int:
         """Return the space that the databases of one target need."""
@@ -217,14 +217,14 @@ class DatabaseTopic(Topic):
 
         return ASSUMED_WRITES if database_cells(cells) else ""
 
-    def names_plainly(self, cell: Cell, factor: str) -> bool:
+    def prints_factor_name(self, cell: Cell, factor: str) -> bool:
         """Return whether a factor is a setting of the server."""
         from seatrial.trials.database.study.cells import OWN_FACTORS
 
         del cell
         return factor not in OWN_FACTORS
 
-    def has_given_work(self, cell: Cell) -> bool:
+    def has_fixed_work(self, cell: Cell) -> bool:
         """Return whether a cell is a batch or replays a trace."""
         return cell.kind in ("batch", "replay")
 

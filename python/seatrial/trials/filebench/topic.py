@@ -36,7 +36,7 @@ class FilebenchTopic(Topic):
     name = "filebench"
     loads_storage = True
     shows_io = False
-    says_operation = False
+    has_named_operation = False
     rate_unit = "operations/s"
     space_words = "sets of files"
     titles = MappingProxyType({"filebench": "File workloads"})

@@ -66,11 +66,11 @@ class IoTopic(PatternTopic):
 
         return check_io(study)
 
-    def alone(self, workload: SampledWorkload) -> str:
+    def why_single_host(self, workload: SampledWorkload) -> str:
         """Return why several hosts cannot measure a workload: its order or rate is that of one."""
-        from seatrial.trials.io.study.check import alone
+        from seatrial.trials.io.study.check import why_single_host
 
-        return alone(workload)
+        return why_single_host(workload)
 
     def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
         """Yield the files that cells need: trial file, commit log and copy."""

@@ -11,7 +11,7 @@ from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, Recorder, RoundsResult, Strategy
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import apart_s
+from seatrial.study.estimate import after_rounds_s
 from seatrial.trials.loadline.study import (
     LOADLINE,
     SAMPLES_MAX,
@@ -57,7 +57,7 @@ def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
     for number, template in enumerate(templates, start=1):
         workload = workloads[template.workload]
         if isinstance(workload, Loadline):
-            later_s = sum(apart_s(plan, each) for each in templates[number:])
+            later_s = sum(after_rounds_s(plan, each) for each in templates[number:])
             line = _Line(recorder, budget, template, workload, later_s=later_s)
             reason = line.measure(decider(workload, plan.study.seed))
             reasons.append(reason if len(templates) == 1 else f"{template.key}: {reason}")

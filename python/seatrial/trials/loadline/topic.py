@@ -50,7 +50,7 @@ class LoadlineTopic(PatternTopic):
     )
 
     @property
-    def apart_samples_max(self) -> int:  # type: ignore[override]
+    def after_rounds_samples_max(self) -> int:  # type: ignore[override]
         """The most samples of one load line."""
         from seatrial.trials.loadline.study import SAMPLES_MAX
 
@@ -68,7 +68,7 @@ class LoadlineTopic(PatternTopic):
 
         return check_load_lines(study)
 
-    def without_quantity(self, quantity: str, workload: SampledWorkload) -> str:
+    def substitute_for_quantity(self, quantity: str, workload: SampledWorkload) -> str:
         """Return the supported quantities: samples of a load line exceed latencies by design."""
         del workload
         wanted = quantity in ("sustained", *_COUNTED)
@@ -99,7 +99,7 @@ class LoadlineTopic(PatternTopic):
                         f"samples and {format_seconds(workload.budget_s)}"
                     )
 
-    def apart_s(self, plan: Plan, cell: Cell) -> float:
+    def after_rounds_s(self, plan: Plan, cell: Cell) -> float:
         """Return the budget of the load line that a cell starts (s)."""
         from seatrial.trials.loadline.study import Loadline
 

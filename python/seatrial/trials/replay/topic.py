@@ -60,13 +60,17 @@ class ReplayTopic(Topic):
 
         return EXIT_PARTIAL if starts_differ(summary) else 0
 
-    def unlike(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[UsageError]:
+    def comparison_obstacles(
+        self, a: SideSamples, b: SideSamples, matched: MatchedCells
+    ) -> Iterator[UsageError]:
         """Yield the differences between the loads of replays: trace, options, data."""
         from seatrial.trials.replay.analysis.comparison import load_mismatches
 
         return load_mismatches(a, b, matched)
 
-    def weakened(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
+    def comparison_caveats(
+        self, a: SideSamples, b: SideSamples, matched: MatchedCells
+    ) -> Iterator[str]:
         """Yield a sentence for each side whose replays had faults."""
         from seatrial.trials.replay.analysis.comparison import faulty_replays
 

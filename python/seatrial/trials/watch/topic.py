@@ -42,7 +42,7 @@ class WatchTopic(EngineTopic):
 
     name = "watch"
     shows_io = False
-    says_operation = False
+    has_named_operation = False
     rate_unit = "requests/s"
     titles = MappingProxyType({"recording": "Recordings", WATCHED: "WatchOptions requests"})
     recorded_kinds = (WATCHED,)
@@ -76,7 +76,9 @@ class WatchTopic(EngineTopic):
         """Return the command that records a cell, or replays it."""
         return "seatrial watch --record FILE" if cell.kind == WATCHED else "seatrial trace replay"
 
-    def weakened(self, a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[str]:
+    def comparison_caveats(
+        self, a: SideSamples, b: SideSamples, matched: MatchedCells
+    ) -> Iterator[str]:
         """Yield that rates of recordings are the load's, and that one side was shown live."""
         shown = [each.side.name for each in (a, b) if LIVE in each.side.run.command.split()]
         if len(shown) == 1:
@@ -131,7 +133,7 @@ class WatchTopic(EngineTopic):
         del study, targets
         return plan_notes(cells)
 
-    def has_given_work(self, cell: Cell) -> bool:
+    def has_fixed_work(self, cell: Cell) -> bool:
         """Return True: a sample sends the whole recording."""
         del cell
         return True

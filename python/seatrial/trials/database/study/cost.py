@@ -134,12 +134,12 @@ def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
     return list(different.values())
 
 
-def preparing_write_bytes(cells: Iterable[Cell]) -> int:
+def preparation_write_bytes(cells: Iterable[Cell]) -> int:
     """Return the bytes written before the first round."""
     return sum(load_write_bytes(spec) for spec in templates(cells))
 
 
-def preparing_s(cells: Iterable[Cell]) -> float:
+def preparation_s(cells: Iterable[Cell]) -> float:
     """Return the estimated time to create and load the templates."""
     return sum(INITDB_S + load_write_bytes(spec) / ASSUMED_BYTES_PER_S for spec in templates(cells))
 

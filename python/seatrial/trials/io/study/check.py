@@ -238,7 +238,7 @@ def writes_trial_file(workload: WorkloadBase) -> bool:
     return True
 
 
-def alone(workload: SampledWorkload) -> str:
+def why_single_host(workload: SampledWorkload) -> str:
     """Return why several hosts cannot measure a workload; empty if they can."""
     if workload.kind in ("fill", "copy"):
         return f"a {workload.kind} is made once"

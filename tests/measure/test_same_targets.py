@@ -6,7 +6,7 @@ import pytest
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import TargetError
 from seatrial.fingerprint import Fingerprint, Target
-from seatrial.machine import fingerprint as context
+from seatrial.measure import run
 from seatrial.measure.run import require_same_targets
 from stats.builders import run_of
 
@@ -43,7 +43,7 @@ def facts(stack=(DISK,), filesystem=MOUNTED):
 
 def require(monkeypatch, plan, then, now):
     """Check targets that lie on ``now``, in a run which was measured on ``then``; by label."""
-    monkeypatch.setattr(context, "target_fingerprint", lambda path: now[path.name])
+    monkeypatch.setattr(run, "target_fingerprint", lambda path: now[path.name])
     before = Fingerprint(target=then["one"], other_targets={"other": then["other"]})
     require_same_targets(msgspec.structs.replace(run_of(), fingerprint_before=before), plan)
 

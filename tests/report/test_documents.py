@@ -17,7 +17,7 @@ from seatrial.cli.documents import check_document, clean_document, plan_document
 from seatrial.findings.context import Context
 from seatrial.findings.registry import find, kinds, preflight
 from seatrial.fingerprint import Fingerprint
-from seatrial.machine import fingerprint as context
+from seatrial.machine.fingerprint import take_fingerprint
 from seatrial.machine.undo import Undone
 from seatrial.machine.undoers import UNDOERS, Outcome
 from seatrial.published import publish
@@ -61,7 +61,7 @@ def test_the_plan_of_a_device_a_simulation_and_notes():
 
 
 def test_a_check_of_this_machine(tmp_path: Path):
-    fingerprint = context.fingerprint(tmp_path)
+    fingerprint = take_fingerprint(tmp_path)
     findings = preflight(fingerprint)
     text = check_document(fingerprint, findings, check_server(tmp_path), check_layouts())
     document = assert_as_published(text)

@@ -44,13 +44,13 @@ def command(*, target: str, output: Output, as_json: bool) -> int:
     from seatrial.cli.outcome import first_text  # noqa: PLC0415
     from seatrial.cli.targets import existing  # noqa: PLC0415
     from seatrial.findings.registry import preflight  # noqa: PLC0415
-    from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for --help
+    from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - not for --help
     from seatrial.report.check_page import check_answer  # noqa: PLC0415
     from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
 
     path = existing(target).path or Path.cwd()
     server = check_server(path) if path.is_dir() else None
-    fingerprint = context.fingerprint(path)
+    fingerprint = take_fingerprint(path)
     findings = preflight(fingerprint)
     layouts = check_layouts()
     if output.path is not None:

@@ -9,8 +9,8 @@ import msgspec
 
 from seatrial.errors import StudyError, TargetError, UsageError
 from seatrial.fingerprint import Target as FoundTarget
-from seatrial.machine import fingerprint as context
 from seatrial.machine.file import check_space
+from seatrial.machine.fingerprint import target_fingerprint
 from seatrial.machine.guard import inspect
 from seatrial.machine.marker import folder_name
 from seatrial.machine.resolve import ResolvedTarget, TargetKind, resolve
@@ -132,7 +132,7 @@ def _absolute(path: str) -> str:
 def _info(found: ResolvedTarget) -> TargetInfo:
     if found.path is None:
         return TargetInfo(kind=found.kind.value)
-    target = context.target_fingerprint(found.path)
+    target = target_fingerprint(found.path)
     block_bytes = target.logical_block_bytes or 512
     drive_bytes = _drive_bytes(target)
     if found.kind is TargetKind.DIRECTORY:

@@ -71,10 +71,10 @@ class HostActor:
 
     def fingerprint(self, path_text: str | None) -> Fingerprint:
         """Return the fingerprint of the host, with that of a path if given."""
-        from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for every actor
+        from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - not for every actor
 
         path = Path(path_text) if path_text else None
-        return context.fingerprint(path if path and path.exists() else None)
+        return take_fingerprint(path if path and path.exists() else None)
 
     def load_per_cpu(self) -> float:
         """Return the load average of the last minute per processor."""
@@ -258,9 +258,9 @@ def _reach(target: str) -> Reachability:
     path = Path(target)
     if not path.exists():
         return Reachability(place=target, obstacle="it does not exist")
-    from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for an address
+    from seatrial.machine.fingerprint import target_fingerprint  # noqa: PLC0415 - not for an address
 
-    found = context.target_fingerprint(path)
+    found = target_fingerprint(path)
     system = found.filesystem if found else None
     return Reachability(
         place=target,

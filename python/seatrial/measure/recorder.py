@@ -17,8 +17,8 @@ import msgspec
 
 from seatrial.errors import SpaceError, TargetError
 from seatrial.fingerprint import FingerprintAfter, OtherProcess, OtherRun
-from seatrial.machine import fingerprint as context
 from seatrial.machine.file import FULL_NAMES, free_text, no_space
+from seatrial.machine.fingerprint import GAUGES, counters
 from seatrial.machine.fingerprint.processes import (
     is_server_of_a_trial,
     own_processes,
@@ -115,10 +115,10 @@ def rest(path: Path | None, least_s: float) -> None:
 
 def _busy_share(path: Path) -> float:
     """Return the device's utilisation in the next 0.1 s; 0 where it is not known."""
-    before_ns = context.counters(path).get(BUSY)
+    before_ns = counters(path).get(BUSY)
     began_s = time.monotonic()
     time.sleep(LOOK_EVERY_S)
-    after_ns = context.counters(path).get(BUSY)
+    after_ns = counters(path).get(BUSY)
     if before_ns is None or after_ns is None:
         return 0.0
     return (after_ns - before_ns) / 1e9 / (time.monotonic() - began_s)
@@ -137,7 +137,7 @@ class SystemCounters:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._began_ns = time.monotonic_ns()
-        self._before = context.counters(path)
+        self._before = counters(path)
 
     def grown(self) -> dict[str, float]:
         """Return the increases of counters and the current values of gauges.
@@ -145,7 +145,7 @@ class SystemCounters:
         ``surroundings_ns`` is the elapsed time: longer than the sample, as it includes starting
         threads and filling buffers.
         """
-        after = context.counters(self._path)
+        after = counters(self._path)
         grown = _grown(self._before, after)
         grown[SURROUNDINGS_NS] = float(time.monotonic_ns() - self._began_ns)
         return grown
@@ -153,9 +153,9 @@ class SystemCounters:
 
 def _grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     return {
-        name: value if name in context.GAUGES else value - before[name]
+        name: value if name in GAUGES else value - before[name]
         for name, value in after.items()
-        if name in context.GAUGES or name in before
+        if name in GAUGES or name in before
     }
 
 

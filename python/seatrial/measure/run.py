@@ -16,7 +16,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import ResultsFileError, SeatrialError, TargetError, UsageError
 from seatrial.fingerprint import Filesystem, Fingerprint, FingerprintAfter, Target
-from seatrial.machine import fingerprint as context
+from seatrial.machine.fingerprint import fingerprint_after, take_fingerprint, target_fingerprint
 from seatrial.machine.run_lock import RunLock
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.descriptors import require_descriptors
@@ -46,7 +46,7 @@ def require_same_targets(run: Run, plan: Plan) -> None:
     """
     for label, path in storage_paths(plan).items():
         then = run.fingerprint_before.target_of(label)
-        now = context.target_fingerprint(path)
+        now = target_fingerprint(path)
         if then and now and _differ(then, now):
             raise TargetError(
                 seen=f"{path} was on {_reported(then)} when run {run.id} was measured, and is "
@@ -201,7 +201,7 @@ def _executed(
             with suppress(KeyboardInterrupt):
                 # What cannot be taken down now is in the journal, which is undone below.
                 stage.take_down()
-            after = neighbours.noted(context.after(run.fingerprint_before, path))
+            after = neighbours.noted(fingerprint_after(run.fingerprint_before, path))
             # Before anything is cleaned up, which may fail where the target did.
             store.finish_run(run.id, end.status, began.now_unix_s(), after)
     return store.run(run.id), end
@@ -275,9 +275,9 @@ def _fingerprint(plan: Plan) -> Fingerprint:
 
     Layouts do not exist yet: their drives are used, or the folder of the loop devices' files.
     """
-    found = context.fingerprint(_path(plan))
+    found = take_fingerprint(_path(plan))
     others = list(storage_paths(plan).items())[1:]
-    targets = {label: context.target_fingerprint(path) for label, path in others}
+    targets = {label: target_fingerprint(path) for label, path in others}
     return msgspec.structs.replace(found, other_targets=targets)
 
 

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal, Protocol, Self
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError
 from seatrial.fingerprint import Target
-from seatrial.machine import fingerprint as context
 from seatrial.machine.device import Device, discard, open_device
 from seatrial.machine.file import FULL_ERRNOS, FULL_NAMES, RESERVE_BYTES, TrialFolder, no_space
+from seatrial.machine.fingerprint import block_device_of
 from seatrial.machine.guard import Permit, inspect, permit_write
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Background
@@ -419,7 +419,7 @@ class Stage:
         if planned.kind != "file":
             return spec
         target["path"] = self._writable(cell.target, planned.file or "")
-        target["device"] = context.block_device_of(Path(target["path"])) or None
+        target["device"] = block_device_of(Path(target["path"])) or None
         if planned.copy_to:
             target["copy_to"] = self._writable(cell.target, planned.copy_to)
         return self._with_ledger(spec, cell.target, planned.file or "")

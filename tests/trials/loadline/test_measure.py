@@ -175,7 +175,7 @@ class FakeDevice:
         self.busy_until_s = busy_until_s
         monkeypatch.setattr(recorder.time, "sleep", self.sleep)
         monkeypatch.setattr(recorder.time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(recorder.context, "counters", self.counters)
+        monkeypatch.setattr(recorder, "counters", self.counters)
 
     def sleep(self, length_s):
         self.now_s += length_s

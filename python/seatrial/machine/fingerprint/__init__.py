@@ -2,36 +2,36 @@
 
 from seatrial.machine.fingerprint.counters import (
     GAUGES,
-    SURROUNDINGS_GAUGES,
+    SYSTEM_GAUGES,
     counters,
-    surroundings,
+    system_readings,
 )
 from seatrial.machine.fingerprint.health import health
-from seatrial.machine.fingerprint.processes import ProcessTree, Usage, bystanders
+from seatrial.machine.fingerprint.processes import ProcessTree, Usage, other_process_readings
 from seatrial.machine.fingerprint.target import block_device_of
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.fingerprint.whole import (
     FINGERPRINT_VERSION,
-    after,
     differences,
-    fingerprint,
+    fingerprint_after,
+    take_fingerprint,
     target_fingerprint,
 )
 
 __all__ = [
     "FINGERPRINT_VERSION",
     "GAUGES",
-    "SURROUNDINGS_GAUGES",
+    "SYSTEM_GAUGES",
     "ProcessTree",
     "SystemTree",
     "Usage",
-    "after",
     "block_device_of",
-    "bystanders",
     "counters",
     "differences",
-    "fingerprint",
+    "fingerprint_after",
     "health",
-    "surroundings",
+    "other_process_readings",
+    "system_readings",
+    "take_fingerprint",
     "target_fingerprint",
 ]

@@ -170,7 +170,7 @@ def pressures(tree: SystemTree, wanted: Iterable[tuple[str, str]]) -> dict[str, 
     return readings
 
 
-SURROUNDINGS_GAUGES: Final = frozenset({"device_in_flight", "devices"})
+SYSTEM_GAUGES: Final = frozenset({"device_in_flight", "devices"})
 """Gauges, which are current values. All other readings are counters: subtract an earlier one."""
 
 NS_PER_TICK: Final = 1e9 / os.sysconf("SC_CLK_TCK")
@@ -207,7 +207,7 @@ _CPU_PARTS: Final = {
 }
 
 
-def surroundings(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, float]:
+def system_readings(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, float]:
     """Return absolute readings of the machine and of the device at a path; absent where unknown.
 
     Time over all processors: ``machine_user_ns``, ``machine_system_ns``, ``machine_iowait_ns``,

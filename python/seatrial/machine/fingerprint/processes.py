@@ -277,7 +277,9 @@ def _process_io(tree: SystemTree, pid: int) -> ProcessIo | None:
     )
 
 
-def bystanders(own_pids: Collection[int], *, tree: SystemTree = LIVE) -> dict[str, float]:
+def other_process_readings(
+    own_pids: Collection[int], *, tree: SystemTree = LIVE
+) -> dict[str, float]:
     """Return absolute readings of all processes except some trees; absent where unknown.
 
     ``kernel_cpu_ns``: CPU time of the kernel's own threads, which carry out I/O for any process.

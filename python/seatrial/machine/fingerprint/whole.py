@@ -91,7 +91,7 @@ FINGERPRINT_VERSION: Final = 1
 """Raised when a key changes its meaning; new keys alone do not raise it."""
 
 
-def fingerprint(path: Path | None, *, tree: SystemTree = LIVE) -> Fingerprint:
+def take_fingerprint(path: Path | None, *, tree: SystemTree = LIVE) -> Fingerprint:
     """Return the current facts of machine and target, without interpretation.
 
     What cannot be read is None; nothing here raises. It contains no host name, serial number or
@@ -116,7 +116,9 @@ def target_fingerprint(path: Path, *, tree: SystemTree = LIVE) -> Target:
     return target(tree, real_path(tree, path))
 
 
-def after(before: Fingerprint, path: Path | None, *, tree: SystemTree = LIVE) -> FingerprintAfter:
+def fingerprint_after(
+    before: Fingerprint, path: Path | None, *, tree: SystemTree = LIVE
+) -> FingerprintAfter:
     """Return what changed in machine and target since the fingerprint ``before`` a run."""
     now = None if path is None else target(tree, real_path(tree, path))
     then = before.target

@@ -12,8 +12,8 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, UsageError, native_errors
-from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
+from seatrial.machine.fingerprint import block_device_of
 from seatrial.measure.background import NoBackground
 from seatrial.measure.engine import SampleContext, SampleParts, parts_of, wait_for
 from seatrial.measure.progress import Watcher
@@ -85,9 +85,9 @@ class FilesDriver:
             size = format_size(cost_of(cell).made_bytes)
             sample_context.watcher.stage(f"Making the files of {cell.key}: {size}")
         with sample_context.background or NoBackground():
-            surroundings = SystemCounters(Path(spec["folder"]))
+            system = SystemCounters(Path(spec["folder"]))
             parts, interrupted = _run(spec, sample_context.watcher)
-            system_counters = surroundings.grown()
+            system_counters = system.grown()
         if not cost_of(cell).keeps_files:
             self._clear(cell.target)
         return _sample(cell, sample_context, parts, system_counters, interrupted=interrupted)
@@ -127,7 +127,7 @@ class FilesDriver:
             "set_seed": _seed(self._seed, FOLDER, 0),
             "folder": str(path),
             "make": not is_made,
-            "device": context.block_device_of(path) or None,
+            "device": block_device_of(path) or None,
             "duration_s": cell.parsed.duration_s,
             "slice_ms": cell.parsed.slice_ms,
             "stall_threshold_ms": cell.parsed.stall_threshold_ms,

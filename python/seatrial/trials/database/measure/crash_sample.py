@@ -110,9 +110,9 @@ class CrashTrials:
         if trial is None:
             watcher.stage(f"Creating a server for the crash trial on {cell.target}")
             trial = self._trials[cell.key] = self._trial(cell, round_number)
-        surroundings = SystemCounters(trial.data_folder)
+        system = SystemCounters(trial.data_folder)
         crashed = trial.crash(cell.parsed.duration_s, watcher)
-        increases = surroundings.grown() if crashed.recovered else {}
+        increases = system.grown() if crashed.recovered else {}
         if not crashed.recovered:
             del self._trials[cell.key]
             trial.close()

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from seatrial.machine import fingerprint as context
+from seatrial.machine.fingerprint import (
+    SYSTEM_GAUGES,
+    ProcessTree,
+    other_process_readings,
+    system_readings,
+)
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.results.model import Series
 from seatrial.trials.database.measure.observe_series import Readings
@@ -48,8 +53,8 @@ class MachineWatch:
         readings: The readings.
         notes: What could not be read and why, as sentences.
         cpu_ns: CPU time of the monitoring thread.
-        bystanders: Activity of the rest of the machine from ``open`` to ``finish``: see
-            ``context.bystanders``.
+        other_processes: Activity of the rest of the machine from ``open`` to ``finish``: see
+            ``other_process_readings``.
     """
 
     def __init__(
@@ -64,21 +69,20 @@ class MachineWatch:
         self.readings = Readings(period_s)
         self.notes: list[str] = []
         self.cpu_ns = 0
-        self.bystanders: dict[str, float] = {}
+        self.other_processes: dict[str, float] = {}
         self._data_folder = data_folder
         self._period_s = period_s
         self._tree = tree
         without = () if server_pid is None else (server_pid,)
-        self._server = None if server_pid is None else context.ProcessTree(server_pid, tree=tree)
+        self._server = None if server_pid is None else ProcessTree(server_pid, tree=tree)
         self._clients = [
-            context.ProcessTree(pid, tree=tree, without=without, counts_root=False)
-            for pid in client_pids
+            ProcessTree(pid, tree=tree, without=without, counts_root=False) for pid in client_pids
         ]
         self._own_pids = [*client_pids, *without]
         # Their children are counted by the trees above: what remains is their own.
         self._own_times = [_ProcessTime(pid, tree) for pid in client_pids]
         self._session: _ProcessTime | None = None
-        self._bystanders_before: dict[str, float] = {}
+        self._other_processes_before: dict[str, float] = {}
         self._began_s = 0.0
 
     def open(self, session_pid: int | None) -> None:
@@ -91,7 +95,7 @@ class MachineWatch:
         if self._server and session_pid is not None and self._server.has_child(session_pid):
             self._session = _ProcessTime(session_pid, self._tree)
         if self._data_folder is not None:
-            self._bystanders_before = context.bystanders(self._own_pids, tree=self._tree)
+            self._other_processes_before = other_process_readings(self._own_pids, tree=self._tree)
 
     def begin(self, began_s: float) -> None:
         """Take the first reading; ``began_s`` is the trial's start on the monotonic clock."""
@@ -118,9 +122,9 @@ class MachineWatch:
         self.readings.add(self._now_s(), self._processes())
         if self._data_folder is None:
             return
-        after = context.bystanders(self._own_pids, tree=self._tree)
-        before = self._bystanders_before
-        self.bystanders = {
+        after = other_process_readings(self._own_pids, tree=self._tree)
+        before = self._other_processes_before
+        self.other_processes = {
             name: max(0.0, value - before[name]) for name, value in after.items() if name in before
         }
 
@@ -128,7 +132,7 @@ class MachineWatch:
         at_s = self._now_s()
         found = self._processes()
         if self._data_folder is not None:
-            found |= context.surroundings(self._data_folder, tree=self._tree)
+            found |= system_readings(self._data_folder, tree=self._tree)
         self.readings.add(at_s, found)
         return found
 
@@ -166,7 +170,7 @@ class _ProcessTime:
     """
 
     def __init__(self, pid: int, tree: SystemTree) -> None:
-        self._tree = context.ProcessTree(pid, tree=tree)
+        self._tree = ProcessTree(pid, tree=tree)
         self._last_ns = 0.0
 
     def cpu_ns(self) -> float:
@@ -234,7 +238,7 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
             ``steal_ns``, ``psi_io_full_ns`` ... and ``surroundings_ns``, the time in which they
             grew), of the device (``device_reads``, ``device_flush_ns`` ...), of processes
             (``server_cpu_ns``, ``server_delay_ns``, ``client_cpu_ns``, ``client_delay_ns``,
-            ``seatrial_cpu_ns``, and of the rest ``context.bystanders``), of the server
+            ``seatrial_cpu_ns``, and of the rest ``other_process_readings``), of the server
             (``transactions_committed``, ``shared_hits``, ``wal_bytes``, ``checkpoints_requested``,
             ``io_normal_reads`` ...), of its reads (``reads``), and of the observer itself
             (``observer_cpu_ns``, ``observer_looks``: number of readings of the waits).
@@ -333,12 +337,12 @@ class Observer:
             **self._machine.readings.totals(),
             **self._server.moments.totals(),
             **self._server.reports.totals(),
-            **self._machine.bystanders,
+            **self._machine.other_processes,
         }
         counters = {
             name: value
             for name, value in totals.items()
-            if name not in context.SURROUNDINGS_GAUGES and not _is_idle(name, [value])
+            if name not in SYSTEM_GAUGES and not _is_idle(name, [value])
         }
         if "machine_steal_ns" in counters:
             counters["steal_ns"] = counters.pop("machine_steal_ns")

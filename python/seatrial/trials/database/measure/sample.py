@@ -190,13 +190,13 @@ def run_load(
             databases=[address.dbname for address in ready.endpoints.addresses],
         )
         with background:
-            surroundings = SystemCounters(ready.data_folder)
+            system = SystemCounters(ready.data_folder)
             observer.start()
             try:
                 result = drive(cell.kind, spec, ready.endpoints, options, watcher)
             finally:
                 observed = observer.stop()
-            increases = surroundings.grown()
+            increases = system.grown()
     except SeatrialError as error:
         raise ready.explain(error) from None
     return initial, result, observed, increases

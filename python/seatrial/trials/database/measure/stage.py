@@ -20,8 +20,8 @@ from typing import Final, Self
 import msgspec
 
 from seatrial.errors import SeatrialError, StudyError, TargetError
-from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
+from seatrial.machine.fingerprint import block_device_of
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Background, NoBackground
 from seatrial.measure.engine import SampleContext
@@ -93,8 +93,8 @@ def _is_same_device(folder: Path, other: Path) -> bool:
     """Return whether two folders are on one file system or one device."""
     if folder.stat().st_dev == other.stat().st_dev:
         return True
-    device = context.block_device_of(folder)
-    return bool(device) and device == context.block_device_of(other)
+    device = block_device_of(folder)
+    return bool(device) and device == block_device_of(other)
 
 
 INVARIANT_HOLDS: Final = "invariant_holds"

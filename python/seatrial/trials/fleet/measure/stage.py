@@ -179,11 +179,11 @@ class FleetStage(Stage):
             raise _lost_before_start(lost)
         clocks = {name: each for name, each in before.items() if isinstance(each, ClockOffset)}
         path = self.path(cell.target, self.plan.files[0].name) if self._shared else None
-        surroundings = SystemCounters(path)
+        system = SystemCounters(path)
         start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
         start_times_ns = {name: start_ns + each.offset_ns for name, each in clocks.items()}
         answers = self._run(cell, spec, hosts, start_times_ns, round_number)
-        system_counters = surroundings.grown()
+        system_counters = system.grown()
         found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
         missing = [each for each in answers.values() if isinstance(each, HostLost)]
         self._lost |= {each.host for each in missing}

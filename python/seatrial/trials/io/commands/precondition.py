@@ -147,7 +147,7 @@ def planned(target_table: Mapped, options: Mapped) -> tuple[Plan, Cost]:
         TargetError: if the target does not exist.
     """
     from seatrial.cli.targets import targets_info, with_absolute_paths  # noqa: PLC0415
-    from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for --help
+    from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - not for --help
     from seatrial.study.load import study_from_options  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415
     from seatrial.trials.io.measure.precondition import cost_of  # noqa: PLC0415
@@ -161,7 +161,7 @@ def planned(target_table: Mapped, options: Mapped) -> tuple[Plan, Cost]:
     )
     plan = make_plan(study, infos)
     path = Path(target.path) if target.path else None
-    health = context.fingerprint(path).health if path else {}
+    health = take_fingerprint(path).health if path else {}
     return plan, cost_of(plan, str(options["method"]), health)
 
 

@@ -36,9 +36,9 @@ def measure_cell(cell: Cell, spec: Mapping[str, Any], sample_context: SampleCont
     path = spec["target"].get("path")
     target_path = Path(path) if path else None
     with sample_context.background or NoBackground():
-        surroundings = SystemCounters(target_path)
+        system = SystemCounters(target_path)
         measured = measure_spec(spec, sample_context.watcher, sample_context.opened)
-        counters = surroundings.grown()
+        counters = system.grown()
     parts = measured.parts
     return msgspec.convert(
         {

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from seatrial.fingerprint import Target
-from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
+from seatrial.machine.fingerprint import target_fingerprint
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoer import Outcome
 from seatrial.measure.background import Background
@@ -274,7 +274,7 @@ class LayoutStage:
         self._stage.open()
         if group not in self._reported and self._report_target:
             for label, path in array.paths.items():
-                self._report_target(label, context.target_fingerprint(Path(path)))
+                self._report_target(label, target_fingerprint(Path(path)))
         self._reported.add(group)
         self._stage.prepare(watcher)
 

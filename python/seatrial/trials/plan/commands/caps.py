@@ -130,7 +130,7 @@ def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], 
     """Return load, caps and rules of arrays of a source that a user names."""
     from seatrial.cli.sources import load_source  # noqa: PLC0415 - likewise
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
-    from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
+    from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis import measured_caps  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.commands.load_source import (  # noqa: PLC0415 - likewise
         demand_of,
@@ -144,7 +144,7 @@ def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], 
     if is_typed(what) or is_trace(path):
         return demand_of(what, results), [], []
     if path.is_dir() or path.is_block_device():
-        fingerprint = context.fingerprint(path)
+        fingerprint = take_fingerprint(path)
         return (
             None,
             measured_caps.caps_of_groups(fingerprint),

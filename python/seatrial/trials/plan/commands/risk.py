@@ -299,9 +299,9 @@ def _written_per_day(options: dict[str, str | float | None], results: Path) -> F
 def _used_share(path: str) -> float:
     """Return the largest used share of endurance of the drives below a path, by SMART."""
     from seatrial.cli.targets import existing  # noqa: PLC0415 - not for --help
-    from seatrial.machine import fingerprint as context  # noqa: PLC0415 - likewise
+    from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - likewise
 
-    health = context.fingerprint(existing(path).path).health
+    health = take_fingerprint(existing(path).path).health
     used = [
         float(each.smart["used_percent"]) / 100
         for each in health.values()

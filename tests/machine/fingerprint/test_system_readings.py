@@ -10,7 +10,12 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.machine.fingerprint import SURROUNDINGS_GAUGES, ProcessTree, bystanders, surroundings
+from seatrial.machine.fingerprint import (
+    SYSTEM_GAUGES,
+    ProcessTree,
+    other_process_readings,
+    system_readings,
+)
 from seatrial.machine.fingerprint.stack import flushing_directories
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -37,7 +42,7 @@ def test_readings_of_machine_and_device(machine: FakeMachine) -> None:
     machine.write("/proc/stat", "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3")
     machine.write("/proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=4")
     machine.write("/proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=3")
-    found = surroundings(Path("/"), tree=machine.tree)
+    found = system_readings(Path("/"), tree=machine.tree)
     assert found == {
         "machine_user_ns": 3 * TEN_TICKS_NS,
         "machine_system_ns": 16 * TEN_TICKS_NS,
@@ -61,19 +66,19 @@ def test_readings_of_machine_and_device(machine: FakeMachine) -> None:
         "disk_write_bytes": 1600 * 512,
         "devices": 1,
     }
-    assert set(found) >= SURROUNDINGS_GAUGES
+    assert set(found) >= SYSTEM_GAUGES
 
 
 def test_a_machine_without_a_device_reports_the_rest(machine: FakeMachine) -> None:
     machine.write("/proc/stat", "cpu  1 2 3 4 5 6 7 8 9 10")
-    found = surroundings(None, tree=machine.tree)
+    found = system_readings(None, tree=machine.tree)
     assert {name.partition("_")[0] for name in found} == {"machine"}
 
 
 def test_devices_of_one_file_system_are_summed_up(machine: FakeMachine) -> None:
     for directory in fake_trees.btrfs_over_two(machine):
         machine.write(f"{directory}/stat", STAT)
-    found = surroundings(Path("/srv"), tree=machine.tree)
+    found = system_readings(Path("/srv"), tree=machine.tree)
     assert (found["device_reads"], found["devices"]) == (20, 2)
 
 
@@ -189,7 +194,9 @@ def test_a_root_may_be_left_out_of_its_tree(machine: FakeMachine) -> None:
     assert tree.root_ns() == pytest.approx(300 / TICKS_PER_S * 1e9)
 
 
-def test_bystanders_are_the_kernels_threads_and_all_but_some_trees(machine: FakeMachine) -> None:
+def test_other_processes_are_the_kernels_threads_and_all_but_some_trees(
+    machine: FakeMachine,
+) -> None:
     kernel = stat_line(2, 5, 6, 0, 0).replace("2 0 0 0 0 0", "2 0 0 0 0 2097216", 1)
     for pid, line, read_bytes in (
         (7, stat_line(1, 1, 1, 0, 0), "1000"),  # ours
@@ -199,7 +206,7 @@ def test_bystanders_are_the_kernels_threads_and_all_but_some_trees(machine: Fake
         (11, kernel, "5"),
     ):
         process(machine, pid, line, io=read_bytes)
-    found = bystanders([7], tree=machine.tree)
+    found = other_process_readings([7], tree=machine.tree)
     assert found == {
         "kernel_cpu_ns": pytest.approx(11 / TICKS_PER_S * 1e9),
         "others_read_bytes": 340,
@@ -207,10 +214,10 @@ def test_bystanders_are_the_kernels_threads_and_all_but_some_trees(machine: Fake
     }
 
 
-def test_bystanders_whose_account_may_not_be_read_are_unknown(machine: FakeMachine) -> None:
+def test_other_processes_whose_account_may_not_be_read_are_unknown(machine: FakeMachine) -> None:
     process(machine, 7, stat_line(1, 1, 1, 0, 0), io="1000")
     process(machine, 9, stat_line(1, 1, 1, 0, 0))
-    assert bystanders([7], tree=machine.tree) == {}
+    assert other_process_readings([7], tree=machine.tree) == {}
 
 
 def test_a_tree_without_its_root_is_unknown(machine: FakeMachine) -> None:

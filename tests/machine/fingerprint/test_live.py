@@ -12,7 +12,12 @@ import msgspec
 import pytest
 
 from seatrial.fingerprint import Fingerprint, FingerprintAfter
-from seatrial.machine.fingerprint import after, block_device_of, counters, fingerprint
+from seatrial.machine.fingerprint import (
+    block_device_of,
+    counters,
+    fingerprint_after,
+    take_fingerprint,
+)
 from seatrial.units import MIB
 
 
@@ -27,7 +32,7 @@ def median_s(action: object, times: int) -> float:
 
 
 def test_fingerprint_takes_less_than_200_ms(tmp_path: Path) -> None:
-    assert median_s(lambda: fingerprint(tmp_path), 5) < 0.2
+    assert median_s(lambda: take_fingerprint(tmp_path), 5) < 0.2
 
 
 def test_counters_take_less_than_a_millisecond(tmp_path: Path) -> None:
@@ -36,8 +41,8 @@ def test_counters_take_less_than_a_millisecond(tmp_path: Path) -> None:
 
 
 def test_this_machine_is_json_and_keeps_its_name(tmp_path: Path) -> None:
-    before = fingerprint(tmp_path)
-    later = after(before, tmp_path)
+    before = take_fingerprint(tmp_path)
+    later = fingerprint_after(before, tmp_path)
     stored = [msgspec.json.encode(each) for each in (before, later)]
     assert msgspec.json.decode(stored[0], type=Fingerprint) == before
     assert msgspec.json.decode(stored[1], type=FingerprintAfter) == later
@@ -113,7 +118,7 @@ def test_xfs_on_a_loop_device(loops: list[str], mounted: Path, tmp_path: Path) -
     run("mount", loops[0], str(mounted))
     trial = mounted / "trial.dat"
     trial.write_bytes(b"x" * MIB)
-    before = fingerprint(trial)
+    before = take_fingerprint(trial)
     found = before.target
     loop, *below = found.stack
     assert found.kind == "file"
@@ -132,7 +137,7 @@ def test_xfs_on_a_loop_device(loops: list[str], mounted: Path, tmp_path: Path) -
     assert counters(trial)["device_write_bytes"] > readings["device_write_bytes"]
     run("mount", "-o", "remount,noatime", str(mounted))
     Path(f"/sys/block/{loop.name}/queue/read_ahead_kb").write_text("64")
-    changed = after(before, trial).changed
+    changed = fingerprint_after(before, trial).changed
     assert "target.filesystem.mount_options" in changed
     assert f"target.stack[{loop.name}].read_ahead_kib" in changed
 
@@ -144,7 +149,7 @@ def test_btrfs_over_two_loop_devices(loops: list[str], mounted: Path) -> None:
     for device in loops:
         run("btrfs", "device", "scan", device)
     run("mount", loops[0], str(mounted))
-    found = fingerprint(mounted).target
+    found = take_fingerprint(mounted).target
     names = [f"/dev/{node.name}" for node in found.stack if node.kind == "loop"]
     assert sorted(names) == sorted(loops)
     assert found.filesystem.btrfs.data_profiles == ["raid1"]
@@ -167,7 +172,7 @@ def test_overlay_and_tmpfs(tmp_path: Path, mounted: Path) -> None:
     assert block_device_of(mounted) == block_device_of(tmp_path)
     run("umount", str(mounted))
     run("mount", "-t", "tmpfs", "tmpfs", str(mounted))
-    found = fingerprint(mounted).target
+    found = take_fingerprint(mounted).target
     assert block_device_of(mounted) == ""
     assert found.no_device_because == "tmpfs is in memory"
     assert found.stack == []
@@ -179,13 +184,13 @@ def test_error_of_a_real_device_is_found_in_the_kernel_log(
 ) -> None:
     if not os.access("/dev/kmsg", os.R_OK):
         pytest.skip("/dev/kmsg may not be read here")
-    before = fingerprint(Path(loops[0]))
+    before = take_fingerprint(Path(loops[0]))
     assert before.kernel_log.sequence is not None
     os.truncate(tmp_path / "disk0.img", 64 * MIB)
     with Path(loops[0]).open("rb", buffering=0) as device:
         device.seek(200 * MIB)
         with pytest.raises(OSError, match="Input/output"):
             device.read(4096)
-    found = after(before, Path(loops[0])).kernel_log
+    found = fingerprint_after(before, Path(loops[0])).kernel_log
     assert found.by_kind.get("io_error", 0) >= 1
     assert loops[0].removeprefix("/dev/") in found.lines[0].text

@@ -8,7 +8,7 @@ import pytest
 from fake_trees import FakeMachine
 
 from seatrial.fingerprint import Controller
-from seatrial.machine.fingerprint import fingerprint
+from seatrial.machine.fingerprint import take_fingerprint
 from seatrial.machine.fingerprint.machine import memory_copy_bytes_per_s
 from seatrial.machine.fingerprint.target import target
 from seatrial.units import MIB
@@ -97,6 +97,6 @@ def test_memory_is_copied_at_a_plausible_rate_measured_once() -> None:
 
 
 def test_the_fingerprint_holds_the_rate_of_this_machine_only(machine: FakeMachine) -> None:
-    assert fingerprint(Path("/tmp")).machine.memory_copy_bytes_per_s > 1e8
-    made_up = fingerprint(None, tree=machine.tree)
+    assert take_fingerprint(Path("/tmp")).machine.memory_copy_bytes_per_s > 1e8
+    made_up = take_fingerprint(None, tree=machine.tree)
     assert made_up.machine.memory_copy_bytes_per_s is None

@@ -90,7 +90,7 @@ CONCURRENT := $(addprefix tests/,catalogue examples findings importers lab postg
 	tests/bench/test_read_cluster_bench.py tests/trials/audit/test_adaptive.py \
 	tests/trials/database/measure/test_study.py tests/trials/fleet $(wildcard tests/trials/watch/test_*.py) \
 	$(addprefix tests/trials/filebench/,test_findings.py test_wml.py) \
-	$(patsubst %,tests/measure/test_%.py,descriptors errors exchanged_targets guard resume same_targets verify) \
+	$(patsubst %,tests/measure/test_%.py,descriptors errors exchanged_targets recovery resume same_targets verify) \
 	$(filter-out %/test_interrupts.py %/test_lifetimes.py %/test_live.py %/test_two_runs.py, \
 	$(wildcard tests/cli/test_*.py))
 

@@ -56,7 +56,7 @@ depths = [1, 2, 4, 8, 16]
 COUNTERS: Final = (
     "cpu_user_ns", "cpu_system_ns", "kernel_workers_max", "watchdog_lateness_ns_max",
     "null_limit_per_s", "steal_ns", "device_read_bytes", "device_write_bytes", "temperature_c",
-    "run_queue_delay_ns", "memory_some_ns", "surroundings_ns",
+    "run_queue_delay_ns", "memory_some_ns", "counters_elapsed_ns",
 )  # fmt: skip
 
 

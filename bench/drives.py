@@ -37,7 +37,7 @@ SECTION: Final = "drives"
 DISK_REQUESTS_PER_S: Final = 120  # one a revolution, of 7,200 a minute
 DISK_BYTES_PER_S: Final = 100_000_000  # what the article measured of its 1.5 TB drive, about
 FILE_BYTES: Final = 6 << 30
-ARTICLE: Final = ROOT / "python/seatrial/report/published/pgbench-2010.csv"
+ARTICLE: Final = ROOT / "python/seatrial/report/articles/pgbench-2010.csv"
 
 
 def main(words: Sequence[str]) -> int:

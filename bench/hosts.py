@@ -34,7 +34,7 @@ from results_page import table
 
 from seatrial.errors import SeatrialError
 from seatrial.fleet.lab import FleetLab, LabRequest
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.server import Server
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import Sample

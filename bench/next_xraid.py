@@ -28,7 +28,7 @@ from throttled import mounted, obstacle, throttled
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.study.load import find_study

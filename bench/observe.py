@@ -152,7 +152,7 @@ class Bench:
         observer.start()
         time.sleep(seconds)
         counters = observer.stop().counters
-        return counters["seatrial_cpu_ns"] / counters["surroundings_ns"]
+        return counters["seatrial_cpu_ns"] / counters["counters_elapsed_ns"]
 
     def _observer(self) -> Observer:
         server = self._server
@@ -234,7 +234,9 @@ def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace)
         conditions=conditions,
         tps={name: [sample.tps for sample in taken] for name, taken in samples.items()},
         cpu_ns={name: [sample.cpu_ns for sample in taken] for name, taken in samples.items()},
-        observer_shares=[each["observer_cpu_ns"] / each["surroundings_ns"] for each in counters],
+        observer_shares=[
+            each["observer_cpu_ns"] / each["counters_elapsed_ns"] for each in counters
+        ],
         own_shares=[
             each["seatrial_cpu_ns"] / (each["server_cpu_ns"] + each["client_cpu_ns"])
             for each in counters

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from results_page import ROOT, machine_lines
 
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import find_binaries
 from seatrial.postgres.cluster import Cluster, create_cluster

@@ -36,7 +36,7 @@ from seatrial.cli.study_command import plan_of
 from seatrial.errors import SeatrialError
 from seatrial.findings.summary import summarise_cell
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import SilentWatcher
 from seatrial.stats.wording import format_plural

@@ -19,7 +19,7 @@ from contenders import BenchTarget
 from seatrial.machine.fingerprint.machine import meminfo_bytes
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.loop import attach
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 
 CHUNK_BYTES: Final = 1 << 20
 ZRAM_BYTES: Final = 1 << 30

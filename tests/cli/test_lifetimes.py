@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import ended, seatrial, start
 from seatrial.errors import RefusedError
-from seatrial.processes import OwnerProcess
+from seatrial.process_identity import OwnerProcess
 from seatrial.results.store import ResultsFile
 
 LONG = ("--seconds", "60", "--size", "8MiB")

@@ -1,16 +1,16 @@
-"""The finding ``not_recovered``: what the guard noted with a sample, reported or ignored."""
+"""The finding ``not_recovered``: what the recovery check noted with a sample."""
 
 import pytest
 
-from seatrial.findings.rules.not_recovered import RATIO_COUNTER, REST_COUNTER
+from seatrial.findings.rules.not_recovered import IDLE_COUNTER, RATIO_COUNTER
 from seatrial.findings.summary import summarise
-from seatrial.measure import guard
+from seatrial.measure import recovery
 from stats.builders import cell_of, run_of, sample_of
 
 
 def found(*ratios):
     samples = [
-        sample_of(cell_of(), round=place, counters={RATIO_COUNTER: ratio, REST_COUNTER: 2e9})
+        sample_of(cell_of(), round=place, counters={RATIO_COUNTER: ratio, IDLE_COUNTER: 2e9})
         for place, ratio in enumerate(ratios)
     ]
     reported = summarise(run_of(), samples).findings
@@ -30,5 +30,5 @@ def test_what_came_back_is_no_finding():
     assert found(1.0, 0.8, 1.3) == []
 
 
-def test_the_finding_reads_what_the_guard_writes():
-    assert (RATIO_COUNTER, REST_COUNTER) == (guard.PROBE_RATIO, guard.REST_NS)
+def test_the_finding_reads_what_the_recovery_check_writes():
+    assert (RATIO_COUNTER, IDLE_COUNTER) == (recovery.PROBE_RATIO, recovery.IDLE_NS)

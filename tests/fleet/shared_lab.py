@@ -19,13 +19,13 @@ import pytest
 from kernel.injections import Group, blkio, remove_group
 from seatrial.cli.study_command import plan_of
 from seatrial.fleet.lab import FleetLab, LabRequest
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Sample
 from seatrial.results.store import ResultsFile
-from seatrial.stats.estimates import settled
+from seatrial.stats.cell_estimates import settled
 
 HOSTS = 4
 IMAGE_BYTES = 400 << 20

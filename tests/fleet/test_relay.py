@@ -24,7 +24,7 @@ from seatrial.fleet.relay import (
     read_statistics,
     start_relay,
 )
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 
 pytestmark = [pytest.mark.root]
 
@@ -103,7 +103,7 @@ def test_nothing_is_left_after_a_kill(tmp_path):
 import os, signal, sys
 from pathlib import Path
 from seatrial.fleet.relay import Impairment, RelayRequest, start_relay
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 request = RelayRequest(
     pairs=[("{name}a", "{name}b")], impairment=Impairment(delay_ms=1.0), statistics="{tmp_path}/c"
 )

@@ -21,11 +21,11 @@ from cli.command import seatrial
 from kernel.conftest import Place
 from kernel.injections import Group
 from postgres.programs import installed_programs
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
-from seatrial.postgres.processes import server_processes
 from seatrial.postgres.server import Server
+from seatrial.postgres.server_processes import server_pids
 from seatrial.trials.plan.analysis.commits import CommitForecast
 from seatrial.trials.watch.recording import read
 
@@ -95,7 +95,7 @@ def volumes(file_system, group, tmp_path, monkeypatch) -> Iterator[list[Volume]]
             cluster = create_cluster(data, binaries, account_for(data, binaries), journal)
             stack.callback(cluster.remove)
             server = stack.enter_context(cluster.start(SETTINGS))
-            for pid in server_processes(data):
+            for pid in server_pids(data):
                 (group.path / "cgroup.procs").write_text(str(pid))
             folder = tmp_path / str(number)
             folder.mkdir()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.trials.database.measure import power_cut
 from seatrial.trials.database.measure.power_cut import CuttableFilesystem
 
@@ -64,7 +64,7 @@ def test_a_frozen_file_system_is_thawed_by_clean(file_system, tmp_path, monkeypa
     journal = UndoJournal("killed", tmp_path / "other")
     journal.record("frozen", point=str(file_system.point))
     power_cut.freeze(file_system.point)
-    monkeypatch.setattr("seatrial.processes.OwnerProcess.state", lambda _owner, **_: "dead")
+    monkeypatch.setattr("seatrial.process_identity.OwnerProcess.state", lambda _owner, **_: "dead")
     (undone,) = clean(folder=tmp_path / "other")
     assert (undone.outcome, undone.detail) == ("undone", "thawed")
     write(file_system.point / "goes-on", synced=True)

@@ -10,7 +10,7 @@ import pytest
 
 from postgres.programs import installed_programs
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.measure.progress import SilentWatcher
 from seatrial.trials.database.measure.crash import CrashTrial
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec

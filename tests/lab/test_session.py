@@ -15,10 +15,10 @@ from cli.command import heed_interrupts
 from seatrial.errors import TargetError
 from seatrial.lab.session import open_lab, run_inside
 from seatrial.lab.undoing import lab_processes, undo_lab
-from seatrial.machine.undo import clean
-from seatrial.machine.undoer import comes_true
+from seatrial.machine.undo_journal import clean
+from seatrial.machine.undo_result import wait_until
 from seatrial.machine.undoers import Outcome
-from seatrial.processes import start_ticks
+from seatrial.process_identity import start_ticks
 
 DISK_BYTES = 16 << 20
 PATIENCE_S = 5.0
@@ -95,7 +95,7 @@ def test_kill_9_of_the_command_ends_the_machine(machine, held):
     assert running(machine, folder)
     process.kill()
     process.wait()
-    assert comes_true(lambda: not running(machine, folder), PATIENCE_S)
+    assert wait_until(lambda: not running(machine, folder), PATIENCE_S)
     assert {undone.kind for undone in clean()} == {"lab", "file"}
     assert not Path(folder).exists()
 

@@ -10,7 +10,7 @@ from seatrial.machine import guard, loop
 from seatrial.machine.device import open_device
 from seatrial.machine.guard import inspect
 from seatrial.machine.loop import attach, detach
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.machine.undoers import loop_backing
 from seatrial.units import MIB
 

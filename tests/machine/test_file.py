@@ -17,7 +17,7 @@ from seatrial.machine import direct, file
 from seatrial.machine.direct import direct_alignment, kernel_alignment, require_multiple
 from seatrial.machine.file import TrialFolder, check_space
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.units import GIB, MIB
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.measure.stage import Stage
 from seatrial.study.load import parse_study
 from seatrial.study.model import Plan, TargetInfo

@@ -9,7 +9,7 @@ from seatrial.errors import SeatrialError
 from seatrial.machine.direct import direct_alignment
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.marker import MARKER_NAME, write_marker
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.units import MIB
 
 PRECIOUS = b"payroll" * 1000
@@ -135,7 +135,7 @@ def test_clean_leaves_a_forged_folder(tmp_path, journal, child):
         """
         import sys
         from seatrial.machine.file import TrialFolder
-        from seatrial.machine.undo import UndoJournal
+        from seatrial.machine.undo_journal import UndoJournal
         TrialFolder(sys.argv[1], "run2", UndoJournal("run2")).open(1)
         print(flush=True)
         """,

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from seatrial import processes
 from seatrial.errors import RefusedError, SeatrialError, UsageError
-from seatrial.machine import undo, undoers
+from seatrial.machine import undo_journal, undoers
 from seatrial.machine.marker import MARKER_NAME, write_marker
-from seatrial.machine.undo import Kept, UndoJournal, clean, kept_journals, state_folder
+from seatrial.machine.undo_journal import Kept, UndoJournal, clean, kept_journals, state_folder
 from seatrial.machine.undoers import UNDOERS, Outcome, Result, Undoer
-from seatrial.processes import OwnerProcess, start_ticks
+from seatrial.process_identity import OwnerProcess, start_ticks
 
 DEAD = OwnerProcess(**(msgspec.structs.asdict(OwnerProcess.current()) | {"start_ticks": 1}))
 
@@ -40,7 +40,7 @@ def switches(monkeypatch, tmp_path):
         return Result(outcome=Outcome.UNDONE, detail="turned off")
 
     monkeypatch.setitem(UNDOERS, "switch", Undoer(undo=turn_off, subject="path"))
-    monkeypatch.setattr(undo, "UNDOERS", UNDOERS)
+    monkeypatch.setattr(undo_journal, "UNDOERS", UNDOERS)
 
     def turn_on(journal, name, text="on"):
         path = tmp_path / name
@@ -227,7 +227,7 @@ def test_a_kept_journal_with_nothing_left_to_undo_stays_until_it_is_released(swi
 def test_what_a_living_process_keeps_is_taken_over_once(switches, child):
     process = child(
         """
-        from seatrial.machine.undo import Kept, UndoJournal
+        from seatrial.machine.undo_journal import Kept, UndoJournal
         with UndoJournal("run1") as journal:
             journal.record("setting", path="/sys/none", old="1")
             journal.keep(Kept(name="r5", undone_by="`true`"))
@@ -337,7 +337,7 @@ def test_a_kind_of_a_newer_version_is_reported_and_stays(switches):
 def test_two_processes_cannot_be_at_the_same_run(switches, child):
     process = child(
         """
-        from seatrial.machine.undo import UndoJournal
+        from seatrial.machine.undo_journal import UndoJournal
         journal = UndoJournal("run1")
         journal.record("setting", path="/sys/none", old="1")
         print(flush=True)

@@ -16,15 +16,15 @@ from machine.test_undo import outcomes
 from seatrial import processes
 from seatrial.fleet import undoing
 from seatrial.fleet.undoing import STATE
-from seatrial.machine.undo import UndoJournal, clean, state_folder
-from seatrial.processes import INITIAL_NAMESPACE, OwnerProcess
+from seatrial.machine.undo_journal import UndoJournal, clean, state_folder
+from seatrial.process_identity import INITIAL_NAMESPACE, OwnerProcess
 
 pytestmark = pytest.mark.root
 
 MAKE_FOLDERS = """
     import os, sys, time
     from seatrial.machine.file import TrialFolder
-    from seatrial.machine.undo import UndoJournal
+    from seatrial.machine.undo_journal import UndoJournal
 
     journal = UndoJournal("run1")
     for directory in sys.argv[1:]:
@@ -151,7 +151,7 @@ def test_a_lab_undoes_what_its_killed_hosts_left(contained, tmp_path, monkeypatc
     entry = journal.record("fleet_folder", path=str(lab))
     journal.amend(entry, own_paths=[str(point)])
     with monkeypatch.context() as impatient:
-        impatient.setattr(undoing, "comes_true", lambda condition: condition())
+        impatient.setattr(undoing, "wait_until", lambda condition: condition())
         left = journal.undo(entry)
     assert (left.outcome, own.exists()) == ("failed", True), "while it runs"
     assert "is still running" in left.detail

@@ -12,7 +12,7 @@ import pytest
 from machine.conftest import run
 from seatrial.machine import undoers
 from seatrial.machine.loop import attach
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.machine.undoers import loop_backing
 from seatrial.units import MIB
 
@@ -20,7 +20,7 @@ MAKE_FILES = """
     import sys, time
     from pathlib import Path
     from seatrial.machine.file import TrialFolder
-    from seatrial.machine.undo import UndoJournal
+    from seatrial.machine.undo_journal import UndoJournal
 
     journal = UndoJournal("run1")
     folder = TrialFolder(sys.argv[1], "run1", journal).open(1 << 20)
@@ -86,7 +86,7 @@ def test_a_kill_at_any_step_of_making_or_removing_a_folder_is_cleaned(
         import os, sys
         from pathlib import Path
         from seatrial.machine import file
-        from seatrial.machine.undo import UndoJournal
+        from seatrial.machine.undo_journal import UndoJournal
 
         def trap_before(*args, **kwargs):
             os.kill(os.getpid(), 9)
@@ -127,7 +127,7 @@ def test_a_killed_run_is_resumed_and_then_leaves_nothing(tmp_path, child, state_
 def test_two_cleaners_at_once_undo_everything_once(tmp_path, child, state_dir):
     kill(child(MAKE_FILES + REPORT_AND_WAIT, str(tmp_path)))
     code = """
-        from seatrial.machine.undo import clean
+        from seatrial.machine.undo_journal import clean
         input()
         print([str(item.outcome) for item in clean()])
     """
@@ -145,7 +145,7 @@ def test_taking_a_journal_over_waits_its_turn(tmp_path, child, state_dir):
     kill(child(MAKE_FILES + REPORT_AND_WAIT, str(tmp_path)))
     with (state_dir / "undo.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        cleaner = child("from seatrial.machine.undo import clean; clean()")
+        cleaner = child("from seatrial.machine.undo_journal import clean; clean()")
         with pytest.raises(subprocess.TimeoutExpired):
             cleaner.wait(1.5)
         assert (tmp_path / ".seatrial-run1").exists()

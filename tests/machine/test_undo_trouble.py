@@ -7,10 +7,10 @@ import signal
 import pytest
 
 from seatrial.errors import SpaceError, UsageError
-from seatrial.machine import undo
+from seatrial.machine import undo_journal
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal, clean
-from seatrial.machine.undoer import Undoer, undone
+from seatrial.machine.undo_journal import UndoJournal, clean
+from seatrial.machine.undo_result import Undoer, undone
 from seatrial.postgres.server import died_during_run
 
 
@@ -21,7 +21,7 @@ def full(monkeypatch):
     def refuse(*_arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    return lambda: monkeypatch.setattr(undo, "_append_line", refuse)
+    return lambda: monkeypatch.setattr(undo_journal, "_append_line", refuse)
 
 
 def test_what_a_full_state_folder_cannot_record_is_not_done(tmp_path, full):
@@ -50,7 +50,7 @@ def test_a_signal_in_the_middle_of_undoing_waits_until_all_is_undone(monkeypatch
         seen.append(path)
         return undone("removed")
 
-    monkeypatch.setitem(undo.UNDOERS, "one", Undoer(undo=undo_one, subject="path"))
+    monkeypatch.setitem(undo_journal.UNDOERS, "one", Undoer(undo=undo_one, subject="path"))
     journal = UndoJournal("run1")
     for path in ("a", "b", "c"):
         journal.record("one", path=path)

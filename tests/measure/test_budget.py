@@ -9,8 +9,8 @@ import pytest
 
 from measure.fake_recorder import FakeRecorder
 from seatrial.measure.rounds import interleaved
-from seatrial.stats.estimates import settled
-from seatrial.study.estimate import cell_time_s
+from seatrial.stats.cell_estimates import settled
+from seatrial.study.cost import cell_time_s
 from seatrial.study.layouts import cost as layout_cost
 
 BATCH_S = 0.4

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.stage import Stage
 from seatrial.study.load import parse_study

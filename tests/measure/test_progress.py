@@ -10,7 +10,7 @@ import pytest
 from measure.fake_recorder import FakeRecorder
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.rounds import interleaved
-from seatrial.stats.estimates import settled
+from seatrial.stats.cell_estimates import settled
 from seatrial.trials.audit.analysis.guide import guide, outlier_keys
 from seatrial.trials.audit.measure import adaptive
 from seatrial.trials.io.measure.precondition import Conditioning

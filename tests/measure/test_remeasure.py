@@ -11,7 +11,7 @@ from cli.command import seatrial
 from measure.simulated import measured_in, run_study
 from seatrial.findings.summary import summarise
 from seatrial.measure.rounds import REMEASURED, interleaved, remeasuring
-from seatrial.stats.estimates import settled
+from seatrial.stats.cell_estimates import settled
 from seatrial.trials.audit.analysis import audit_tables
 from seatrial.trials.audit.analysis.guide import outlier_keys
 

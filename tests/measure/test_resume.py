@@ -212,7 +212,7 @@ MAKE_MOUNT = """
     from seatrial.machine.commands import run_command
     from seatrial.machine.file import TrialFolder
     from seatrial.machine.loop import attach
-    from seatrial.machine.undo import UndoJournal
+    from seatrial.machine.undo_journal import UndoJournal
 
     journal = UndoJournal(sys.argv[2])
     folder = TrialFolder(sys.argv[1], sys.argv[2], journal).open(1 << 20)

@@ -11,13 +11,13 @@ import pytest
 
 from machine.conftest import _swept, child, image, loops, mounts, state_dir
 from postgres.programs import installed_programs
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import wheel_binaries
 from seatrial.postgres.clone import clone_folder
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
-from seatrial.postgres.processes import end_server, server_processes
+from seatrial.postgres.server_processes import end_server, server_pids
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def cluster(template, shared, journal):
     """The shared clone; whatever still runs on it in the end is ended."""
     yield dataclasses.replace(template, folder=shared, journal=journal)
     end_server(shared)
-    assert server_processes(shared) == []
+    assert server_pids(shared) == []
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def own_cluster(template, tmp_path, journal):
     clone_folder(template.folder, folder)
     yield dataclasses.replace(template, folder=folder, journal=journal)
     end_server(folder)
-    assert server_processes(folder) == []
+    assert server_pids(folder) == []
 
 
 def count_lines(server) -> int:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from postgres.programs import installed_programs
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import find_binaries, wheel_binaries
 from seatrial.postgres.catalogue import Catalogue, generated_by, read_catalogue, sequence_name

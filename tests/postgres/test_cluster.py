@@ -19,10 +19,10 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.memory import LIMIT_BYTES_MIN, memory_limit
-from seatrial.postgres.processes import server_processes
 from seatrial.postgres.server import died_at_start, died_during_run, initdb_failed
+from seatrial.postgres.server_processes import server_pids
 from seatrial.postgres.settings import check_settings, settings_text
-from seatrial.processes import start_ticks
+from seatrial.process_identity import start_ticks
 from seatrial.units import MIB
 
 
@@ -36,7 +36,7 @@ def test_a_server_lives_on_a_private_socket_and_leaves_nothing(own_cluster, jour
     outlier = "it's a back\\slash %p "
     with cluster.start({"shared_buffers": "16MB", "log_line_prefix": outlier}) as server:
         assert server.is_alive()
-        assert server.pid in server_processes(cluster.folder)
+        assert server.pid in server_pids(cluster.folder)
         assert count_lines(server) == 1000
         assert setting(server, "shared_buffers") == "16MB"
         assert setting(server, "log_line_prefix") == outlier
@@ -127,7 +127,7 @@ def test_what_the_server_refuses_is_reported_in_its_own_words(cluster, journal, 
     with pytest.raises(UsageError) as caught:
         cluster.start(settings)
     assert words in str(caught.value)
-    assert server_processes(cluster.folder) == []
+    assert server_pids(cluster.folder) == []
     assert not journal.path.exists()
     with cluster.start({}) as server:
         assert count_lines(server) >= 1000
@@ -164,10 +164,10 @@ def test_a_killed_server_recovers_what_it_had_acknowledged(cluster, journal):
     with contextlib.closing(connect(server.address)) as connection:
         lines = count_lines(server)
         connection.execute("INSERT INTO lines VALUES (0)")
-        family = server_processes(cluster.folder)
+        family = server_pids(cluster.folder)
         assert len(family) > 3
         server.kill()
-    assert server_processes(cluster.folder) == []
+    assert server_pids(cluster.folder) == []
     assert [start_ticks(pid) for pid in family] == [None] * len(family)
     assert not server.is_alive()
     assert not Path(server.address.host).exists()
@@ -190,7 +190,7 @@ def test_a_server_that_answers_nothing_is_killed(cluster, monkeypatch):
     server = cluster.start({})
     os.kill(server.pid, signal.SIGSTOP)
     assert server.stop(timeout_s=0.2) == "killed"
-    assert server_processes(cluster.folder) == []
+    assert server_pids(cluster.folder) == []
 
 
 def test_a_server_that_died_in_mid_run_is_reported_with_the_tail_of_its_log(cluster):
@@ -225,7 +225,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(cluster):
 def test_a_start_that_takes_too_long_is_given_up(cluster, journal):
     with pytest.raises(TargetError, match="not ready after 0 s"):
         cluster.start({}, timeout_s=0)
-    assert server_processes(cluster.folder) == []
+    assert server_pids(cluster.folder) == []
     assert not journal.path.exists()
 
 
@@ -241,7 +241,7 @@ def test_initdb_that_takes_too_long_is_ended(binaries, template, tmp_path, journ
     with pytest.raises(TargetError, match=r"initdb could not.*nothing for 0.05 s"):
         create_cluster(tmp_path / "data", binaries, template.account, journal)
     time.sleep(0.1)
-    assert server_processes(tmp_path / "data") == []
+    assert server_pids(tmp_path / "data") == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres import connection as room
 from seatrial.postgres.clone import clone_folder
 from seatrial.postgres.connection import Address, Secret, connect

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from seatrial.errors import RefusedError, TargetError
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.postgres.clone import clone_folder
 from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.remote import NAME_BYTES_MAX, RemoteServer, database_name

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal, clean
-from seatrial.machine.undoer import comes_true
-from seatrial.postgres import processes as room
+from seatrial.machine.undo_journal import UndoJournal, clean
+from seatrial.machine.undo_result import wait_until
+from seatrial.postgres import server_processes
 from seatrial.postgres.account import account_with_name
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
@@ -26,16 +26,16 @@ from seatrial.postgres.memory import (
     remove_dynamic_memory,
     segments_mapped_by,
 )
-from seatrial.postgres.processes import (
+from seatrial.postgres.server_processes import (
     PidFile,
     end_server,
     kill_server,
     read_pid_file,
     remove_segments,
-    server_processes,
+    server_pids,
 )
 from seatrial.postgres.undoing import undo_server, undo_socket_folder
-from seatrial.processes import start_ticks
+from seatrial.process_identity import start_ticks
 
 START = """
     import sys, time
@@ -43,7 +43,7 @@ START = """
     from seatrial.postgres.account import account_for
     from seatrial.postgres.binaries import find_binaries
     from seatrial.postgres.cluster import Cluster, create_cluster
-    from seatrial.machine.undo import UndoJournal
+    from seatrial.machine.undo_journal import UndoJournal
 
     journal = UndoJournal("killed")
     binaries = find_binaries(Path(sys.argv[2]))
@@ -82,14 +82,14 @@ def test_kill_minus_9_of_seatrial_leaves_no_server_after_clean(template, cluster
     socket_folder = Path(process.stdout.readline().strip())
     process.send_signal(signal.SIGKILL)
     process.wait(10)
-    family = server_processes(cluster.folder)
+    family = server_pids(cluster.folder)
     written = read_pid_file(cluster.folder)
     assert len(family) > 3, "the server lives on without seatrial"
     assert socket_folder.is_dir()
     assert reported(clean(dry_run=True)) == [("server", "pending"), ("socket_folder", "pending")]
-    assert server_processes(cluster.folder) == family
+    assert server_pids(cluster.folder) == family
     assert reported(clean()) == [("server", "undone"), ("socket_folder", "undone")]
-    assert server_processes(cluster.folder) == []
+    assert server_pids(cluster.folder) == []
     assert [start_ticks(pid) for pid in family] == [None] * len(family)
     assert not socket_folder.exists()
     assert written.segment is not None
@@ -116,7 +116,7 @@ def test_a_kill_while_the_server_starts_is_cleaned_too(cluster, child, state_dir
     assert process.wait(20) == -signal.SIGKILL
     expected = "undone" if moment == "after" else "gone"
     assert reported(clean()) == [("server", expected), ("socket_folder", "undone")]
-    assert server_processes(cluster.folder) == []
+    assert server_pids(cluster.folder) == []
 
 
 def test_orphans_of_a_postmaster_that_died_are_ended(cluster):
@@ -127,7 +127,7 @@ def test_orphans_of_a_postmaster_that_died_are_ended(cluster):
         os.kill(backend, signal.SIGSTOP)
         os.kill(server.pid, signal.SIGKILL)
         server.process.wait(10)
-        assert backend in server_processes(cluster.folder)
+        assert backend in server_pids(cluster.folder)
         found = undo_server(data_folder=str(cluster.folder), run_id="run1")
     assert found.outcome == "undone"
     assert start_ticks(backend) is None
@@ -177,7 +177,7 @@ def test_a_number_that_was_given_anew_is_never_hit(bystander, monkeypatch, is_hi
     (folder / "postmaster.pid").write_text("\n".join(str(line) for line in lines) + "\n")
     if is_hidden:
         hide(monkeypatch)
-    assert server_processes(folder) == []
+    assert server_pids(folder) == []
     assert undo_server(data_folder=str(folder), run_id="run1").outcome == "gone"
     assert kill_server(folder)
     assert bystander.poll() is None
@@ -197,19 +197,19 @@ def hide(monkeypatch):
 
 def test_where_working_folders_are_hidden_the_pid_file_leads_to_the_server(cluster, monkeypatch):
     server = cluster.start({})
-    family = set(server_processes(cluster.folder))
+    family = set(server_pids(cluster.folder))
     hide(monkeypatch)
-    assert set(server_processes(cluster.folder)) == family
+    assert set(server_pids(cluster.folder)) == family
     text = (cluster.folder / "postmaster.pid").read_text()
     lines = text.splitlines()
     lines[2] = str(int(lines[2]) - 3600)
     (cluster.folder / "postmaster.pid").write_text("\n".join(lines))
-    assert server_processes(cluster.folder) == [], "the number was another process's an hour ago"
+    assert server_pids(cluster.folder) == [], "the number was another process's an hour ago"
     (cluster.folder / "postmaster.pid").write_text(text)
     assert end_server(cluster.folder)
     assert server.process.wait(5) is not None
     monkeypatch.undo()
-    assert server_processes(cluster.folder) == []
+    assert server_pids(cluster.folder) == []
 
 
 def test_a_segment_that_is_not_the_dead_server_s_is_left_alone(cluster):
@@ -229,11 +229,11 @@ def test_a_segment_that_is_not_the_dead_server_s_is_left_alone(cluster):
 
 
 def somebody_kills_it_whole(server, folder):
-    for pid in [server.pid, *server_processes(folder)]:
+    for pid in [server.pid, *server_pids(folder)]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     server.process.wait(10)
-    assert comes_true(lambda: not server_processes(folder), 10)
+    assert wait_until(lambda: not server_pids(folder), 10)
     assert undo_server(data_folder=str(folder), run_id="run1").outcome == "gone"
 
 
@@ -243,7 +243,7 @@ def test_a_killed_server_leaves_no_segment_though_no_pid_file_names_it(cluster, 
     server = cluster.start({})
     try:
         (number,) = {
-            number for pid in server_processes(cluster.folder) for number in segments_mapped_by(pid)
+            number for pid in server_pids(cluster.folder) for number in segments_mapped_by(pid)
         }
         assert str(number) in segments(cluster.account.uid)
         (cluster.folder / "postmaster.pid").unlink()
@@ -263,12 +263,12 @@ def test_a_segment_with_the_key_of_another_folder_s_inode_is_left_alone(cluster,
         folder = cluster.folder.stat()
         assert key & 0xFFFFFFFF == folder.st_ino & 0xFFFFFFFF
         assert (head.device, head.inode) == (folder.st_dev, folder.st_ino)
-        dead = room._Segment(
+        dead = server_processes._Segment(
             key=key & 0xFFFFFFFF, number=number, creator_pid=0, attached=0, uid=folder.st_uid
         )
-        assert room._is_of_folder(dead, folder)
+        assert server_processes._is_of_folder(dead, folder)
         elsewhere = os.stat_result([*folder[:2], folder.st_dev + 1, *folder[3:]])
-        assert not room._is_of_folder(dead, elsewhere)
+        assert not server_processes._is_of_folder(dead, elsewhere)
     finally:
         server.stop()
 
@@ -287,7 +287,7 @@ def test_whenever_initdb_is_ended_nothing_is_left(
     uid = account_with_name(template.account).uid
     with contextlib.suppress(TargetError):
         create_cluster(tmp_path / "data", template.binaries, template.account, journal)
-    assert server_processes(tmp_path / "data") == []
+    assert server_pids(tmp_path / "data") == []
     pid_file = read_pid_file(tmp_path / "data")
     left = {
         number for number, maker in segments_by_maker(uid) if pid_file and maker == pid_file.pid
@@ -322,8 +322,8 @@ def test_a_process_that_cannot_be_killed_stays_recorded(cluster, journal, monkey
     entry = journal.record("server", data_folder=str(cluster.folder), run_id="run1")
     with cluster.start({}):
         with monkeypatch.context() as patch:
-            patch.setattr(room, "_signal", lambda *_arguments: None)
-            patch.setattr(room, "comes_true", lambda condition, patience_s: condition())
+            patch.setattr(server_processes, "_signal", lambda *_arguments: None)
+            patch.setattr(server_processes, "wait_until", lambda condition, patience_s: condition())
             assert journal.undo(entry).outcome == "failed"
         assert UndoJournal("run1").path.exists()
 
@@ -336,7 +336,7 @@ def somebody_kills(server, folder):
     """All processes end by themselves as their first one is gone: none is left that shows files."""
     os.kill(server.pid, signal.SIGKILL)
     server.process.wait(10)
-    assert comes_true(lambda: not server_processes(folder), 10)
+    assert wait_until(lambda: not server_pids(folder), 10)
     assert end_server(folder)
 
 
@@ -346,7 +346,7 @@ def test_a_killed_server_leaves_no_dynamic_shared_memory(cluster, kill):
     try:
         with connect(server.address) as connection:
             connection.execute("SELECT count(*) FROM lines")
-            pids = server_processes(cluster.folder)
+            pids = server_pids(cluster.folder)
             made = {Path(path) for pid in pids for path in mapped_by(pid)}
         assert len(made) >= 2, "a list of them, and what is on it"
         assert all(path.exists() for path in made)

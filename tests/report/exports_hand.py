@@ -5,7 +5,7 @@ from __future__ import annotations
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.results.model import OperationResult, Outcome, Run, Sample, Slice, Stall, Timeline
-from seatrial.stats.estimates import bandwidth_estimate, latency_estimates, rate_estimate
+from seatrial.stats.cell_estimates import bandwidth_estimate, latency_estimates, rate_estimate
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.thresholds import parse_threshold

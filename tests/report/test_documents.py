@@ -18,10 +18,10 @@ from seatrial.findings.context import Context
 from seatrial.findings.registry import find, kinds, preflight
 from seatrial.fingerprint import Fingerprint
 from seatrial.machine.fingerprint import take_fingerprint
-from seatrial.machine.undo import Undone
+from seatrial.machine.undo_journal import Undone
 from seatrial.machine.undoers import UNDOERS, Outcome
 from seatrial.published import publish
-from seatrial.study.estimate import prefill_bytes
+from seatrial.study.cost import prefill_bytes
 from seatrial.study.load import load_study, parse_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan

@@ -24,8 +24,8 @@ from seatrial.report.exports import export
 from seatrial.report.figures.model import Point
 from seatrial.report.page import render
 from seatrial.report.table import doubt_text
+from seatrial.stats.cell_estimates import estimate_of_rounds, settled
 from seatrial.stats.estimate import Range
-from seatrial.stats.estimates import estimate_of_rounds, settled
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
 from seatrial.study.thresholds import parse_threshold

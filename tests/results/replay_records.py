@@ -67,7 +67,7 @@ WELL = ReplayRecord(
     rows=ROWS,
     lag=LAG,
     order=ReplayDelays(
-        held=0, waited_ns=0, released_by_lock=0, released_by_patience=0, read_further=0
+        delayed=0, waited_ns=0, released_by_lock=0, released_by_patience=0, read_further=0
     ),
     sessions=SESSIONS,
     client=ReplayClient(
@@ -220,14 +220,14 @@ FULL = replace(
     ],
     order=replace(
         WELL.order,
-        held=3,
+        delayed=3,
         waited_ns=9_000,
         released_by_lock=1,
         mode="key",
         edges=1_400,
         edge_ns=310.0,
         statement_ns=620.0,
-        held_by={"object": 1, "key": 2},
+        delayed_by={"object": 1, "key": 2},
         postponed=1,
     ),
     ids=IDS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from results.replay_records import make_replay_record, make_replay_sample
 from seatrial.errors import ResultsFileError
 from seatrial.results import rows, schema
 from seatrial.results.fleet import FleetRecord
+from seatrial.results.model import StartRecord
 from seatrial.results.store import ResultsFile
 
 RUN_ID = "20261121-074500-3fa2"
@@ -126,6 +128,28 @@ def test_hosts_that_were_to_take_part_are_read_under_their_former_name(path):
     connection.close()
     with ResultsFile.open(path, read_only=True) as file:
         assert file.samples(RUN_ID)[0].fleet == record
+
+
+def test_renamed_keys_and_counters_are_read_under_their_former_names(path):
+    replay, database = make_replay_record(), make_record(start=StartRecord(duration_s=3.0))
+    former_replay = json.loads(msgspec.json.encode(replay))
+    order, content = former_replay["order"], former_replay["content"]
+    order |= {"held": order.pop("delayed"), "held_by": order.pop("delayed_by")}
+    content["looked_s"] = content.pop("duration_s")
+    former_database = json.loads(msgspec.json.encode(database))
+    former_database["start"]["looked_s"] = former_database["start"].pop("duration_s")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(
+        "UPDATE sample SET replay_json = ?, database_json = ?",
+        [json.dumps(former_replay), json.dumps(former_database)],
+    )
+    connection.execute("INSERT INTO counter SELECT id, 'guard_rest_ns', 7.0 FROM sample")
+    connection.execute("PRAGMA user_version = 11")
+    connection.close()
+    with ResultsFile.open(path, read_only=True) as file:
+        (sample,) = file.samples(RUN_ID)
+    assert (sample.replay, sample.database) == (replay, database)
+    assert sample.counters["recovery_idle_ns"] == 7.0
 
 
 def test_an_older_file_is_read_without_being_changed(path, monkeypatch):

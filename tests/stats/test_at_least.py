@@ -13,7 +13,7 @@ from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.report.exports import export
 from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
-from seatrial.stats.estimates import latency_estimates
+from seatrial.stats.cell_estimates import latency_estimates
 from seatrial.stats.wording import format_at_least
 from seatrial.trials.loadline.analysis.measured_steps import measured_steps
 from seatrial.trials.loadline.analysis.model import LatencyTarget

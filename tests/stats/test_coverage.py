@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seatrial.stats.estimates import ROUNDS_MIN_SETTLED, estimate_of_rounds, t_quantile
+from seatrial.stats.cell_estimates import ROUNDS_MIN_SETTLED, estimate_of_rounds, t_quantile
 
 TRIALS = 2000
 SEED = 20261121

@@ -8,7 +8,7 @@ from seatrial._core import Histogram
 from seatrial.findings.context import Context
 from seatrial.findings.rules.start_up_phase import start_up_phase
 from seatrial.findings.summary import summarise_cell
-from seatrial.stats.estimates import latency_estimates, rate_estimate
+from seatrial.stats.cell_estimates import latency_estimates, rate_estimate
 from seatrial.stats.running import response_histogram, running, running_from, running_per_s
 
 from .builders import MS_NS, cell_of, run_of

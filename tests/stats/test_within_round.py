@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import (
+from seatrial.stats.cell_estimates import (
     bandwidth_estimate,
     latency_estimates,
     phases_of,
@@ -13,6 +12,7 @@ from seatrial.stats.estimates import (
     rounds_needed,
     settled,
 )
+from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_estimate, format_value
 
 from .builders import MS_NS, cell_of, sample_of

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
-from seatrial.study.estimate import (
+from seatrial.study.cost import (
     cell_time_s,
     cell_write_bytes,
     estimate,

@@ -13,7 +13,7 @@ import pytest
 
 import seatrial
 from seatrial.errors import StudyError
-from seatrial.study.estimate import estimate
+from seatrial.study.cost import estimate
 from seatrial.study.layouts.layout import DriveInfo
 from seatrial.study.load import BUILTIN, find_study, load_study, shipped_studies
 from seatrial.study.model import TargetInfo

@@ -356,7 +356,6 @@ pub struct OrderDelays {
     /// Which order it is.
     pub mode: Order,
     /// Statements that had to wait for other sessions.
-    #[serde(rename = "held")]
     pub delayed: u64,
     /// How long all of them waited together.
     pub waited_ns: u64,
@@ -377,7 +376,6 @@ pub struct OrderDelays {
     /// Driver time for ordering a statement, with or without edges; None if no such order was kept.
     pub statement_ns: Option<f64>,
     /// Statements that had to wait, by what they waited for last.
-    #[serde(rename = "held_by")]
     pub delayed_by: BTreeMap<&'static str, u64>,
 }
 

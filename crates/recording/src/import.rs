@@ -56,7 +56,7 @@ pub fn import(
 
 fn about(info: &TraceInfo) -> About {
     let knows = info.knows;
-    let made_up = [("time", knows.time), ("operation", knows.operation), ("place", knows.offset)];
+    let made_up = [("time", knows.time), ("operation", knows.operation), ("address", knows.offset)];
     let device = |name: &String| Device { name: name.clone(), size_bytes: None };
     let left_out = info.left_out.iter().cloned();
     About {

@@ -10,7 +10,7 @@ import click
 from seatrial.cli.options import json_option
 
 if TYPE_CHECKING:
-    from seatrial.machine.undo import Undone
+    from seatrial.machine.undo_journal import Undone
 
 EPILOG = """\b
 Examples:
@@ -27,7 +27,7 @@ def command(dry_run: bool, as_json: bool) -> int:
 
     Runs in progress and layouts of `layout build` are left alone.
     """
-    from seatrial.machine.undo import clean  # noqa: PLC0415 - not for --help
+    from seatrial.machine.undo_journal import clean  # noqa: PLC0415 - not for --help
 
     return report_undone(clean(dry_run=dry_run), as_json=as_json)
 

@@ -10,14 +10,14 @@ import msgspec
 
 from seatrial.cli.check_command import ServerCheck
 from seatrial.fingerprint import Device, Fingerprint
-from seatrial.machine.undo import Undone
+from seatrial.machine.undo_journal import Undone
 from seatrial.published import AS_KEPT, FLATTENED, Amount, Count, one_of
 from seatrial.report.exports.json_document import Document, Factors, as_text, factors_of
 from seatrial.report.terminal import wrapped
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
+from seatrial.study.cost import cell_time_s, cell_write_bytes, estimate
 from seatrial.study.layouts.layout import DriveInfo, LayoutSpec
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget, TrialFile
 from seatrial.trials.layouts.build.check import LayoutCheck

@@ -24,7 +24,7 @@ STANDARD_OUTPUT: Final = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 FORCE_NAME: Final = "force"
 FORCE: Final = "seatrial.cli.files.force"
 """Where the context of click keeps whether --force was given."""
-TRACE_BEGINS: Final = b"PAR1"
+PARQUET_MAGIC: Final = b"PAR1"
 _LINE_CHARACTERS_MAX: Final = 4096
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -53,9 +53,9 @@ def _is_page_or_export(path: Path) -> bool:
     return is_own(path)
 
 
-def _is_trace(path: Path) -> bool:
+def _is_parquet_or_empty(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(len(TRACE_BEGINS)) in (TRACE_BEGINS, b"")
+        return file.read(len(PARQUET_MAGIC)) in (PARQUET_MAGIC, b"")
 
 
 def _is_snapshot(path: Path) -> bool:
@@ -71,29 +71,31 @@ def _is_rows(path: Path) -> bool:
     return is_content(path)
 
 
-def _is_parquet(path: Path) -> bool:
+def _is_own_table(path: Path) -> bool:
     from seatrial.report.exports.parquet.files import is_table  # noqa: PLC0415 - likewise
 
     return is_table(path)
 
 
-def is_trace(path: Path) -> bool:
-    """Return whether there is a trace or a recording at a path, whole or not."""
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is Parquet, as traces and recordings are, whole or not."""
     try:
-        return path.is_file() and path.stat().st_size > 0 and _is_trace(path)
+        return path.is_file() and path.stat().st_size > 0 and _is_parquet_or_empty(path)
     except OSError:
         return False
 
 
-TRACE: Final = Kind(name="trace", is_own=_is_trace, can_be_remade=False, needs_own=True)
-RECORDING: Final = Kind(name="recording", is_own=_is_trace, can_be_remade=False, needs_own=True)
+TRACE: Final = Kind(name="trace", is_own=_is_parquet_or_empty, can_be_remade=False, needs_own=True)
+RECORDING: Final = Kind(
+    name="recording", is_own=_is_parquet_or_empty, can_be_remade=False, needs_own=True
+)
 SNAPSHOT: Final = Kind(
     name="snapshot of pg_stat_statements", is_own=_is_snapshot, can_be_remade=False
 )
 ROWS: Final = Kind(
     name="file of a database's rows", is_own=_is_rows, can_be_remade=False, is_private=True
 )
-PARQUET: Final = Kind(name="table of Seatrial", is_own=_is_parquet)
+PARQUET: Final = Kind(name="table of Seatrial", is_own=_is_own_table)
 REMADE: Final = Kind(name="report or export of Seatrial", is_own=_is_page_or_export)
 
 

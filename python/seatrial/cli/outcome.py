@@ -33,7 +33,7 @@ from seatrial.report.tables import tables
 from seatrial.report.terminal import _marked, finding_text, is_coloured, table_text, wrapped
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
-from seatrial.stats.estimates import settled
+from seatrial.stats.cell_estimates import settled
 from seatrial.stats.timeline import SLICES_MIN
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.study.model import Plan

@@ -139,7 +139,7 @@ def plan_for(study: Study) -> Plan:
         targets_info,
         with_absolute_paths,
     )
-    from seatrial.study.estimate import require_write_budget  # noqa: PLC0415
+    from seatrial.study.cost import require_write_budget  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help
 
     placed = with_absolute_paths(study)

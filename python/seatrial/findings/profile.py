@@ -20,7 +20,7 @@ import msgspec
 from seatrial.errors import UsageError
 from seatrial.findings.profiles import BUILT_IN
 from seatrial.findings.thresholds import STALLS, figure_of
-from seatrial.stats.estimates import PERCENTS
+from seatrial.stats.cell_estimates import PERCENTS
 from seatrial.stats.fastest import Served, fastest
 from seatrial.stats.model import CellSummary, Estimate, is_broken
 from seatrial.stats.wording import format_interval, format_plural, format_value

@@ -16,7 +16,7 @@ from seatrial.findings.rules.errors import name_of
 from seatrial.findings.thresholds import evaluate
 from seatrial.findings.verdict import verdict
 from seatrial.results.model import Run, Sample
-from seatrial.stats.estimates import (
+from seatrial.stats.cell_estimates import (
     bandwidth_estimate,
     counted,
     latency_at_least,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary, ThresholdResult
-from seatrial.stats.estimates import PERCENTS, entries_needed
+from seatrial.stats.cell_estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_cell,

@@ -21,7 +21,7 @@ from seatrial import _core
 from seatrial.errors import native_errors
 from seatrial.fingerprint import Fingerprint
 from seatrial.fleet.link import LinkServer, throughput
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.stage import Stage, TargetState
 from seatrial.results.fleet import Reachability, Throughput
@@ -257,13 +257,13 @@ def _reach(target: str) -> Reachability:
         return _reach_address(target)
     path = Path(target)
     if not path.exists():
-        return Reachability(place=target, obstacle="it does not exist")
+        return Reachability(target=target, obstacle="it does not exist")
     from seatrial.machine.fingerprint import target_fingerprint  # noqa: PLC0415 - not for an address
 
     found = target_fingerprint(path)
     system = found.filesystem if found else None
     return Reachability(
-        place=target,
+        target=target,
         source=(system.source if system else None) or "",
         filesystem=(system.type if system else None) or "",
         mount_options=system.mount_options if system else [],
@@ -277,10 +277,10 @@ def _reach_address(target: str) -> Reachability:
         parts.scheme, 0
     )
     if not parts.hostname or not port:
-        return Reachability(place=target, obstacle="it is neither a path nor HOST:PORT")
+        return Reachability(target=target, obstacle="it is neither a path nor HOST:PORT")
     began_ns = time.monotonic_ns()
     try:
         socket.create_connection((parts.hostname, port), timeout=REACH_S).close()
     except OSError as error:
-        return Reachability(place=target, obstacle=(error.strerror or str(error)).lower())
-    return Reachability(place=target, connect_ns=time.monotonic_ns() - began_ns)
+        return Reachability(target=target, obstacle=(error.strerror or str(error)).lower())
+    return Reachability(target=target, connect_ns=time.monotonic_ns() - began_ns)

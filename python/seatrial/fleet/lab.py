@@ -33,8 +33,8 @@ from seatrial.fleet import clock_shift
 from seatrial.fleet.cluster import SETTINGS, Node, connect, ray_module
 from seatrial.fleet.relay import Impairment, RelayRequest, measure_cost, start_relay
 from seatrial.fleet.undoing import STATE, processes_of_host
-from seatrial.machine.undo import UndoJournal
-from seatrial.processes import start_ticks
+from seatrial.machine.undo_journal import UndoJournal
+from seatrial.process_identity import start_ticks
 
 START_TIMEOUT_S: Final = 240.0
 OBJECT_STORE_BYTES: Final = 80_000_000

@@ -28,8 +28,8 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
-from seatrial.processes import start_ticks
+from seatrial.machine.undo_journal import UndoJournal
+from seatrial.process_identity import start_ticks
 
 TUN: Final = "/dev/net/tun"
 TUNSETIFF: Final = 0x400454CA

@@ -18,21 +18,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from seatrial.machine.undoer import (
+from seatrial.machine.undo_result import (
     Outcome,
     Result,
     Undoer,
-    comes_true,
     failed,
     foreign,
     gone,
     undone,
+    wait_until,
 )
-from seatrial.processes import pids_in
-from seatrial.processes import start_ticks as ticks_of
+from seatrial.process_identity import pids_in
+from seatrial.process_identity import start_ticks as ticks_of
 
 if TYPE_CHECKING:
-    from seatrial.machine.undo import Undone
+    from seatrial.machine.undo_journal import Undone
 
 STATE: Final = "state"
 """The folder of a host's journals, below that of the host."""
@@ -51,7 +51,7 @@ def undo_host(*, pid: int, start_ticks: int) -> Result:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         finally:
             os.close(handle)
-    if comes_true(lambda: not any(ticks_of(each) for each in [pid, *below])):
+    if wait_until(lambda: not any(ticks_of(each) for each in [pid, *below])):
         _reap(pid)
         return undone("killed")
     return failed("it cannot be killed: it may be waiting for a hung file system")
@@ -123,7 +123,7 @@ def undo_folder(*, path: str, own_paths: Sequence[str] = ()) -> Result:
 
 def _undo_hosts(folder: Path, own_paths: Sequence[str]) -> list[Undone]:
     """Undo the changes of a lab's hosts, whose processes may still be ending."""
-    from seatrial.machine.undo import Container, clean  # noqa: PLC0415 - it asks for our undoers
+    from seatrial.machine.undo_journal import Container, clean  # noqa: PLC0415 - it asks for our undoers
 
     container = Container(own_paths=list(own_paths))
     found: list[Undone] = []
@@ -134,7 +134,7 @@ def _undo_hosts(folder: Path, own_paths: Sequence[str]) -> list[Undone]:
             found.extend(clean(folder=state, container=container))
         return not any(each.outcome == Outcome.RUNNING for each in found)
 
-    comes_true(have_ended)
+    wait_until(have_ended)
     return found
 
 

@@ -30,7 +30,7 @@ from seatrial.lab.qemu import Qemu
 from seatrial.lab.uml import UserModeLinux
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 
 DISKS_MAX: Final = 16
 """Limit of user-mode Linux (arch/um/drivers/ubd_kern.c, MAX_DEV)."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
-from seatrial.processes import start_ticks
+from seatrial.machine.undo_result import Result, Undoer, failed, gone, undone, wait_until
+from seatrial.process_identity import start_ticks
 
 _REMOVED: Final = " (deleted)"
 
@@ -30,7 +30,7 @@ def undo_lab(*, folder: str, program: str, run_id: str) -> Result:
     """
     if not any(lab_processes(folder, program)):
         return gone("it has ended")
-    if comes_true(lambda: not _kill_all(folder, program)):
+    if wait_until(lambda: not _kill_all(folder, program)):
         return undone(f"killed; it was started by run {run_id}")
     return failed("it cannot be killed: it may be waiting for a hung file system")
 

@@ -22,7 +22,7 @@ from seatrial.machine.marker import (
 )
 from seatrial.machine.resolve import descriptor_path, open_beneath, open_without_links
 from seatrial.machine.sizes import size_text
-from seatrial.machine.undo import UndoJournal, Undone
+from seatrial.machine.undo_journal import UndoJournal, Undone
 
 RESERVE_SHARE: Final = 0.05
 RESERVE_BYTES: Final = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.medium import file_text, loop_backing
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.resolve import open_without_links
-from seatrial.machine.undo import UndoJournal, Undone
+from seatrial.machine.undo_journal import UndoJournal, Undone
 from seatrial.program import with_root
 
 _ATTEMPTS_MAX: Final = 16

@@ -32,7 +32,7 @@ from seatrial.machine.fingerprint.medium import (
 from seatrial.machine.fingerprint.mounts import devices_of
 from seatrial.machine.fingerprint.stack import physical_directories
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.processes import start_ticks
+from seatrial.process_identity import start_ticks
 
 POLL_S: Final = 0.5
 _UNKNOWN_POLL_S: Final = 0.02

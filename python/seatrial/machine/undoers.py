@@ -28,20 +28,20 @@ from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.marker import MARKER_NAME, is_made_by, marked_run
 from seatrial.machine.resolve import descriptor_path, open_without_links
 from seatrial.machine.sysblock import node_by_name
-from seatrial.machine.undoer import (
+from seatrial.machine.undo_result import (
     PATIENCE_S,
     POLL_S,
     Outcome,
     Result,
     Undoer,
-    comes_true,
     failed,
     foreign,
     gone,
     undone,
+    wait_until,
 )
 from seatrial.machine.uses import uses_of_device
-from seatrial.processes import start_ticks as ticks_of
+from seatrial.process_identity import start_ticks as ticks_of
 from seatrial.topic import topics
 
 
@@ -142,7 +142,7 @@ def undo_loop(*, device: str, backing: str) -> Result:
     if uses:
         return failed(f"it {uses[0].phrase}; {uses[0].release}")
     run_command("losetup", "-d", device)
-    if not comes_true(lambda: loop_backing(Path(device).name) != backing):
+    if not wait_until(lambda: loop_backing(Path(device).name) != backing):
         return failed("a process has it open; it is detached when that process ends")
     return undone("detached")
 
@@ -180,7 +180,7 @@ def undo_cgroup(*, path: str, return_to: str) -> Result:
         return foreign("its name was not created by seatrial")
     for pid in _processes_in(group):
         _move_process(pid, Path(return_to))
-    if not comes_true(lambda: not _processes_in(group)):
+    if not wait_until(lambda: not _processes_in(group)):
         return failed(f"it still contains processes; check `cat {group}/cgroup.procs`")
     group.rmdir()
     return undone("removed")

@@ -13,7 +13,7 @@ from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import after_rounds_s, cell_time_s, cell_write_bytes, prefill_bytes
+from seatrial.study.cost import after_rounds_s, cell_time_s, cell_write_bytes, prefill_bytes
 from seatrial.study.layouts import cost as layout_cost
 from seatrial.topic import topic_of
 

@@ -19,7 +19,7 @@ from seatrial.errors import SpaceError, TargetError
 from seatrial.fingerprint import FingerprintAfter, OtherProcess, OtherRun
 from seatrial.machine.file import FULL_NAMES, free_text, no_space
 from seatrial.machine.fingerprint import GAUGES, counters
-from seatrial.machine.fingerprint.processes import (
+from seatrial.machine.fingerprint.process_usage import (
     is_server_of_a_trial,
     own_processes,
     processes_io,
@@ -124,7 +124,7 @@ def _busy_share(path: Path) -> float:
     return (after_ns - before_ns) / 1e9 / (time.monotonic() - began_s)
 
 
-SURROUNDINGS_NS = "surroundings_ns"
+COUNTERS_ELAPSED_NS = "counters_elapsed_ns"
 
 
 class SystemCounters:
@@ -142,12 +142,12 @@ class SystemCounters:
     def grown(self) -> dict[str, float]:
         """Return the increases of counters and the current values of gauges.
 
-        ``surroundings_ns`` is the elapsed time: longer than the sample, as it includes starting
+        ``counters_elapsed_ns`` is the elapsed time: longer than the sample, as it includes starting
         threads and filling buffers.
         """
         after = counters(self._path)
         grown = _grown(self._before, after)
-        grown[SURROUNDINGS_NS] = float(time.monotonic_ns() - self._began_ns)
+        grown[COUNTERS_ELAPSED_NS] = float(time.monotonic_ns() - self._began_ns)
         return grown
 
 

@@ -18,7 +18,7 @@ from seatrial.errors import ResultsFileError, SeatrialError, TargetError, UsageE
 from seatrial.fingerprint import Filesystem, Fingerprint, FingerprintAfter, Target
 from seatrial.machine.fingerprint import fingerprint_after, take_fingerprint, target_fingerprint
 from seatrial.machine.run_lock import RunLock
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.descriptors import require_descriptors
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import (

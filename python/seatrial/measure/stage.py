@@ -21,13 +21,13 @@ from seatrial.machine.device import Device, discard, open_device
 from seatrial.machine.file import FULL_ERRNOS, FULL_NAMES, RESERVE_BYTES, TrialFolder, no_space
 from seatrial.machine.fingerprint import block_device_of
 from seatrial.machine.guard import Permit, inspect, permit_write
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.background import Background
 from seatrial.measure.engine import Driver, SampleContext, SampleParts, measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
-from seatrial.study.estimate import target_write_bytes
+from seatrial.study.cost import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.units import format_size
 from seatrial.topic import topic_of

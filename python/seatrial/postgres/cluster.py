@@ -19,13 +19,12 @@ from typing import Final
 
 from seatrial.errors import TargetError
 from seatrial.interrupts import uninterrupted
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import Account, account_with_name, plain_environment
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.connection import DEFAULT_PORT, Address
 from seatrial.postgres.memory import MemoryGroup, mapped_by, memory_limit
 from seatrial.postgres.page_cache import drop_cached
-from seatrial.postgres.processes import read_pid_file, server_processes
 from seatrial.postgres.server import (
     Server,
     died_at_start,
@@ -33,6 +32,7 @@ from seatrial.postgres.server import (
     log_from,
     not_ready_in_time,
 )
+from seatrial.postgres.server_processes import read_pid_file, server_pids
 from seatrial.postgres.settings import (
     INCLUDE,
     SETTINGS_FILE,
@@ -163,7 +163,7 @@ class Cluster:
             TargetError: when it does not start, or its memory cannot be limited.
         """
         check_settings(settings)
-        if server_processes(self.folder):
+        if server_pids(self.folder):
             raise _already_running(self.folder)
         start = _Start(self)
         try:
@@ -181,7 +181,7 @@ class Cluster:
         Raises:
             TargetError: when a server still runs on it, or it cannot be removed.
         """
-        if server_processes(self.folder):
+        if server_pids(self.folder):
             raise _already_running(self.folder)
         try:
             if self.folder.exists():

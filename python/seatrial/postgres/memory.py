@@ -30,7 +30,7 @@ from seatrial.errors import TargetError, UsageError
 from seatrial.machine.fingerprint.machine import own_groups
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.sizes import size_text
-from seatrial.machine.undo import UndoJournal, Undone
+from seatrial.machine.undo_journal import UndoJournal, Undone
 from seatrial.program import with_root
 
 LIMIT_BYTES_MIN: Final = 64 * 1024 * 1024

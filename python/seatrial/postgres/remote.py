@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, LiteralString
 import msgspec
 
 from seatrial.errors import RefusedError, TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.connection import Address, Secret, connect
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import Final, Literal, Self
 
 from seatrial.errors import SeatrialError, SpaceError, TargetError, UsageError
 from seatrial.machine.file import FULL_WORDS, free_text, no_space
-from seatrial.machine.undo import UndoJournal
-from seatrial.machine.undoer import Outcome
+from seatrial.machine.undo_journal import UndoJournal
+from seatrial.machine.undo_result import Outcome
 from seatrial.postgres.connection import Address
 from seatrial.postgres.memory import MemoryGroup, remove_dynamic_memory
-from seatrial.postgres.processes import kill_server
+from seatrial.postgres.server_processes import kill_server
 
 _SETTING = re.compile(
     r"(unrecognized configuration parameter|invalid value for parameter|outside the valid range"

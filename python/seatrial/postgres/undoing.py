@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import SeatrialError
-from seatrial.machine.undoer import Result, Undoer, failed, foreign, gone, undone
-from seatrial.postgres.processes import end_server, remove_segments, server_processes
+from seatrial.machine.undo_result import Result, Undoer, failed, foreign, gone, undone
+from seatrial.postgres.server_processes import end_server, remove_segments, server_pids
 
 SOCKET_FOLDER_PREFIX: Final = "seatrial-pg-"
 NULL_FOLDER_PREFIX: Final = "seatrial-null-"
@@ -23,7 +23,7 @@ def undo_server(*, data_folder: str, run_id: str) -> Result:
     ``run_id`` is the run that started it, for readers of the journal.
     """
     folder = Path(data_folder)
-    if not server_processes(folder):
+    if not server_pids(folder):
         remove_segments(folder)
         return gone("it has ended")
     if end_server(folder):

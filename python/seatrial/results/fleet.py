@@ -43,7 +43,7 @@ class Reachability(msgspec.Struct, frozen=True, kw_only=True):
     """What a host sees at a path or an address.
 
     Attributes:
-        place: The path or address, as given.
+        target: The path or address, as given.
         obstacle: Why it cannot be used, as a phrase; empty if it can.
         source: What is mounted there, such as ``server:/export`` or ``/dev/sda1``; empty for an
             address.
@@ -53,7 +53,7 @@ class Reachability(msgspec.Struct, frozen=True, kw_only=True):
         connect_ns: How long an address took to accept a connection; 0 for a path.
     """
 
-    place: str
+    target: str
     obstacle: str = ""
     source: str = ""
     filesystem: str = ""

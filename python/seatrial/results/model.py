@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.fingerprint import Fingerprint, FingerprintAfter
-from seatrial.processes import OwnerProcess
+from seatrial.process_identity import OwnerProcess
 from seatrial.published import AS_KEPT, HIDDEN, Amount, Count, one_of
 from seatrial.results.cache import CacheRecord
 from seatrial.results.fleet import FleetRecord
@@ -45,7 +45,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
         lsn_unrestored: WAL position before the user's command; empty without one.
         source_rows_written: Rows inserted, updated or deleted in the source database of the copy,
             since its server counts; None for others.
-        looked_s: How long reading this state took.
+        duration_s: How long reading this state took.
     """
 
     lsn: str = ""
@@ -58,7 +58,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     restored: str = ""
     lsn_unrestored: str = ""
     source_rows_written: int | None = None
-    looked_s: float = 0.0
+    duration_s: float = 0.0
 
 
 OPERATIONS = tuple(
@@ -394,7 +394,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
             ``kernel_workers_max``, ``watchdog_lateness_ns_max``, ``null_limit_per_s``,
             ``steal_ns``, ``cpu_quota_ns`` (time for which a CPU quota stopped threads, summed over
             processors), ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` and
-            ``surroundings_ns``, the time in which the kernel's counters grew.
+            ``counters_elapsed_ns``, the time in which the kernel's counters grew.
         verification: Set where data was checked.
         series: Readings of machine, device and server for samples of a database; for an array with
             injected faults ``rebuild_share`` (0 to 1) and ``missing_members``.

@@ -52,7 +52,7 @@ class ReplayContent(msgspec.Struct, frozen=True, kw_only=True):
         not_judged: Columns that may differ: filled by the clock or by random values.
         not_compared: Tables that were not compared, each with the reason.
         reason: Why nothing was compared; empty where something was.
-        looked_s: How long reading and comparing took.
+        duration_s: How long reading and comparing took.
     """
 
     against: str = ""
@@ -64,7 +64,7 @@ class ReplayContent(msgspec.Struct, frozen=True, kw_only=True):
     not_judged: list[str] = []
     not_compared: dict[str, str] = {}
     reason: str = ""
-    looked_s: float = 0.0
+    duration_s: float = 0.0
 
     @property
     def is_same(self) -> bool:
@@ -492,7 +492,7 @@ class ReplayDelays(msgspec.Struct, frozen=True, kw_only=True):
     """Delays by the order, and statements released before their turn.
 
     Attributes:
-        held: Statements that had to wait for other sessions.
+        delayed: Statements that had to wait for other sessions.
         waited_ns: Total waiting time.
         released_by_lock: Released before their turn: a backend waited for a lock of their session.
         released_by_patience: Released before their turn: nothing else made progress.
@@ -502,12 +502,12 @@ class ReplayDelays(msgspec.Struct, frozen=True, kw_only=True):
         edge_ns: Driver time to find one; None where there are fewer than statements.
         statement_ns: Driver time to order a statement, whether it waits or not, without parsing its
             text; None without such an order, and in old files.
-        held_by: Reason of delays: ``order``, ``object`` or ``key``.
+        delayed_by: Reason of delays: ``order``, ``object`` or ``key``.
         postponed: Moved after conflicting statements: the server made them wait for a lock that
             another session acquired first here.
     """
 
-    held: Count
+    delayed: Count
     waited_ns: Count
     released_by_lock: Count
     released_by_patience: Count
@@ -516,7 +516,7 @@ class ReplayDelays(msgspec.Struct, frozen=True, kw_only=True):
     edges: int = 0
     edge_ns: float | None = None
     statement_ns: float | None = None
-    held_by: dict[str, int] = {}
+    delayed_by: dict[str, int] = {}
     postponed: int = 0
 
 

@@ -187,6 +187,34 @@ PLANNED_HOSTS = (
     """,
 )
 
+
+def _renamed(column: str, path: str, old: str, new: str) -> str:
+    """Return the statement that renames a key of an object in a column of JSON."""
+    return f"""
+        UPDATE sample SET {column} = json_set(
+            json_remove({column}, '{path}.{old}'),
+            '{path}.{new}', json_extract({column}, '{path}.{old}')
+        )
+        WHERE json_type({column}, '{path}.{old}') IS NOT NULL
+    """  # noqa: S608 - of our own names
+
+
+FIELD_TERMS = (
+    *(
+        f"UPDATE counter SET name = '{new}' WHERE name = '{old}'"  # noqa: S608 - likewise
+        for old, new in (
+            ("guard_ns", "recovery_check_ns"),
+            ("guard_rest_ns", "recovery_idle_ns"),
+            ("guard_probe_ratio", "recovery_probe_ratio"),
+            ("surroundings_ns", "counters_elapsed_ns"),
+        )
+    ),
+    _renamed("replay_json", "$.order", "held", "delayed"),
+    _renamed("replay_json", "$.order", "held_by", "delayed_by"),
+    _renamed("replay_json", "$.content", "looked_s", "duration_s"),
+    _renamed("database_json", "$.start", "looked_s", "duration_s"),
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
     REPORTED_BY_FOREIGN_RESULTS,
@@ -199,6 +227,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FLEET_SAMPLES,
     REPORTED,
     PLANNED_HOSTS,
+    FIELD_TERMS,
 )
 """Statements that migrate from each version to the next: entry 0 creates version 1."""
 

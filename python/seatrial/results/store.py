@@ -22,7 +22,7 @@ import msgspec
 
 from seatrial.errors import FullResultsFileError, RefusedError, ResultsFileError, UsageError
 from seatrial.fingerprint import Fingerprint, FingerprintAfter, Target
-from seatrial.processes import OwnerProcess
+from seatrial.process_identity import OwnerProcess
 from seatrial.results import opening, rows
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell

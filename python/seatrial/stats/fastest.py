@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_identity
 from seatrial.study.cell import FactorValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
+from seatrial.study.cost import cell_time_s, cell_write_bytes, estimate, target_write_bytes
 from seatrial.study.layouts.text import (
     COLUMNS,
     building_lines,

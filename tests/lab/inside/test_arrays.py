@@ -17,7 +17,7 @@ import pytest
 
 from seatrial.errors import TargetError
 from seatrial.machine.signatures import read_signatures
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Backend, Built
@@ -170,7 +170,7 @@ KILLED = """
     import os, signal, subprocess, sys
     from seatrial.study.layouts.layout import LayoutSpec, assigned
     from seatrial.trials.layouts.build.build import build
-    from seatrial.machine.undo import UndoJournal
+    from seatrial.machine.undo_journal import UndoJournal
 
     popen = subprocess.Popen
 

@@ -15,7 +15,7 @@ import pytest
 
 from seatrial import _core
 from seatrial.machine.signatures import read_signatures
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.build import build, destroy, run_steps

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from seatrial.machine.signatures import read_signatures
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.build import build
 from seatrial.trials.layouts.build.registry import backend

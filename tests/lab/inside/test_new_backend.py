@@ -12,7 +12,7 @@ import pytest
 from seatrial.cli.main import seatrial
 from seatrial.machine.guard import inspect
 from seatrial.machine.signatures import read_signatures
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.results.store import ResultsFile
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.machine.undoers import UNDOERS
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive

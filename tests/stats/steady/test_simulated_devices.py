@@ -8,7 +8,7 @@ from seatrial.measure.progress import SilentWatcher
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.store import ResultsFile
-from seatrial.stats.estimates import settled
+from seatrial.stats.cell_estimates import settled
 
 STUDY = """
 name = "known"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import SpaceError, StudyError, UsageError
-from seatrial.study.estimate import (
+from seatrial.study.cost import (
     cell_time_s,
     cell_write_bytes,
     estimate,

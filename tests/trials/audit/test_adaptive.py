@@ -13,9 +13,9 @@ from seatrial.cli.sources import load_source
 from seatrial.errors import StudyError
 from seatrial.findings.summary import summarise
 from seatrial.measure import budget
-from seatrial.measure.guard import GUARD_NS
 from seatrial.measure.recorder import Interrupted
-from seatrial.stats.estimates import settled
+from seatrial.measure.recovery import CHECK_NS
+from seatrial.stats.cell_estimates import settled
 from seatrial.trials.audit.analysis.guide import guide, outlier_keys
 from seatrial.trials.audit.analysis.model import audits_of
 from seatrial.trials.audit.measure import adaptive
@@ -129,13 +129,13 @@ def test_a_gap_is_followed_to_its_edges_and_never_predicted_over():
     assert len(recorder.measured_keys) < CELLS
 
 
-def test_every_chosen_cell_has_its_rounds_and_a_guard():
+def test_every_chosen_cell_has_its_rounds_and_a_recovery_check():
     recorder = FakeRecorder(study_of(), queue)
     CONDUCTOR(recorder)
     for key in recorder.measured_keys:
         rounds = [s.round for s in recorder.samples if s.cell.key == key]
         assert len(rounds) == len(set(rounds)) == ROUNDS
-    assert all(GUARD_NS in sample.counters for sample in recorder.samples)
+    assert all(CHECK_NS in sample.counters for sample in recorder.samples)
 
 
 def test_other_workloads_are_measured_as_ever():
@@ -214,7 +214,7 @@ def test_a_study_on_the_real_engine(tmp_path):
     assert "of 27 tests: " in ended.out
     assert "are predicted within" in ended.out
     document = seatrial("show", "last", "--json", folder=tmp_path).document
-    assert any("guard_probe_ratio" in sample["counters"] for sample in document["samples"])
+    assert any("recovery_probe_ratio" in sample["counters"] for sample in document["samples"])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import StudyError
-from seatrial.study.estimate import estimate
+from seatrial.study.cost import estimate
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.render import render_plan

@@ -11,7 +11,7 @@ import pytest
 from cli.command import seatrial, start
 from report.json_schema import assert_published
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import wheel_binaries
 from seatrial.postgres.cluster import create_cluster

@@ -12,7 +12,7 @@ from seatrial.findings.registry import rules
 from seatrial.findings.summary import summarise
 from seatrial.results.fleet import LostHost
 from seatrial.results.model import Run
-from seatrial.stats.estimates import rate_estimate
+from seatrial.stats.cell_estimates import rate_estimate
 from seatrial.stats.model import CellSummary
 from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit, usl_rate_per_s
 from seatrial.trials.fleet.report.section import USL_NAME, hosts_part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import StudyError
-from seatrial.study.estimate import estimate, target_write_bytes
+from seatrial.study.cost import estimate, target_write_bytes
 from seatrial.study.load import parse_study
 from seatrial.study.plan import make_plan, order
 from seatrial.trials.loadline.study import SAMPLES_MAX, at_rate, parse_latency_ns, template_key

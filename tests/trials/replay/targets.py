@@ -16,7 +16,7 @@ from psycopg import sql
 
 from cli.command import Ended, ended, start
 from seatrial import _core
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.catalogue import read_catalogue

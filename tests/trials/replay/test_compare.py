@@ -11,7 +11,7 @@ import pytest
 from cli.command import Ended, seatrial
 from postgres.programs import installed_programs
 from seatrial import _core
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.results.store import ResultsFile

@@ -69,9 +69,9 @@ def test_the_data_do_not_depend_on_what_overlaps(contended, target):
             assert record.order.postponed + found[0][0].order.postponed > 0
         assert record.order.edges > 0
         assert 0 < record.order.statement_ns < 1e6
-        assert sum(record.order.held_by.values()) > 0
+        assert sum(record.order.delayed_by.values()) > 0
         assert record.order.released_by_patience == 0
-    strict, by_object, by_key = (set(found[place][0].order.held_by) for place in range(3))
+    strict, by_object, by_key = (set(found[place][0].order.delayed_by) for place in range(3))
     assert strict == {"order"}
     # A trigger may do anything: what fires it waits for all that was before, in every order.
     # What the order holds back but for a table or a key follows what the server's locks let go.

@@ -163,5 +163,5 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
         lateness_share=late_ns / whole_ns,
         lateness_ns=sample.counters.get("watchdog_lateness_ns_max", 0.0),
         # The kernel's counter was read before the threads started and after they ended.
-        cpu_pressure_share=pressure_ns / sample.counters.get("surroundings_ns", whole_ns),
+        cpu_pressure_share=pressure_ns / sample.counters.get("counters_elapsed_ns", whole_ns),
     )

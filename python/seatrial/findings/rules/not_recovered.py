@@ -12,10 +12,10 @@ from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 from seatrial.units import NS_PER_S
 
-RATIO_COUNTER = "guard_probe_ratio"
-REST_COUNTER = "guard_rest_ns"
+RATIO_COUNTER = "recovery_probe_ratio"
+IDLE_COUNTER = "recovery_idle_ns"
 RATIO_MIN = 0.8
-"""As in ``measure/guard.py``: a probe below this share of the first probe is degraded."""
+"""As in ``measure/recovery.py``: a probe below this share of the first probe is degraded."""
 
 
 class NotRecoveredFigures(Figures, frozen=True, kw_only=True, tag="not_recovered"):
@@ -69,7 +69,7 @@ def not_recovered(context: Context) -> list[Finding]:
     if not fallen:
         return []
     worst = min(fallen, key=_ratio)
-    rested_s = sum(sample.counters.get(REST_COUNTER, 0.0) for sample in fallen) / NS_PER_S
+    rested_s = sum(sample.counters.get(IDLE_COUNTER, 0.0) for sample in fallen) / NS_PER_S
     keys = {sample.cell.key for sample in fallen}
     concerned: list[CellSummary] = [c for c in context.cells if c.cell.key in keys]
     return [

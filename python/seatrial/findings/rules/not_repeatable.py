@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import AffectedCells, Context, identities, number
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.estimates import counted, rounds_needed
+from seatrial.stats.cell_estimates import counted, rounds_needed
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import (

@@ -11,7 +11,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.fingerprint import Fingerprint
 from seatrial.published import HIDDEN
-from seatrial.stats.estimates import counted, estimate_of_rounds, paired_ratio
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds, paired_ratio
 from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import format_estimate, format_interval, format_share

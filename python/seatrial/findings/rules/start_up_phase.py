@@ -7,7 +7,7 @@ from typing import Annotated
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.estimates import counted
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.running import RunningPhase, running
 from seatrial.stats.wording import format_cell, format_duration_s, format_iops

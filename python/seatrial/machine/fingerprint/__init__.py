@@ -7,7 +7,7 @@ from seatrial.machine.fingerprint.counters import (
     system_readings,
 )
 from seatrial.machine.fingerprint.health import health
-from seatrial.machine.fingerprint.processes import ProcessTree, Usage, other_process_readings
+from seatrial.machine.fingerprint.process_usage import ProcessTree, Usage, other_process_readings
 from seatrial.machine.fingerprint.target import block_device_of
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.fingerprint.whole import (

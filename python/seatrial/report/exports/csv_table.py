@@ -17,7 +17,7 @@ import io
 from collections.abc import Iterator, Mapping
 
 from seatrial.findings.model import Summary
-from seatrial.stats.estimates import PERCENTS
+from seatrial.stats.cell_estimates import PERCENTS
 from seatrial.stats.model import AtLeast, CellSummary, Estimate
 from seatrial.topic import topics
 

@@ -32,8 +32,8 @@ from seatrial.results.model import (
     Verification,
 )
 from seatrial.results.replay import ReplayRecord
+from seatrial.stats.cell_estimates import PERCENTS, entries_needed
 from seatrial.stats.estimate import AtLeast, Spread
-from seatrial.stats.estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.steady.phases import SteadyState
 from seatrial.study.cell import Cell, FactorValue

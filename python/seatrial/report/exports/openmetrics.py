@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary
-from seatrial.stats.estimates import counted
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.model import CellSummary, Estimate
 
 if TYPE_CHECKING:

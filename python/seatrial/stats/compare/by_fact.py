@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import msgspec
 
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.compare.figures import Rounds, figures_of
 from seatrial.stats.compare.fingerprints import value_words
 from seatrial.stats.compare.model import Difference, SideSamples
 from seatrial.stats.compare.pairing import identity_without_target
 from seatrial.stats.compare.ratio import ALPHA, contrast, holm, p_value
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.stats.model import is_broken
 from seatrial.stats.set_up import FACTS, UNKNOWN
 from seatrial.study.cell import FactorValue

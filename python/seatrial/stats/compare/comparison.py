@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from seatrial.results.model import Sample, origin_of
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.compare.figures import COMPLETED, Rounds
 from seatrial.stats.compare.model import (
     Answer,
@@ -45,7 +46,6 @@ from seatrial.stats.compare.questions import (
 from seatrial.stats.compare.ratio import ALPHA, ratio_estimate
 from seatrial.stats.compare.verdict import verdict
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.stats.wording import format_duration_s, format_identity, format_plural, format_share
 from seatrial.topic import topic_of, topics
 

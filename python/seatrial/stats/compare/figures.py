@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from seatrial.results.model import Sample
+from seatrial.stats.cell_estimates import PERCENTS, counted, percentile_ns, phases_of, rate_unit
 from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE
-from seatrial.stats.estimates import PERCENTS, counted, percentile_ns, phases_of, rate_unit
 from seatrial.stats.running import RunningPhase, response_histogram, running_from
 from seatrial.stats.wording import DATABASE_OPERATIONS
 

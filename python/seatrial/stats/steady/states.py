@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from seatrial.results.model import Sample
-from seatrial.stats.estimates import counted, rate_unit
+from seatrial.stats.cell_estimates import counted, rate_unit
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import running
 from seatrial.stats.steady.phases import (

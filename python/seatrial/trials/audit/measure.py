@@ -1,7 +1,7 @@
 """Measures an adaptive matrix: a few cells first, then where the model is most uncertain.
 
 The analysis decides which cells are next, and when the others are known well enough; here the cells
-are measured, in interleaved rounds like any others, each with a guard before it.
+are measured, in interleaved rounds like any others, each with a recovery check before it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from seatrial.measure.budget import RunBudget
-from seatrial.measure.guard import GUARD_NS, Guard
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, FILL, Recorder, RoundsResult, Strategy
+from seatrial.measure.recovery import CHECK_NS, RecoveryCheck
 from seatrial.measure.rounds import Outlier, Settled, measure_again
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import cell_time_s
+from seatrial.study.cost import cell_time_s
 from seatrial.study.plan import order
 from seatrial.study.units import format_seconds
 from seatrial.trials.audit.study import Guidance, adaptive_cells, predicted_within_share
@@ -62,7 +62,7 @@ class Adaptive:
         self._matrix = adaptive_cells(self._plan)
         matrix_keys = {cell.key for cell in self._matrix}
         self._plain_keys = [c.key for c in self._plan.cells if c.key not in matrix_keys]
-        self._guard = Guard(self._budget, [])
+        self._recovery = RecoveryCheck(self._budget, [])
 
     def measure(self) -> RoundsResult:
         """Measure until the other cells are known well enough.
@@ -82,7 +82,9 @@ class Adaptive:
     def _steps(self) -> str:
         """Measure until no cell is requested; return the budget that ended it, or empty."""
         first = list(self._next().keys)
-        self._guard = Guard(self._budget, self._cells(first or [c.key for c in self._matrix]))
+        self._recovery = RecoveryCheck(
+            self._budget, self._cells(first or [c.key for c in self._matrix])
+        )
         keys = self._plain_keys + self._resumed_keys() + first
         for _ in range(STEPS_MAX):
             if exhausted := self._rounds(keys):
@@ -116,10 +118,10 @@ class Adaptive:
             for position, cell in enumerate(cells):
                 if not is_first and (exhausted := self._budget.exhausted(cell)):
                     return exhausted
-                notes = self._guard.before(cell)
+                notes = self._recovery.before(cell)
                 left = self._time_left(cells, position, keys, done, is_first=is_first)
                 sample = self._budget.measure(cell, number, position, time_left=left, notes=notes)
-                self._guard.after(sample)
+                self._recovery.after(sample)
         return ""
 
     def _is_due(self, key: str, done: int) -> bool:
@@ -171,8 +173,8 @@ class Adaptive:
             return f"All {len(measured)} tests of the matrix were measured."
         samples = [sample for cell in measured for sample in self._budget.of(cell.key)]
         cells_s = sum(sample.duration_s for sample in samples)
-        guard_s = sum(sample.counters.get(GUARD_NS, 0.0) for sample in samples) / NS_PER_S
-        spent_s, full_s = cells_s + guard_s, cells_s * len(self._matrix) / len(measured)
+        check_s = sum(sample.counters.get(CHECK_NS, 0.0) for sample in samples) / NS_PER_S
+        spent_s, full_s = cells_s + check_s, cells_s * len(self._matrix) / len(measured)
         guidance = self._next()
         reported = (
             f"Measured {len(measured)} of {len(self._matrix)} tests: {format_seconds(spent_s)} "

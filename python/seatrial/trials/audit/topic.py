@@ -52,7 +52,7 @@ class AuditTopic(Topic):
     def strategy(self, plan: Plan, before: Strategy) -> Strategy:
         """Return the strategy: rounds, with adaptive matrices and outliers measured again."""
         from seatrial.measure.rounds import interleaved
-        from seatrial.stats.estimates import settled
+        from seatrial.stats.cell_estimates import settled
         from seatrial.trials.audit.analysis.guide import guide, outlier_keys
         from seatrial.trials.audit.measure import adaptive
         from seatrial.trials.audit.study import is_adaptive

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from seatrial.findings.model import Summary
-    from seatrial.machine.undo import UndoJournal
-    from seatrial.machine.undoer import Undoer
+    from seatrial.machine.undo_journal import UndoJournal
+    from seatrial.machine.undo_result import Undoer
     from seatrial.measure.engine import Driver
     from seatrial.report.exports.csv_table import Field
     from seatrial.report.figures.model import Figure

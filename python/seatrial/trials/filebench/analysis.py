@@ -9,7 +9,7 @@ import msgspec
 
 from seatrial.findings.tile import Tile
 from seatrial.results.model import Sample
-from seatrial.stats.estimates import counted, estimate_of_rounds, phases_of
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds, phases_of
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
 from seatrial.units import NS_PER_S

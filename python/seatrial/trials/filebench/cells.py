@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from seatrial.study.cell import Cell, FactorValue, SpecDocument
-from seatrial.study.estimate import OVERHEAD_S
+from seatrial.study.cost import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import PlannedTarget
 from seatrial.study.units import format_factor, format_size

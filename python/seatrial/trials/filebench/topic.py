@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.findings.tile import Tile
     from seatrial.findings.verdict import VerdictPart
-    from seatrial.machine.undo import UndoJournal
+    from seatrial.machine.undo_journal import UndoJournal
     from seatrial.measure.descriptors import DescriptorNeed
     from seatrial.measure.engine import Driver
     from seatrial.report.figures.model import Figure

@@ -10,7 +10,7 @@ from seatrial.topic import Command, DocumentPart, Topic
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
-    from seatrial.machine.undoer import Undoer
+    from seatrial.machine.undo_result import Undoer
     from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart

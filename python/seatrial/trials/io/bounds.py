@@ -23,8 +23,8 @@ from seatrial.findings.traffic import (
 )
 from seatrial.fingerprint import Controller, Device, Fingerprint, PcieLink, PciePath, Target
 from seatrial.results.model import Run, Sample, origin_of
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary
 from seatrial.study.cell import Cell
 

@@ -11,7 +11,7 @@ from seatrial.topic import Command, DocumentPart, Topic
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.findings.verdict import Overview
-    from seatrial.machine.undoer import Undoer
+    from seatrial.machine.undo_result import Undoer
     from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.exports.csv_table import Field
     from seatrial.report.figures.model import Figure

@@ -11,7 +11,7 @@ from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, Recorder, RoundsResult, Strategy
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import after_rounds_s
+from seatrial.study.cost import after_rounds_s
 from seatrial.trials.loadline.study import (
     LOADLINE,
     SAMPLES_MAX,

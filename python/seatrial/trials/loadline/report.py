@@ -10,7 +10,7 @@ from seatrial.findings.tile import Tile
 from seatrial.report.figures.axes import linear_axis, log_axis
 from seatrial.report.figures.model import Axis, BottomMark, Figure, Guide, Line, Panel, Point, View
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, rate_text
-from seatrial.stats.estimates import PERCENTS
+from seatrial.stats.cell_estimates import PERCENTS
 from seatrial.stats.model import AtLeast, Estimate
 from seatrial.stats.wording import (
     format_at_least,

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from seatrial.published import FLATTENED, Amount, Count
 from seatrial.report.exports.json_document import Document, as_text
-from seatrial.stats.estimates import entries_needed
+from seatrial.stats.cell_estimates import entries_needed
 from seatrial.trials.replay.reading import Origin, Reading
 from seatrial.trials.replay.trace import (
     BusiestMinute,

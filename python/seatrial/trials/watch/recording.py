@@ -40,8 +40,10 @@ COLUMN_TYPES: Final[Mapping[str, str]] = {
 """The columns of a recording and the types of their values, in order."""
 TIME: Final = "time"
 OPERATION: Final = "operation"
-ADDRESS: Final = "place"
+ADDRESS: Final = "address"
 """The parts of requests that may be synthetic."""
+_FORMER_NAMES: Final = {"place": ADDRESS}
+"""Names in older recordings."""
 SOURCE: Final = "seatrial watch"
 """The source of a recording that was made here, not imported."""
 VERSION: Final = 1
@@ -95,7 +97,7 @@ class RecordingMetadata(msgspec.Struct, frozen=True, kw_only=True):
         knows_process: Whether the process is known.
         knows_relations: Whether requests are assigned to relations.
         made_up: What is synthetic, as the source does not have it: ``time``, ``operation`` (all are
-            reads), ``place`` (the address).
+            reads), ``address``.
         left_out: Records that an import omitted.
         seatrial_version: The version that wrote it.
         is_cut_off: Whether its end is missing, as its recorder was killed or its disk was full.
@@ -344,7 +346,7 @@ def _about(reader: _core.RecordingReader) -> RecordingMetadata:
         relations=stored.relations,
         lost=stored.lost,
         **{f"knows_{name}": known for name, known in msgspec.structs.asdict(stored.knows).items()},
-        made_up=stored.made_up,
+        made_up=tuple(_FORMER_NAMES.get(name, name) for name in stored.made_up),
         left_out=stored.left_out,
         seatrial_version=stored.seatrial_version,
         is_cut_off=not stored.is_complete,

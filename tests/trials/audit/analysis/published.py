@@ -8,7 +8,7 @@ import csv
 import functools
 from pathlib import Path
 
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.trials.audit.analysis.audit import audit_table
 from seatrial.trials.audit.analysis.model import CellTable, TablePoint
 
@@ -38,7 +38,7 @@ def _point(row):
         depth=depth,
         iops=estimate_of_rounds([iops], "IOPS"),
         rounds_per_s=[iops],
-        place=int(row["place"]),
+        position=int(row["place"]),
         duration_s=10.0,
     )
 

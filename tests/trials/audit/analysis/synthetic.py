@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.trials.audit.analysis.model import CellTable, TablePoint
 from seatrial.trials.audit.queueing.forms import Variant
 
@@ -63,7 +63,7 @@ def table_from(by_place, *, operation="read", rounds=1, noise_log=0.0, seed=0, i
                 depth=depth,
                 iops=estimate_of_rounds(measured, "IOPS") if rate else None,
                 rounds_per_s=measured if rate else [],
-                place=len(by_place) - 1 - place,  # not in the order of the table
+                position=len(by_place) - 1 - place,  # not in the order of the table
                 duration_s=1.0,
             )
         )

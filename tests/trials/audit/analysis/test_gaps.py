@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.trials.audit.analysis.audit import audit_table
 from seatrial.trials.audit.analysis.gaps import find_gaps
 from trials.audit.analysis import articles
@@ -133,7 +133,7 @@ def test_a_cell_measured_once_whose_own_doubt_reaches_the_limit_is_not_called():
 def in_printed_order(by_place):
     table = table_from(by_place)
     points = [
-        msgspec.structs.replace(point, place=place) for place, point in enumerate(table.points)
+        msgspec.structs.replace(point, position=place) for place, point in enumerate(table.points)
     ]
     return msgspec.structs.replace(table, points=points)
 

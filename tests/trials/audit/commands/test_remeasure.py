@@ -10,7 +10,7 @@ from measure.simulated import measured_in, run_study
 from measure.test_remeasure import CELLS, GAP, GAP_KEYS, study_of
 from seatrial.errors import UsageError
 from seatrial.measure.rounds import interleaved
-from seatrial.stats.estimates import settled
+from seatrial.stats.cell_estimates import settled
 from seatrial.trials.audit.commands import remeasure_gaps
 
 ROOT = Path(__file__).parents[4]

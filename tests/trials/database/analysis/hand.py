@@ -132,7 +132,7 @@ def counters_of(seconds, **changes):
     """What was counted meanwhile: a quiet machine, on whose disk the server alone writes."""
     usual = {
         "observer_looks": 10.0 * seconds,
-        "surroundings_ns": seconds * 1e9,
+        "counters_elapsed_ns": seconds * 1e9,
         "kernel_cpu_ns": 0.02 * seconds * 1e9,
         "disk_read_bytes": 40_000.0 * seconds,
         "disk_write_bytes": 1_000_000.0 * seconds,

@@ -16,7 +16,7 @@ from seatrial import _core
 from seatrial.cli.options import without_password
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import TargetError, UsageError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect

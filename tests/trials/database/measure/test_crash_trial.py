@@ -9,10 +9,10 @@ import pytest
 from postgres.programs import installed_programs
 from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.connection import connect
-from seatrial.postgres.processes import server_processes
+from seatrial.postgres.server_processes import server_pids
 from seatrial.trials.database.measure.crash import CrashTrial, read_content
 from seatrial.trials.database.measure.crash_ledger import ROWS, rows_of
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
@@ -41,7 +41,7 @@ def make_trial(tmp_path, monkeypatch):
         yield make
         for trial in made:
             trial.close()
-            assert server_processes(trial.data_folder) == []
+            assert server_pids(trial.data_folder) == []
         assert folder.files() == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from postgres.programs import installed_programs
 from seatrial.errors import RefusedError, StudyError, TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect

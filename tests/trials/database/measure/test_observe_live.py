@@ -13,7 +13,7 @@ import time
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import find_binaries, wheel_binaries
 from seatrial.postgres.cluster import create_cluster
@@ -108,7 +108,7 @@ def test_totals_agree_with_pgbench_and_with_the_server(cluster, server):
     assert counters["shared_hits"] == pytest.approx(hits_after - hits, rel=0.01, abs=500)
     by_place = [counters[f"reads_{place}"] for place in ("shared_buffers", "page_cache", "device")]
     assert sum(by_place) == counters["shared_hits"] + counters["shared_reads"]
-    lasted_s = counters["surroundings_ns"] / 1e9
+    lasted_s = counters["counters_elapsed_ns"] / 1e9
     assert {len(column) for column in columns.values()} == {int(lasted_s + 0.5)}
     per_s = columns["transactions_per_s"]
     assert lasted_s * sum(per_s) / len(per_s) == pytest.approx(transactions, rel=0.2)
@@ -125,7 +125,7 @@ def test_processor_time_is_reported_by_whose_it_is(cluster, server):
     subprocess.run(["sh", "-c", shell, "sh", sys.executable, "-c", burn], check=True)
     pgbench(cluster, server.address, "-n", "-T3", "-c4", "-S")
     counters = (seen := observer.stop()).counters
-    lasted_ns = counters["surroundings_ns"]
+    lasted_ns = counters["counters_elapsed_ns"]
     known = {name: [value for value in each if value is not None]
              for name, each in seen.series.columns.items()}  # fmt: skip
     columns = {name: sum(each) / len(each) for name, each in known.items() if each}
@@ -174,7 +174,7 @@ def test_every_second_reports_of_machine_server_and_waits(cluster, server):
     if cluster.binaries.version >= 160000:
         assert seen.counters["io_normal_reads"] >= seen.counters["shared_reads"] * 0.9
     assert seen.counters["observer_looks"] >= 5
-    assert 0 < seen.counters["observer_cpu_ns"] < 0.1 * seen.counters["surroundings_ns"]
+    assert 0 < seen.counters["observer_cpu_ns"] < 0.1 * seen.counters["counters_elapsed_ns"]
 
 
 @once

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from seatrial.trials.database.measure.client_processes import LINES_MAX, Process, ProcessGroup
 from seatrial.trials.database.measure.pgbench import error_text, progress, totals
-from seatrial.trials.database.measure.processes import LINES_MAX, Process, ProcessGroup
 
 OF_18 = """\
 pgbench (18.6, server 15.18 (Debian 15.18-0+deb12u1))

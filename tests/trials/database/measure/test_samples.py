@@ -12,7 +12,7 @@ from postgres.programs import installed_programs
 from seatrial.errors import TargetError
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.connection import connect
-from seatrial.postgres.processes import read_pid_file, server_processes
+from seatrial.postgres.server_processes import read_pid_file, server_pids
 from seatrial.trials.database.measure import pgbench
 from seatrial.trials.replay.measure import replay_ceiling
 from trials.database.measure.trial import trial
@@ -299,7 +299,7 @@ def test_a_server_that_dies_is_reported_with_the_end_of_its_log(here):
     with pytest.raises(TargetError, match="log") as caught:
         here.measure("long", watcher=watcher)
     assert "listening" in str(caught.value) or "ready" in str(caught.value)
-    assert server_processes(data) == []
+    assert server_pids(data) == []
     assert not data.exists()
     assert here.measure("states", start="warm").outcome.completed > 0, "the next sample is well"
 

@@ -10,7 +10,7 @@ import pytest
 from cli.command import seatrial, start
 from measure.studies import stored, wait_for_samples
 from postgres.programs import installed_programs
-from seatrial.postgres.processes import server_processes
+from seatrial.postgres.server_processes import server_pids
 
 STUDY = """
 name = "databases"
@@ -75,7 +75,7 @@ def test_clean_ends_the_server_of_a_killed_study(tmp_path):
     assert folders
     cleaned = seatrial("clean", "--json", folder=tmp_path)
     assert cleaned.code == 0, cleaned
-    assert [pid for folder in folders for pid in server_processes(folder)] == []
+    assert [pid for folder in folders for pid in server_pids(folder)] == []
     assert list((tmp_path / "ssd").iterdir()) == []
     assert list((tmp_path / "state").glob("*.jsonl")) == []
 

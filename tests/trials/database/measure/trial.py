@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seatrial.cli.study_command import plan_of
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import SilentWatcher, Watcher
 from seatrial.results.model import Sample

@@ -31,7 +31,7 @@ from seatrial.results.model import (
     Stall,
     Timeline,
 )
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.analysis.model import (

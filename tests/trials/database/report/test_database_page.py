@@ -14,10 +14,10 @@ from report.page_reader import Node, embedded, read
 from report.sample_run import sample_summary
 from seatrial.findings.model import Summary
 from seatrial.report import published
+from seatrial.report.articles import published_rates
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.figures.model import Figure, TimelineChart
 from seatrial.report.page import render
-from seatrial.report.published import published_rates
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
 from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of

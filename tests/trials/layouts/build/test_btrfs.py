@@ -12,7 +12,7 @@ import pytest
 from machine.conftest import need_command
 from machine.loops import loops_over
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
 from seatrial.trials.layouts.build.backends.btrfs import BACKEND, read_fsid, undo_btrfs

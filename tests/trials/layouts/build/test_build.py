@@ -11,8 +11,8 @@ import pytest
 
 from seatrial.errors import SpaceError, TargetError
 from seatrial.machine.fingerprint.tree import CommandOutput, SystemTree
-from seatrial.machine.undo import UndoJournal, clean
-from seatrial.machine.undoer import Undoer, gone, undone
+from seatrial.machine.undo_journal import UndoJournal, clean
+from seatrial.machine.undo_result import Undoer, gone, undone
 from seatrial.machine.undoers import UNDOERS
 from seatrial.trials.layouts.build import build as building
 from seatrial.trials.layouts.build import filesystems, registry, running, tuning

@@ -10,7 +10,7 @@ from machine.conftest import run
 from machine.loops import loops_over
 from seatrial.errors import RefusedError, SpaceError, StudyError, TargetError
 from seatrial.machine import guard, uses
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build import drives as drives_module
 from seatrial.trials.layouts.build.drives import OpenDrives, drive_infos

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from machine.conftest import need_command
-from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build.backends.btrfs import BACKEND
 from seatrial.trials.layouts.build.build import build

@@ -235,7 +235,7 @@ def status(lvm, monkeypatch) -> list[str]:
     reported = ["0 9 raid raid5_ls 3 AAA 9/9 idle 0 0 -"]
     monkeypatch.setattr(volume_group, "attempt", lambda *_any: CommandOutput(0, reported[-1], ""))
     monkeypatch.setattr(volume_group, "is_readable", lambda *_any: True)
-    monkeypatch.setattr(volume_group, "comes_true", lambda condition, _patience_s: condition())
+    monkeypatch.setattr(volume_group, "wait_until", lambda condition, _patience_s: condition())
     return reported
 
 

@@ -303,7 +303,7 @@ def test_a_half_made_array_goes_if_it_holds_nothing_but_ours(undoing, machine, s
 def test_an_array_that_is_in_use_stays_in_the_journal(undoing, monkeypatch):
     busy = CommandOutput(1, "", "mdadm: Cannot get exclusive access to /dev/md200")
     monkeypatch.setattr(md_array, "attempt", lambda *_any, **_how: busy)
-    monkeypatch.setattr(md_array, "comes_true", lambda condition: condition())
+    monkeypatch.setattr(md_array, "wait_until", lambda condition: condition())
     result = undo()
     assert result.outcome == "failed"
     assert "exclusive access" in result.detail

@@ -24,7 +24,7 @@ def spec_of(backend="btrfs", level="raid1", drives=2, **more):
 def test_a_backend_is_one_file(monkeypatch, tmp_path):
     (tmp_path / "mirror_of_tape.py").write_text(
         "from seatrial.trials.layouts.build.backends.btrfs import Btrfs\n"
-        "from seatrial.machine.undoer import Undoer, gone\n"
+        "from seatrial.machine.undo_result import Undoer, gone\n"
         "class Tape(Btrfs):\n"
         "    name = 'tape'\n"
         "    undoers = {'tape': Undoer(undo=lambda *, reel: gone(reel), subject='reel')}\n"

@@ -9,7 +9,7 @@ import pytest
 from seatrial.errors import RefusedError, UsageError
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.marker import write_marker
-from seatrial.machine.undo import Kept, UndoJournal, clean
+from seatrial.machine.undo_journal import Kept, UndoJournal, clean
 from seatrial.study.layouts.layout import Layout, assigned, variants
 from seatrial.trials.layouts.build.backend import Built, Construction
 from seatrial.trials.layouts.build.standing import (
@@ -103,7 +103,7 @@ def test_one_that_is_being_destroyed_by_another_process_is_refused(build, child)
     standing = build()
     process = child(
         """
-        from seatrial.machine.undo import UndoJournal
+        from seatrial.machine.undo_journal import UndoJournal
         UndoJournal("run1", release=True)
         print(flush=True)
         input()

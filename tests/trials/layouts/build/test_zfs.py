@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from machine.zfs_daemon import answering_zfs
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
 from seatrial.trials.layouts.build.backends.zfs import BACKEND, parse_status, undo_zfs

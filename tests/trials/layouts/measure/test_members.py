@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.loop import attach
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import DriveRoles
 from seatrial.trials.layouts.measure import array as members_module
 from seatrial.trials.layouts.measure.array import MemberCounters, roles

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.fingerprint import Filesystem, Fingerprint, Target
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.run import storage_paths
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile

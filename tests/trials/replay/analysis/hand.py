@@ -321,7 +321,7 @@ def replay_record(
         timeline_slice_s=1.0,
         queries=_queries(accounts),
         order=ReplayDelays(
-            held=900 if play.order == "commit" else 0,
+            delayed=900 if play.order == "commit" else 0,
             waited_ns=round(play.held_s * S_NS) if play.order == "commit" else 0,
             released_by_lock=play.released_by_lock,
             released_by_patience=play.released_by_patience,

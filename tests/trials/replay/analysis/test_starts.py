@@ -55,7 +55,7 @@ def summary_of(*samples):
 
 
 def test_equal_starts_are_no_finding():
-    later = changed(lsn="0/99", looked_s=3.0)
+    later = changed(lsn="0/99", duration_s=3.0)
     samples = [begun(START), begun(later, 1), begun(changed(checkpoint_lsn="0/77"), 1, "other")]
     assert start_differences(samples) == []
     assert "replay_starts_differ" not in kinds_of(summary_of(*samples[:2]))

@@ -11,7 +11,7 @@ import pytest
 from postgres.programs import installed_programs
 from seatrial import _core
 from seatrial.errors import RefusedError, StudyError, TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster

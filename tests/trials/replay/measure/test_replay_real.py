@@ -11,13 +11,13 @@ import pytest
 from postgres.programs import installed_programs
 from seatrial._core import trace_statements
 from seatrial.errors import RefusedError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect, driver_parameters, parse_url
-from seatrial.postgres.processes import kill_server
+from seatrial.postgres.server_processes import kill_server
 from seatrial.trials.database.study.workloads import ReplaySpec
 from seatrial.trials.replay.measure import replay_ceiling
 from seatrial.trials.replay.measure.replay_ceiling import replay_ceiling_per_s

@@ -9,8 +9,8 @@ import pytest
 from report.exports_hand import estimate
 from report.page_reader import embedded, read
 from seatrial.report import published
+from seatrial.report.articles import LINES_FILE, published_lines
 from seatrial.report.page import render
-from seatrial.report.published import LINES_FILE, published_lines
 from seatrial.trials.database.analysis.model import database_of
 from seatrial.trials.database.report.tables import sweep_tables
 from seatrial.trials.replay.report.caches import (

@@ -32,7 +32,7 @@ START = StartRecord(
     rows={"public.orders": 100, "public.lines": 400},
     rows_estimated={"public.history": 1e6, "public.empty": None},
     restored="reflink",
-    looked_s=0.02,
+    duration_s=0.02,
 )
 
 

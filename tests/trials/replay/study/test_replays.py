@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import StudyError, UsageError
-from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
+from seatrial.study.cost import cell_time_s, cell_write_bytes, estimate
 from seatrial.study.load import load_study
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan

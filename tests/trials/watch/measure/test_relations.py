@@ -15,7 +15,7 @@ from cli.command import ended, seatrial, start
 from postgres.programs import installed_programs
 from seatrial import _core
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect

@@ -25,7 +25,7 @@ from seatrial.report.exports.json_document import in_utf8, json_text
 from seatrial.report.exports.parquet import tables
 from seatrial.report.exports.parquet.tables import TABLES, Column, Row, columns_of
 from seatrial.results.model import OperationResult, Run, Sample, known_duration_s, origin_of
-from seatrial.stats.estimates import PERCENTS, entries_needed
+from seatrial.stats.cell_estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.set_up import drive_of, firmware_of, host_of, kernel_of
 

@@ -228,7 +228,7 @@ def _status(
 
 def _at_start(table: CellTable, outlier: Sequence[TablePoint]) -> list[TablePoint]:
     """Return the outliers measured first of all, up to the first normal cell."""
-    by_position = {point.place: point for point in table.points}
+    by_position = {point.position: point for point in table.points}
     outlier_keys = {point.key for point in outlier}
     started: list[TablePoint] = []
     for position in range(min(START_CELLS_MAX, len(table.points) // 2)):
@@ -428,7 +428,7 @@ def _too_fast(
     worst = _worst(points, predicted_per_s)
     status = _status(points, predicted_per_s, limit_log)
     ratio = ratio_to(worst, predicted_per_s[worst.key])
-    is_first = min(point.place for point in table.points) in {point.place for point in points}
+    is_first = min(point.position for point in table.points) in {point.position for point in points}
     least = "" if len(points) == 1 else "up to "
     return Gap(
         kind="too_fast",

@@ -278,8 +278,8 @@ def _cost(points: Sequence[TablePoint], residual_log: Array, scale_log: float) -
     low = [point for point in points if far[point.key] < -limit_log]
     high = [point for point in points if far[point.key] > limit_log]
     first = _first_positions(points, len(high))
-    first_fast = [point for point in high if point.place in first]
-    later = [point for point in high if point.place not in first]
+    first_fast = [point for point in high if point.position in first]
+    later = [point for point in high if point.position not in first]
     for group in connected_groups(points, low):
         cost += SLOW_EVENT_COST + _cells_cost(far, group, scale)
     for group in [first_fast] if first_fast else []:
@@ -300,7 +300,7 @@ def _cells_cost(far: Mapping[str, float], group: Sequence[TablePoint], scale_log
 
 
 def _first_positions(points: Sequence[TablePoint], count: int) -> set[int]:
-    return set(sorted(point.place for point in points)[:count])
+    return set(sorted(point.position for point in points)[:count])
 
 
 def _is_supported(interpretation: Interpretation, short_log: Array) -> bool:

@@ -34,7 +34,7 @@ class TablePoint(msgspec.Struct, frozen=True, kw_only=True):
         depth: Requests in flight per worker.
         iops: The figure; None if the cell is absent or completed nothing.
         rounds_per_s: Rate of each round, in order of rounds; empty if absent.
-        place: Position in the order of first measurements, from 0.
+        position: Position in the order of first measurements, from 0.
         duration_s: Mean duration of its samples; None if unknown.
         measured: Whether a measurement was attempted; False for a cell that an adaptive plan
             leaves to prediction, which is not a gap.
@@ -46,7 +46,7 @@ class TablePoint(msgspec.Struct, frozen=True, kw_only=True):
     depth: int
     iops: Estimate | None
     rounds_per_s: list[float]
-    place: int
+    position: int
     duration_s: float | None
     measured: bool = True
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from seatrial.errors import SeatrialError
 from seatrial.lazy import np
 from seatrial.results.model import BlankCell, Origin, Run, Sample, origin_of
-from seatrial.stats.estimates import counted, phases_of
+from seatrial.stats.cell_estimates import counted, phases_of
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
@@ -185,7 +185,7 @@ def _point(summary: CellSummary, position: int, *, is_timed: bool) -> TablePoint
         depth=summary.cell.depth,
         iops=summary.iops if summary.completed else None,
         rounds_per_s=_rounds_per_s(samples) if summary.completed else [],
-        place=position,
+        position=position,
         duration_s=statistics.fmean(s.duration_s for s in samples) if is_timed else None,
     )
 
@@ -204,7 +204,7 @@ def _planned_point(cell: Cell) -> TablePoint:
         depth=cell.depth,
         iops=None,
         rounds_per_s=[],
-        place=UNMEASURED_POSITION,
+        position=UNMEASURED_POSITION,
         duration_s=None,
         measured=False,
     )
@@ -224,7 +224,7 @@ def _blank_points(
             depth=blank.depth,
             iops=None,
             rounds_per_s=[],
-            place=first_position + number,
+            position=first_position + number,
             duration_s=None,
         )
         for number, blank in enumerate(missing)

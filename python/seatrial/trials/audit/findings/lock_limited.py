@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.model import Estimate, Figures, Finding, FindingText
 from seatrial.stats.wording import format_interval, format_plural, format_value
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, audits_of

@@ -14,7 +14,7 @@ from seatrial.trials.audit.analysis.model import TableAudit, TablePoint, audits_
 from seatrial.trials.audit.analysis.tables import identity_of
 from seatrial.units import NS_PER_S
 
-GUARD_COUNTER = "guard_ns"
+RECOVERY_COUNTER = "recovery_check_ns"
 
 
 @from_samples(rank=540, section="Validity of the figures", holds_in_lab=False)
@@ -103,8 +103,8 @@ def _times_s(context: Context, audit: TableAudit) -> tuple[float, float]:
     keys = {point.key for point in audit.table.points if point.measured}
     samples = [sample for sample in context.samples if sample.cell.key in keys]
     cells_s = sum(sample.duration_s for sample in samples)
-    guard_s = sum(sample.counters.get(GUARD_COUNTER, 0.0) for sample in samples) / NS_PER_S
-    return cells_s + guard_s, cells_s * len(audit.table.points) / max(1, len(keys))
+    check_s = sum(sample.counters.get(RECOVERY_COUNTER, 0.0) for sample in samples) / NS_PER_S
+    return cells_s + check_s, cells_s * len(audit.table.points) / max(1, len(keys))
 
 
 def _widest_share(audit: TableAudit, left_out: Sequence[TablePoint]) -> float | None:

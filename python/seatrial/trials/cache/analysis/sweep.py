@@ -11,8 +11,8 @@ import msgspec
 
 from seatrial.lazy import np
 from seatrial.published import Amount, Count, one_of
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.estimate import t_of
-from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.trials.cache.analysis.closed_loop import Storage, calibrated, operations_per_s
 from seatrial.trials.cache.analysis.references import (
     PAGE_BYTES,

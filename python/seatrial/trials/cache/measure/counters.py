@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, LiteralString, NamedTuple
 import msgspec
 
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.postgres.processes import server_processes
+from seatrial.postgres.server_processes import server_pids
 from seatrial.trials.watch.measure.relations import NAMES, RELATIONS, relation_name
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _pages(row: dict[str, float | None], operation: str) -> int:
 def _cpu_s(folder: Path) -> float:
     """Return the processor time of a server, with that of its processes that have ended."""
     ticks = 0
-    for pid in server_processes(folder):
+    for pid in server_pids(folder):
         _, _, fields_text = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")
         fields = fields_text.split()
         if len(fields) > _CHILDREN.stop:

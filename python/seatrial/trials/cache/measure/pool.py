@@ -22,8 +22,8 @@ from seatrial.machine import loop
 from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.machine import own_groups
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.undo import UndoJournal
-from seatrial.machine.undoer import Outcome, comes_true
+from seatrial.machine.undo_journal import UndoJournal
+from seatrial.machine.undo_result import Outcome, wait_until
 from seatrial.program import with_root
 from seatrial.trials.cache.measure.arcstats import Counters
 from seatrial.trials.cache.measure.undoing import new_token
@@ -216,7 +216,7 @@ class Pool:
             *(*level, *map(str, self._disks)),
         )
         # The daemon mounts its statistics with the first pool.
-        comes_true(self.counters.exist)
+        wait_until(self.counters.exist)
         self._write_data()
 
     def _attach(self, name: str, size_bytes: int) -> Path:
@@ -271,7 +271,7 @@ class Pool:
                 env={**os.environ, "PATH": _search_path()},
             )
         daemon = self._daemon
-        if not comes_true(
+        if not wait_until(
             lambda: self._responds() or daemon.poll() is not None, START_TIMEOUT_S
         ) or (daemon.poll() is not None):
             words = log.read_text(errors="replace").strip()[-400:] or "nothing"

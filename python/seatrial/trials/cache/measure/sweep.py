@@ -29,6 +29,7 @@ from seatrial.trials.cache.measure.counters import (
     read_counters,
     relation_accesses,
 )
+from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
 from seatrial.trials.database.measure.embedded import EmbeddedServers
 from seatrial.trials.database.measure.pgbench import (
     error_text,
@@ -38,7 +39,6 @@ from seatrial.trials.database.measure.pgbench import (
     totals,
 )
 from seatrial.trials.database.measure.preflight import needs_catalogue
-from seatrial.trials.database.measure.processes import Process, ProcessGroup
 from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import engine_spec

@@ -15,7 +15,7 @@ from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint.medium import read_ahead_bytes as most_read_ahead_bytes
 from seatrial.machine.marker import new_run_id
 from seatrial.machine.run_lock import RunLock
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries, find_binaries, wheel_binaries
 from seatrial.study.model import PlannedTarget

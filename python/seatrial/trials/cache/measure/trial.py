@@ -24,7 +24,7 @@ import msgspec
 
 from seatrial.errors import EngineError, RefusedError, SeatrialError, TargetError
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.memory import LIMIT_BYTES_MIN, MemoryGroup, memory_limit, remove_group

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
+from seatrial.machine.undo_result import Result, Undoer, failed, gone, undone, wait_until
 
 _TOKEN: Final = re.compile(r"seatrial-.+-zfs-[0-9a-f]{6}")
 
@@ -69,7 +69,7 @@ def undo_zfs_daemon(*, token: str) -> Result:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    if comes_true(lambda: not rig_processes(token)):
+    if wait_until(lambda: not rig_processes(token)):
         return undone("killed")
     return failed("it cannot be killed; it may wait for a device that hangs")
 

@@ -48,7 +48,7 @@ class PublishedPool(msgspec.Struct, frozen=True, kw_only=True):
 def published_pools() -> tuple[PublishedPool, ...]:
     """Return the article's table; empty where the installation lacks it."""
     try:
-        text = resources.files("seatrial.report.published").joinpath(FILE).read_text("utf-8")
+        text = resources.files("seatrial.report.articles").joinpath(FILE).read_text("utf-8")
     except FileNotFoundError:
         return ()
     return tuple(

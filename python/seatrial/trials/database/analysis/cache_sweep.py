@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.lazy import np
+from seatrial.stats.cell_estimates import t_quantile
 from seatrial.stats.compare.figures import COMPLETED, figures_of_both
 from seatrial.stats.compare.ratio import contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate, t_of
-from seatrial.stats.estimates import t_quantile
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     STATEMENT,

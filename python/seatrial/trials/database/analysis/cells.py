@@ -11,8 +11,8 @@ import msgspec
 
 from seatrial.findings.context import usable_cpus
 from seatrial.results.model import DatabaseRecord, Run, Sample
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds, phases_of
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted, estimate_of_rounds, phases_of
 from seatrial.stats.model import CellSummary
 from seatrial.trials.database.analysis.cache_sweep import cache_sweeps
 from seatrial.trials.database.analysis.checkpoints import checkpoint_effect, running_share

@@ -10,8 +10,8 @@ from typing import Final
 
 from seatrial._core import Histogram
 from seatrial.results.model import Sample
+from seatrial.stats.cell_estimates import entries_needed, estimate_of_rounds
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import entries_needed, estimate_of_rounds
 from seatrial.stats.timeline import is_long_enough
 from seatrial.trials.database.analysis.readings import Round, entries_from
 from seatrial.units import NS_PER_S

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.compare.comparison import KEPT
-from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_duration_s,

@@ -9,8 +9,8 @@ import msgspec
 
 from seatrial.published import named, one_of
 from seatrial.results.model import DatabaseRecord, Sample
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import AnalysedRun
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of

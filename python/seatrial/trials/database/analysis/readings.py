@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.results.model import Sample, Series
+from seatrial.stats.cell_estimates import estimate_of_rounds, t_quantile
 from seatrial.stats.estimate import Estimate, variance
-from seatrial.stats.estimates import estimate_of_rounds, t_quantile
 from seatrial.stats.running import RunningPhase
 
 WEIGHTS: Final[Mapping[str, str]] = {

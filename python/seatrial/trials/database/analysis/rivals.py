@@ -215,7 +215,7 @@ class LoadEvidence:
 
     def _cores_of(self, time_ns: str) -> float | None:
         """Return a counter of CPU time as cores, over all samples."""
-        used_ns, elapsed_ns = self._total(time_ns), self._total("surroundings_ns")
+        used_ns, elapsed_ns = self._total(time_ns), self._total("counters_elapsed_ns")
         return None if used_ns is None or not elapsed_ns else used_ns / elapsed_ns
 
     def _unclaimed_bytes(self) -> float | None:

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.errors import SeatrialError, TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.connection import Address, connect
-from seatrial.postgres.processes import end_server
 from seatrial.postgres.server import Server
+from seatrial.postgres.server_processes import end_server
+from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
 from seatrial.trials.database.measure.crash_ledger import (
     FILLER_BYTES,
     Entry,
@@ -37,7 +38,6 @@ from seatrial.trials.database.measure.crash_ledger import (
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.pgbench import error_text
 from seatrial.trials.database.measure.power_cut import SIZE_BYTES, CuttableFilesystem
-from seatrial.trials.database.measure.processes import Process, ProcessGroup
 from seatrial.trials.database.measure.server_session import ServerSession, refused
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec

@@ -12,12 +12,12 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import SystemCounters
 from seatrial.measure.requests import Request, timeline_of
 from seatrial.postgres.binaries import Binaries, find_binaries
-from seatrial.postgres.processes import end_server
+from seatrial.postgres.server_processes import end_server
 from seatrial.postgres.settings import check_settings
 from seatrial.results.model import DatabaseRecord, OperationResult, Outcome, Sample, Timeline
 from seatrial.study.cell import Cell

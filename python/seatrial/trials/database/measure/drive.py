@@ -18,6 +18,7 @@ from seatrial.errors import TargetError
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Slice, Timeline
 from seatrial.trials.database.measure import pgbench, telemetry
+from seatrial.trials.database.measure.client_processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.measure.driver_result import (
     Completions,
     DriverOptions,
@@ -32,7 +33,6 @@ from seatrial.trials.database.measure.pgbench import (
     read_logs,
     run_pgbench,
 )
-from seatrial.trials.database.measure.processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.trials.replay.measure.replay import run_replay
 from seatrial.units import NS_PER_MS, NS_PER_S

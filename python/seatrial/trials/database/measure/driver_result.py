@@ -15,7 +15,7 @@ from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
 from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import SpecDocument
-from seatrial.trials.database.measure.processes import ProcessGroup
+from seatrial.trials.database.measure.client_processes import ProcessGroup
 
 ReplayFunction = Callable[[SpecDocument, Watcher], Any]
 """Runs a replay by the engine's specification; returns a ``PlaybackOutcome``."""

@@ -19,8 +19,8 @@ import msgspec
 
 from seatrial.errors import SeatrialError, StudyError, TargetError, UsageError
 from seatrial.machine.file import TrialFolder, as_space_error
-from seatrial.machine.undo import UndoJournal
-from seatrial.machine.undoer import comes_true
+from seatrial.machine.undo_journal import UndoJournal
+from seatrial.machine.undo_result import wait_until
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import Binaries, find_binaries
@@ -28,8 +28,8 @@ from seatrial.postgres.clone import CloneMethod, clone_folder
 from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.memory import memory_limit, remove_group
 from seatrial.postgres.page_cache import drop_cached
-from seatrial.postgres.processes import end_server
 from seatrial.postgres.server import Server
+from seatrial.postgres.server_processes import end_server
 from seatrial.postgres.settings import check_settings
 from seatrial.results.model import StartRecord
 from seatrial.study.model import PlannedTarget
@@ -425,7 +425,7 @@ def explain_error(error: SeatrialError, server: Server) -> SeatrialError:
 
     If the server is alive, the end of its log is added to the clients' error.
     """
-    if not comes_true(lambda: not server.is_alive(), SERVER_EXIT_S):
+    if not wait_until(lambda: not server.is_alive(), SERVER_EXIT_S):
         full = as_space_error(error, server.data_folder)
         if full is not error:
             return full

@@ -16,16 +16,16 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import StudyError, TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher, Watcher
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.connection import names_database, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
+from seatrial.trials.database.measure.client_processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.existing_server import create_not_permitted, explain_error
 from seatrial.trials.database.measure.load import migrate
-from seatrial.trials.database.measure.processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.measure.ready import ReadyServer
 from seatrial.trials.database.measure.server_session import prewarm
 from seatrial.trials.database.measure.start_state import (

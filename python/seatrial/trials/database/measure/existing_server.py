@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.connection import Address, parse_url

@@ -20,13 +20,13 @@ import msgspec
 
 from seatrial.fleet.group import START_DELAY_S
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.connection import Address, Secret, connect
+from seatrial.trials.database.measure.client_processes import ProcessGroup
 from seatrial.trials.database.measure.drive import drive
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
-from seatrial.trials.database.measure.processes import ProcessGroup
 from seatrial.trials.database.study.workloads import DatabaseSpec
 from seatrial.units import NS_PER_MS, NS_PER_S
 

@@ -17,9 +17,9 @@ from seatrial.measure.progress import Watcher
 from seatrial.postgres.connection import Address, connect
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
+from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.pgbench import error_text
-from seatrial.trials.database.measure.processes import Process, ProcessGroup
 from seatrial.trials.database.study.cost import data_bytes, history_rows
 from seatrial.trials.database.study.workloads import LoadSpec
 

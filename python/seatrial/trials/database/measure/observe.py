@@ -235,7 +235,7 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
         series: By second: the known columns of observe_series.py and observe_server.py, without
             those of pg_stat_io that are all zero.
         counters: Totals over the trial by name, unit last: of the machine (``machine_user_ns``,
-            ``steal_ns``, ``psi_io_full_ns`` ... and ``surroundings_ns``, the time in which they
+            ``steal_ns``, ``psi_io_full_ns`` ... and ``counters_elapsed_ns``, the time in which they
             grew), of the device (``device_reads``, ``device_flush_ns`` ...), of processes
             (``server_cpu_ns``, ``server_delay_ns``, ``client_cpu_ns``, ``client_delay_ns``,
             ``seatrial_cpu_ns``, and of the rest ``other_process_readings``), of the server
@@ -346,7 +346,7 @@ class Observer:
         }
         if "machine_steal_ns" in counters:
             counters["steal_ns"] = counters.pop("machine_steal_ns")
-            counters["surroundings_ns"] = ended_s * 1e9
+            counters["counters_elapsed_ns"] = ended_s * 1e9
         by_source, reads_notes = reads(counters, self._server.block_bytes)
         counters |= by_source
         counters["observer_cpu_ns"] = float(self._machine.cpu_ns + self._server.cpu_ns)

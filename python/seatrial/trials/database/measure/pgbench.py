@@ -23,8 +23,8 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import TargetError, UsageError, native_errors
 from seatrial.measure.progress import LiveReading, Watcher
+from seatrial.trials.database.measure.client_processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.measure.driver_result import Completions, DriverOptions, Endpoints
-from seatrial.trials.database.measure.processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
 
 

@@ -24,8 +24,8 @@ from seatrial.errors import TargetError
 from seatrial.machine import loop
 from seatrial.machine.commands import run_command
 from seatrial.machine.loop import LoopDevice
-from seatrial.machine.undo import UndoJournal
-from seatrial.machine.undoer import Outcome
+from seatrial.machine.undo_journal import UndoJournal
+from seatrial.machine.undo_result import Outcome
 from seatrial.machine.undoers import freeze
 from seatrial.postgres.clone import copy_file
 from seatrial.program import with_root

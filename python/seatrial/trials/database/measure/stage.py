@@ -22,7 +22,7 @@ import msgspec
 from seatrial.errors import SeatrialError, StudyError, TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint import block_device_of
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.background import Background, NoBackground
 from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import Watcher

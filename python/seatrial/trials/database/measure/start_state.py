@@ -93,7 +93,7 @@ def read_start_state(
                 *(f"{schema}.{table}" for schema, table, *_, may in tables if not may),
             ],
             restored=restored,
-            looked_s=time.monotonic() - began_s,
+            duration_s=time.monotonic() - began_s,
         )
 
 

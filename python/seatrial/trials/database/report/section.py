@@ -9,15 +9,15 @@ from typing import Final
 from markupsafe import Markup
 
 from seatrial.findings.model import Summary
+from seatrial.report.articles import PGBENCH_SOURCE
 from seatrial.report.exports.csv_table import Field, interval_columns
 from seatrial.report.figures.latency import stalled_s
 from seatrial.report.figures.model import Figure
 from seatrial.report.markup import fill
 from seatrial.report.part import Detail, PagePart
-from seatrial.report.published import PGBENCH_SOURCE
 from seatrial.report.table import Table
 from seatrial.results.model import Sample
-from seatrial.stats.estimates import counted
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import capitalized, format_count, format_estimate, format_plural
 from seatrial.trials.database.analysis.crashes import is_crash_trial

@@ -12,7 +12,7 @@ from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, rate_text, table_width
 from seatrial.results.model import Sample
-from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_count,

@@ -29,7 +29,7 @@ from seatrial.report.figures.naming import grouped
 from seatrial.report.markup import fill
 from seatrial.report.table import NO_FIGURE
 from seatrial.results.model import Sample, Series, Slice
-from seatrial.stats.estimates import rate_unit
+from seatrial.stats.cell_estimates import rate_unit
 from seatrial.stats.facts import format_number
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (

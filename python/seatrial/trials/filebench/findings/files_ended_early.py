@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.stats.estimates import counted
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.study.units import format_seconds

@@ -20,7 +20,7 @@ import msgspec
 from seatrial.lazy import np
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import Sample
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.study.hosts import FACTOR, hosts_of
 

@@ -104,7 +104,7 @@ def lab(
     from seatrial.cli.study_command import plan_of, show_or_measure  # noqa: PLC0415
     from seatrial.fleet.lab import FleetLab  # noqa: PLC0415 - not for --help
     from seatrial.machine.marker import new_run_id  # noqa: PLC0415 - likewise
-    from seatrial.machine.undo import UndoJournal  # noqa: PLC0415 - likewise
+    from seatrial.machine.undo_journal import UndoJournal  # noqa: PLC0415 - likewise
 
     plan = plan_of(file, **changes)
     request = _request(plan, delay_ms, loss_percent)

@@ -60,7 +60,7 @@ def _row(host: HostFacts) -> list[str]:
 def reach_table(facts: FleetFacts) -> Table | None:
     """Return whether each host can use each named path or address; None without any."""
     rows = [
-        [each.place, host.name, *_seen(each.obstacle, each.source, each.filesystem), took]
+        [each.target, host.name, *_seen(each.obstacle, each.source, each.filesystem), took]
         for host in facts.hosts
         for each in host.reached
         for took in [format_duration_ns(each.connect_ns) if each.connect_ns else NOTHING]

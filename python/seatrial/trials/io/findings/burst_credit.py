@@ -11,7 +11,7 @@ from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Sample
-from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.steady.phases import levels_of
 from seatrial.stats.timeline import is_long_enough, median, series_of

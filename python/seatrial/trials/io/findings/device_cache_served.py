@@ -21,7 +21,7 @@ from seatrial.findings.traffic import (
     span_bytes,
 )
 from seatrial.published import HIDDEN
-from seatrial.stats.estimates import paired_ratio
+from seatrial.stats.cell_estimates import paired_ratio
 from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.wording import (
     format_estimate,

@@ -21,7 +21,7 @@ from seatrial.report.exports.json_document import Document, as_text
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_share
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import OVERHEAD_S, cell_time_s
+from seatrial.study.cost import OVERHEAD_S, cell_time_s
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import Plan
 from seatrial.study.plan import order

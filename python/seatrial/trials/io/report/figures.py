@@ -24,7 +24,7 @@ from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Poin
 from seatrial.report.figures.naming import grouped, name_by, of_kind, varying
 from seatrial.report.tables import informative, start_bytes
 from seatrial.results.model import Sample
-from seatrial.stats.estimates import counted
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.fastest import Served, served_by_caches
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.steady.phases import Phase, State, SteadyState

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import OVERHEAD_S
+from seatrial.study.cost import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import LOG_FILE, PlannedTarget
 from seatrial.study.plan import writes

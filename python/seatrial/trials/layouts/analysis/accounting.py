@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seatrial.results.model import Sample
+from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary, is_broken
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import LayoutSpec

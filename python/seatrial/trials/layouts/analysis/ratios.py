@@ -14,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from seatrial.results.model import Sample
+from seatrial.stats.cell_estimates import counted, rate_unit
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.figures import Rounds
 from seatrial.stats.compare.noise import is_same, rounds_more, within_share
@@ -26,7 +27,6 @@ from seatrial.stats.compare.ratio import (
     ratio_estimate,
 )
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted, rate_unit
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import RunningPhase, running, running_from
 from seatrial.stats.wording import format_plural, format_size, operation_words

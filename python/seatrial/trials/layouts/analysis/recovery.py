@@ -17,8 +17,8 @@ from typing import Final
 from seatrial._core import Histogram
 from seatrial.lazy import np
 from seatrial.results.model import ArrayEvent, LayoutRecord, Sample
+from seatrial.stats.cell_estimates import counted, entries_needed, estimate_of_rounds, rate_unit
 from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, half_width_of_mean
-from seatrial.stats.estimates import counted, entries_needed, estimate_of_rounds, rate_unit
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import start_up_steps
 from seatrial.stats.timeline import SLICES_MIN, is_long_enough, slice_counts

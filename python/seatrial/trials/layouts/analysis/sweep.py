@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted
 from seatrial.stats.fastest import Saturation, saturation
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import running

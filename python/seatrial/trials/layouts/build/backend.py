@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
-from seatrial.machine.undoer import Undoer
+from seatrial.machine.undo_result import Undoer
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 
 COMMAND_PATIENCE_S: Final = 300.0

@@ -19,8 +19,8 @@ from seatrial.machine.fingerprint.mounts import existing, mount_of
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.marker import write_marker
 from seatrial.machine.sysblock import device_size_bytes
-from seatrial.machine.undo import UndoJournal, Undone
-from seatrial.machine.undoer import Outcome
+from seatrial.machine.undo_journal import UndoJournal, Undone
+from seatrial.machine.undo_result import Outcome
 from seatrial.published import Count
 from seatrial.study.layouts.layout import DriveInfo, DriveRoles, LayoutSpec, assigned
 from seatrial.study.layouts.targets import usable_bytes

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.undoer import Undoer
+from seatrial.machine.undo_result import Undoer
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import caches as _folder
 from seatrial.trials.layouts.build.backend import Built, Construction, Program, Step

@@ -18,7 +18,7 @@ from seatrial.machine.fingerprint.medium import Extent, extent_of_device, number
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.guard import DeviceState, bearing, inspect, require_permitted
 from seatrial.machine.loop import LoopDevice, attach, detach, truncate_backing
-from seatrial.machine.undo import UndoJournal, Undone
+from seatrial.machine.undo_journal import UndoJournal, Undone
 from seatrial.machine.uses import Survey, exclusive_use, uses_of_device
 from seatrial.study.layouts.layout import DriveInfo, Drives, parse_drives
 from seatrial.trials.layouts.build.running import run_checked

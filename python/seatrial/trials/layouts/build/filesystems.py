@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from seatrial.machine.undoer import Result, Undoer, failed, foreign, gone, undone
+from seatrial.machine.undo_result import Result, Undoer, failed, foreign, gone, undone
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.units import format_size
 from seatrial.trials.layouts.build.backend import Program, Step

@@ -13,7 +13,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.tree import LIVE, program_path
 from seatrial.machine.sysblock import BlockNode, node_by_name
-from seatrial.machine.undoer import Result, Undoer, failed, foreign, gone, undone
+from seatrial.machine.undo_result import Result, Undoer, failed, foreign, gone, undone
 from seatrial.machine.uses import uses_of_device
 from seatrial.units import SECTOR_BYTES
 

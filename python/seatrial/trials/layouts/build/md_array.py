@@ -22,7 +22,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.direct import read_direct
 from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
+from seatrial.machine.undo_result import Result, Undoer, failed, gone, undone, wait_until
 from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
 from seatrial.trials.layouts.build.failing import responds
@@ -288,7 +288,7 @@ def replace(device: str, new_drive: str) -> None:
     """
     # A failed drive stays busy until the array's thread has released it.
     remove = ["mdadm", device, "--remove", "failed"]
-    comes_true(lambda: attempt(remove).status == 0, _SLOT_PATIENCE_S)
+    wait_until(lambda: attempt(remove).status == 0, _SLOT_PATIENCE_S)
     run_checked(["mdadm", device, "--add", new_drive])
 
 
@@ -434,7 +434,7 @@ def _stopped(array: str) -> str:
         complaints.append(ended.complaint.strip())
         return ended.status == 0 or not LIVE.exists(_folder(array))
 
-    if comes_true(stops):
+    if wait_until(stops):
         return ""
     reason = complaints[-1] or "something uses it"
     return f"{array} cannot be stopped: {reason}; see /proc/mdstat"

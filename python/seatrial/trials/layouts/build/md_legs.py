@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.errors import TargetError
-from seatrial.machine.undoer import comes_true
+from seatrial.machine.undo_result import wait_until
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import md_array
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Step
@@ -76,7 +76,7 @@ def fail(built: Built, leg: int, member: int) -> str:
     md_array.fail(device, drive)
     if built.assigned.spares[leg - 1]:
         # A spare replaces it as soon as the array's thread has released the failed drive.
-        comes_true(lambda: _serves(built, leg, member, drive), _SPARE_PATIENCE_S)
+        wait_until(lambda: _serves(built, leg, member, drive), _SPARE_PATIENCE_S)
     _update_roles(built, leg)
     return drive
 
@@ -89,7 +89,7 @@ def replace(built: Built, leg: int, member: int, new_device: str) -> None:
     """
     built.require_redundancy(leg, member)
     md_array.replace(built.construction.leg_devices[leg - 1], new_device)
-    comes_true(lambda: _serves(built, leg, member, ""), _SPARE_PATIENCE_S)
+    wait_until(lambda: _serves(built, leg, member, ""), _SPARE_PATIENCE_S)
     _update_roles(built, leg)
 
 

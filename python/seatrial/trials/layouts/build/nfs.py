@@ -13,7 +13,7 @@ import os
 from typing import Final
 
 from seatrial.machine.fingerprint.tree import LIVE, program_path
-from seatrial.machine.undoer import Result, Undoer, gone, undone
+from seatrial.machine.undo_result import Result, Undoer, gone, undone
 from seatrial.trials.layouts.build.backend import Program, Step
 from seatrial.trials.layouts.build.running import attempt
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from seatrial.errors import StudyError, TargetError
 from seatrial.machine.fingerprint.tree import program_path
-from seatrial.machine.undoer import Undoer
+from seatrial.machine.undo_result import Undoer
 from seatrial.program import with_root
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.build import backends as _folder

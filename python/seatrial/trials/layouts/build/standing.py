@@ -16,7 +16,7 @@ from seatrial.machine.fingerprint.mounts import mounts
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.guard import inspect
 from seatrial.machine.marker import new_run_id
-from seatrial.machine.undo import Kept, UndoJournal, Undone, kept_journals
+from seatrial.machine.undo_journal import Kept, UndoJournal, Undone, kept_journals
 from seatrial.published import Amount
 from seatrial.study.layouts.layout import DriveRoles, Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry

@@ -18,7 +18,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
+from seatrial.machine.undo_result import Result, Undoer, failed, foreign, gone, undone, wait_until
 from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
 from seatrial.trials.layouts.build.failing import is_readable
@@ -251,7 +251,7 @@ def detect_failure(group: str, failed_before: int) -> None:
                 return True
         return False
 
-    if not comes_true(is_detected, _NOTICE_PATIENCE_S):
+    if not wait_until(is_detected, _NOTICE_PATIENCE_S):
         raise TargetError(
             seen=f"{node(group)} did not detect the drive failure",
             cause="None of its reads reached the failed drive",

@@ -21,7 +21,7 @@ from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.medium import number_text
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.sysblock import node_by_name, node_by_number
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.mapper import (
     NAME_PREFIX,

@@ -16,8 +16,8 @@ import msgspec
 
 from seatrial.errors import SeatrialError, TargetError
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.undo import UndoJournal, Undone
-from seatrial.machine.undoer import Outcome
+from seatrial.machine.undo_journal import UndoJournal, Undone
+from seatrial.machine.undo_result import Outcome
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.page_cache import sync_file_system
 from seatrial.results.model import LayoutRecord

@@ -10,7 +10,7 @@ import msgspec
 
 from seatrial.errors import SeatrialError
 from seatrial.machine.sysblock import device_size_bytes
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.results.cache import CacheForecast, CacheRecord
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument

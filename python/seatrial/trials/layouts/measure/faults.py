@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol, Self
 
 from seatrial.errors import SeatrialError, TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.stats.wording import format_plural
 from seatrial.study.layouts.layout import Failure
 from seatrial.trials.layouts.build.backend import Backend, Built

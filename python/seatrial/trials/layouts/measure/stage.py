@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 from seatrial.fingerprint import Target
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint import target_fingerprint
-from seatrial.machine.undo import UndoJournal
-from seatrial.machine.undoer import Outcome
+from seatrial.machine.undo_journal import UndoJournal
+from seatrial.machine.undo_result import Outcome
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, TargetState

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from seatrial.errors import TargetError
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED

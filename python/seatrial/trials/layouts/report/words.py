@@ -12,7 +12,7 @@ from seatrial.report.figures.model import TimelineMark
 from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, doubt_text
 from seatrial.results.model import ArrayEvent, LayoutRecord, Sample
-from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.facts import format_number
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (

@@ -9,8 +9,7 @@ from functools import reduce
 
 from seatrial._core import Histogram
 from seatrial.results.model import OperationResult, Sample
-from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate
-from seatrial.stats.estimates import (
+from seatrial.stats.cell_estimates import (
     PERCENTS,
     counted,
     estimate_of_rounds,
@@ -18,6 +17,7 @@ from seatrial.stats.estimates import (
     percentiles_at_least,
     rate_estimate,
 )
+from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate
 from seatrial.trials.loadline.analysis.model import LatencyTarget, LoadStep
 from seatrial.trials.loadline.analysis.rate_verdicts import (
     LimitCounts,

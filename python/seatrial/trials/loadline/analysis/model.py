@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from seatrial.stats.cell_estimates import PERCENTS, entries_needed
 from seatrial.stats.estimate import AtLeast, Estimate
-from seatrial.stats.estimates import PERCENTS, entries_needed
 from seatrial.stats.model import AnalysedRun
 from seatrial.trials.loadline.study import Loadline, parse_latency_ns
 

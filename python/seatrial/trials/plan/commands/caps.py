@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.files import Output, is_trace, output_option
+from seatrial.cli.files import Output, is_parquet, output_option
 from seatrial.cli.options import json_option, results_option
 from seatrial.errors import UsageError
 from seatrial.report.terminal import table_text, wrapped
@@ -141,7 +141,7 @@ def _load_and_caps(what: str, results: Path) -> tuple[Demand | None, list[Cap], 
     if not what:
         return None, [], []
     path = Path(what)
-    if is_typed(what) or is_trace(path):
+    if is_typed(what) or is_parquet(path):
         return demand_of(what, results), [], []
     if path.is_dir() or path.is_block_device():
         fingerprint = take_fingerprint(path)

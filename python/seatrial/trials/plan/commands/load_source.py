@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.cli.files import is_trace
+from seatrial.cli.files import is_parquet
 from seatrial.errors import UsageError, native_errors
 from seatrial.lazy import np
-from seatrial.stats.estimates import entries_needed
+from seatrial.stats.cell_estimates import entries_needed
 from seatrial.study.units import parse_size_bytes
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, is_sql_trace
@@ -172,7 +172,7 @@ def demand_of(reference: str, results: Path) -> Demand:
             next_step="Record the disk: `seatrial watch --record FILE`; `seatrial plan` takes a "
             "trace for its commits, and with --io for the means of its block I/O",
         )
-    if is_trace(Path(reference)):
+    if is_parquet(Path(reference)):
         return demand_of_recording(read(Path(reference)), reference)
     source = load_source(reference, results)
     return demand_of_samples(source.run, source.samples)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 import click
 import msgspec
 
-from seatrial.cli.files import Output, is_trace, output_option
+from seatrial.cli.files import Output, is_parquet, output_option
 from seatrial.cli.options import json_option, results_option
 from seatrial.errors import UsageError
 from seatrial.report.terminal import table_text, wrapped
@@ -247,7 +247,7 @@ def _need(reference: str, plan_options: PlanOptions) -> StorageNeed:
 
     gaps = commits = None
     about = _load(reference, plan_options)
-    if not about["logged"] and is_trace(Path(reference)):
+    if not about["logged"] and is_parquet(Path(reference)):
         recorded = read(Path(reference))
         gaps = busiest_gaps(recorded.arrived_ns, about["demand"].slot_s)
         commits = commit_path_of(recorded, plan_options.commits)
@@ -412,7 +412,7 @@ def _cached_candidates(
     texts = {name: text for name, text in typed.items() if text}
     if not texts:
         return []
-    if not is_trace(Path(reference)):
+    if not is_parquet(Path(reference)):
         raise UsageError(
             seen=f"{reference!r} is no recording, so what a cache serves of it is not known",
             cause="Caches are simulated with the requests of a recording",

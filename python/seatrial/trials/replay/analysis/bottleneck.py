@@ -14,8 +14,8 @@ from typing import Final
 
 from seatrial.findings.context import usable_cpus
 from seatrial.results.model import Run, Sample
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import counted
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.trials.database.analysis.cells import load_evidence

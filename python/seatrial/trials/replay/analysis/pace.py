@@ -8,8 +8,8 @@ from typing import Final
 
 from seatrial.results.model import Sample
 from seatrial.results.replay import ReplayMoment, ReplayRecord
+from seatrial.stats.cell_estimates import estimate_of_rounds, rate_estimate
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.estimates import estimate_of_rounds, rate_estimate
 from seatrial.trials.replay.analysis.model import Lateness, has_clock, played, replays
 
 GROWS_RATIO_MIN: Final = 2.0

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from seatrial import _core
-from seatrial.cli.files import TRACE_BEGINS
+from seatrial.cli.files import PARQUET_MAGIC
 from seatrial.cli.sources import SQLITE_HEAD
 from seatrial.errors import UsageError, native_errors
 from seatrial.importers.access_log import AccessLog, is_access_log, read_access_log
@@ -535,7 +535,7 @@ def content_of(path: Path) -> str:
     head = _head(path)
     if head.startswith(SQLITE_HEAD):
         return "run"
-    if head.startswith(TRACE_BEGINS):
+    if head.startswith(PARQUET_MAGIC):
         return "trace"
     if is_snapshot(path):
         return "snapshot"
@@ -549,7 +549,7 @@ def is_sql_trace(path: Path) -> bool:
             size_bytes = file.seek(0, os.SEEK_END)
             file.seek(max(0, size_bytes - _PARQUET_END_BYTES))
             length_bytes = int.from_bytes(file.read(4), "little")
-            if file.read() != TRACE_BEGINS:
+            if file.read() != PARQUET_MAGIC:
                 return False
             file.seek(max(0, size_bytes - _PARQUET_END_BYTES - length_bytes))
             return TRACE_KEY in file.read(length_bytes)

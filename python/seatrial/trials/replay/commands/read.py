@@ -18,7 +18,7 @@ from seatrial.cli.files import keeping_owner, writable_trace_path
 from seatrial.errors import RefusedError, SeatrialError, UsageError, native_errors
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.marker import new_run_id
-from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.remote import system_identifier_of
 from seatrial.stats.wording import (
     format_plural,

@@ -17,7 +17,7 @@ class ReplayOrderChangedFigures(Figures, frozen=True, kw_only=True, tag="replay_
     """Figures of ``replay_order_changed``."""
 
     postponed_count: int
-    held_count: int
+    delayed_count: int
     sent_count: int
     where: Annotated[Affected, HIDDEN]
 
@@ -72,7 +72,7 @@ def replay_order_changed(context: Context) -> list[Finding]:
             cells=identities(each.summary for each in found),
             figures=ReplayOrderChangedFigures(
                 postponed_count=order.postponed,
-                held_count=order.held,
+                delayed_count=order.delayed,
                 sent_count=sent,
                 where=affected(context, found, worst),
             ),

@@ -16,7 +16,7 @@ from seatrial.trials.replay.findings.replaying import Affected, affected, affect
 class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_released"):
     """Figures of ``replay_order_released``."""
 
-    held_count: int
+    delayed_count: int
     waited_ns: int
     released_by_lock_count: int
     released_by_patience_count: int
@@ -35,7 +35,7 @@ class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay
                 "were sent out of order: "
                 f"{format_count(self.released_by_lock_count)} because a backend waited for a lock "
                 f"of their session, {format_count(self.released_by_patience_count)} because the "
-                f"replay made no progress. The order delayed {format_count(self.held_count)} "
+                f"replay made no progress. The order delayed {format_count(self.delayed_count)} "
                 f"statements, for {format_duration_ns(self.waited_ns)} in total."
             ),
             cause=(
@@ -81,7 +81,7 @@ def replay_order_released(context: Context) -> list[Finding]:
             severity="warning" if order.released_by_patience else "note",
             cells=identities(each.summary for each in found),
             figures=ReplayOrderReleasedFigures(
-                held_count=order.held,
+                delayed_count=order.delayed,
                 waited_ns=order.waited_ns,
                 released_by_lock_count=order.released_by_lock,
                 released_by_patience_count=order.released_by_patience,

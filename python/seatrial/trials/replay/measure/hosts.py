@@ -538,7 +538,7 @@ def _order(records: Sequence[ReplayRecord]) -> ReplayDelays:
     orders = [record.order for record in records]
     sums = {name: value for name, value in _sums(orders).items() if name != "edge_ns"}
     return msgspec.structs.replace(
-        orders[0], **sums, held_by=_summed(each.held_by for each in orders)
+        orders[0], **sums, delayed_by=_summed(each.delayed_by for each in orders)
     )
 
 

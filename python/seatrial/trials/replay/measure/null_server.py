@@ -19,8 +19,8 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import TargetError, native_errors
 from seatrial.postgres.undoing import NULL_FOLDER_PREFIX
+from seatrial.trials.database.measure.client_processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.measure.pgbench import error_text, totals
-from seatrial.trials.database.measure.processes import Process, ProcessGroup, ProcessResult
 
 USUAL_S: Final = 0.5
 PROBE_TRANSACTIONS: Final = 50

@@ -366,7 +366,7 @@ class RowComparison:
             content = self._compared(record, cell, spec, endpoints, round_number)
         except SeatrialError as error:
             content = ReplayContent(reason=f"the rows could not be read: {error.seen}")
-        content = msgspec.structs.replace(content, looked_s=time.monotonic() - began_s)
+        content = msgspec.structs.replace(content, duration_s=time.monotonic() - began_s)
         record = msgspec.structs.replace(record, content=content)
         return msgspec.structs.replace(result, replay=record)
 

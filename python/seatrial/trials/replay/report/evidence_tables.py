@@ -261,7 +261,7 @@ def order_facts(order: ReplayDelays) -> Iterator[tuple[str, str]]:
         yield "CPU time per ordered pair", format_duration_ns(order.edge_ns)
     if order.statement_ns is not None:
         yield "CPU time per scheduled statement", format_duration_ns(order.statement_ns)
-    for name, count in order.held_by.items():
+    for name, count in order.delayed_by.items():
         if count:
             yield f"delayed by {_DELAYED_BY.get(name, name)}", format_count(count)
 
@@ -334,8 +334,8 @@ def _start_facts(start: StartRecord) -> Iterator[tuple[str, str]]:
         yield "rows ever written to the source", format_count(start.source_rows_written)
     if start.checkpoint_lsn:
         yield "last checkpoint (LSN)", start.checkpoint_lsn
-    if start.looked_s:
-        yield "time to read the state", format_duration_s(start.looked_s)
+    if start.duration_s:
+        yield "time to read the state", format_duration_s(start.duration_s)
 
 
 HEADING = "Correctness of rows"

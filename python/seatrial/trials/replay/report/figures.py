@@ -12,7 +12,7 @@ from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Row, View
 from seatrial.results.replay import ReplayMoment, ReplayQuery, ReplayRecord
-from seatrial.stats.estimates import entries_needed
+from seatrial.stats.cell_estimates import entries_needed
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     format_count,

@@ -8,11 +8,11 @@ from typing import Final
 from markupsafe import Markup
 
 from seatrial.findings.model import Summary
+from seatrial.report.articles import LINES_SOURCE, published_lines
 from seatrial.report.exports.csv_table import Field, interval_columns
 from seatrial.report.figures.model import Figure
 from seatrial.report.markup import fill
 from seatrial.report.part import Detail, PagePart
-from seatrial.report.published import LINES_SOURCE, published_lines
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary

@@ -22,7 +22,7 @@ from seatrial.report.table import (
     rate_text,
 )
 from seatrial.results.replay import ReplayAccount, ReplayErrors, ReplayQuery, ReplayRecord
-from seatrial.stats.estimates import entries_needed
+from seatrial.stats.cell_estimates import entries_needed
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     UNKNOWN,
@@ -96,8 +96,8 @@ def _facts(replay: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
     if sessions.never_ended:
         yield "sessions that never disconnected", format_count(sessions.never_ended)
     yield from order_facts(order)
-    yield "statements delayed by the order", format_count(order.held)
-    if order.held:
+    yield "statements delayed by the order", format_count(order.delayed)
+    if order.delayed:
         yield "total delay", format_duration_ns(order.waited_ns)
         yield "released out of order, lock wait", format_count(order.released_by_lock)
         yield "released out of order, no progress", format_count(order.released_by_patience)

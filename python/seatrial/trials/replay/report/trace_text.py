@@ -12,7 +12,7 @@ import click
 from seatrial import program
 from seatrial.report.table import NO_FIGURE, TOO_FEW, Table, without_empty
 from seatrial.report.terminal import bars, table_text, wrapped
-from seatrial.stats.estimates import entries_needed
+from seatrial.stats.cell_estimates import entries_needed
 from seatrial.stats.wording import (
     format_count,
     format_duration_ns,

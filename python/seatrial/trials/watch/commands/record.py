@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from seatrial.cli.files import RECORDING, Output, is_trace, writable_path, writable_trace_path
+from seatrial.cli.files import RECORDING, Output, is_parquet, writable_path, writable_trace_path
 from seatrial.errors import RefusedError, UsageError
 from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
 
@@ -130,7 +130,7 @@ def recording_of(reference: str, results: Path) -> Path:
     from seatrial.trials.watch.stored import FORMAT, is_recording_of  # noqa: PLC0415
 
     path = Path(reference)
-    if is_trace(path) or (path.exists() and not is_results_file(path)):
+    if is_parquet(path) or (path.exists() and not is_results_file(path)):
         return path
     run = load_source(reference, results).run
     origin = origin_of(run)

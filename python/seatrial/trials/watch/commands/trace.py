@@ -12,7 +12,7 @@ from seatrial.cli.files import (
     RECORDING,
     Output,
     OutputPath,
-    is_trace,
+    is_parquet,
     keeping_owner,
     output_option,
     writable_trace_path,
@@ -367,7 +367,7 @@ def compare(*, first: Path, second: str, results: Path, as_json: bool) -> int:
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
     load = load_of(read(first))
-    if is_trace(Path(second)):
+    if is_parquet(Path(second)):
         other = load_of(read(Path(second)))
         figures = [*compared(figures_of(load), figures_of(other)), sizes_in_common(load, other)]
     else:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from seatrial.machine.fingerprint.processes import is_kernel_thread, is_server_of_a_trial, parent_of
+from seatrial.machine.fingerprint.process_usage import (
+    is_kernel_thread,
+    is_server_of_a_trial,
+    parent_of,
+)
 
 ENGINE: Final = "load engine"
 SERVER: Final = "server of the run"

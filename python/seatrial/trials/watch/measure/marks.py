@@ -14,7 +14,7 @@ from typing import IO, Final
 import msgspec
 
 from seatrial.errors import UsageError
-from seatrial.machine.undo import state_folder
+from seatrial.machine.undo_journal import state_folder
 from seatrial.trials.watch.analysis.events import Mark
 
 _ENDING: Final = ".marks"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.postgres.processes import server_processes
+from seatrial.postgres.server_processes import server_pids
 from seatrial.trials.watch.analysis.activity import NOT_MAPPED
 from seatrial.trials.watch.measure.volume import DeviceNumber, Volume, volume_of
 
@@ -101,7 +101,7 @@ class Relations:
         self._connection = connection
         self.folder = _data_folder(connection)
         row = connection.execute("SELECT pg_backend_pid()").fetchone()
-        is_here = row is not None and row[0] in server_processes(self.folder)
+        is_here = row is not None and row[0] in server_pids(self.folder)
         if not is_here or not os.access(self.folder / "base", os.R_OK | os.X_OK):
             raise TargetError(
                 seen=f"The data directory {self.folder} cannot be read.",
@@ -152,7 +152,7 @@ class Relations:
 
     def refresh(self) -> None:
         """Read the extents of files that are new or have changed since the last time."""
-        names = (LIVE.word(f"/proc/{pid}/comm") for pid in server_processes(self.folder))
+        names = (LIVE.word(f"/proc/{pid}/comm") for pid in server_pids(self.folder))
         self._commands = {*filter(None, names)}
         found: dict[Path, _FileState] = {}
         self._expire_volumes()

@@ -17,7 +17,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError, native_errors
 from seatrial.interrupts import uninterrupted
-from seatrial.postgres.processes import read_pid_file
+from seatrial.postgres.server_processes import read_pid_file
 from seatrial.trials.watch.analysis.activity import (
     NOT_MAPPED,
     OTHER_PROGRAMS,

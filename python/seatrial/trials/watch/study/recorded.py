@@ -11,7 +11,7 @@ import msgspec
 from seatrial.errors import UsageError
 from seatrial.stats.wording import format_count
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.study.estimate import OVERHEAD_S
+from seatrial.study.cost import OVERHEAD_S
 from seatrial.study.model import TRIAL_FILE, PlannedTarget
 from seatrial.study.problems import ConstraintError
 from seatrial.study.schema import Study

@@ -22,7 +22,7 @@ from typing import ClassVar, Final
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.mounts import mounts
 from seatrial.machine.fingerprint.tree import LIVE, program_path
-from seatrial.machine.undoer import Outcome, Result, Undoer, comes_true, failed, gone, undone
+from seatrial.machine.undo_result import Outcome, Result, Undoer, failed, gone, undone, wait_until
 from seatrial.machine.undoers import unmount
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
@@ -287,7 +287,7 @@ class Btrfs(Backend):
         options = ("-B", "-r", "-f", str(member), new_device, folder)
         replacing = start_btrfs("replace", "start", *options)
         self._replacing[folder] = replacing
-        if not comes_true(lambda: LIVE.exists(link) or replacing.poll() is not None):
+        if not wait_until(lambda: LIVE.exists(link) or replacing.poll() is not None):
             raise _not_replaced(new_device, folder, "The kernel did not start the replacement")
         if replacing.poll():
             raise _not_replaced(new_device, folder, f"Output: {replacing.communicate()[0]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from seatrial.machine.undoer import Undoer
+from seatrial.machine.undo_result import Undoer
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import volume_group
 from seatrial.trials.layouts.build.backend import (

@@ -21,7 +21,16 @@ from typing import ClassVar, Final
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.sysblock import node_by_number
-from seatrial.machine.undoer import POLL_S, Outcome, Result, Undoer, failed, foreign, gone, undone
+from seatrial.machine.undo_result import (
+    POLL_S,
+    Outcome,
+    Result,
+    Undoer,
+    failed,
+    foreign,
+    gone,
+    undone,
+)
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
     ArrayState,

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 from seatrial.machine.fingerprint.layers import selected
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.sysblock import device_size_bytes
-from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
+from seatrial.machine.undo_result import Result, Undoer, failed, foreign, gone, undone, wait_until
 from seatrial.trials.layouts.build.backend import Program, Step
 from seatrial.trials.layouts.build.caching import (
     INSERTED,
@@ -116,7 +116,7 @@ def _stopped(device: str) -> bool:
         with suppress(OSError):
             if file.exists():
                 file.write_text("1")
-    return comes_true(lambda: not folder.exists(), _STOP_PATIENCE_S)
+    return wait_until(lambda: not folder.exists(), _STOP_PATIENCE_S)
 
 
 def _wipe(device: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from seatrial.lazy import np
 from seatrial.published import Count, one_of
-from seatrial.stats.estimates import entries_needed
+from seatrial.stats.cell_estimates import entries_needed
 from seatrial.trials.watch.analysis.activity import OPERATIONS
 
 if TYPE_CHECKING:

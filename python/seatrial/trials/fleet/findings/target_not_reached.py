@@ -1,4 +1,4 @@
-"""Finding ``place_not_reached``: a host cannot use a path or address of a study."""
+"""Finding ``target_not_reached``: a host cannot use a path or address of a study."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from seatrial.trials.fleet.analysis.hosts import FleetFacts
 NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p")
 
 
-class PlaceNotReachedFigures(Figures, frozen=True, kw_only=True, tag="place_not_reached"):
-    """Figures of ``place_not_reached``."""
+class TargetNotReachedFigures(Figures, frozen=True, kw_only=True, tag="target_not_reached"):
+    """Figures of ``target_not_reached``."""
 
-    place: str
+    target: str
     hosts: list[str]
     obstacle: str
 
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
-            sentence=f"{', '.join(self.hosts)} cannot use {self.place}: {self.obstacle}.",
+            sentence=f"{', '.join(self.hosts)} cannot use {self.target}: {self.obstacle}.",
             cause="It is not mounted there, its server refuses the host, or a firewall is between.",
             next="Mount it on every host with the same options, or open the server's port.",
         )
 
 
 @from_hosts(rank=1005, section="Hosts of a cluster")
-def place_not_reached(facts: FleetFacts) -> list[Finding]:
+def target_not_reached(facts: FleetFacts) -> list[Finding]:
     """Find hosts that cannot use a path or an address that was named.
 
     Means:
@@ -47,12 +47,12 @@ def place_not_reached(facts: FleetFacts) -> list[Finding]:
             if not obstacle and is_path and not each.is_writable:
                 obstacle = "it is not writable"
             if obstacle:
-                found.setdefault((each.place, obstacle), []).append(host.name)
+                found.setdefault((each.target, obstacle), []).append(host.name)
     return [
         Finding(
             severity="critical",
             cells=[],
-            figures=PlaceNotReachedFigures(place=target, hosts=hosts, obstacle=obstacle),
+            figures=TargetNotReachedFigures(target=target, hosts=hosts, obstacle=obstacle),
         )
         for (target, obstacle), hosts in found.items()
     ]
@@ -61,14 +61,14 @@ def place_not_reached(facts: FleetFacts) -> list[Finding]:
 class MountsDifferFigures(Figures, frozen=True, kw_only=True, tag="mounts_differ"):
     """Figures of ``mounts_differ``."""
 
-    place: str
+    target: str
     mounts: dict[str, str]
 
     def words(self) -> FindingText:
         """Return sentence, cause and next step."""
         seen = "; ".join(f"{host}: {mount}" for host, mount in self.mounts.items())
         return FindingText(
-            sentence=f"{self.place} is mounted differently: {seen}.",
+            sentence=f"{self.target} is mounted differently: {seen}.",
             cause="The hosts have other entries in fstab, or mounted it at different times.",
             next="Mount it with the same source and options on every host.",
         )
@@ -90,8 +90,8 @@ def mounts_differ(facts: FleetFacts) -> list[Finding]:
         Mount it with the same options on every host.
     """
     found = []
-    for path in {each.place: None for host in facts.hosts for each in host.reached}:
-        seen = {h.name: e for h in facts.hosts for e in h.reached if e.place == path}
+    for path in {each.target: None for host in facts.hosts for each in host.reached}:
+        seen = {h.name: e for h in facts.hosts for e in h.reached if e.target == path}
         if not any(each.filesystem in NETWORK_FILESYSTEMS for each in seen.values()):
             continue
         mounts = {
@@ -100,6 +100,6 @@ def mounts_differ(facts: FleetFacts) -> list[Finding]:
             for host, each in seen.items()
         }
         if len({*mounts.values()}) > 1:
-            figures = MountsDifferFigures(place=path, mounts=mounts)
+            figures = MountsDifferFigures(target=path, mounts=mounts)
             found.append(Finding(severity="warning", cells=[], figures=figures))
     return found

@@ -1,4 +1,4 @@
-"""The guard before a cell: it waits for a target that fell, for a bounded time, and says so."""
+"""The recovery check before a cell waits for a target that became slow, and reports it."""
 
 from __future__ import annotations
 
@@ -6,78 +6,78 @@ import pytest
 
 from measure.fake_recorder import FakeRecorder
 from seatrial.measure.budget import RunBudget
-from seatrial.measure.guard import GUARD_NS, PROBE_RATIO, REST_NS, RESTS_S, Guard
 from seatrial.measure.progress import TimeLeft
+from seatrial.measure.recovery import CHECK_NS, IDLE_NS, PROBE_RATIO, RESTS_S, RecoveryCheck
 
 NOTHING_LEFT = TimeLeft(most_s=0.0, cell_s=0.0, may_end_sooner=False)
 STUDY = {
-    "name": "guarded",
+    "name": "checked",
     "target": [{"kind": "simulated", "size": "1GiB"}],
     "workload": [{"kind": "matrix", "block_sizes": ["8KiB", "64KiB"], "threads": [1, 4]}],
 }
 
 
-def guarded(truth):
+def checked(truth):
     recorder = FakeRecorder(STUDY, truth)
     cells = recorder.plan.cells
-    return recorder, Guard(RunBudget(recorder), cells), cells
+    return recorder, RecoveryCheck(RunBudget(recorder), cells), cells
 
 
 def cell_of(cells, operation):
     return next(cell for cell in cells if cell.operation == operation)
 
 
-def measure(recorder, guard, cell, number=0):
-    notes = guard.before(cell)
-    guard.after(recorder.measure(cell, number, 0, time_left=NOTHING_LEFT, notes=notes))
+def measure(recorder, check, cell, number=0):
+    notes = check.before(cell)
+    check.after(recorder.measure(cell, number, 0, time_left=NOTHING_LEFT, notes=notes))
     return notes
 
 
 def test_a_steady_target_is_hardly_waited_for():
-    recorder, guard, cells = guarded(lambda _cell, _now: 1000.0)
+    recorder, check, cells = checked(lambda _cell, _now: 1000.0)
     read = cell_of(cells, "read")
-    first = measure(recorder, guard, read)
+    first = measure(recorder, check, read)
     assert first[PROBE_RATIO] == pytest.approx(1.0)
-    assert first[REST_NS] == pytest.approx(RESTS_S[0] * 1e9)  # does the level still rise?
-    again = measure(recorder, guard, read, 1)
-    assert (again[REST_NS], again[PROBE_RATIO]) == (0.0, pytest.approx(1.0))
-    assert again[GUARD_NS] == pytest.approx(0.1e9)  # one probe: a tenth of a second's cell
+    assert first[IDLE_NS] == pytest.approx(RESTS_S[0] * 1e9)  # does the level still rise?
+    again = measure(recorder, check, read, 1)
+    assert (again[IDLE_NS], again[PROBE_RATIO]) == (0.0, pytest.approx(1.0))
+    assert again[CHECK_NS] == pytest.approx(0.1e9)  # one probe: a tenth of a second's cell
 
 
 def test_after_writes_the_target_is_left_alone_for_a_moment():
-    recorder, guard, cells = guarded(lambda _cell, _now: 1000.0)
+    recorder, check, cells = checked(lambda _cell, _now: 1000.0)
     read, write = cell_of(cells, "read"), cell_of(cells, "write")
-    measure(recorder, guard, read)
-    measure(recorder, guard, write)
-    assert measure(recorder, guard, read, 1)[REST_NS] > 0
-    assert measure(recorder, guard, read, 2)[REST_NS] == 0
+    measure(recorder, check, read)
+    measure(recorder, check, write)
+    assert measure(recorder, check, read, 1)[IDLE_NS] > 0
+    assert measure(recorder, check, read, 2)[IDLE_NS] == 0
 
 
 def test_the_level_is_found_once_it_no_longer_rises():
     """What filled the file still drains for 2 s, as before the first cell of the article."""
-    recorder, guard, cells = guarded(lambda _cell, now: 1000.0 if now > 2 else 300.0 * (1 + now))
-    notes = measure(recorder, guard, cell_of(cells, "read"))
-    assert notes[REST_NS] > 1.5e9
+    recorder, check, cells = checked(lambda _cell, now: 1000.0 if now > 2 else 300.0 * (1 + now))
+    notes = measure(recorder, check, cell_of(cells, "read"))
+    assert notes[IDLE_NS] > 1.5e9
     assert recorder.samples[0].completed_per_s == 1000
 
 
 def test_a_fallen_target_is_waited_for():
-    recorder, guard, cells = guarded(lambda _cell, now: 400.0 if 5 < now < 8 else 1000.0)
+    recorder, check, cells = checked(lambda _cell, now: 400.0 if 5 < now < 8 else 1000.0)
     read = cell_of(cells, "read")
-    measure(recorder, guard, read)
+    measure(recorder, check, read)
     recorder.now_s = 5.1
-    notes = measure(recorder, guard, read, 1)
+    notes = measure(recorder, check, read, 1)
     assert notes[PROBE_RATIO] == pytest.approx(1.0)
-    assert 2.5e9 < notes[REST_NS] < 4.5e9
+    assert 2.5e9 < notes[IDLE_NS] < 4.5e9
     assert recorder.samples[1].completed_per_s == 1000
 
 
 def test_a_lasting_fall_is_waited_for_twice_and_then_taken_as_the_level():
-    recorder, guard, cells = guarded(lambda _cell, now: 1000.0 if now < 5 else 400.0)
+    recorder, check, cells = checked(lambda _cell, now: 1000.0 if now < 5 else 400.0)
     read = cell_of(cells, "read")
-    measure(recorder, guard, read)
+    measure(recorder, check, read)
     recorder.now_s = 5.1
-    rests = [measure(recorder, guard, read, number)[REST_NS] for number in range(1, 5)]
+    rests = [measure(recorder, check, read, number)[IDLE_NS] for number in range(1, 5)]
     assert rests[:2] == [pytest.approx(sum(RESTS_S) * 1e9)] * 2
     assert rests[2:] == [0.0, 0.0]
     ratios = [sample.counters[PROBE_RATIO] for sample in recorder.samples[1:]]
@@ -99,23 +99,23 @@ def test_a_spent_credit_is_waited_for_until_the_probe_is_back():
             self.free_since_s = now_s + duration_s
             return 1000.0 + spent / duration_s
 
-    recorder, guard, cells = guarded(Credit().rate)
+    recorder, check, cells = checked(Credit().rate)
     read = cell_of(cells, "read")
     for number in range(6):
-        measure(recorder, guard, read, number)
+        measure(recorder, check, read, number)
     assert all(sample.counters[PROBE_RATIO] >= 0.8 for sample in recorder.samples)
-    rests = [sample.counters[REST_NS] for sample in recorder.samples]
+    rests = [sample.counters[IDLE_NS] for sample in recorder.samples]
     assert rests[1:3] == [0.0, 0.0], "the credit lasts for three cells"
     assert min(rests[4:]) > 0
 
 
 def test_probes_are_short_and_write_little():
-    recorder, guard, cells = guarded(lambda _cell, _now: 1000.0)
+    recorder, check, cells = checked(lambda _cell, _now: 1000.0)
     seen = []
     recorder.probe = lambda cell, number: (
         seen.append(cell) or FakeRecorder.probe(recorder, cell, number)
     )
-    measure(recorder, guard, cell_of(cells, "write"))
+    measure(recorder, check, cell_of(cells, "write"))
     assert seen
     for probe in seen:
         assert probe.spec["limit"]["duration_s"] == pytest.approx(0.1)
@@ -123,7 +123,7 @@ def test_probes_are_short_and_write_little():
 
 
 def test_a_dead_target_is_no_reason_to_wait_for_ever():
-    recorder, guard, cells = guarded(lambda _cell, _now: 0.0)
-    notes = measure(recorder, guard, cell_of(cells, "read"))
+    recorder, check, cells = checked(lambda _cell, _now: 0.0)
+    notes = measure(recorder, check, cell_of(cells, "read"))
     assert notes[PROBE_RATIO] == 1.0
-    assert notes[REST_NS] < 1e9
+    assert notes[IDLE_NS] < 1e9

@@ -25,7 +25,7 @@ from seatrial.errors import RefusedError, SeatrialError, UsageError
 from seatrial.interrupts import uninterrupted
 from seatrial.machine.marker import folder_name
 from seatrial.machine.undoers import UNDOERS, Outcome, Result
-from seatrial.processes import OwnerProcess
+from seatrial.process_identity import OwnerProcess
 
 _SUFFIX: Final = ".undo.jsonl"
 _LOCK_NAME: Final = "undo.lock"

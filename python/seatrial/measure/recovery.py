@@ -20,11 +20,11 @@ from seatrial.study.cell import Cell
 from seatrial.study.plan import writes
 from seatrial.units import NS_PER_S
 
-GUARD_NS: Final = "guard_ns"
-"""Counter: time spent by the guard before the sample, in pauses and probes."""
-REST_NS: Final = "guard_rest_ns"
+CHECK_NS: Final = "recovery_check_ns"
+"""Counter: time spent by the check before the sample, in pauses and probes."""
+IDLE_NS: Final = "recovery_idle_ns"
 """Counter: the part of it in which the target was idle."""
-PROBE_RATIO: Final = "guard_probe_ratio"
+PROBE_RATIO: Final = "recovery_probe_ratio"
 """Counter: the last probe before the sample relative to the first one of the run."""
 
 LEVEL_SHARE_MIN: Final = 0.8
@@ -45,7 +45,7 @@ Probed = tuple[str, str]
 """Target and operation, each with its own probe."""
 
 
-class Guard:
+class RecoveryCheck:
     """Ensures that cells find their target at the level of the first probe.
 
     Args:
@@ -92,8 +92,8 @@ class Guard:
         self._judge(probe, rate_per_s)
         first_per_s = self._first_per_s[_probed(probe)]
         return {
-            GUARD_NS: (self._spent_s - spent_before_s) * NS_PER_S,
-            REST_NS: (self._rested_s - rested_before_s) * NS_PER_S,
+            CHECK_NS: (self._spent_s - spent_before_s) * NS_PER_S,
+            IDLE_NS: (self._rested_s - rested_before_s) * NS_PER_S,
             PROBE_RATIO: rate_per_s / first_per_s if first_per_s > 0 else 1.0,
         }
 

@@ -68,7 +68,7 @@ def failed(detail: str) -> Result:
     return Result(outcome=Outcome.FAILED, detail=detail)
 
 
-def comes_true(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:
+def wait_until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:
     """Wait for a condition for at most ``patience_s`` seconds; return whether it holds."""
     give_up_at_s = time.monotonic() + patience_s
     while not condition():

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.undoer import PATIENCE_S, comes_true
+from seatrial.machine.undo_result import PATIENCE_S, wait_until
 from seatrial.postgres.memory import (
     mapped_by,
     read_header,
     remove_dynamic_memory,
     segments_mapped_by,
 )
-from seatrial.processes import start_ticks
+from seatrial.process_identity import start_ticks
 
 _PID_FILE: Final = "postmaster.pid"
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
@@ -71,7 +71,7 @@ def read_pid_file(data_folder: Path) -> PidFile | None:
     )
 
 
-def server_processes(data_folder: Path) -> list[int]:
+def server_pids(data_folder: Path) -> list[int]:
     """Return the numbers of all processes of the server of a data folder."""
     here = os.path.realpath(data_folder)
     numbers = [int(name) for name in LIVE.names("/proc") if name.isdigit()]
@@ -86,9 +86,9 @@ def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     number of a dead process that init has not reaped yet for a running server.
     """
     written = read_pid_file(data_folder)
-    if written is not None and written.pid in server_processes(data_folder):
+    if written is not None and written.pid in server_pids(data_folder):
         _signal(data_folder, [written.pid], signal.SIGQUIT)
-        comes_true(lambda: not server_processes(data_folder), patience_s)
+        wait_until(lambda: not server_pids(data_folder), patience_s)
     is_gone = kill_server(data_folder, patience_s=patience_s)
     # A server that could not remove its shared memory could not remove its pid file either.
     if is_gone:
@@ -109,7 +109,7 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     segments: set[int] = set()
 
     def all_are_gone() -> bool:
-        left = server_processes(data_folder)
+        left = server_pids(data_folder)
         shared.update(path for pid in left for path in mapped_by(pid))
         segments.update(number for pid in left for number in segments_mapped_by(pid))
         written = read_pid_file(data_folder)
@@ -118,7 +118,7 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
         _signal(data_folder, left, signal.SIGKILL)
         return not left
 
-    is_gone = comes_true(all_are_gone, patience_s)
+    is_gone = wait_until(all_are_gone, patience_s)
     if is_gone:
         remove_dynamic_memory(shared)
         for number in segments:
@@ -136,7 +136,7 @@ def remove_segments(data_folder: Path) -> None:
     Source: PostgreSQL's src/backend/port/sysv_shmem.c, ``PGSharedMemoryCreate``.
     """
     # An exiting process shows no program any more while it is still attached to its memory.
-    comes_true(
+    wait_until(
         lambda: not any(segment.attached for segment in _segments_of(data_folder)),
         _DETACH_TIMEOUT_S,
     )
@@ -272,7 +272,7 @@ def _signal(data_folder: Path, pids: list[int], number: signal.Signals) -> None:
             with contextlib.suppress(ProcessLookupError):
                 handles.append((pid, os.pidfd_open(pid)))
         # Process numbers cannot be reused while their handles are open, so they are checked now.
-        pids_now = set(server_processes(data_folder))
+        pids_now = set(server_pids(data_folder))
         for pid, handle in handles:
             if pid in pids_now:
                 with contextlib.suppress(ProcessLookupError):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from seatrial.stats.estimates import (
+from seatrial.stats.cell_estimates import (
     bandwidth_estimate,
     counted,
     entries_needed,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial import processes
+from seatrial import process_identity
 from seatrial.errors import RefusedError, SeatrialError, UsageError
 from seatrial.machine import undo_journal, undoers
 from seatrial.machine.marker import MARKER_NAME, write_marker
@@ -356,7 +356,7 @@ def test_two_processes_cannot_be_at_the_same_run(switches, child):
 
 @pytest.mark.parametrize("change", [{"host": "elsewhere"}, {"pid_namespace": "pid:[1]"}])
 def test_a_journal_of_another_host_or_container_is_left_alone(switches, change, monkeypatch):
-    monkeypatch.setattr(processes, "INITIAL_NAMESPACE", "pid:[2]")
+    monkeypatch.setattr(process_identity, "INITIAL_NAMESPACE", "pid:[2]")
     journal = UndoJournal("run1")
     switches(journal, "a")
     disown(journal, OwnerProcess(**(msgspec.structs.asdict(DEAD) | change)))

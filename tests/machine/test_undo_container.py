@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from machine.test_undo import outcomes
-from seatrial import processes
+from seatrial import process_identity
 from seatrial.fleet import undoing
 from seatrial.fleet.undoing import STATE
 from seatrial.machine.undo_journal import UndoJournal, clean, state_folder
@@ -95,7 +95,7 @@ def test_what_a_killed_container_left_is_undone_where_all_processes_are_seen(con
 def test_inside_a_container_nothing_is_said_of_another(contained, tmp_path, monkeypatch):
     process = contained("true", tmp_path, state=state_folder())
     end(process)
-    monkeypatch.setattr(processes, "INITIAL_NAMESPACE", "pid:[1]")
+    monkeypatch.setattr(process_identity, "INITIAL_NAMESPACE", "pid:[1]")
     (found,) = clean()
     assert found.outcome == "failed"
     assert "on another host or in another container (ship, pid:[" in found.detail

@@ -109,9 +109,9 @@ def test_a_time_of_day_that_is_off_is_a_note():
     assert "The time of day of b is 3.0 s behind ours" in found.sentence
 
 
-def test_a_place_that_some_hosts_cannot_use():
-    seen = Reachability(place="/mnt", source="s:/e", filesystem="nfs4", is_writable=True)
-    unseen = Reachability(place="/mnt", obstacle="it does not exist")
+def test_a_target_that_some_hosts_cannot_use():
+    seen = Reachability(target="/mnt", source="s:/e", filesystem="nfs4", is_writable=True)
+    unseen = Reachability(target="/mnt", obstacle="it does not exist")
     found = find_in_hosts(facts(host("a", reached=[seen]), host("b", reached=[unseen])))
     assert found[0].sentence == "b cannot use /mnt: it does not exist."
     read_only = msgspec.structs.replace(seen, is_writable=False)
@@ -123,7 +123,7 @@ def test_mount_options_of_a_network_file_system_that_differ():
     def mounted(options, kind="nfs4"):
         return [
             Reachability(
-                place="/m",
+                target="/m",
                 source="s:/e",
                 filesystem=kind,
                 mount_options=options,
@@ -156,7 +156,7 @@ def test_a_processor_is_left_for_the_daemons():
 
 
 def test_tables_and_document_have_every_host():
-    reached = [Reachability(place="10.0.0.9:5432", connect_ns=150_000)]
+    reached = [Reachability(target="10.0.0.9:5432", connect_ns=150_000)]
     found = facts(host("a", is_head=True, reached=reached), host("b", reached=reached))
     assert [row[0] for row in hosts_table(found).rows] == ["a head", "b"]
     assert reach_table(found).rows[0] == ["10.0.0.9:5432", "a", "usable", "–", "150 µs"]

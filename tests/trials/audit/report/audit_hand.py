@@ -91,7 +91,7 @@ def make_table(operation: str) -> CellTable:
             depth=1,
             iops=once(known[size_bytes, threads]) if (size_bytes, threads) in known else None,
             rounds_per_s=[known[size_bytes, threads]] if (size_bytes, threads) in known else [],
-            place=place,
+            position=place,
             duration_s=None,
         )
         for place, (size_bytes, threads) in enumerate(

@@ -13,7 +13,7 @@ from findings.analyses import with_analyses
 from report.page_reader import Node, embedded, read
 from report.sample_run import sample_summary
 from seatrial.findings.model import Summary
-from seatrial.report import published
+from seatrial.report import articles
 from seatrial.report.articles import published_rates
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.figures.model import Figure, TimelineChart
@@ -127,7 +127,7 @@ def test_the_published_figures_are_those_of_the_reference():
 
 
 def test_an_installation_without_them_leaves_them_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(published, "PGBENCH_FILE", "absent.csv")
+    monkeypatch.setattr(articles, "PGBENCH_FILE", "absent.csv")
     published_rates.cache_clear()
     try:
         assert published_rates() == ()

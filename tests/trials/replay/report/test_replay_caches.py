@@ -8,7 +8,7 @@ import pytest
 
 from report.exports_hand import estimate
 from report.page_reader import embedded, read
-from seatrial.report import published
+from seatrial.report import articles
 from seatrial.report.articles import LINES_FILE, published_lines
 from seatrial.report.page import render
 from seatrial.trials.database.analysis.model import database_of
@@ -129,6 +129,6 @@ def test_the_page_has_chart_table_and_the_article_folded():
 
 
 def test_the_installed_figures_are_those_of_the_reference():
-    assert Path(published.__file__).with_name(LINES_FILE).read_text() == REFERENCE.read_text()
+    assert Path(articles.__file__).with_name(LINES_FILE).read_text() == REFERENCE.read_text()
     assert len(published_lines()) == 7
     assert published_lines()[0].cache_bytes == pytest.approx(512 << 20)

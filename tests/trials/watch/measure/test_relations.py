@@ -215,7 +215,7 @@ def test_a_server_elsewhere_is_not_mapped(cluster, monkeypatch):
         contextlib.closing(connect(server.address)) as connection,
     ):
         # As on another machine, where a server of its own has a folder of the same name.
-        module = "seatrial.trials.watch.measure.relations.server_processes"
+        module = "seatrial.trials.watch.measure.relations.server_pids"
         monkeypatch.setattr(module, lambda _: [1])
         with pytest.raises(TargetError, match="cannot be read"):
             Relations(connection)

@@ -520,7 +520,7 @@ class SqlReading:
     def give(self, /, piece: bytes) -> bool:
         """Give it the next piece of a part, in their order; False once it takes no more.
 
-        Raises NativeError when it is no piece, or none is expected.
+        Raises NativeError when it is not a piece, or none is expected.
         """
     def give_end(self, /) -> bool:
         """End the pieces: all were given; False once it takes no more.
@@ -734,7 +734,7 @@ def sampled_accesses(
 def show_trace(trace: str | PathLike[str], top: SupportsIndex) -> str:
     """Return the summary of a trace as JSON, with the ``top`` queries by their total time.
 
-    Raises NativeError when it is no trace.
+    Raises NativeError when it is not a trace.
     """
 
 def sql_log_parts(spec_json: str, part_bytes: SupportsIndex) -> list[str]:
@@ -789,20 +789,20 @@ def stream_bytes(
 def trace_commits(trace: str | PathLike[str]) -> str:
     """Return the commits that write and the statements at work, by slices of time, as JSON.
 
-    Raises NativeError when it is no trace.
+    Raises NativeError when it is not a trace.
     """
 
 def trace_course(trace: str | PathLike[str]) -> str:
     """Return the time series of a trace as JSON: calls and time by fingerprint and slice.
 
-    Raises NativeError when it is no trace.
+    Raises NativeError when it is not a trace.
     """
 
 def trace_examples(trace: str | PathLike[str], fingerprints: SupportsGetItem[int, str]) -> dict:
     """Return the first statement of each of some fingerprints that can be sent again, as
     ``trace_statements`` does, by fingerprint.
 
-    Raises NativeError when it is no trace.
+    Raises NativeError when it is not a trace.
     """
 
 def trace_sequences(
@@ -814,7 +814,7 @@ def trace_sequences(
     ``next_value_log`` that of the trace's first draw, None if unknown. Of the trace
     only sessions of these databases count, of all where there are none.
 
-    Raises NativeError when the catalogue is invalid, or it is no trace.
+    Raises NativeError when the catalogue is invalid, or it is not a trace.
     """
 
 def trace_statements(
@@ -822,7 +822,7 @@ def trace_statements(
 ) -> list:
     """Return statements of a trace in the order of its log, as dictionaries.
 
-    Raises NativeError when it is no trace.
+    Raises NativeError when it is not a trace.
     """
 
 class NativeError(Exception):

@@ -330,7 +330,16 @@ def _samples_table(samples: list[Sample]) -> Table:
         id="samples",
         title="Samples, each measured once",
         labels=2,
-        headers=["Test", "Round", "Status", "Length", "A second", "Bandwidth", "Failed", "Stalls"],
+        headers=[
+            "Test",
+            "Round",
+            "Status",
+            "Length",
+            "Per second",
+            "Bandwidth",
+            "Failed",
+            "Stalls",
+        ],
         rows=[
             [
                 format_cell(sample.cell),
@@ -352,7 +361,7 @@ def _cells_table(cells: list[CellSummary]) -> Table:
         id="cells",
         title="Tests",
         labels=1,
-        headers=["Test", "A second", "MB/s", "±"],
+        headers=["Test", "Per second", "MB/s", "±"],
         rows=[
             [
                 format_cell(part.cell),

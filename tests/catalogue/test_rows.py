@@ -122,7 +122,7 @@ def test_the_own_file_is_above_what_is_shipped(tmp_path: Path):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ({"prices/aws/gp3/capacity/us-east-1": {"mid": -1}}, "are no price"),
+        ({"prices/aws/gp3/capacity/us-east-1": {"mid": -1}}, "are not a price"),
         ({"prices/aws/gp3/capacity/us-east-1": {"mid": "much"}}, "Expected `float`"),
         ({"prices/aws/gp3/capacity/us-east-1": {"currency": "dollars"}}, "no code such as USD"),
         ({"prices/aws/gp3/capacity/us-east-1": {"pric": 1}}, "no field 'pric'"),

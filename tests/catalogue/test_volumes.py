@@ -76,7 +76,7 @@ def test_the_rule_of_a_volume(spec: str, iops: float, bytes_per_s: float):
         ("io2:100GiB:5000:500", "follows from its IOPS"),
         ("gp2:100GiB:3000", "follow from its size"),
         ("Premium SSD P10:129GiB", "65 to 128"),
-        ("gp3", "is no volume"),
+        ("gp3", "is not a volume"),
         ("gp3:700GB", "ambiguous"),
         ("gp3:700GiB:many", "could not convert"),
         ("gp3:700GiB:-1", "not above 0"),

@@ -60,4 +60,4 @@ def test_an_own_file_that_is_broken_is_named(tmp_path):
     assert (done.code, "own.toml cannot be read" in done.err) == (2, True)
     (tmp_path / "own.toml").write_text('["price/x"]\nmid = 1\n')
     done = called(tmp_path, "check")
-    assert (done.code, "it is no row" in done.err) == (2, True)
+    assert (done.code, "it is not a row" in done.err) == (2, True)

@@ -227,7 +227,7 @@ def test_where_one_results_file_cannot_be_read_nothing_is_written(machines, spoi
 @pytest.mark.parametrize(
     ("arguments", "seen"),
     [
-        (("a.seatrial", TABLE), "is no results file of Seatrial"),
+        (("a.seatrial", TABLE), "is not a results file of Seatrial"),
         (("a.seatrial", "--label", "mine"), "A label or hardware was given"),
         (("a.seatrial", "--drives", "2", "--link", "sata3"), "A label or hardware was given"),
     ],

@@ -1,4 +1,4 @@
-"""The same cell by fio: who measured is no part of the figure.
+"""The same cell by fio: who measured is not part of the figure.
 
 The machine is shared, so plain latencies of two runs differ by more than any defect would. A
 preloaded shim gives each call a known length for both; what differs then is the measuring.

@@ -81,7 +81,7 @@ def test_any_thread_stands_for_its_process(tmp_path):
         assert [sample.outcome.completed for sample in imported.samples] == [600]
         digests.add(imported.run.id)
     assert len(digests) == 1
-    # A process whose number is the last of a prefix is no thread of a file that is not there.
+    # A process whose number is the last of a prefix is not a thread of a file that is not there.
     (own,) = write(tmp_path, more__3__991=lines([0]))
     assert read_results(own).samples[0].outcome.completed == 200
 

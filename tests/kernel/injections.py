@@ -90,7 +90,7 @@ class Group:
         return ("sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(self.path))
 
     def limit(self, device: str, per_s: int, unit: str = "iops") -> None:
-        """Limit reads and writes of a device, each, to so many per second; 0 is no limit."""
+        """Limit reads and writes of a device, each, to so many per second; 0 is not a limit."""
         for way in ("read", "write"):
             name = f"blkio.throttle.{way}_{unit}_device"
             (self.path / name).write_text(f"{device} {per_s}")

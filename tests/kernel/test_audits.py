@@ -1,4 +1,4 @@
-"""Tables of a throttled device: a limit is no gap, a hiccup passes, and predictions hold."""
+"""Tables of a throttled device: a limit is not a gap, a hiccup passes, and predictions hold."""
 
 from __future__ import annotations
 

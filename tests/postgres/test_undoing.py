@@ -162,7 +162,7 @@ def test_a_server_that_is_dead_and_not_buried_hinders_no_next_one(cluster, child
 
 @pytest.fixture
 def bystander(tmp_path):
-    """A process that works in what could be a data folder, and is no server."""
+    """A process that works in what could be a data folder, and is not a server."""
     (tmp_path / "mine").mkdir()
     process = subprocess.Popen([sys.executable, "-c", "input()"], cwd=tmp_path / "mine", stdin=-1)
     yield process

@@ -1,7 +1,7 @@
 """Checks documents against docs/schema, by jsonschema.
 
 Stricter than what is published in two things: an object may hold no name that its schema does not
-list, so that nothing leaves the program unexplained, and 3.0 is no whole number.
+list, so that nothing leaves the program unexplained, and 3.0 is not a whole number.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def slope(start, end, zones=8, rounds=3, wobble=(1.0, 1.01, 0.99)):
         (slope(2000, 1000, zones=3), False),  # three zones show no trend
         (slope(2000, 1000, rounds=1), True),
         (slope(2000, 1700, rounds=1), False),  # measured once takes a fifth
-        ([[2000]] * 7 + [[1500]], False),  # one slow zone is no slow end
+        ([[2000]] * 7 + [[1500]], False),  # one slow zone is not a slow end
         ([[2000, 2000, 2000], [2000, 3600, 1100], [2000, 1500, 2500], [1200, 2600, 900]], False),
     ],
 )

@@ -9,7 +9,7 @@ from functools import cache
 
 from tidy.sources import Source
 
-# What may hold braces and words that are no code. A lifetime ('a) has no closing quote and is
+# What may hold braces and words that are not code. A lifetime ('a) has no closing quote and is
 # left alone; block comments nest, so their end is sought by hand.
 OPAQUE = re.compile(
     r"""

@@ -121,7 +121,7 @@ def test_versions_requested_are_those_of_the_manifests() -> None:
 def test_lock_pins_what_the_project_asks_for() -> None:
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     pins = [re.fullmatch(r"([\w.-]+)==([\w.]+)", line) for line in lines if line[:1] != "#"]
-    assert all(pins), "a line of requirements.lock is no exact pin"
+    assert all(pins), "a line of requirements.lock is not an exact pin"
     versions = {canonicalize_name(pin[1]): pin[2] for pin in pins if pin}
     project = PYPROJECT["project"]
     extras = project["optional-dependencies"]

@@ -107,7 +107,7 @@ SLOWEST = ("--durations=20", "--durations-min=10")
 RUN_AGAIN_MAX = 10
 UNSTEADY_MAX = 2
 
-# pytest's own exit code for "tests ran, and some failed"; any other one is no matter of a test.
+# pytest's own exit code for "tests ran, and some failed"; any other one is not a matter of a test.
 SOME_FAILED = 1
 
 

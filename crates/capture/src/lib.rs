@@ -80,7 +80,7 @@ pub enum CaptureError {
     Spec(String),
     #[error("{address} cannot be listened at: {source}")]
     Listen { address: String, source: io::Error },
-    #[error("{server} is no server's address: {source}")]
+    #[error("{server} is not a server's address: {source}")]
     Address { server: String, source: io::Error },
     #[error("the packets of {interface} cannot be captured: {source}")]
     Packets { interface: String, source: io::Error },

@@ -105,7 +105,9 @@ impl NumberSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             NumberSpec::Fixed(number) if number.is_finite() => Ok(()),
-            NumberSpec::Fixed(number) => Err(SpecError::Number(format!("{number} is no number"))),
+            NumberSpec::Fixed(number) => {
+                Err(SpecError::Number(format!("{number} is not a number")))
+            }
             NumberSpec::Random(random) => random.law.check(),
         }
     }

@@ -89,10 +89,10 @@ impl FileSet {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] when its name is no plain name of a file.
+    /// [`SpecError`] when its name is not a plain name of a file.
     pub fn new(spec: SetSpec, folder: &Path, seed: u64) -> Result<FileSet, SpecError> {
         if spec.name.is_empty() || spec.name.starts_with('.') || spec.name.contains(['/', '\0']) {
-            return Err(SpecError::Number(format!("{:?} is no name for a set", spec.name)));
+            return Err(SpecError::Number(format!("{:?} is not a name for a set", spec.name)));
         }
         let tree = Tree::of(&spec, seed);
         let mut rng = stream(seed, &format!("sizes of {}", spec.name), 0);

@@ -260,7 +260,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The operation on storage; `None` if it is no request.
+    /// The operation on storage; `None` if it is not a request.
     pub fn operation(self) -> Option<Operation> {
         use Verb::*;
         match self {

@@ -112,7 +112,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
-/// How often and for how long threads waited in a flowop that is no request.
+/// How often and for how long threads waited in a flowop that is not a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitSummary {
     /// Name of the flowop.

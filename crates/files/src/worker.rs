@@ -26,7 +26,7 @@ const EVENT_BYTES: u64 = 1 << 20;
 /// Loops of `hog` between two checks for the end of the sample.
 const HOG_CHUNK: u64 = 1 << 20;
 
-/// How often and for how long threads waited in a flowop that is no request.
+/// How often and for how long threads waited in a flowop that is not a request.
 #[derive(Debug, Default)]
 pub struct WaitTotals {
     /// How often.
@@ -272,7 +272,7 @@ impl Worker {
         NextStep::Continue
     }
 
-    /// A flowop that is no request; `None` where it has nothing to do.
+    /// A flowop that is not a request; `None` where it has nothing to do.
     fn wait(&mut self, flowop: &Flowop) -> Option<NextStep> {
         let value = flowop.value.as_ref().map_or(0.0, |value| value.draw(&mut self.rng));
         let shared = self.shared.clone();

@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn fixed_does_not_drift_in_a_year() {
-        // A third of a request per ns is no whole number of ns at any rate of this kind.
+        // A third of a request per ns is not a whole number of ns at any rate of this kind.
         let spec = ArrivalSpec::Fixed { rate_per_s: 3_000.0 };
         let mut arrivals = Arrivals::new(&spec, 0, 1, 7, 0);
         let Schedule::EvenGroups(even) = &mut arrivals.schedule else { panic!("not even") };

@@ -44,7 +44,7 @@ pub enum LedgerError {
     #[error("a ledger needs blocks of whole 512-byte sectors and room for one of them")]
     Empty,
     /// Something else, or only the beginning of a ledger.
-    #[error("this is no ledger, or only a part of one; give the file that the writing run saved")]
+    #[error("this is not a whole ledger; give the file that the writing run saved")]
     NotALedger,
     /// From another version of Seatrial.
     #[error("the ledger has version {found}, but this program reads version {VERSION} only")]

@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(cause([false, true]).cause(), Cause::Generator);
     }
 
-    /// A processor that was missing in one stall is no excuse for the next.
+    /// A processor that was missing in one stall is not an excuse for the next.
     #[test]
     fn waiting_for_a_processor_counts_for_the_stall_in_which_it_was() {
         let off_cpu = vec![

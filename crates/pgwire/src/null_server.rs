@@ -55,7 +55,7 @@ pub enum NullServerError {
         mode: u32,
     },
     /// The version is invalid.
-    #[error("{0:?} is no version of PostgreSQL, such as 15.20")]
+    #[error("{0:?} is not a version of PostgreSQL, such as 15.20")]
     Version(String),
     /// A system call failed.
     #[error("the null server cannot listen at {at}: {source}")]

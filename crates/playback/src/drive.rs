@@ -54,7 +54,7 @@ pub enum PlaybackError {
     Spec(String),
     #[error(transparent)]
     Trace(#[from] TraceError),
-    #[error("{host} is no server's address: {source}")]
+    #[error("{host} is not a server's address: {source}")]
     Address { host: String, source: io::Error },
     #[error("the system refuses {what}: {source}")]
     System { what: &'static str, source: io::Error },

@@ -70,7 +70,7 @@ impl PySqlPart {
 impl PySqlReading {
     /// Give it the next piece of a part, in their order; False once it takes no more.
     ///
-    /// Raises NativeError when it is no piece, or none is expected.
+    /// Raises NativeError when it is not a piece, or none is expected.
     fn give(&self, py: Python<'_>, piece: &[u8]) -> Outcome<bool> {
         Ok(py.detach(|| self.0.give(piece))?)
     }

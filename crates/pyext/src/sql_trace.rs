@@ -21,7 +21,7 @@ use crate::sample::dict;
 
 /// Return the summary of a trace as JSON, with the ``top`` queries by their total time.
 ///
-/// Raises NativeError when it is no trace.
+/// Raises NativeError when it is not a trace.
 #[pyfunction]
 pub fn show_trace(py: Python<'_>, trace: PathBuf, top: usize) -> Outcome<String> {
     let shown = py.detach(|| TraceSummary::of(&trace, top))?;
@@ -30,7 +30,7 @@ pub fn show_trace(py: Python<'_>, trace: PathBuf, top: usize) -> Outcome<String>
 
 /// Return statements of a trace in the order of its log, as dictionaries.
 ///
-/// Raises NativeError when it is no trace.
+/// Raises NativeError when it is not a trace.
 #[pyfunction]
 pub fn trace_statements(
     py: Python<'_>,
@@ -109,7 +109,7 @@ pub fn fingerprint_sql(sql: &str) -> (String, String, &'static str, u32) {
 
 /// Return the time series of a trace as JSON: calls and time by fingerprint and slice.
 ///
-/// Raises NativeError when it is no trace.
+/// Raises NativeError when it is not a trace.
 #[pyfunction]
 pub fn trace_course(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
     let read = || TimeSeries::of(&TraceReader::open(&trace)?);
@@ -119,7 +119,7 @@ pub fn trace_course(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
 
 /// Return the commits that write and the statements at work, by slices of time, as JSON.
 ///
-/// Raises NativeError when it is no trace.
+/// Raises NativeError when it is not a trace.
 #[pyfunction]
 pub fn trace_commits(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
     let series = py.detach(|| CommitSeries::of(&TraceReader::open(&trace)?))?;
@@ -129,7 +129,7 @@ pub fn trace_commits(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
 /// Return the first statement of each of some fingerprints that can be sent again, as
 /// ``trace_statements`` does, by fingerprint.
 ///
-/// Raises NativeError when it is no trace.
+/// Raises NativeError when it is not a trace.
 #[pyfunction]
 pub fn trace_examples<'py>(
     py: Python<'py>,
@@ -166,7 +166,7 @@ pub(crate) struct SequenceReport {
 /// ``next_value_log`` that of the trace's first draw, None if unknown. Of the trace
 /// only sessions of these databases count, of all where there are none.
 ///
-/// Raises NativeError when the catalogue is invalid, or it is no trace.
+/// Raises NativeError when the catalogue is invalid, or it is not a trace.
 #[pyfunction]
 pub fn trace_sequences(
     py: Python<'_>,

@@ -22,8 +22,8 @@ pub enum RecordingError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// The file is no recording.
-    #[error("{} is no recording: {reason}", path.display())]
+    /// The file is not a recording.
+    #[error("{} is not a recording: {reason}", path.display())]
     NotARecording {
         /// The file.
         path: PathBuf,

@@ -35,7 +35,7 @@ impl RecordingReader {
     ///
     /// # Errors
     ///
-    /// When it cannot be opened or completed, is no recording of this version, or lacks a file.
+    /// When it cannot be opened or completed, is not a recording of this version, or lacks a file.
     pub fn open(path: &Path) -> Result<RecordingReader, RecordingError> {
         let mut reader = RecordingReader {
             files: Vec::new(),

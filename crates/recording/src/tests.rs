@@ -204,7 +204,7 @@ fn files_of_one_recording_are_read_as_one() {
     let last = file_name(&path, reader.files() as u32 - 1);
     let part = RecordingReader::open(&last).map(drop).unwrap_err().to_string();
     assert!(part.contains("name the first one"), "{part}");
-    // A file of another recording, or none, is no part of this one.
+    // A file of another recording, or none, is not part of this one.
     let other = folder.path().join("other");
     let another = About { began_at_ns: 7, ..about() };
     RecordingWriter::create(&other, another, 1).unwrap().finish(1, Lost::default()).unwrap();

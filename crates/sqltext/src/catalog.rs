@@ -21,7 +21,7 @@ pub struct Catalog {
     /// Views, plain and materialized.
     #[serde(default)]
     pub views: Vec<View>,
-    /// Functions and procedures that are no part of the system.
+    /// Functions and procedures that are not part of the system.
     #[serde(default)]
     pub functions: Vec<Function>,
     /// The default isolation level of transactions; empty for READ COMMITTED.
@@ -59,7 +59,7 @@ pub struct Table {
     pub policy_functions: Vec<usize>,
 }
 
-/// A uniqueness that is no key: a unique index on expressions, a partial one, EXCLUDE.
+/// A uniqueness that is not a key: a unique index on expressions, a partial one, EXCLUDE.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uniqueness {

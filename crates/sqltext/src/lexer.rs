@@ -13,7 +13,7 @@
 //! - Literals and parameters alike become `$1`, `$2` ... in the order of their appearance, so that
 //!   a statement has one fingerprint whether it was sent as a whole or prepared. The minus of a
 //!   negative number, NULL, TRUE and FALSE are of the literal, as in `pg_stat_statements`; not so
-//!   in IS NULL and the like, which is no constant.
+//!   in IS NULL and the like, which is not a constant.
 //! - Words without quotes are in lower case.
 //! - In `IN (...)` and `ARRAY[...]`, items that are alike but for their values are written once, as
 //!   PostgreSQL 18 writes them: `in ($1 /*, ... */)`. The same is done to the rows of VALUES:

@@ -63,7 +63,7 @@ pub enum TraceError {
     #[error("{} cannot be {action}: {source}", path.display())]
     Io { path: PathBuf, action: &'static str, source: std::io::Error },
     #[error(
-        "{} is no trace: {reason}; `seatrial sql read LOG... -o FILE` makes one",
+        "{} is not a trace: {reason}; `seatrial sql read LOG... -o FILE` makes one",
         path.display()
     )]
     NotATrace { path: PathBuf, reason: String },
@@ -121,7 +121,7 @@ impl TraceError {
                 )
             }
             TraceError::NotATrace { path, reason } => UserError::usage(
-                format!("{} is no trace: {reason}", path.display()),
+                format!("{} is not a trace: {reason}", path.display()),
                 "It is a log or another kind of file",
                 "Make a trace of a log with `seatrial sql read LOG... -o FILE`",
             ),

@@ -23,7 +23,7 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | `treatment` | which literals are no data |
+//! | `treatment` | which literals are not data |
 //! | `literal` | the quotes, escapes and comments around a value |
 //! | `value` | what a value is, and what of it is masked |
 //! | `number` | numbers, dates and times |

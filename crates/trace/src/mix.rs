@@ -280,7 +280,7 @@ impl TraceSummary {
     ///
     /// # Errors
     ///
-    /// When it cannot be read or is no trace.
+    /// When it cannot be read or is not a trace.
     pub fn of(trace: &Path, top: usize) -> Result<TraceSummary, TraceError> {
         let reader = TraceReader::open(trace)?;
         let mut mix = Mix::of(&reader)?;

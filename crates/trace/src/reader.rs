@@ -58,7 +58,7 @@ impl TraceReader {
     ///
     /// # Errors
     ///
-    /// When it cannot be opened, or is no trace of this version.
+    /// When it cannot be opened, or is not a trace of this version.
     pub fn open(path: &Path) -> Result<TraceReader, TraceError> {
         let io = |source| TraceError::Io { path: path.to_path_buf(), action: "opened", source };
         let not = |reason: String| TraceError::NotATrace { path: path.to_path_buf(), reason };

@@ -133,8 +133,8 @@ const RECENT: usize = 32;
 
 /// Texts that recur, each with its number.
 ///
-/// The empty text, which most names are, is no key: comparing two texts without an allocation is a
-/// masked load at an invalid address, which takes some processors a hundred times as long.
+/// The empty text, which most names are, is not a key: comparing two texts without an allocation
+/// is a masked load at an invalid address, which takes some processors a hundred times as long.
 #[derive(Debug, Default)]
 struct Texts {
     numbers: TextMap<u32>,

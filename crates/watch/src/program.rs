@@ -482,8 +482,8 @@ impl<'a> Program<'a> {
             replace_if(asm, (R1, *operation), R3, number as i32);
         }
         asm.store(Width::Byte, FP, at(stack::RECORD, offset_of!(GroupKey, operation)), R3);
-        // A process waits for what is no write; the kernel marks reads as readahead even where it
-        // waits for a part of them.
+        // A process waits for what is not a write; the kernel marks reads as readahead even where
+        // it waits for a part of them.
         asm.jump_if(Cond::Ne, R1, i32::from(b'W'), is_sync);
         for index in 1..RWBS_MAX {
             let next = asm.label();

@@ -68,7 +68,7 @@ def first_day(as_of: str) -> datetime.date:
     """Return the first day that a date may mean: of ``2024`` or ``2024-07``, the first day of it.
 
     Raises:
-        ValueError: when it is no date.
+        ValueError: when it is not a date.
     """
     found = _DATE.fullmatch(as_of)
     if not found:
@@ -187,10 +187,10 @@ class Price(Fact, frozen=True, kw_only=True):
     region: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no price; raises ValueError."""
+        """Refuse what is not a price; raises ValueError."""
         super().__post_init__()
         if not 0 <= self.low <= self.mid <= self.high < float("inf"):
-            raise ValueError("low, mid and high are no price: 0 <= low <= mid <= high is needed")
+            raise ValueError("low, mid and high are not a price: 0 <= low <= mid <= high is needed")
         if not re.fullmatch("[A-Z]{3}", self.currency):
             raise ValueError(f"currency is {self.currency!r}, and no code such as USD")
 

@@ -324,7 +324,7 @@ def read_own(path: Path) -> dict[str, dict[str, FactorValue]]:
     for key, fields in document.items():
         if not isinstance(fields, dict) or key.partition("/")[0] not in TABLES:
             raise _invalid_row(
-                f"{path}, {key}", "it is no row such as ['prices/aws/gp3/capacity/any']"
+                f"{path}, {key}", "it is not a row such as ['prices/aws/gp3/capacity/any']"
             )
     return document
 

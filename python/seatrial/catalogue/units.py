@@ -37,7 +37,7 @@ def throughput(amount: float, unit: str) -> BytesPerS:
     """
     scales = {"MB/s": MB, "MiB/s": MIB}
     if unit not in scales:
-        raise ValueError(f"{unit!r} is no unit of throughput")
+        raise ValueError(f"{unit!r} is not a unit of throughput")
     return BytesPerS(amount * scales[unit])
 
 

@@ -107,13 +107,13 @@ def parse_volume(text: str, facts: Catalogue) -> ProvisionedVolume:
         facts: The catalogue.
 
     Raises:
-        UsageError: when it is no volume.
+        UsageError: when it is not a volume.
     """
     name, *rest = text.strip().split(":")
     expected = "write NAME:SIZE[:IOPS[:THROUGHPUT]], such as gp3:700GiB:10000:500"
     if not 1 <= len(rest) <= 3:
         raise UsageError(
-            seen=f"{text!r} is no volume", cause="Its parts are not right", next_step=expected
+            seen=f"{text!r} is not a volume", cause="Its parts are not right", next_step=expected
         )
     volume = facts.find("volumes", name)
     try:

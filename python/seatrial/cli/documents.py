@@ -251,7 +251,7 @@ def check_document(
     Args:
         fingerprint: Of machine and target.
         findings: What could distort a measurement there.
-        server: Whether a PostgreSQL could be run there; None where the target is no directory.
+        server: Whether a PostgreSQL could be run there; None where the target is not a directory.
         layouts: Which layouts could be built on this machine.
     """
     found = list(findings)

@@ -292,7 +292,7 @@ def writable_path(path: Path, *, force: bool = False, kind: Kind = REMADE) -> Pa
         return real
     if not stat.S_ISREG(mode):
         raise RefusedError(
-            seen=f"{path} is no ordinary file but {_file_type(mode)}",
+            seen=f"{path} is not an ordinary file but {_file_type(mode)}",
             cause=f"A {kind.name} is written under another name first, and replaces what is there",
             next_step="Name a file",
         )
@@ -361,7 +361,7 @@ def _require_replaceable(path: Path, real: Path, kind: Kind, *, force: bool) -> 
     else:
         way_out = "Name another file, or replace it with --force"
     raise RefusedError(
-        seen=f"{path}{through} exists and is no {kind.name}",
+        seen=f"{path}{through} exists and is not a {kind.name}",
         cause="What it holds would be lost; the name may be mistyped",
         next_step=way_out,
     )

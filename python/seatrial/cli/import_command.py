@@ -246,7 +246,7 @@ def _require_results_files(files: Sequence[Path], *, is_described: bool) -> None
     others = [each for each in files if not is_results_file(each)]
     if others:
         raise UsageError(
-            seen=f"{others[0]} is no results file of Seatrial, but another of the files is",
+            seen=f"{others[0]} is not a results file of Seatrial, but another of the files is",
             cause="Runs of results files are copied as they are; other results become a new run",
             next_step="Import them one after the other",
         )

@@ -53,7 +53,7 @@ def write_index(
         force: Whether all pages are written again.
 
     Raises:
-        RefusedError: when a file would be overwritten that is no report of Seatrial.
+        RefusedError: when a file would be overwritten that is not a report of Seatrial.
         ResultsFileError: when the results file cannot be read.
         UsageError: when the files cannot be written.
     """

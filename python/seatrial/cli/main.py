@@ -261,7 +261,7 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
         case click.ClickException():
             return _report(_usage(error), arguments)
         case output.OutputClosed():
-            # `head` does that; it is no error.
+            # `head` does that; it is not an error.
             return 0
         case Exception() if not os.environ.get("SEATRIAL_DEBUG"):
             return _report(_internal(error), arguments)

@@ -1,8 +1,8 @@
 """Standard output and standard error, and what happens when they cannot be written.
 
 Standard output holds the result: where it cannot be written, the command says so and fails. A
-reader that closes it, as ``head`` does, is no failure. Standard error holds progress and remarks:
-if it cannot be written, the command continues.
+reader that closes it, as ``head`` does, is not a failure. Standard error holds progress and
+remarks: if it cannot be written, the command continues.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def export_parquet(
         as_json: Whether a JSON document is printed.
 
     Raises:
-        RefusedError: A file would be overwritten that is no table of Seatrial.
+        RefusedError: A file would be overwritten that is not a table of Seatrial.
         ResultsFileError: The results file cannot be read.
         SpaceError: There is no space for the tables.
         UsageError: pyarrow is absent, there is no such run or none at all, or the directory cannot

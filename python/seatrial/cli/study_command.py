@@ -61,7 +61,7 @@ docs/importers.md what is read from a job file of fio or from IOmeter's .icf.
     "--personality",
     metavar="NAME|FILE.f",
     default="",
-    help="Of file workloads: oltp, varmail and the like, or a workload file of Filebench.",
+    help="Workload of files: oltp, varmail and the like, or a workload file of Filebench.",
 )
 @click.option(
     "--ray",

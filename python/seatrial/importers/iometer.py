@@ -133,7 +133,7 @@ def _row(document: Document, number: int, text: str, name: str, notes: list[str]
     if delay < 0 or burst < 0:
         raise _malformed(document, number, f"{text!r} is out of range", FIELDS)
     if not delay and burst > 1:
-        notes.append(f"{name}: bursts of {burst:g} requests without a delay are no bursts")
+        notes.append(f"{name}: bursts of {burst:g} requests without a delay are not bursts")
     if reply:
         notes.append(f"{name}: replies are for network workers, and are not sent")
     row: Table = {

@@ -142,7 +142,7 @@ class RemoteServer:
         return self.address.with_dbname(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database that the run created; a missing one is no error.
+        """Drop a database that the run created; a missing one is not an error.
 
         Raises:
             RefusedError: when it does not have the run's mark.

@@ -50,7 +50,7 @@ def left_out(
     Args:
         study: The study.
         targets: Its targets as planned.
-        infos: Known facts of the targets, by label; unknown facts are no obstacle.
+        infos: Known facts of the targets, by label; unknown facts are not an obstacle.
         cells: All cells.
         files: Files that the other cells need on the targets.
     """

@@ -154,7 +154,7 @@ def test_btrfs_over_two_loop_devices(loops: list[str], mounted: Path) -> None:
     assert sorted(names) == sorted(loops)
     assert found.filesystem.btrfs.data_profiles == ["raid1"]
     assert set(found.filesystem.error_counts.values()) == {0}
-    # btrfs gives stat(2) an anonymous number, which is no device.
+    # btrfs gives stat(2) an anonymous number, which is not a device.
     assert os.major(mounted.stat().st_dev) == 0
     before = counters(mounted)["device_write_bytes"]
     (mounted / "data").write_bytes(os.urandom(4 * MIB))

@@ -191,4 +191,4 @@ def test_a_run_of_a_test_is_no_recording(folder: Path):
     assert measured.code == 0, measured
     done = seatrial("cache", "predict", "a-test", folder=folder)
     assert done.code == 2
-    assert "The run a-test is no recording" in done.err
+    assert "The run a-test is not a recording" in done.err

@@ -105,7 +105,7 @@ def test_a_rate_limit_is_a_cliff(tmp_path):
     limited = PLAIN | {"burst": {"credit_operations": 1000, "refill_per_s": 20_000}}
     line = sought(tmp_path, limited).line
     assert line.breaks == "cliff"
-    # The credit of 1,000 lets 2 s go 500 per s faster, which is no rate that is sustained.
+    # The credit of 1,000 lets 2 s go 500 per s faster, which is not a rate that is sustained.
     assert 17_000 < line.sustained.low <= 20_000 < line.sustained.high < 21_500
     assert line.sustained.value <= 20_100
     assert "is exceeded abruptly" in line.cause

@@ -39,7 +39,7 @@ def test_the_plan_has_the_closed_loop_and_says_what_follows():
     assert line.key == "loadline/read/8192B/4t/32d"
     assert line.spec["arrival"] == {"kind": "closed"}
     assert any("p99 <= 5ms in at most 80 samples and 1 min" in note for note in plan.notes)
-    assert order(plan, 0, [line.key, other.key]) == [other], "it is no part of the rounds"
+    assert order(plan, 0, [line.key, other.key]) == [other], "it is not part of the rounds"
 
 
 def test_the_plan_counts_its_budget_and_the_most_that_it_may_write():

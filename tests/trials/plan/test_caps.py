@@ -147,7 +147,7 @@ def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):
         (("reads=5,size=8KiB", "--volume", "gp3:5GiB"), "it has no writes"),
         (("reads=5,writes=x,size=8KiB", "--volume", "gp3:5GiB"), "could not convert"),
         (("reads=5,writes=-1,size=8KiB", "--volume", "gp3:5GiB"), "not a rate"),
-        (("reads=5,writes=1,size=8KiB,depth=3", "--volume", "gp3:5GiB"), "depth is no figure"),
+        (("reads=5,writes=1,size=8KiB,depth=3", "--volume", "gp3:5GiB"), "depth is not a figure"),
         (("nothing", "--volume", "gp3:5GiB"), "nothing"),
     ],
 )

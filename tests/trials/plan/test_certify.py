@@ -75,7 +75,7 @@ def test_the_page_is_written_and_the_price_may_be_typed(folder: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--price", "73"), "'73' is no price"),
+        (("--price", "73"), "'73' is not a price"),
         (("--volume", "gp9:1GiB"), "no volume 'gp9'"),
         (("--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
     ],

@@ -175,7 +175,7 @@ def test_block_io_is_typed_for_a_log_alone(tmp_path: Path):
         "plan", "reads=6,writes=2,size=8KiB", "--capacity", "1GiB", *IO, folder=tmp_path
     )
     assert done.code == 2
-    assert "is no log of SQL" in " ".join(done.err.split())
+    assert "is not a log of SQL" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_objectives_and_gaps_are_read():
     assert (found.operation, found.is_of_writes, found.limit_ms) == ("commit", True, 5)
     assert parse_objective("p99.9_ms=2").operation == "read"
     for wrong in ("p98_ms=5", "commit.p99=5", "p99_ms=0", "flush.p99_ms=1"):
-        with pytest.raises(UsageError, match="is no objective"):
+        with pytest.raises(UsageError, match="is not an objective"):
             parse_objective(wrong)
     arrived = np.concatenate([np.arange(1000) * 60_000_000, 120e9 + np.arange(5000) * 1e6])
     gaps = busiest_gaps(arrived.astype(np.int64), 60.0)
@@ -383,14 +383,14 @@ def test_an_own_drive_is_as_slow_as_the_run_that_is_named(tmp_path: Path, slow_b
         ((*NEED, "--instance", "m7g.large"), "no price of aws/m7g.large, instance"),
         ((*NEED, "--currency", "EUR"), "No rate from USD to EUR"),
         ((*NEED, "--budget", "800EUR"), "No rate from EUR to USD"),
-        ((*NEED, "--budget", "much"), "'much' is no amount"),
-        ((*NEED, "--growth", "fast"), "is no --growth"),
-        ((*NEED, "--objective", "p99=5"), "is no objective"),
+        ((*NEED, "--budget", "much"), "'much' is not an amount"),
+        ((*NEED, "--growth", "fast"), "is not a valid --growth"),
+        ((*NEED, "--objective", "p99=5"), "is not an objective"),
         ((*NEED, "--provider", "nowhere"), "no candidate with a known price"),
         ((*NEED, "--drive", "DC600M"), "has no price"),
         ((*NEED, "--drive", "Micron=100"), "drives of the catalogue"),
         ((*NEED, "--drive", "PM9A3=100"), "does not know the size"),
-        (("reads=1,writes=1,size=8KiB", "--capacity", "500GB"), "is no capacity"),
+        (("reads=1,writes=1,size=8KiB", "--capacity", "500GB"), "is not a capacity"),
         (("nothing", "--capacity", "500GiB"), "nothing"),
     ],
 )
@@ -484,7 +484,7 @@ def test_a_cache_that_serves_nothing_changes_nothing():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*NEED, "--ram-price", "5USD"), "is no recording"),
+        ((*NEED, "--ram-price", "5USD"), "is not a recording"),
         (("hot.rec", "--capacity", "1GiB", "--ssd-price", "cheap"), "no price for ssd=cheap"),
         (("hot.rec", "--capacity", "1GiB", "--ram-price", "5USD/IOPS"), "has a price for each GiB"),
         (("hot.rec", "--capacity", "1GiB", "--ram-price", "5EUR"), "No rate from EUR to USD"),

@@ -180,7 +180,7 @@ def test_figures_are_read_and_refused():
     assert parse_figure("2..8", "x").mid == 4
     assert parse_figure("1..2..9", "x") == Figure(low=1, mid=2, high=9, origin="typed")
     for wrong in ("", "x", "8..2", "-1", "1..2..3..4", "nan", "inf"):
-        with pytest.raises(UsageError, match="is no x"):
+        with pytest.raises(UsageError, match="is not a valid x"):
             parse_figure(wrong, "x")
     normal = np.random.default_rng(1).standard_normal(100_000)
     drawn = Figure(low=1, mid=2, high=9, origin="typed").at(normal)
@@ -216,7 +216,10 @@ def test_the_dominating_cause_is_in_the_first_sentence(tmp_path: Path):
         (("--drives", "3", "--capacity", "8TB", "--level", "raid6"), "at least 4 drives"),
         (("--drives", "4", "--level", "raid6"), "size of a drive is not known"),
         (("--drives", "4", "--capacity", "8", "--level", "raid6", "--failures", "1"), "needs both"),
-        (("--drives", "4", "--capacity", "8XB", "--level", "raid6"), "'8XB' is no capacity"),
+        (
+            ("--drives", "4", "--capacity", "8XB", "--level", "raid6"),
+            "'8XB' is not a valid capacity",
+        ),
         (("--drives", "4", "--capacity", "8TB", "--level", "raid6", "--afr", "x"), "--afr"),
         (
             ("--drives", "4", "--capacity", "8TB", "--level", "raid6", "--written", "1TB"),

@@ -92,7 +92,7 @@ CHANGES = {
         "UPDATE events SET list[1] = 25 WHERE key IN (7001, 7002)",
         {"public.events": {"list": 2}},
     ),
-    "a number in a text that is no id": (
+    "a number in a text that is not an id": (
         "UPDATE events SET note = replace(note, 'of 17', 'of 18') WHERE key = 7001",
         {"public.events": {"note": 1}},
     ),

@@ -27,7 +27,7 @@ const RESOLUTION: u64 = 1_000_000;
 pub enum FileError {
     #[error("{} cannot be read: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{} is no file of packets: {reason}", path.display())]
+    #[error("{} is not a file of packets: {reason}", path.display())]
     NotPackets { path: PathBuf, reason: String },
     #[error("the packets of {} are of the link type {kind}", path.display())]
     Link { path: PathBuf, kind: i32 },

@@ -66,7 +66,7 @@ impl IntakeSpec {
             return Some(format!("{logs} files, where 1 to {LOGS_MAX} can be read"));
         }
         if let Some(name) = self.format.as_deref().filter(|name| format_named(name).is_none()) {
-            return Some(format!("{name:?} is no format"));
+            return Some(format!("{name:?} is not a format"));
         }
         let streams = self.sessions.filter(|streams| !(1..=SESSIONS_MAX).contains(streams));
         streams.map(|streams| format!("{streams} streams, where 1 to {SESSIONS_MAX} can be made"))

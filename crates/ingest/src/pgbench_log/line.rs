@@ -138,7 +138,7 @@ impl LineFormat {
         }
         let number = |column: usize| Fields(fields[column]).number();
         let not_a = |column: usize, expected: &str| {
-            format!("{:?} in column {} is no {expected}", lossy(fields[column]), column + 1)
+            format!("{:?} in column {} is not a {expected}", lossy(fields[column]), column + 1)
         };
         let time = Fields(fields[2]).time();
         if time.is_none() {

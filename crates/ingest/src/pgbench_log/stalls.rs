@@ -9,7 +9,7 @@
 //!
 //! The line of a failed transaction does not contain its start. In a closed loop that was when the
 //! client's previous one had ended; under a schedule nothing is claimed. A skipped one was never in
-//! progress, and its line is no end: such lines are written together, when the client is free
+//! progress, and its line is not an end: such lines are written together, when the client is free
 //! again.
 
 use super::line::{Ending, Line};

@@ -345,7 +345,7 @@ fn a_line_that_makes_no_sense_is_reported_with_its_place_and_why() {
         ("0 1 5 0 1795219200 7 9", "7 columns"),
         ("0 1 5 0 1795219200 7 ", "7 columns"),
         ("", "1 columns"),
-        ("0 1 x 0 1795219200 7", "\"x\" in column 3 is no time in us"),
+        ("0 1 x 0 1795219200 7", "\"x\" in column 3 is not a time in us"),
         ("0 1 -5 0 1795219200 7", "\"-5\" in column 3"),
         ("0 1 skippedx 0 1795219200 7", "\"skippedx\" in column 3"),
         ("0 1 5 1 1795219200 7", "script 1, where the run has 1"),
@@ -353,8 +353,8 @@ fn a_line_that_makes_no_sense_is_reported_with_its_place_and_why() {
         ("1795219200 900 5000 0 3 9", "\"3\" in column 5 is no Unix time"),
         ("0 1 5 0 1795219200 1000000", "a number is out of range"),
         ("9999999 1 5 0 1795219200 7", "a number is out of range"),
-        ("a 1 5 0 1795219200 7", "\"a\" in column 1 is no number"),
-        ("0 99999999999999999999 5 0 1795219200 7", "in column 2 is no number"),
+        ("a 1 5 0 1795219200 7", "\"a\" in column 1 is not a number"),
+        ("0 99999999999999999999 5 0 1795219200 7", "in column 2 is not a number"),
     ];
     for (text, reason) in cases {
         let error = Logs::one(&format!("{good}{text}\n{good}")).error();

@@ -518,7 +518,7 @@ fn encoding_set_by_the_trace_is_reset_before_the_next_statement() {
     assert_eq!((answer.tag.words(), answer.received_bytes), (&b"SELECT"[..], 14 + 6));
     assert_eq!(sent(&mut connection, &simple("select 2")), ["Q select 2"]);
     answered(&mut connection, &[complete("SELECT 1"), ready(b'I')]);
-    // The server's own encoding is no conversion, either.
+    // The server's own encoding is not a conversion, either.
     sent(&mut connection, &simple("set names 'utf8'"));
     let set = [complete("SET"), parameter("client_encoding", "UTF8"), ready(b'I')];
     answered(&mut connection, &set);

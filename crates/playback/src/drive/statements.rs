@@ -288,7 +288,7 @@ impl PlaybackLoop {
     fn answered(&mut self, session: usize, answer: Answer) {
         let code = answer.error.as_ref().map(|error| &error.sqlstate);
         if self.end.is_some() && code == Some(QUERY_CANCELED) {
-            // The end of the playback cancelled it: that is no error of the target's.
+            // The end of the playback cancelled it: that is not an error of the target's.
             return self.give_up(session);
         }
         let now_ns = self.now_ns();

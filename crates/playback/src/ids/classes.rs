@@ -155,7 +155,7 @@ fn named_sequence(catalog: &Catalog, at: ColumnId) -> Option<usize> {
 /// the column itself if its table is neither partition nor child.
 fn root(catalog: &Catalog, at: ColumnId) -> ColumnId {
     let mut table = at.table;
-    // A catalogue that goes round in circles is no catalogue; it is left after a turn.
+    // A catalogue that goes round in circles is not a catalogue; it is left after a turn.
     for _ in 0..catalog.tables.len() {
         let Some(parent) = catalog.tables[table].parent else { break };
         table = parent;

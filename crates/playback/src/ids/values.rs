@@ -128,7 +128,7 @@ pub fn elements(array: &[u8]) -> Option<Vec<Range<usize>>> {
         let at = begin + (part.len() - part.trim_ascii_start().len());
         let quoted = text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
         if quoted.unwrap_or(text).contains(&b'"') {
-            // A comma in quotes, or what is no array.
+            // A comma in quotes, or what is not an array.
             return None;
         }
         found.push(match quoted {

@@ -176,7 +176,7 @@ fn value_of_several_columns_is_rewritten_once() {
     }
     let arrays = "SELECT 1 FROM node WHERE id = ANY($1) OR parent_id = ANY($1)";
     assert_eq!(sent(arrays, &["{17,18}"]), (format!("{arrays} | {{1017,1018}}"), Vec::new()));
-    // What is no id of one of the columns may not be written as that of the other.
+    // What is not an id of one of the columns may not be written as that of the other.
     let two = "SELECT 1 FROM node, other WHERE node.id = $1 AND other.id = $1";
     let shared = ("shared".to_owned(), 1);
     assert_eq!(sent(two, &["17"]), (format!("{two} | 17"), vec![shared.clone(), shared]));
@@ -248,7 +248,7 @@ fn possible_ids_in_expressions_are_reported() {
     ] {
         left(sql, &[], "expression", 1);
     }
-    // What no draw gave is no id.
+    // What no draw gave is not an id.
     assert_eq!(sent("SELECT 1 FROM node WHERE id % 8 = 3", &[]).1, []);
     left("SELECT 1 FROM node WHERE id = ANY ('{{17,1}}')", &[], "spelling", 1);
 }
@@ -403,7 +403,7 @@ fn numbers_are_unchanged_and_possible_ids_reported() {
     );
     let program = |_, _| vec!["SELECT 1 FROM log WHERE note LIKE 'version 18%'".to_owned()];
     is_sent_as(program, program);
-    // What its client had counted before is no id, however equal.
+    // What its client had counted before is not an id, however equal.
     let ids: Vec<[i64; 1]> = (17..57).map(|id| [id]).collect();
     let texts: Vec<[String; 2]> = (17..57)
         .map(|id| {

@@ -41,7 +41,7 @@ impl ObjectOffsets {
     }
 }
 
-/// Returns whether first records may be of this format: times in order, sizes that are no nonsense.
+/// Returns whether first records may be of this format: times in order, plausible sizes.
 pub fn is_likely(beginning: &[u8], file_bytes: u64) -> bool {
     const SIZE_BYTES_MAX: u32 = 1 << 28;
     const NONE_MIN: u64 = u64::MAX - 1; // -2 and -1 say that there is none

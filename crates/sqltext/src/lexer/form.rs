@@ -41,7 +41,7 @@ const BEFORE_VALUE: [&str; 30] = [
     "where",
 ];
 
-/// Words after which NULL, TRUE and FALSE are no constants: IS NULL, NOT NULL, SET NULL, AS null.
+/// Words after which NULL, TRUE and FALSE are not constants: IS NULL, NOT NULL, SET NULL, AS null.
 const BEFORE_NO_CONSTANT: [&str; 4] = ["is", "not", "set", "as"];
 
 /// A statement taken apart. It is used again for the next one, so that nothing is allocated.

@@ -3,7 +3,7 @@
 
 use super::token::{Kind, Token};
 
-/// The name of a token; `None` where it is no name.
+/// The name of a token; `None` where it is not a name.
 ///
 /// Source: the PostgreSQL manual, "Identifiers and Key Words": without quotes a name is folded to
 /// lower case; within quotes a double quote is written twice.

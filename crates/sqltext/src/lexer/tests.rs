@@ -127,7 +127,7 @@ fn strings_of_all_kinds_are_one_token() {
         assert_eq!(kinds(text), [(Kind::Text, text)], "{text}");
     }
     assert_eq!(kinds("'a' 'b'").len(), 2, "a string is continued on a further line only");
-    assert_eq!(kinds("'a\\' 'b'").len(), 2, "a backslash is no escape without E");
+    assert_eq!(kinds("'a\\' 'b'").len(), 2, "a backslash is not an escape without E");
 }
 
 #[test]

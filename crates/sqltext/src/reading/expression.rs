@@ -282,7 +282,7 @@ impl StatementAnalyzer<'_, '_> {
     }
 }
 
-/// How an operator compares a value; None if it is no comparison.
+/// How an operator compares a value; None if it is not a comparison.
 fn how_compared(op: &BinaryOperator) -> Option<UseKind> {
     use BinaryOperator as Op;
     match op {

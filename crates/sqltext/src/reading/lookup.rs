@@ -198,7 +198,7 @@ impl CatalogLookup {
     pub fn root(&self, table: usize) -> usize {
         let tables = &self.catalog.tables;
         let mut root = table;
-        // A catalogue that goes round in circles is no catalogue; it is left after a turn.
+        // A catalogue that goes round in circles is not a catalogue; it is left after a turn.
         for _ in 0..tables.len() {
             let Some(parent) = tables.get(root).and_then(|table| table.parent) else { break };
             root = parent;

@@ -142,7 +142,7 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     """Return the disturbance of a sample.
 
     Tasks also wait for a CPU if the test itself has more threads than CPUs, as a database and its
-    driver may; such waits are no evidence of other processes. ``steal_ns`` is the mean over all
+    driver may; such waits are not evidence of other processes. ``steal_ns`` is the mean over all
     CPUs.
     """
     if sample.duration_s <= 0:

@@ -307,7 +307,7 @@ class MeasuredSample(msgspec.Struct, frozen=True, kw_only=True):
         oldest_in_flight_ns: Age of the oldest request that had not ended; 0 if none.
         errors_count: All failed requests.
         errors: Examples of them.
-        counters: Other readings by name, unit last; None where a reading is no number.
+        counters: Other readings by name, unit last; None where a reading is not a number.
         verification: Results of the data check, if there was one.
         database: Of a sample of a database.
         layout: Of a sample on an array that was built for the trial.

@@ -56,7 +56,7 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, x: float, estimate: Estimate) -> Point:
-        """Return the estimate as a point at ``x``; the range of reported rounds is no interval."""
+        """Return the estimate as a point at ``x``; a range of rounds is not an interval."""
         text = format_estimate(estimate)
         if estimate.over == "reported":
             return cls(x, estimate.value, None, None, text)

@@ -49,19 +49,19 @@ of a workload file (.f) of Filebench. docs/filebench.md lists what is supported.
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="Duration of a sample; as the file says, or 60, if not given.",
+    help="Duration of a sample; by default that of the file, or 60.",
 )
 @click.option("--rounds", type=int, default=3, show_default=True, help="Samples of the workload.")
 @click.option("--cold", is_flag=True, help="Drop the files from the page cache before each sample.")
 @click.option(
     "--growth",
     metavar="SIZE",
-    help="A set of files may grow by so much; 1GiB if not given.",
+    help="How much a set of files may grow; 1GiB by default.",
 )
 @click.option(
     "--limit",
     metavar="SIZE",
-    help="End a sample after this many bytes have been written; 16GiB if not given.",
+    help="End a sample after this many bytes have been written; 16GiB by default.",
 )
 @click.option("--seed", type=int, help="Seed of files, offsets and random numbers.")
 @click.option("--resume", is_flag=True, help="Resume the newest unfinished run of this plan.")

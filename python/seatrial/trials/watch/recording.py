@@ -286,7 +286,7 @@ def read(path: Path) -> Recording:
 
     Raises:
         SpaceError: if one that was cut off cannot be completed on a full disk.
-        UsageError: if it cannot be read, is being written, is damaged or is no recording.
+        UsageError: if it cannot be read, is being written, is damaged or is not a recording.
     """
     reader = _opened(path)
     parts: dict[str, list[NDArray[np.generic]]] = {name: [] for name in COLUMN_TYPES}

@@ -4,7 +4,7 @@ A step is what changes the machine: a file opened for writing (so every line of 
 a folder made or removed, a file removed or renamed, an ioctl, a command. Python's audit events tell
 of each before it happens; just after a change is just before the next one. A command is also left
 running by its killed parent, as a real kill may leave it. Commands that only ask, or leave nothing
-to undo, are no steps.
+to undo, are not steps.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def test_an_existing_file_is_replaced_only_if_it_is_a_trace_and_meant(log, tmp_p
     assert trace.read_bytes() == before
     assert read(log, trace, force=True).accounting.statements == REPORTED["statements"]
     diary.write_text("mine")
-    with pytest.raises(RefusedError, match="is no trace"):
+    with pytest.raises(RefusedError, match="is not a trace"):
         read(log, diary, force=True)
     assert diary.read_text() == "mine"
     with pytest.raises(RefusedError, match="one of the logs"):
@@ -269,8 +269,8 @@ def test_an_existing_file_is_replaced_only_if_it_is_a_trace_and_meant(log, tmp_p
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "is no trace"),
-        (b"no trace at all, but long enough to be a file of its own", "is no trace"),
+        (b"", "is not a trace"),
+        (b"no trace at all, but long enough to be a file of its own", "is not a trace"),
         (None, "cannot be opened"),
     ],
 )

@@ -209,7 +209,7 @@ def test_files_of_a_rotated_recording_are_read_as_one(disk, tmp_path):
     assert (again.code, "r.1 exists" in again.err) == (5, True), again
     (tmp_path / "r.1").write_text("a diary")
     again = seatrial("watch", disk, "--record", "r", "--for", "0.1", "--force", folder=tmp_path)
-    assert (again.code, "r.1 exists and is no recording" in again.err) == (5, True), again
+    assert (again.code, "r.1 exists and is not a recording" in again.err) == (5, True), again
     (tmp_path / "r.1").unlink()
     (tmp_path / "r.notes").write_text("stays")
     again = seatrial("watch", disk, "--record", "r", "--for", "0.1", "--force", folder=tmp_path)

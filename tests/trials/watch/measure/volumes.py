@@ -11,7 +11,7 @@ from seatrial.trials.watch.measure.volume import Volume, volume_of
 
 
 def volume_below(folder: Path) -> Volume:
-    """What a folder lies on; the test is skipped where that is no disk."""
+    """What a folder lies on; the test is skipped where that is not a disk."""
     try:
         return volume_of(folder.stat().st_dev)
     except TargetError:

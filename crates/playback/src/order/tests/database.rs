@@ -265,7 +265,7 @@ struct Playback {
     /// Sent, and yet to be seen by the server.
     inbox: Vec<Sent>,
     busy: Vec<Option<OrderPosition>>,
-    /// Whether what a session sent last is no part of a transaction.
+    /// Whether what a session sent last is not part of a transaction.
     alone: Vec<bool>,
     server: Server,
 }

@@ -51,7 +51,7 @@ fn agree(file: &str) {
         let read: BTreeSet<String> =
             tables(&catalog, &reading, false).difference(&written).cloned().collect();
         assert_eq!(read, reads, "{sql}");
-        // What a DELETE does to the tables that refer is no part of its plan.
+        // What a DELETE does to the tables that refer is not part of its plan.
         let deletes = ["DELETE", "MERGE"].iter().any(|word| sql.to_uppercase().contains(word));
         assert!(written == writes || deletes && written.is_superset(&writes), "{sql}");
     }

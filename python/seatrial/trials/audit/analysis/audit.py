@@ -333,7 +333,7 @@ def _holds(interpretation: Interpretation) -> bool:
 def _by_model(
     table: CellTable, interpretation: Interpretation, bound_bytes_per_s: float | None
 ) -> TableAudit | None:
-    """Return the audit by the model; None if cells that are no outliers contradict it."""
+    """Return the audit by the model; None if cells that are not outliers contradict it."""
     fitted = interpretation.choice.fit
     cells = [
         (float(p.block_size_bytes), float(p.concurrency), float(p.threads)) for p in table.points

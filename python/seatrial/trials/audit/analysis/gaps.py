@@ -41,7 +41,7 @@ def contradictions_log(points: Sequence[TablePoint]) -> NDArray[float64]:
     """Return by how much each cell (row) falls short of the minimum set by each other (column).
 
     As logarithms; minus infinity if the other sets no minimum. With several rounds, the best round
-    is compared with the worst of the other cell, so that noise is no contradiction.
+    is compared with the worst of the other cell, so that noise is not a contradiction.
 
     Args:
         points: Cells that have a figure.

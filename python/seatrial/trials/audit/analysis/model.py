@@ -140,7 +140,7 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
         table: The table.
         form: The equation with the lowest cross-validation error.
         holds: Whether the model fits the table; if not, ``gaps`` come from monotonicity and there
-            are no predictions.
+            are not predictions.
         sentence: Whether the model fits, with its errors and the difference between rounds.
         parameters: Parameters of the model; empty if it does not fit.
         predictions: By key, for every point of the table, including absent ones; empty if the

@@ -376,7 +376,7 @@ def threads_matter(observed: Observations) -> bool:
     """Return whether equal numbers in flight do more with more threads.
 
     At least two pairs of cells must show it, and more than show the opposite; threads with depth 1
-    are no counterexample.
+    are not a counterexample.
     """
     same_load = (observed.size_bytes[:, np.newaxis] == observed.size_bytes) & (
         observed.concurrency[:, np.newaxis] == observed.concurrency

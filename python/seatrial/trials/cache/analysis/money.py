@@ -114,12 +114,12 @@ def parse_price(text: str, facts: Catalogue) -> tuple[str, UnitPrice]:
     a single payment.
 
     Raises:
-        ValueError: when it is no price.
+        ValueError: when it is not a price.
         UsageError: when the catalogue has none for the volume.
     """
     what, _, price = text.partition("=")
     if what not in PRICED or not price:
-        raise ValueError(f"{text!r} is no price such as ssd=0.08USD; {', '.join(PRICED)} have one")
+        raise ValueError(f"{text!r} is not a price like ssd=0.08USD; {', '.join(PRICED)} have one")
     found = _AMOUNT.fullmatch(price)
     if found is None:
         return what, _catalogue_price(what, price, facts)
@@ -161,7 +161,7 @@ def prices_of(texts: Iterable[str], endurance: str | None, facts: Catalogue) -> 
     """Return prices and endurance as the user gave them.
 
     Raises:
-        ValueError: when one is no price, or there are two currencies.
+        ValueError: when one is not a price, or there are two currencies.
         UsageError: when the catalogue does not know a volume or drive.
     """
     prices = dict(parse_price(each, facts) for each in texts)

@@ -33,7 +33,7 @@ ACCESSES_MAX: Final = 4_000_000
 NOT_BUFFERED: Final = frozenset(
     {"WAL", "transaction status", "temporary files", "other programs", "statistics", "server log"}
 )
-"""Names in a recording that are no table or index, or do not pass through shared buffers."""
+"""Names in a recording that are not a table or index, or do not pass through shared buffers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class BufferSimulator:
     ) -> SimulatedBuffers:
         """Simulate reads of a page cache behind buffers of a size; return those of the disk.
 
-        Writes are not simulated. A page that is read ahead is no miss. Samples of the pages have
+        Writes are not simulated. A page that is read ahead is not a miss. Samples of the pages have
         no neighbours, so that nothing is read ahead there.
 
         Args:

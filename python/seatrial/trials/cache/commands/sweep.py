@@ -93,16 +93,16 @@ def _size_bytes(text: str) -> int:
     type=click.IntRange(min=1),
     default=CLIENTS,
     show_default=True,
-    help="Of pgbench; a trace has its own sessions.",
+    help="Clients of pgbench; a trace has its own sessions.",
 )
 @click.option(
     "--transactions",
     type=click.IntRange(min=2),
     default=TRANSACTIONS,
     show_default=True,
-    help="Of pgbench, in all; the second half is counted.",
+    help="Transactions of pgbench in total; the second half is counted.",
 )
-@click.option("--read-only", is_flag=True, help="Play only what reads of the trace.")
+@click.option("--read-only", is_flag=True, help="Play only the statements of the trace that read.")
 @click.option(
     "--database",
     "databases",
@@ -115,7 +115,7 @@ def _size_bytes(text: str) -> int:
     metavar="SIZE",
     default=DEFAULT_PRESENT,
     show_default=True,
-    help="The present shared buffers, which all is compared with.",
+    help="Current shared buffers, with which all sizes are compared.",
 )
 @click.option(
     "--check",

@@ -57,7 +57,7 @@ def _costs_table(found: CachePrediction) -> Table:
         id="cache-costs",
         title="What caches cost a month",
         labels=2,
-        headers=["Memory", "SSD", "A month", "Reads per second saved", "Each of them a month",
+        headers=["Memory", "SSD", "Per month", "Reads per second saved", "Each of them per month",
                  "Storage for as many", "Memory alone for as much", "SSD worn out after"],
         rows=[_costs_row(each) for each in found.costs],
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """What bounds the throughput of a database's cell, and the evidence for it.
 
 The rules and limits are in docs/method.md, "What bounds a database". The clients' wait events show
-which bound leads; that alone is no verdict. It becomes one if measured figures exclude every rival
-(rivals.py). Otherwise the verdict is ``inconclusive``, with what would settle it: a wrong
+which bound leads; that alone is not a verdict. It becomes one if measured figures exclude every
+rival (rivals.py). Otherwise the verdict is ``inconclusive``, with what would settle it: a wrong
 explanation is worse than none.
 """
 

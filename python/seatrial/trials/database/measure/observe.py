@@ -254,7 +254,7 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observer:
-    """Monitors from ``start`` to ``stop``; what cannot be read is noted and is no error.
+    """Monitors from ``start`` to ``stop``; what cannot be read is noted and is not an error.
 
     Args:
         address: Address of the server, with the database to connect to.

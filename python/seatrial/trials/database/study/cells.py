@@ -95,7 +95,7 @@ def database_cells_of(
         prefix: Prefix of every key; the target's label if there are several.
     """
     defaults = usual_database_factors(server_is_ours=target.holds_files)
-    # A setting with one value is no factor: a run with another value has the same cells, and the
+    # A setting with one value is not a factor: a run with another value has the same cells, and the
     # two can be compared.
     several = {name for name, value in workload.settings.items() if len(_as_list(value)) > 1}
     for variant in _variants(workload, on_server=not target.holds_files):
@@ -337,7 +337,7 @@ def databases_left_out(
     Args:
         study: The study.
         target: The target.
-        info: Known facts of it; unknown ones are no obstacle.
+        info: Known facts of it; unknown ones are not an obstacle.
         cells: Cells of the target.
         used_bytes: Space used by trial files there.
     """

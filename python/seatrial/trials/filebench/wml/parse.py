@@ -142,7 +142,7 @@ class _Parser:
             return self._error(word, seen, f"{does}, which Seatrial does not do")
         if word.kind != "name":
             return self._unexpected("Expected a statement, such as define, set or run", word)
-        seen = f"{word.text!r} is no statement"
+        seen = f"{word.text!r} is not a statement"
         return self._error(word, seen, suggestion(word.text, sorted(known)))
 
     def _skip_line(self, line: int) -> None:
@@ -281,7 +281,7 @@ class _Parser:
             elif word.kind == "name" and word.text in known:
                 attributes[word.text] = self._value_after(word)
             elif word.kind == "name":
-                seen = f"{word.text!r} is no attribute of {of}"
+                seen = f"{word.text!r} is not an attribute of {of}"
                 raise self._error(word, seen, suggestion(word.text, sorted(known)))
             else:
                 raise self._unexpected(f"Expected an attribute of {of}", word)

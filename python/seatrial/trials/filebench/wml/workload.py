@@ -387,7 +387,7 @@ class _WorkloadBuilder:
             verbs = {verb for (other, verb) in self._kinds if other == name}
             if expected_verb and verbs != {expected_verb}:
                 raise self._error(
-                    line, f"the target {name!r} is no {expected_verb}", "Nobody waits"
+                    line, f"the target {name!r} is not a {expected_verb}", "Nobody waits"
                 )
             step.targets = kinds
 

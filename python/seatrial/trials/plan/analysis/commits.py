@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PAIRS_MIN: Final = 500
 """Fewer pairs of log write and flush give no percentiles."""
 CLIENT_SHARE_MIN: Final = 0.02
-"""A process with a smaller share of the log writes is no client, but a part of the server."""
+"""A process with a smaller share of the log writes is not a client, but a part of the server."""
 SCENARIOS: Final = 200
 SECONDS: Final = 6.0
 PAIRS: Final = 2000

@@ -38,7 +38,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse ends in the wrong order; raises ValueError."""
         if not 0 <= self.low <= self.mid <= self.high < math.inf:
-            raise ValueError(f"{self.low}..{self.mid}..{self.high} is no interval above 0")
+            raise ValueError(f"{self.low}..{self.mid}..{self.high} is not an interval above 0")
 
     def at(self, normal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the figure at standard normal deviates, log-normal on either side of its median.
@@ -88,7 +88,7 @@ def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
         return Figure(low=low, mid=mid, high=high, origin=origin)
     except ValueError:
         raise UsageError(
-            seen=f"{text!r} is no {what}",
+            seen=f"{text!r} is not a valid {what}",
             cause="A figure is a number, or an interval such as 3..8 or 3..5..8, from low to high",
             next_step=f"Give {what} as one number, or as its ends with two points between",
         ) from None

@@ -58,7 +58,7 @@ def parse_objective(text: str) -> Objective:
     found = _OBJECTIVE.fullmatch(text.strip())
     if not found or found[2] not in PERCENTILES or float(found[3]) <= 0:
         raise UsageError(
-            seen=f"{text!r} is no objective",
+            seen=f"{text!r} is not an objective",
             cause=f"An objective is a percentile ({', '.join(PERCENTILES)}) and its limit",
             next_step="Such as commit.p99_ms=5 or read.p99_ms=2",
         )

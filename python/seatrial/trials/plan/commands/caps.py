@@ -37,9 +37,9 @@ describes what is simulated, docs/catalogue.md where limits are from.
 
 @click.command("caps", epilog=EPILOG)
 @click.argument("what", default="", metavar="[DIR|RUN|RECORDING|LOAD]")
-@click.option("--instance", "instance_name", metavar="NAME", help="Such as r7i.2xlarge.")
-@click.option("--volume", "volume_spec", metavar="VOLUME", help="Such as gp3:700GiB:10000:500.")
-@click.option("--region", default="", help="Of prices; the one known if not given.")
+@click.option("--instance", "instance_name", metavar="NAME", help="Instance type, such as r7i.2xlarge.")
+@click.option("--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500.")
+@click.option("--region", default="", help="Region of prices; by default the only known one.")
 @output_option("-o", "--output", about="Also write the limits and the load as an HTML page.")
 @results_option
 @json_option

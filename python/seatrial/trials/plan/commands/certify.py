@@ -36,9 +36,9 @@ _AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})(?:/month)?")
 @click.option(
     "--instance", "instance_name", metavar="NAME", help="Instance type, whose limits apply too."
 )
-@click.option("--volume", "volume_spec", metavar="VOLUME", help="Such as gp3:700GiB:10000:500.")
+@click.option("--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500.")
 @click.option("--price", metavar="MONEY", help="Price per month, instead of the catalogue's.")
-@click.option("--region", default="", help="Of prices; the one known if not given.")
+@click.option("--region", default="", help="Region of prices; by default the only known one.")
 @output_option("-o", "--output", about="Also write the certificate as an HTML page.")
 @results_option
 @json_option
@@ -138,7 +138,7 @@ def _typed(price: str) -> Money:
     found = _AMOUNT.fullmatch(price.strip())
     if not found:
         raise UsageError(
-            seen=f"{price!r} is no price",
+            seen=f"{price!r} is not a price",
             cause="A price is an amount a month with its currency",
             next_step="Such as --price 492.32USD",
         )

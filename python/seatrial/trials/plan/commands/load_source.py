@@ -58,9 +58,9 @@ def typed_demand(text: str) -> Demand:
     unknown = [name for name in found if name not in _FIELDS]
     missing = [name for name in _FIELDS if name not in found]
     if unknown or missing:
-        wrong = f"{unknown[0]} is no figure of a load" if unknown else f"it has no {missing[0]}"
+        wrong = f"{unknown[0]} is not a figure of a load" if unknown else f"it has no {missing[0]}"
         raise UsageError(
-            seen=f"{text!r} is no load: {wrong}",
+            seen=f"{text!r} is not a load: {wrong}",
             cause="A load has reads and writes per second, and their size",
             next_step="Such as reads=3000,writes=500,size=8KiB",
         )
@@ -69,7 +69,7 @@ def typed_demand(text: str) -> Demand:
         size = parse_size_bytes(found["size"])
     except ValueError as error:
         raise UsageError(
-            seen=f"{text!r} is no load: {error}",
+            seen=f"{text!r} is not a load: {error}",
             cause="A figure is not a number, or not above 0",
             next_step="Such as reads=3000,writes=500,size=8KiB",
         ) from None

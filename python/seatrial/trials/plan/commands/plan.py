@@ -89,50 +89,66 @@ class LoadFields(TypedDict):
 @click.command("plan", epilog=EPILOG)
 @click.argument("need", metavar="NEED")
 @click.option(
-    "--capacity", required=True, metavar="SIZE", help="Stored now: 500GiB, or 400GiB..600GiB."
+    "--capacity",
+    required=True,
+    metavar="SIZE",
+    help="Size of the data today: 500GiB, or 400GiB..600GiB.",
 )
-@click.option("--growth", metavar="SHARE", help="Of load and size a year: 40%/y; else 0..20%..60%.")
+@click.option(
+    "--growth",
+    metavar="SHARE",
+    help="Yearly growth of load and size: 40%/y; 0..20%..60% by default.",
+)
 @click.option(
     "--years",
     type=click.FloatRange(min=0, max=10),
     default=1.0,
     show_default=True,
     metavar="N",
-    help="How many years it must last.",
+    help="How many years the storage must last.",
 )
 @click.option(
-    "--objective", metavar="NAME=MS", help="Percentile to keep: commit.p99_ms=5, read.p95_ms=2."
+    "--objective", metavar="NAME=MS", help="Percentile to meet: commit.p99_ms=5, read.p95_ms=2."
 )
 @click.option(
     "--commits",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="Commits a second in a recording (tps).",
+    help="Commits per second in a recording.",
 )
 @click.option(
     "--io",
     metavar="FIGURES",
-    help="Mean block I/O over a log of SQL.",
+    help="Mean block I/O during a log of SQL.",
 )
 @click.option(
-    "--other-day", metavar="TIMES", help="Load of other days over this one; else 0.8..1.6."
+    "--other-day",
+    metavar="TIMES",
+    help="Load of other days relative to this one; 0.8..1.6 by default.",
 )
-@click.option("--budget", metavar="MONEY", help="Refuse what costs more a month: 800, 800EUR.")
+@click.option("--budget", metavar="MONEY", help="Exclude what costs more per month: 800, 800EUR.")
 @click.option(
-    "--loss-max", metavar="SHARE", help="Refuse what loses its data more often a year: 0.1%."
+    "--loss-max", metavar="SHARE", help="Exclude what loses its data more often per year: 0.1%."
 )
 @click.option(
     "--provider",
     metavar="NAME",
     default="aws",
     show_default=True,
-    help="Of what is rented; aws has prices.",
+    help="Provider of rented storage; aws has prices.",
 )
 @click.option(
-    "--region", metavar="NAME", default="", help="Of prices, such as us-east-1; else the one known."
+    "--region",
+    metavar="NAME",
+    default="",
+    help="Region of prices, such as us-east-1; by default the only known one.",
 )
 @click.option(
-    "--currency", metavar="CODE", default="USD", show_default=True, help="To compare prices in."
+    "--currency",
+    metavar="CODE",
+    default="USD",
+    show_default=True,
+    help="Currency in which prices are compared.",
 )
 @click.option(
     "--instance",
@@ -161,17 +177,21 @@ class LoadFields(TypedDict):
     "drives",
     multiple=True,
     metavar="MODEL=PRICE",
-    help="Own drives compete, at the price of one.",
+    help="Include own drives, at the price of one.",
 )
 @click.option("--drive-like", hidden=True)
-@click.option("--kwh", metavar="PRICE", help="Of power, for own drives: 0.30USD.")
-@click.option("--ram-price", metavar="PRICE", help="More memory competes, a GiB a month: 3.50USD.")
-@click.option("--ssd-price", metavar="PRICE", help="An SSD cache competes: 0.08USD, 120EUR/TiB/5y.")
+@click.option("--kwh", metavar="PRICE", help="Price of power, for own drives: 0.30USD.")
+@click.option(
+    "--ram-price",
+    metavar="PRICE",
+    help="Include more memory, at a price per GiB and month: 3.50USD.",
+)
+@click.option("--ssd-price", metavar="PRICE", help="Include an SSD cache: 0.08USD, 120EUR/TiB/5y.")
 @click.option(
     "--measured",
     multiple=True,
     metavar="KIND=RUN",
-    help="Times of a kind or drive, by a run: gp3=last.",
+    help="Run with the latencies of a kind or drive: gp3=last.",
 )
 @click.option("--explain", is_flag=True, help="Show every step and the origin of each figure.")
 @click.option(
@@ -295,7 +315,7 @@ def _load(reference: str, plan_options: PlanOptions) -> LoadFields:
     load = log_load_of(reference)
     if load is None and typed:
         raise UsageError(
-            seen=f"{reference!r} is no log of SQL, and --io gives the block I/O of one",
+            seen=f"{reference!r} is not a log of SQL, and --io gives the block I/O of one",
             cause="A recording, a run and typed figures have their own",
             next_step="Leave --io out",
         )
@@ -324,7 +344,7 @@ def _capacity(text: str) -> Figure:
         ends = sorted(float(parse_size_bytes(each)) for each in text.split(".."))
     except ValueError as error:
         raise UsageError(
-            seen=f"{text!r} is no capacity: {error}",
+            seen=f"{text!r} is not a capacity: {error}",
             cause="A capacity is a size, or two of them with two points between",
             next_step="Such as --capacity 500GiB or --capacity 400GiB..600GiB",
         ) from None
@@ -352,7 +372,7 @@ def _money(text: str, currency: str) -> float:
         amount = -1.0
     if amount < 0 or found is None:
         raise UsageError(
-            seen=f"{text!r} is no amount",
+            seen=f"{text!r} is not an amount",
             cause="An amount is a number, with a currency such as USD where it is another one",
             next_step="Such as 800 or 800USD/month",
         )
@@ -403,7 +423,7 @@ def _cached_candidates(
     """Return the candidates with more memory or a cache device in front, if these have a price.
 
     Raises:
-        UsageError: when the need is no recording, or a price is invalid.
+        UsageError: when the need is not a recording, or a price is invalid.
     """
     from seatrial.trials.cache.analysis.money import UnitPrice, parse_price  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415 - likewise
@@ -414,7 +434,7 @@ def _cached_candidates(
         return []
     if not is_parquet(Path(reference)):
         raise UsageError(
-            seen=f"{reference!r} is no recording, so what a cache serves of it is not known",
+            seen=f"{reference!r} is not a recording, so what a cache serves of it is not known",
             cause="Caches are simulated with the requests of a recording",
             next_step="Record the load: `seatrial watch --record FILE`, or leave "
             f"--{next(iter(texts))}-price out",

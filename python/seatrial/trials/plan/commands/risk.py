@@ -44,26 +44,32 @@ _HOUR_S: Final = 3600.0
 
 
 @click.command("risk", epilog=EPILOG)
-@click.option("--drives", type=click.IntRange(min=1), required=True, help="Active drives of a leg.")
+@click.option(
+    "--drives", type=click.IntRange(min=1), required=True, help="Number of active drives in a leg."
+)
 @click.option(
     "--level",
     metavar="LEVEL",
     type=click.Choice(["raid0", "raid1", "raid10", "raid5", "raid6"]),
     required=True,
-    help="raid0, raid1, raid10, raid5 or raid6.",
+    help="Level of each leg: raid0, raid1, raid10, raid5 or raid6.",
 )
-@click.option("--legs", type=click.IntRange(min=1), default=1, help="Legs, striped.")
-@click.option("--spare", "spares", type=click.IntRange(min=0), default=0, help="Spares of a leg.")
+@click.option(
+    "--legs", type=click.IntRange(min=1), default=1, help="Number of legs, which are striped."
+)
+@click.option(
+    "--spare", "spares", type=click.IntRange(min=0), default=0, help="Number of spares in a leg."
+)
 @click.option("--model", default="", help="Drive model, for field failure rates.")
-@click.option("--capacity", metavar="SIZE", help="Of a drive, decimal, such as 8TB.")
-@click.option("--afr", metavar="PERCENT", help="Annual failure rate, instead of it.")
-@click.option("--failures", type=click.IntRange(min=0), help="Observed failures.")
+@click.option("--capacity", metavar="SIZE", help="Capacity of a drive, decimal, such as 8TB.")
+@click.option("--afr", metavar="PERCENT", help="Annual failure rate, instead of that of --model.")
+@click.option("--failures", type=click.IntRange(min=0), help="Number of observed failures.")
 @click.option("--drive-years", type=float, help="Total years of service of all drives.")
 @click.option("--years", type=click.FloatRange(min=0.01, max=50), default=5.0, show_default=True)
 @click.option("--rebuild", metavar="RUN", help="Layout run with measured rebuilds.")
-@click.option("--rebuild-hours", metavar="HOURS", help="Instead of a run.")
-@click.option("--replace-hours", metavar="HOURS", help="Until a failed drive is replaced.")
-@click.option("--detect-hours", metavar="HOURS", help="Until a spare takes over.")
+@click.option("--rebuild-hours", metavar="HOURS", help="Duration of a rebuild, instead of a run.")
+@click.option("--replace-hours", metavar="HOURS", help="Time until a failed drive is replaced.")
+@click.option("--detect-hours", metavar="HOURS", help="Time until a spare takes over.")
 @click.option("--uber", metavar="PER_BIT", help="Unreadable bits per bit read.")
 @click.option(
     "--on-unreadable",
@@ -71,9 +77,9 @@ _HOUR_S: Final = 3600.0
     type=click.Choice(["md", "btrfs", "zfs", "hardware"]),
     default="md",
     show_default=True,
-    help="md, btrfs, zfs, or hardware (the array is lost).",
+    help="Implementation: md, btrfs, zfs, or hardware (the array is lost).",
 )
-@click.option("--common-cause", metavar="SHARE", help="Share of common-cause failures.")
+@click.option("--common-cause", metavar="SHARE", help="Share of failures with a common cause.")
 @click.option("--smart", "smart", metavar="DIR|DEVICE", help="Drives whose SMART gives their use.")
 @click.option("--written", metavar="SIZE", help="Bytes written to the array a day, such as 1.7TB.")
 @click.option("--load", "load", metavar="RUN|RECORDING", help="Run or recording of the writes.")
@@ -150,7 +156,7 @@ def parse_decimal_bytes(text: str, what: str) -> float:
         size_bytes = 0.0
     if not 0 < size_bytes < 1e18:
         raise UsageError(
-            seen=f"{text!r} is no {what}",
+            seen=f"{text!r} is not a valid {what}",
             cause="A size is a number and a unit",
             next_step="Such as 8TB (powers of 1000) or 8TiB (powers of 1024)",
         )

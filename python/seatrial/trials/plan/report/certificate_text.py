@@ -62,7 +62,7 @@ def sustained_table(found: Certificate) -> Table:
         id="table-sustained",
         title="Sustained, and its price",
         labels=1,
-        headers=["Test", "What", "Per second", "p99", "A million"],
+        headers=["Test", "What", "Per second", "p99", "Per million"],
         rows=[
             [
                 each.cell,

@@ -106,7 +106,7 @@ def plan_figures(plan: StoragePlan) -> list[Figure]:
     panel = Panel(
         title="",
         x=linear_axis(
-            f"A month ({first.month.currency})", "money", [each.month.mid for each in shown]
+            f"Per month ({first.month.currency})", "money", [each.month.mid for each in shown]
         ),
         y=log_axis(f"{percentile} response time", "ns", ends),
         lines=lines,

@@ -14,7 +14,7 @@ from seatrial.trials.replay.analysis.model import Lateness, has_clock, played, r
 
 GROWS_RATIO_MIN: Final = 2.0
 GROWS_EXTRA_NS_MIN: Final = 10_000_000
-"""A smaller growth of the lag is no growing queue: a commit on a disk takes as long."""
+"""A smaller growth of the lag is not a growing queue: a commit on a disk takes as long."""
 KEPT_SHARE_MIN: Final = 0.95
 """Of the requested rate; below it, something else limited the rate."""
 BEHIND_NS: Final = 10_000_000

@@ -357,7 +357,7 @@ def _lost_sessions(record: ReplayRecord) -> Iterator[Fault]:
 def is_migrated(record: ReplayRecord) -> bool:
     """Return whether a replay was run on a migrated schema on purpose.
 
-    Schema errors are then reported as such (analysis/model.py), and are no fault.
+    Schema errors are then reported as such (analysis/model.py), and are not a fault.
     """
     return record.trace.get("migrated") == "yes"
 

@@ -113,7 +113,7 @@ def failing(before: CallFigures, after: CallFigures, margin_share: float) -> Whe
     Args:
         before: On the average of the units.
         after: Likewise.
-        margin_share: A difference of less is no difference.
+        margin_share: A difference of less is not a difference.
     """
     more = failed_share(after) - failed_share(before)
     if abs(more) <= margin_share:

@@ -123,7 +123,7 @@ def recording_of(reference: str, results: Path) -> Path:
 
     Raises:
         ResultsFileError: when a results file cannot be read.
-        UsageError: if nothing fits the reference, the run is no recording, or its file is missing.
+        UsageError: if nothing fits the reference, it is not a recording, or its file is missing.
     """
     from seatrial.cli.sources import is_results_file, load_source  # noqa: PLC0415 - not for --help
     from seatrial.results.model import origin_of  # noqa: PLC0415
@@ -136,7 +136,7 @@ def recording_of(reference: str, results: Path) -> Path:
     origin = origin_of(run)
     if origin is None or origin.format != FORMAT:
         raise UsageError(
-            seen=f"The run {reference} is no recording",
+            seen=f"The run {reference} is not a recording",
             cause="Only recorded requests can be simulated; a run of a test holds none",
             next_step="Name a recording: `seatrial watch --record FILE` makes one",
         )

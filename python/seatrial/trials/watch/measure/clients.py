@@ -50,7 +50,7 @@ class Clients:
         return SERVER if is_server_of_a_trial(pid) else self._by_parents(pid)
 
     def _by_parents(self, pid: int) -> str:
-        """Return whether a process was started by the engine; this one is no helper of the run."""
+        """Return whether a process was started by the engine; this one is not the run's."""
         above: int | None = pid
         for _ in range(_GENERATIONS_MAX):
             if above is None:

@@ -241,7 +241,7 @@ def _data_folder(connection: psycopg.Connection) -> Path:
     except psycopg.errors.InsufficientPrivilege:
         raise TargetError(
             seen="The server does not say where its data directory is.",
-            cause="The role is no member of pg_read_all_settings.",
+            cause="The role is not a member of pg_read_all_settings.",
             next_step="GRANT pg_read_all_settings to it, or use another role",
         ) from None
     return Path(row[0] if row else "")
@@ -351,7 +351,7 @@ class ExtentMap:
             self._extents.append(each)
 
     def owner_at(self, offset_bytes: int) -> str | None:
-        """Return the owner of a byte of the disk; None if it is no file's that is known."""
+        """Return the owner of a byte of the disk; None if it is not a file's that is known."""
         ((owner, _),) = self.parts(offset_bytes, offset_bytes + 1)
         return owner
 

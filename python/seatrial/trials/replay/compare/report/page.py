@@ -345,7 +345,7 @@ def _times_ns(change: Change) -> tuple[float, float]:
 
 
 def _axes(values_ns: Sequence[float], names: tuple[str, str]) -> tuple[Axis, Axis]:
-    """Return two axes with the same range, so that the diagonal is no change."""
+    """Return two axes with the same range, so that the diagonal is not a change."""
     low, high = min(values_ns), max(values_ns)
     limits = (low / 1.6, high * 1.6)  # room for the largest circles
     across, up = (log_axis(f"Mean time, {name} (logarithmic)", "ns", limits) for name in names)

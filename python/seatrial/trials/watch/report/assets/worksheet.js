@@ -50,26 +50,26 @@ function standardWorksheet(startup) {
 
 /** Return a worksheet as it was read, or say why it is none. */
 function checkedWorksheet(value) {
-  const fail = (why) => { throw new TypeError(`This is no worksheet: ${why}.`); };
+  const fail = (why) => { throw new TypeError(`This is not a worksheet: ${why}.`); };
   if (value?.seatrial_worksheet !== WORKSHEET_VERSION) {
     fail(`"seatrial_worksheet" is not ${WORKSHEET_VERSION}`);
   }
   const { charts, filters, span_s } = value;
   if (!Array.isArray(charts) || charts.length > CHARTS_MAX) {
-    fail(`"charts" is no list of at most ${CHARTS_MAX}`);
+    fail(`"charts" is not a list of at most ${CHARTS_MAX}`);
   }
   for (const { metric, operation, by } of charts) {
     if (!Object.hasOwn(METRICS, metric)) fail(`there is no chart ${JSON.stringify(metric)}`);
     if (by && !METRICS[metric].by.includes(by)) fail(`${metric} is not drawn by ${by}`);
     if (operation && !WATCHED_OPERATIONS.includes(operation)) fail(`no operation ${operation}`);
   }
-  if (typeof filters !== 'object' || filters === null) fail('"filters" is no object');
+  if (typeof filters !== 'object' || filters === null) fail('"filters" is not an object');
   for (const [name, wanted] of Object.entries(filters)) {
     const isBand = Array.isArray(wanted) && wanted.length === 2 && wanted.every(Number.isFinite);
     if (!Object.hasOwn(DIMENSIONS, name)) fail(`there is no filter ${JSON.stringify(name)}`);
     if (name === 'latency' ? !isBand : typeof wanted !== 'string') fail(`the filter ${name}`);
   }
-  if (!(span_s > 0)) fail('"span_s" is no length of time');
+  if (!(span_s > 0)) fail('"span_s" is not a length of time');
   return {
     seatrial_worksheet: WORKSHEET_VERSION,
     charts: charts.map(({ metric, operation, by }) => ({

@@ -128,16 +128,16 @@ def usage_of(command: list[str]) -> Usage:
     Raises:
         CommandError: When it cannot be run or fails.
     """
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors_text:
         try:
-            process = subprocess.Popen(command, stdout=output, stderr=complaints)
+            process = subprocess.Popen(command, stdout=output, stderr=errors_text)
         except OSError as error:
             raise CommandError(f"{command[0]} cannot be run: {error}") from error
         _, status, taken = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise CommandError(
-                f"{' '.join(command)} ended with {process.returncode}: {_text(complaints)}"
+                f"{' '.join(command)} ended with {process.returncode}: {_text(errors_text)}"
             )
         return Usage(user_s=taken.ru_utime, system_s=taken.ru_stime, output=_text(output))
 

@@ -46,7 +46,7 @@ class _Acknowledgement:
 _acknowledgement: Final = _Acknowledgement()
 
 
-def heed(on_hangup: Callable[[], None], say: Callable[[str], None]) -> None:
+def handle_signals(on_hangup: Callable[[], None], say: Callable[[str], None]) -> None:
     """Make each of the three raise ``KeyboardInterrupt``, unless it is ignored.
 
     ``nohup`` and shells without job control ignore some of them, which is respected.

@@ -28,7 +28,7 @@ def compute():
 def think():
     sum(range(1000))
 
-interrupts.heed(on_hangup=lambda: None, say=say)
+interrupts.handle_signals(on_hangup=lambda: None, say=say)
 try:
     with interrupts.stopping_with("stopping"), interrupts.uninterrupted():
         say("busy")
@@ -72,7 +72,7 @@ IMPORTING = """
 import time
 from seatrial import interrupts
 
-interrupts.heed(on_hangup=lambda: None, say=lambda words: None)
+interrupts.handle_signals(on_hangup=lambda: None, say=lambda words: None)
 try:
     import imported
     time.sleep(60)

@@ -73,4 +73,4 @@ def test_without_a_page_nothing_is_printed(sentence):
     assert observation.with_page(watcher) is watcher
     observation.take_report("page")
     observation.finish(sentence)
-    observation.stay()
+    observation.wait_for_page()

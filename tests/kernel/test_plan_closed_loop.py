@@ -1,4 +1,4 @@
-"""Loop devices with known limits stand in for volumes: the rate foreseen, the cap named."""
+"""Loop devices with known limits stand in for volumes: the rate is predicted, the cap named."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def stand_in(iops: float, bytes_per_s: float) -> Catalogue:
     )
 
 
-def foreseen_per_s(facts: Catalogue, size_bytes: int) -> float:
+def predicted_per_s(facts: Catalogue, size_bytes: int) -> float:
     """The rate that a plan says the stand-in holds, before anything is measured on it."""
     demand = constant_demand("typed", NEED_PER_S, 0, size_bytes)
     asked = SearchBounds(
@@ -105,7 +105,7 @@ def test_a_plan_foresees_what_is_measured_and_the_planted_cap_is_named(
         iops = rate if planted == "IOPS" else rate * 3
         bytes_per_s = rate * size * (3 if planted == "IOPS" else 1)
         facts = stand_in(iops, bytes_per_s)
-        expected = foreseen_per_s(facts, size)
+        expected = predicted_per_s(facts, size)
         limit_reads(group.path, place.device, iops, bytes_per_s)
         run, samples = measured(place.folder, folder, group.path, size)
         provisioned = parse_volume("stand-in:1GiB", facts)

@@ -36,7 +36,7 @@ IS_LONG = bool(os.environ.get("SEATRIAL_TEST_LONG"))
 FIRST_SEED = 200
 SEEDS = range(FIRST_SEED, FIRST_SEED + (20 if IS_LONG else 1))
 HELD_MIN = 18
-"""Cases, of 20, in which both devices commit as foreseen: rate and p99 within their intervals."""
+"""Cases, of 20, in which both devices commit as predicted: rate and p99 within their intervals."""
 RECORDED_IOPS = 3000
 RECORDED_SECONDS, SECONDS = (8, 6) if IS_LONG else (5, 4)
 SETTINGS = {"max_wal_size": "256MB", "checkpoint_timeout": "1h", "shared_buffers": "64MB"}
@@ -165,7 +165,7 @@ def measured_run(volume: Volume) -> Path:
     return results
 
 
-def foreseen_by_command(
+def predicted_by_command(
     file: Path, commits_per_s: float, limits: dict[str, tuple[int, int]], run: Path
 ) -> dict[str, CommitForecast]:
     """Commits on each volume, as the document of `seatrial plan` has them."""
@@ -206,7 +206,7 @@ def test_plan_foresees_commits_on_two_devices_from_a_third(volumes, group):
         limits = {
             name: (draw.randint(150, 1200), draw.choice([1, 4, 64]) << 20) for name in ("b", "c")
         }
-        forecast = foreseen_by_command(file, commits_per_s, limits, run)
+        forecast = predicted_by_command(file, commits_per_s, limits, run)
         both = []
         for volume, name in zip(others, limits, strict=True):
             found = forecast[name]

@@ -201,7 +201,7 @@ def test_a_server_that_died_in_mid_run_is_reported_with_the_tail_of_its_log(clus
         os.kill(server.pid, signal.SIGQUIT)
         server.process.wait(10)
         assert not server.is_alive()
-        reported = str(server.death())
+        reported = str(server.death_error())
     assert "stopped during the run" in reported
     assert "terminated by signal 9" in reported or "immediate shutdown" in reported
     assert "earlier" in reported or "kept" in reported

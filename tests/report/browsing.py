@@ -55,12 +55,12 @@ class Visit:
         self.scripted = options.get("java_script_enabled", True)
         self.context = browser.new_context(offline=True, accept_downloads=True, **options)
         self.requests: list[str] = []
-        self.complaints: list[str] = []
+        self.errors_text: list[str] = []
         self.page = self.context.new_page()
         self.page.add_init_script(VIOLATIONS)
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda message: self.errors_text.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors_text.append(str(error)))
         self.page.route(re.compile("^(?!file:|blob:|data:)"), lambda route: route.abort())
         self.page.goto(report.as_uri())
         if self.scripted:

@@ -118,7 +118,7 @@ def test_nothing_is_requested_and_nothing_complains(visit: Callable[..., Visit],
     assert outside == []
     assert opened.requests[0] == report.as_uri()
     assert [url for url in opened.requests if url.startswith("file:")] == [report.as_uri()]
-    assert opened.complaints == []
+    assert opened.errors_text == []
     assert opened.page.evaluate("window.violations") == []
     assert_policy_is_kept(opened)
 
@@ -453,5 +453,5 @@ def test_a_large_run_opens_quickly(browser: Any, tmp_path: Path):
     # A clock on the wall would tell of the machine's other work as well.
     worked_s = opened.processor_s()
     opened.context.close()
-    assert opened.complaints == []
+    assert opened.errors_text == []
     assert 0 < worked_s < OPEN_S_MAX

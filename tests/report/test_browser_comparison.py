@@ -57,7 +57,7 @@ def test_nothing_is_requested_nothing_complains_and_nothing_is_cut_off(
     browser: Any, pages: dict[str, Path], name: str, options: dict[str, Any]
 ):
     opened = Visit(browser, pages[name], **options)
-    assert opened.complaints == []
+    assert opened.errors_text == []
     assert [url for url in opened.requests if not url.startswith(("file:", "blob:"))] == []
     assert (brightness(opened.page) < 60) == ("color_scheme" in options)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -102,7 +102,7 @@ def test_the_chart_of_both_sides_follows_the_list(comparison: Visit):
     figure.get_by_role("combobox").select_option(label="matrix, write: write p99")
     assert "write p99 of after" in figure.locator("h3").text_content().replace("\u00a0", " ")
     assert "Response time" in texts_of(comparison, "pair-1-curves")
-    assert comparison.complaints == []
+    assert comparison.errors_text == []
 
 
 @pytest.mark.parametrize("button", ["PNG", "SVG", "CSV"])

@@ -87,7 +87,7 @@ def test_the_tooltip_says_measured_model_and_gap(browser: Any, report: Path):
     assert "absent; model 2" in reported
     assert "gap 2" in reported
     assert "8 cells from 64 KiB to 1 MiB collapse" in reported
-    assert opened.complaints == []
+    assert opened.errors_text == []
     opened.context.close()
 
 
@@ -112,7 +112,7 @@ def test_it_is_the_same_page_in_the_dark_on_a_telephone_and_without_scripts(
 ):
     opened = Visit(browser, report, **options)
     page = opened.page
-    assert opened.complaints == []
+    assert opened.errors_text == []
     assert [url for url in opened.requests if not url.startswith("file:")] == []
     assert (brightness(page) < 60) == ("color_scheme" in options)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

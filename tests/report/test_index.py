@@ -160,7 +160,7 @@ def test_the_index_is_whole_without_scripts(made, browser: Any, width: int):
     assert page.locator(".runs > li").count() == 3
     assert page.locator(".trend svg").count() >= 5
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert visit.complaints == []
+    assert visit.errors_text == []
     assert [url for url in visit.requests if not url.startswith("file:")] == []
     page.get_by_role("link", name="Compare with the previous run").first.click()
     assert re.search(r"compare-\w+", page.url)

@@ -134,9 +134,9 @@ def test_a_cell_that_was_not_measured_is_hollow_and_never_a_measured_point():
     cells = [part for part in article_cells() if part.cell.key not in unmeasured]
     figure = figures_of(cells, audits=[audit])[0]
     lines = figure.views[0].panels[0].lines
-    [foreseen] = [line for line in lines if line.look == "foreseen"]
-    assert (foreseen.name, foreseen.of) == ("predicted, not measured", "10 threads")
-    assert [point.x for point in foreseen.points] == [4096, 8192]
+    [prediction] = [line for line in lines if line.look == "predicted"]
+    assert (prediction.name, prediction.of) == ("predicted, not measured", "10 threads")
+    assert [point.x for point in prediction.points] == [4096, 8192]
     [measured] = [line for line in lines if line.name == "10 threads"]
     assert not {4096, 8192} & {point.x for point in measured.points}
     assert figure.views[0].panels[0].feet == []

@@ -47,13 +47,13 @@ def index_hosts(sources: list[Source]) -> Iterator[str]:
     yield from matches(INDEX_HOST, sources, "names the host of a package index")
 
 
-def matches(pattern: re.Pattern[str], sources: list[Source], complaint: str) -> Iterator[str]:
+def matches(pattern: re.Pattern[str], sources: list[Source], error_output: str) -> Iterator[str]:
     for source in sources:
         if "vendor" in Path(source.path).parts:
             continue
         for number, line in enumerate(source.lines, start=1):
             if match := pattern.search(line):
-                yield breach(source, number, f"{match.group()} {complaint}")
+                yield breach(source, number, f"{match.group()} {error_output}")
 
 
 def addresses_in_locks(sources: list[Source]) -> Iterator[str]:

@@ -129,7 +129,7 @@ def observing(request: RunRequest, results: Path) -> Iterator[Observation]:
             observation.finish("The run was interrupted.")
             raise
         observation.finish("The run was interrupted." if interrupts.is_stopping() else "")
-        observation.stay()
+        observation.wait_for_page()
 
 
 def refuse_live(seen: str, cause: str) -> None:
@@ -183,7 +183,7 @@ class Observation:
             select.select([], [stdin.fileno()] if stdin else [], [], left_s)
             self._write()
 
-    def stay(self) -> None:
+    def wait_for_page(self) -> None:
         """Wait until the report is no longer served; an interrupt ends that."""
         if self._page is None or interrupts.is_stopping():
             return

@@ -231,7 +231,7 @@ def seatrial() -> None:
 def main() -> NoReturn:
     """Run the command line and exit with one of ``errors.EXIT_CODES``."""
     output.install()
-    interrupts.heed(on_hangup=output.leave_terminal, say=partial(click.echo, err=True))
+    interrupts.handle_signals(on_hangup=output.leave_terminal, say=partial(click.echo, err=True))
     sys.exit(_run(sys.argv[1:]))
 
 

@@ -43,8 +43,8 @@ def read_results(path: Path, *further: Path) -> Imported:
     if further:
         raise _several(path, further)
     document = open_document(path)
-    for is_it, read in READERS:
-        if is_it(document.text):
+    for is_format, read in READERS:
+        if is_format(document.text):
             return read(document)
     if is_job_file(document.text):
         raise UsageError(

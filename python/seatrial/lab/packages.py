@@ -204,7 +204,7 @@ def _query(*argv: str) -> str:
     except (CommandMissingError, CommandTimeoutError) as error:
         raise _unknown(named, f"`{argv[0]}` cannot be used: {error}") from None
     if ended.status != 0:
-        raise _unknown(named, f"Output: {ended.complaint.strip() or 'none'}")
+        raise _unknown(named, f"Output: {ended.error_output.strip() or 'none'}")
     return ended.output
 
 

@@ -32,7 +32,7 @@ def run_command(*argv: str) -> str:
             next_step="Check the end of `dmesg`, then retry",
         ) from None
     if ended.status != 0:
-        words = ended.complaint.strip() or ended.output.strip() or "nothing"
+        words = ended.error_output.strip() or ended.output.strip() or "nothing"
         raise TargetError(
             seen=f"`{line}` failed with exit code {ended.status}",
             cause=f"Its output: {words}",

@@ -330,7 +330,7 @@ def inspect(path: Path | str, tree: SystemTree = LIVE, survey: Survey | None = N
     )
 
 
-def bearing(state: DeviceState) -> str:
+def contents_phrase(state: DeviceState) -> str:
     """Return what a target contains, as a phrase such as ``contains XFS file system``."""
     if state.denied or state.failing:
         return f"cannot be inspected ({state.denied or state.failing})"
@@ -595,7 +595,7 @@ def _refused_unnamed(state: DeviceState, destroy: str | None, bytes_to_write: in
     word = "serial number" if state.serial else "exact path"
     return RefusedError(
         seen=f"{size_text(bytes_to_write)} would be written to {state}, which"
-        f" {bearing(state)}{named}",
+        f" {contents_phrase(state)}{named}",
         cause="All data on it would be lost, so --destroy must name it explicitly",
         next_step=f"To destroy this data, repeat the command with its {word}: `--destroy "
         f"{state.destroy_word}`",

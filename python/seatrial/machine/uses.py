@@ -202,20 +202,20 @@ def uses_of_device(number: str, tree: SystemTree = LIVE, survey: Survey | None =
 def uses_of_node(node: BlockNode, survey: Survey) -> Iterator[Use]:
     """Yield the uses of one block device, without those of its disk and its partitions."""
 
-    def is_it(name: str) -> bool:
+    def is_same(name: str) -> bool:
         return survey.number_of(name) == node.number
 
-    def writes_it(file: OpenFile) -> bool:
-        return file.device == node.number or is_it(file.name)
+    def is_writer(file: OpenFile) -> bool:
+        return file.device == node.number or is_same(file.name)
 
     yield from _mount_uses(node, survey)
-    yield from _swap_uses(is_it, survey)
+    yield from _swap_uses(is_same, survey)
     for loop, backing in _loops(survey.tree):
         if backing.number == node.number:
             yield _loop_use(loop)
     yield from _held_uses(node, survey)
-    yield from _export_uses(is_it, survey)
-    yield from _writer_uses(writes_it, survey)
+    yield from _export_uses(is_same, survey)
+    yield from _writer_uses(is_writer, survey)
 
 
 def uses_of_file(file: str, survey: Survey) -> list[Use]:
@@ -226,22 +226,23 @@ def uses_of_file(file: str, survey: Survey) -> list[Use]:
         survey: A current survey.
     """
 
-    def is_it(name: str) -> bool:
+    def is_same(name: str) -> bool:
         return _is_named(survey.tree, name, file)
 
-    def writes_it(opened: OpenFile) -> bool:
-        return opened.file == file or (not opened.file and is_it(opened.name))
+    def is_writer(opened: OpenFile) -> bool:
+        return opened.file == file or (not opened.file and is_same(opened.name))
 
     loops = [
         loop
         for loop, backing in _loops(survey.tree)
-        if backing.file == file or (not backing.file and not backing.number and is_it(backing.name))
+        if backing.file == file
+        or (not backing.file and not backing.number and is_same(backing.name))
     ]
     return [
-        *_swap_uses(is_it, survey),
+        *_swap_uses(is_same, survey),
         *map(_loop_use, loops),
-        *_export_uses(is_it, survey),
-        *_writer_uses(writes_it, survey),
+        *_export_uses(is_same, survey),
+        *_writer_uses(is_writer, survey),
     ]
 
 
@@ -308,9 +309,9 @@ def _mounts_of(node: BlockNode, survey: Survey) -> Iterator[tuple[Mount, str]]:
             yield mount, where
 
 
-def _swap_uses(is_it: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
+def _swap_uses(is_same: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
     for name in survey.swapped:
-        if is_it(name):
+        if is_same(name):
             yield Use(
                 kind="swap",
                 phrase="is in use as swap",
@@ -334,9 +335,9 @@ def _loop_use(name: str) -> Use:
     )
 
 
-def _export_uses(is_it: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
+def _export_uses(is_same: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
     for name in survey.exported:
-        if is_it(name):
+        if is_same(name):
             yield Use(
                 kind="exported",
                 phrase="is exported to other machines by this kernel (SCSI or NVMe target)",
@@ -364,9 +365,9 @@ def _mounts_above(node: BlockNode, survey: Survey, depth_max: int) -> Iterator[t
             yield from _mounts_above(upper, survey, depth_max - 1)
 
 
-def _writer_uses(is_it: Callable[[OpenFile], bool], survey: Survey) -> Iterator[Use]:
+def _writer_uses(is_writer: Callable[[OpenFile], bool], survey: Survey) -> Iterator[Use]:
     tree = survey.tree
-    ours = (file for file in survey.files if is_it(file) and _is_open_for_writing(tree, file))
+    ours = (file for file in survey.files if is_writer(file) and _is_open_for_writing(tree, file))
     for pid in dict.fromkeys(file.pid for file in ours):
         yield Use(
             kind="open",

@@ -211,7 +211,7 @@ class Server:
         """Return the last lines of its log."""
         return "\n".join(log_from(self.log_path).splitlines()[-lines:])
 
-    def death(self) -> TargetError:
+    def death_error(self) -> TargetError:
         """Return the error for a server that was found dead, with the end of its log."""
         return died_during_run(
             self.data_folder, self.log_tail(), self.memory.kills() if self.memory else 0

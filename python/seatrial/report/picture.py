@@ -285,11 +285,11 @@ def _line(canvas: Canvas, line: Line, panel: Panel, box: Box) -> None:
         return
     points = [(_x(box, panel.x, each.x), _y(box, panel.y, each.y)) for each in line.points]
     ranged = [each for each in line.points if each.low is not None and each.high is not None]
-    if len(ranged) > 1 and line.look not in ("dots", "foreseen"):
+    if len(ranged) > 1 and line.look not in ("dots", "predicted"):
         upper = [(_x(box, panel.x, p.x), _y(box, panel.y, p.high or p.y)) for p in ranged]
         lower = [(_x(box, panel.x, p.x), _y(box, panel.y, p.low or p.y)) for p in ranged]
         canvas.area([*upper, *reversed(lower)], line.style)
-    if line.look not in ("dots", "foreseen"):
+    if line.look not in ("dots", "predicted"):
         width = 2 if line.look == "measured" else 1.4
         dash = "" if line.look == "model" else _DASHES[line.style % len(_DASHES)]
         canvas.line(points, line.style, width, dash)

@@ -64,7 +64,7 @@ class SampledWorkload(
         return self.name or self.kind
 
     @property
-    def can_break_meanwhile(self) -> bool:
+    def allows_faults(self) -> bool:
         """Whether faults can be injected during a sample."""
         return True
 

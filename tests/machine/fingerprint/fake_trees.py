@@ -48,9 +48,9 @@ class FakeMachine:
             raise answer
         return answer
 
-    def answer(self, command: str, output: str, *, status: int = 0, complaint: str = "") -> None:
+    def answer(self, command: str, output: str, *, status: int = 0, error_output: str = "") -> None:
         """Let a command print something."""
-        self.answers[command] = CommandOutput(status, output, complaint)
+        self.answers[command] = CommandOutput(status, output, error_output)
 
     def hang(self, command: str) -> None:
         """Let a command run out of time."""

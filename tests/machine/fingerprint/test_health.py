@@ -144,7 +144,7 @@ def test_sata_attributes_that_count_errors(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "complaint", "expected"),
+    ("output", "error_output", "expected"),
     [
         (
             '{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: '
@@ -164,11 +164,11 @@ def test_sata_attributes_that_count_errors(machine: FakeMachine) -> None:
     ],
 )
 def test_why_smart_is_not_readable(
-    machine: FakeMachine, output: str, complaint: str, expected: str
+    machine: FakeMachine, output: str, error_output: str, expected: str
 ) -> None:
     fake_trees.sata(machine, 1, "sda", "8:0")
     machine.mount("8:0", "/srv", "ext4", "/dev/sda")
-    machine.answer("smartctl", output, status=2, complaint=complaint)
+    machine.answer("smartctl", output, status=2, error_output=error_output)
     found = health_of(machine, "/srv", "sda")
     assert found.smart is None
     assert found.not_readable[0] == expected

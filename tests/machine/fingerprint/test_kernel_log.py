@@ -149,7 +149,7 @@ def test_why_the_log_is_not_readable(machine: FakeMachine) -> None:
     assert found.count == 0
     expected = "/dev/kmsg does not exist, as in containers; journalctl is not installed"
     assert found.not_readable == expected
-    machine.answer("journalctl", "", status=1, complaint="No journal files were opened")
+    machine.answer("journalctl", "", status=1, error_output="No journal files were opened")
     assert since(machine, stack).not_readable.endswith("; no permission to read the journal")
     machine.hang("journalctl")
     assert since(machine, stack).not_readable.endswith("; journalctl did not answer in time")

@@ -80,7 +80,7 @@ def test_logical_volume_over_two_disks(machine: FakeMachine) -> None:
 
 def test_unreadable_table_of_device_mapper_says_why(machine: FakeMachine) -> None:
     fake_trees.lvm_over_two(machine)
-    machine.answer("dmsetup", "", status=1, complaint="/dev/mapper/control: Permission denied")
+    machine.answer("dmsetup", "", status=1, error_output="/dev/mapper/control: Permission denied")
     volume = by_name(machine, "/srv/db")["dm-0"].dm
     assert volume.targets is None
     assert volume.not_readable == "dmsetup requires root"

@@ -112,8 +112,8 @@ def test_each_cell_that_breaks_an_array_needs_a_sound_one() -> None:
     fast, limited = (cell for cell in plan.cells if cell.spec.get("fail"))
     (target,) = plan.targets
     rebuilt_s = 4 * GIB / layout_cost.ASSUMED_SYNC_BYTES_PER_S
-    assert layout_cost.aftermath_s(target, fast) == pytest.approx(5 + rebuilt_s - 20)
-    assert layout_cost.aftermath_s(target, limited) == pytest.approx(
+    assert layout_cost.after_faults_s(target, fast) == pytest.approx(5 + rebuilt_s - 20)
+    assert layout_cost.after_faults_s(target, limited) == pytest.approx(
         5 + 4 * rebuilt_s - 20, rel=0.1
     )
     assert layout_cost.rebuilt_write_bytes(target, fast) == 4 * GIB

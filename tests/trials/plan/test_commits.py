@@ -1,4 +1,4 @@
-"""Commits in a closed loop: foreseen from a recording, and true in a simulation of each client."""
+"""Commits in a closed loop: predicted from a recording, and true in a simulation of each client."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_path_has_the_clients_and_rates_of_the_truth(clients, work_s):
 
 
 @pytest.mark.parametrize("clients", [2, 4, 8])
-def test_a_slower_limit_is_foreseen_as_it_comes_true(clients):
+def test_a_slower_limit_is_predicted_as_it_comes_true(clients):
     """In at least nine of ten cases: an interval of 95 % for the rate and one for p99."""
     draw = random.Random(clients)
     path = path_of(true_commits(clients, 0.004, seed=1))

@@ -106,7 +106,7 @@ def test_stalls_hold_all_servers_and_recorded_gaps_are_replayed():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_truth_of_a_simulated_device_is_met_within_5_percent(tmp_path: Path, seed: int):
-    """Times measured without load, then p99 foreseen under load and measured there."""
+    """Times measured without load, then p99 predicted under load and measured there."""
     random = np.random.default_rng(seed)
     channels = int(random.choice([1, 2, 4, 8]))
     base_us = float(random.uniform(100, 400))
@@ -127,8 +127,8 @@ def test_the_truth_of_a_simulated_device_is_met_within_5_percent(tmp_path: Path,
     found = response_times(
         times.service, channels, load_share, requests=20_000, repetitions=96, seed=seed
     )
-    foreseen_ms = float(np.percentile(found, 99)) * times.mean_ms.mid
-    assert foreseen_ms == pytest.approx(measured_ms, rel=0.05)
+    predicted_ms = float(np.percentile(found, 99)) * times.mean_ms.mid
+    assert predicted_ms == pytest.approx(measured_ms, rel=0.05)
 
 
 @pytest.mark.parametrize("percentile", ["p95", "p99", "p99.9"])
@@ -138,7 +138,7 @@ def test_the_truth_of_a_simulated_device_is_met_within_5_percent(tmp_path: Path,
 def test_the_truth_of_a_device_that_stalls_is_met_within_5_percent(
     stalling, stalls: int, shortest_s: float, longest_s: float, percentile: str
 ):
-    """Stalls found without load, then the percentile foreseen under load and measured there."""
+    """Stalls found without load, then the percentile predicted under load and measured there."""
     times, load_share, channels, truth = stalling(stalls, shortest_s, longest_s)
     assert times.stalls is not None
     assert len(times.stalls.lengths_s) == stalls

@@ -21,7 +21,7 @@ _NAMES = {
     "failure": "failures",
 }
 """Kinds of kernel messages; the finding ``temperature`` reports the kind ``thermal``."""
-_GRAVE = ("io_error", "time_out", "hung_task", "failure")
+_CRITICAL_KINDS = ("io_error", "time_out", "hung_task", "failure")
 _COUNTERS = {
     "media_errors": "media errors",
     "reallocated_sectors": "reallocated sectors",
@@ -83,21 +83,21 @@ _CAUSE = (
     "The drive, its link or its controller failed or was reset; each such event delays requests "
     "for seconds."
 )
-_MEANT = (
+_INJECTED_FAULTS = (
     "Drive faults were injected in this run, and the kernel logs them like real ones. Only the "
     "messages show whether other errors occurred as well."
 )
 
 
-def _is_meant(context: Context) -> bool:
+def _has_injected_faults(context: Context) -> bool:
     """Return whether faults were injected in the run."""
     return any(is_breaking(summary.cell) for summary in context.cells)
 
 
 def _severity(context: Context, counts: dict[str, int]) -> str:
-    if _is_meant(context):
+    if _has_injected_faults(context):
         return "note"
-    return "critical" if any(kind in counts for kind in _GRAVE) else "warning"
+    return "critical" if any(kind in counts for kind in _CRITICAL_KINDS) else "warning"
 
 
 class ErrorsLoggedFigures(Figures, frozen=True, kw_only=True, tag="kernel_errors"):
@@ -118,7 +118,7 @@ class ErrorsLoggedFigures(Figures, frozen=True, kw_only=True, tag="kernel_errors
             sentence=(
                 f"The kernel logged {reported} for the target's devices during the run{first}"
             ),
-            cause=_MEANT if self.is_meant else _CAUSE,
+            cause=_INJECTED_FAULTS if self.is_meant else _CAUSE,
             next=(
                 "Read all messages with 'dmesg -T' or 'journalctl --dmesg'; check cable, slot, "
                 "power, firmware and 'smartctl -x DEVICE' before you use this storage."
@@ -140,7 +140,7 @@ def _logged(context: Context) -> list[Finding]:
                 messages_count=sum(counts.values()),
                 by_kind=counts,
                 lines=lines[:LINES_SHOWN_MAX],
-                is_meant=_is_meant(context),
+                is_meant=_has_injected_faults(context),
             ),
         )
     ]

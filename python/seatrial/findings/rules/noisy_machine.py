@@ -36,7 +36,7 @@ class Noise:
     cpu_pressure_share: float
 
     @property
-    def is_much(self) -> bool:
+    def is_disturbed(self) -> bool:
         """Whether any of them exceeds the level of an idle machine."""
         return (
             self.steal_share > STEAL_SHARE_MAX
@@ -114,7 +114,7 @@ def noisy_machine(context: Context) -> list[Finding]:
         Stop other processes (`top`, `vmstat 1`) and repeat.
     """
     cpus = usable_cpus(context.before)
-    noisy = [noise for s in context.samples if (noise := _noise(s, cpus)) and noise.is_much]
+    noisy = [noise for s in context.samples if (noise := _noise(s, cpus)) and noise.is_disturbed]
     if not noisy:
         return []
     noisy_share = len(noisy) / len(context.samples)

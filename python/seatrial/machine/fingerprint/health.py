@@ -126,17 +126,17 @@ def _run_json(tree: SystemTree, command: list[str]) -> Answer:
     try:
         parsed = json.loads(answer.output)
     except ValueError as error:
-        raise NotReadableError(_reason(tool, answer.complaint)) from error
+        raise NotReadableError(_reason(tool, answer.error_output)) from error
     if not isinstance(parsed, dict):
         raise NotReadableError(f"{tool} returned an unknown format")
     return parsed
 
 
-def _reason(tool: str, complaint: str) -> str:
+def _reason(tool: str, error_output: str) -> str:
     """Return why a tool failed, as a phrase."""
-    if "ermission denied" in complaint or "not permitted" in complaint:
+    if "ermission denied" in error_output or "not permitted" in error_output:
         return f"{tool} requires root"
-    line = " ".join(complaint.split())[:_REASON_LENGTH]
+    line = " ".join(error_output.split())[:_REASON_LENGTH]
     return f"{tool} failed: {line}" if line else f"{tool} failed without an error message"
 
 

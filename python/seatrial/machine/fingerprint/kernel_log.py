@@ -207,7 +207,7 @@ def _from_journal(tree: SystemTree, unix_s: float) -> list[Record]:
         raise LogUnreadableError("journalctl is not installed") from error
     except CommandTimeoutError as error:
         raise LogUnreadableError("journalctl did not answer in time") from error
-    if answer.status != 0 or answer.complaint.strip():
+    if answer.status != 0 or answer.error_output.strip():
         raise LogUnreadableError("no permission to read the journal")
     entries = [entry for line in answer.output.splitlines() if (entry := _entry(line))]
     if not entries:

@@ -114,13 +114,15 @@ def dm_table(tree: SystemTree, number: str) -> tuple[list[str] | None, str]:
     except CommandTimeoutError:
         return None, f"dmsetup did not answer within {_DMSETUP_TIMEOUT_S:g} s"
     if printed.status != 0:
-        return None, "dmsetup requires root" if _forbidden(printed.complaint) else "dmsetup failed"
+        return None, "dmsetup requires root" if _forbidden(
+            printed.error_output
+        ) else "dmsetup failed"
     return [line for line in printed.output.splitlines() if line], ""
 
 
-def _forbidden(complaint: str) -> bool:
+def _forbidden(error_output: str) -> bool:
     """Return whether a command failed for lack of permission."""
-    return "ermission denied" in complaint or "not permitted" in complaint
+    return "ermission denied" in error_output or "not permitted" in error_output
 
 
 def _dm_target(fields: list[str]) -> DmTarget:

@@ -32,12 +32,12 @@ class CommandOutput(NamedTuple):
     Attributes:
         status: Its exit status.
         output: Its standard output.
-        complaint: Its standard error.
+        error_output: Its standard error.
     """
 
     status: int
     output: str
-    complaint: str
+    error_output: str
 
 
 class CommandMissingError(Exception):
@@ -86,7 +86,7 @@ def run_command(
     except OSError as error:
         raise CommandMissingError(argv[0]) from error
     try:
-        output, complaint = process.communicate(
+        output, error_output = process.communicate(
             None if given is None else given.encode(), timeout=timeout_s
         )
     except subprocess.TimeoutExpired as error:
@@ -100,7 +100,7 @@ def run_command(
         _end(process)
         raise
     return CommandOutput(
-        process.returncode, output.decode(errors="replace"), complaint.decode(errors="replace")
+        process.returncode, output.decode(errors="replace"), error_output.decode(errors="replace")
     )
 
 

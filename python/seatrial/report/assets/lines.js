@@ -21,11 +21,11 @@ const LOOKS = {
 plain: { width: 2, opacity: 0.8, symbol_px: 0 },
   thin: { width: 1, opacity: 0.45, symbol_px: 7 },
   model: { width: 1.2, opacity: 0.95, symbol_px: 0 },
-  foreseen: { width: 0, opacity: 0, symbol_px: 7 },
+  predicted: { width: 0, opacity: 0, symbol_px: 7 },
 };
 
 const lookOf = (line) => LOOKS[line.look ?? 'measured'];
-const isModel = (line) => ['model', 'foreseen'].includes(line.look);
+const isModel = (line) => ['model', 'predicted'].includes(line.look);
 
 /** Return [option, height] of a view of panels at a width. */
 function linesOption(view, width_px, colours) {
@@ -69,7 +69,7 @@ function legendEntry(name, look, colours) {
   const quiet = { lineStyle: { color: colours.muted }, itemStyle: { color: colours.muted } };
   if (look === 'plain') return { name, icon: PLAIN_LINE_ICON };
   if (look === 'model') return { name, icon: PLAIN_LINE_ICON, ...quiet };
-  return look === 'foreseen' ? { name, ...quiet } : { name };
+  return look === 'predicted' ? { name, ...quiet } : { name };
 }
 
 /** Return where each panel stands, and how high (px) all of them are together. */
@@ -138,12 +138,12 @@ function addPanel(option, panel, colours, box) {
   option.series.push(...overlaySeries(panel, index, colours));
 }
 
-/** Return a line's colour, dash and marker: a model's line is solid, what is foreseen hollow. */
+/** Return a line's colour, dash and marker: a model's line is solid, a prediction hollow. */
 function styleOf(line, colours) {
   const style = lineStyle(line.style, colours);
   if (line.look === 'plain') return { ...style, marker: 'none' };
   if (line.look === 'model') return { ...style, dash: 'solid', marker: 'none' };
-  if (line.look === 'foreseen') return { ...style, marker: hollow(style.marker) };
+  if (line.look === 'predicted') return { ...style, marker: hollow(style.marker) };
   return line.marker ? { ...style, marker: line.marker } : style;
 }
 
@@ -161,7 +161,7 @@ function lineSeries(panel, line, style, index) {
     name: line.name,
     xAxisIndex: index,
     yAxisIndex: index,
-    z: { model: 2, foreseen: 4 }[line.look] ?? 3, // what is hollow hides nothing
+    z: { model: 2, predicted: 4 }[line.look] ?? 3, // what is hollow hides nothing
     symbol: icon,
     symbolSize: line.points.length > 24 ? 4 : look.symbol_px,
     showAllSymbol: true,
@@ -178,7 +178,7 @@ function lineSeries(panel, line, style, index) {
 
 /** Return the intervals of a line: a band through neighbours, a stroke at a point alone. */
 function bandSeries(panel, line, style, index) {
-  const alone = ['dots', 'foreseen'].includes(line.look);
+  const alone = ['dots', 'predicted'].includes(line.look);
   const opacity = line.look === 'model' ? BAND_OF_MODEL_OPACITY : BAND_OPACITY;
   const runs = intervalRuns(line.points).flatMap((run) => (
     alone ? run.map((point) => [point]) : [run]

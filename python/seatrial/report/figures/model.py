@@ -64,10 +64,10 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
         return cls(x, shown.value, shown.low, shown.high, text, shown.over == "range")
 
 
-Look = Literal["measured", "dots", "thin", "plain", "model", "foreseen"]
+Look = Literal["measured", "dots", "thin", "plain", "model", "predicted"]
 """How a line is drawn: ``measured``, joined markers; ``dots``, markers alone; ``thin``, a narrow
 line with markers; ``plain``, a line without; ``model``, a narrow line without, which belongs to
-another; ``foreseen``, hollow markers alone."""
+another; ``predicted``, hollow markers alone."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

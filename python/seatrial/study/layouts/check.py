@@ -227,7 +227,7 @@ def failures(study: Study) -> Iterator[ConstraintError]:
 
 
 def _of_workload(workload: SampledWorkload) -> Iterator[ConstraintError]:
-    if not workload.can_break_meanwhile:
+    if not workload.allows_faults:
         adaptive = "n adaptive" if getattr(workload, "adaptive", False) else ""
         yield ConstraintError(
             f"is set for a{adaptive} {workload.kind}",

@@ -63,7 +63,7 @@ def round_s(plan: Plan, group: str) -> float:
     times = builds(plan, group)
     cells = _cells(plan, group)
     waited_s = len(cells) * RESTING_S
-    waited_s += sum(aftermath_s(plan.target(cell.target), cell) for cell in cells)
+    waited_s += sum(after_faults_s(plan.target(cell.target), cell) for cell in cells)
     refilled_s = _refilled_bytes(plan, group) / ASSUMED_BYTES_PER_S
     return times * build_s(plan, group) + (times - 1) * refilled_s + waited_s
 
@@ -127,7 +127,7 @@ def sync_write_bytes(target: PlannedTarget) -> int:
     return int((member_bytes(target) or 0) * sync_members(target) * _layout(target).legs)
 
 
-def aftermath_s(target: PlannedTarget, cell: Cell) -> float:
+def after_faults_s(target: PlannedTarget, cell: Cell) -> float:
     """Return the time after a sample with faults (s): rebuild, and reading all data."""
     faults = failures_of(cell.parsed.fail)
     if not faults:

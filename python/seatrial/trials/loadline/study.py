@@ -58,7 +58,7 @@ class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
     depths: Depths = 32
 
     @property
-    def can_break_meanwhile(self) -> bool:
+    def allows_faults(self) -> bool:
         """Always False: the number of samples depends on the search."""
         return False
 

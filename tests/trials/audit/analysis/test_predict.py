@@ -50,7 +50,7 @@ def test_intervals_of_few_cells_pay_for_the_scatter_of_their_rounds():
     assert np.mean(inside) >= 0.88
 
 
-def test_larger_blocks_are_foreseen_with_more_doubt():
+def test_larger_blocks_are_predicted_with_more_doubt():
     audit = articles.audit(RAID0, "read")
     inside, beyond = predict(audit, 4 << 20, 10), predict(audit, 16 << 20, 10)
     assert beyond.iops == pytest.approx(1736 / 16, rel=0.02)

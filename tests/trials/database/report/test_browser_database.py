@@ -43,7 +43,7 @@ def is_cut_off(page: Any) -> bool:
 
 
 def test_nothing_is_requested_and_nothing_complains(desktop: Visit):
-    assert desktop.complaints == []
+    assert desktop.errors_text == []
     assert [url for url in desktop.requests if not url.startswith(("file:", "blob:"))] == []
     assert desktop.page.evaluate("window.violations") == []
     for name in FIGURES:  # others are folded
@@ -107,7 +107,7 @@ def test_the_timeline_shows_all_that_was_read_and_names_what_happened(desktop: V
     figure.get_by_role("combobox").select_option(label=median)
     # The script says every reading as the report itself did.
     assert cells_of(desktop, "table-timeline-1") == before
-    assert desktop.complaints == []
+    assert desktop.errors_text == []
 
 
 def test_a_folded_chart_is_drawn_when_it_is_unfolded(desktop: Visit):
@@ -120,7 +120,7 @@ def test_a_folded_chart_is_drawn_when_it_is_unfolded(desktop: Visit):
     cell.locator("summary").first.click()
     desktop.page.locator("#theme").click()  # what is folded away again must not complain
     desktop.page.locator("#theme").click()
-    assert desktop.complaints == []
+    assert desktop.errors_text == []
 
 
 def test_a_tooltip_reports_all_readings_of_a_moment(desktop: Visit):
@@ -156,4 +156,4 @@ def test_charts_are_saved(desktop: Visit, name: str):
         assert len(data) > 500
     rows = list(csv.DictReader(io.StringIO(data.decode())))
     assert len(rows) >= 10
-    assert desktop.complaints == []
+    assert desktop.errors_text == []

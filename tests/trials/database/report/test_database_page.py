@@ -247,10 +247,10 @@ def test_a_sweep_draws_points_law_and_prediction():
     for _, value, low, high, *_ in lines["measured"]["points"]:
         assert low < value < high
     sweep = make_sweep()
-    (foreseen,) = lines["predicted"]["points"]
-    assert foreseen[:2] == [sweep.next_size_bytes, sweep.predicted_per_s.value]
+    (prediction,) = lines["predicted"]["points"]
+    assert prediction[:2] == [sweep.next_size_bytes, sweep.predicted_per_s.value]
     law = lines["fitted model"]["points"]
-    assert law[-1][1] == pytest.approx(foreseen[1], rel=0.01)
+    assert law[-1][1] == pytest.approx(prediction[1], rel=0.01)
     assert law[0][1] == pytest.approx(lines["measured"]["points"][0][1], rel=0.01)
 
 

@@ -38,7 +38,7 @@ def is_cut_off(page: Any) -> bool:
 
 
 def test_nothing_is_requested_and_nothing_complains(desktop: Visit):
-    assert desktop.complaints == []
+    assert desktop.errors_text == []
     assert [url for url in desktop.requests if not url.startswith(("file:", "blob:"))] == []
     assert desktop.page.evaluate("window.violations") == []
     assert desktop.page.locator(".notice").is_visible()
@@ -55,7 +55,7 @@ def test_every_figure_of_the_list_can_be_drawn(desktop: Visit):
     chooser.select_option(label=next(o for o in options if o.startswith("Fig 5:")))
     reported = texts_of(desktop, "layout-figures")
     assert {"Reads", "Writes", "Number of drives", "saturation"} <= set(reported)
-    assert desktop.complaints == []
+    assert desktop.errors_text == []
 
 
 def test_the_failure_is_named_where_it_happened(desktop: Visit):

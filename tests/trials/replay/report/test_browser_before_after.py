@@ -35,7 +35,7 @@ def texts_of(opened: Visit, name: str) -> list[str]:
 
 
 def test_charts_are_drawn_nothing_is_requested_and_nothing_complains(desktop: Visit):
-    assert desktop.complaints == []
+    assert desktop.errors_text == []
     assert [url for url in desktop.requests if not url.startswith(("file:", "blob:"))] == []
     assert desktop.page.evaluate("window.violations") == []
     for name in FIGURES:
@@ -45,7 +45,7 @@ def test_charts_are_drawn_nothing_is_requested_and_nothing_complains(desktop: Vi
 @pytest.mark.parametrize("options", WAYS)
 def test_dark_narrow_and_without_scripts(browser: Any, report: Path, options: dict[str, Any]):
     opened = Visit(browser, report, **options)
-    assert opened.complaints == []
+    assert opened.errors_text == []
     assert (brightness(opened.page) < 60) == ("color_scheme" in options)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     if not opened.scripted:

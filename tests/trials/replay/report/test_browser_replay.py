@@ -40,7 +40,7 @@ def is_cut_off(page: Any) -> bool:
 
 
 def test_nothing_is_requested_and_nothing_complains(desktop: Visit):
-    assert desktop.complaints == []
+    assert desktop.errors_text == []
     assert [url for url in desktop.requests if not url.startswith(("file:", "blob:"))] == []
     assert desktop.page.evaluate("window.violations") == []
 
@@ -120,7 +120,7 @@ def test_statements_per_second_by_the_size_of_a_cache(
     path = tmp_path / "sweep.html"
     path.write_text(render(sweep(), with_published=True), encoding="utf-8")
     opened = Visit(browser, path, **options)
-    assert opened.complaints == []
+    assert opened.errors_text == []
     assert not is_cut_off(opened.page)
     reported = texts_of(opened, "replay-caches-1")
     assert {"hdd, schema new", "ssd, schema old", "fitted model", "predicted"} <= set(reported)

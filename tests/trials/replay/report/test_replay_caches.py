@@ -83,9 +83,9 @@ def test_what_the_law_foretells_is_drawn_hollow_and_reported():
     )
     assert "the time per statement falls as size^-0.40" in reported
     (table,) = cache_tables(sweep())
-    foreseen = [row for row in table.rows if row[-1] == "predicted"]
-    assert [row[:2] for row in foreseen] == [[name, "512 MiB"] for name in NAMES[:2]]
-    assert all("±" in row[3] or " to " in row[3] for row in foreseen)
+    predicted = [row for row in table.rows if row[-1] == "predicted"]
+    assert [row[:2] for row in predicted] == [[name, "512 MiB"] for name in NAMES[:2]]
+    assert all("±" in row[3] or " to " in row[3] for row in predicted)
 
 
 def test_ranks_are_as_significant_as_the_intervals():

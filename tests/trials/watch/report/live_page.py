@@ -23,11 +23,11 @@ class Page:
 
     def __init__(self, context: Any, address: str) -> None:
         self.requests: list[str] = []
-        self.complaints: list[str] = []
+        self.errors_text: list[str] = []
         self.page = context.new_page()
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda message: self.errors_text.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors_text.append(str(error)))
         self.page.goto(address)
         if "?token=" in address:
             self.page.wait_for_url(address.partition("?")[0])

@@ -42,7 +42,7 @@ def test_it_draws_every_chart_and_asks_no_network_for_anything(browser: Any, rep
         {"viewport": {"width": 390, "height": 800}},
     ):
         visit = Visit(browser, report, **options)
-        assert visit.complaints == []
+        assert visit.errors_text == []
         assert all(each.startswith(("file:", "blob:", "data:")) for each in visit.requests)
         assert visit.page.evaluate("window.violations") == []
         drawn = visit.page.evaluate("document.querySelectorAll('.plot > div').length")

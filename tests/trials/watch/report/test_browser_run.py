@@ -76,7 +76,7 @@ def test_the_page_shows_the_run_and_turns_into_its_report(measure, disk, tmp_pat
     until(lambda: again.drawn() > 3, "what was seen is gone")
     assert "The run has ended." in again.text("#run")
     assert again.page.url == origin  # it was over before this page came
-    assert own.complaints == small.complaints == again.complaints == []
+    assert own.errors_text == small.errors_text == again.errors_text == []
     assert {url for url in own.requests if not url.startswith((origin, "data:", "blob:"))} == set()
 
 
@@ -104,4 +104,4 @@ def test_a_freeze_of_the_file_system_is_a_stall_with_its_cause(measure, mounted)
     assert "stalled for" in line
     assert "file system" in line
     until(lambda: "not over" not in own.text("#events"), "the stall does not end")
-    assert own.complaints == []
+    assert own.errors_text == []

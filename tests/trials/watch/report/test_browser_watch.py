@@ -85,7 +85,7 @@ def test_it_needs_its_token_and_asks_no_other_origin(watched):
     until(lambda: own.drawn() > 3, "no data")
     assert own.requests
     assert {url for url in own.requests if not url.startswith((origin, "data:", "blob:"))} == set()
-    assert own.complaints == []
+    assert own.errors_text == []
 
 
 def test_the_heat_map_shows_the_load_and_a_click_what_lay_in_a_cell(watched):
@@ -109,7 +109,7 @@ def test_the_heat_map_shows_the_load_and_a_click_what_lay_in_a_cell(watched):
     until(lambda: "not counted by latency" in own.text("#charts"), "bytes by latency")
     own.page.locator("#filters .chip").first.click()
     until(lambda: own.page.locator("#filters .chip").count() == 1, "the filter stays")
-    assert own.complaints == []
+    assert own.errors_text == []
 
 
 def test_nothing_is_lost_when_the_page_is_closed_and_opened_again(watched):
@@ -121,7 +121,7 @@ def test_nothing_is_lost_when_the_page_is_closed_and_opened_again(watched):
     time.sleep(2)
     again = Page(context, address.partition("?")[0])
     until(lambda: again.drawn() >= before + 3, "the history is not whole")
-    assert again.complaints == []
+    assert again.errors_text == []
 
 
 def test_a_lost_connection_goes_on_where_it_was(watched):
@@ -194,7 +194,7 @@ def test_the_cursor_is_shared_and_dragging_zooms(watched):
     assert own.text("#range") == drawn  # it does not run on
     own.page.locator("#latest").click()
     until(lambda: own.text("#range") != drawn, "it does not go on")
-    assert own.complaints == []
+    assert own.errors_text == []
 
 
 def test_a_worksheet_is_kept_by_name_and_as_a_file(watched, tmp_path):
@@ -243,7 +243,7 @@ def test_the_report_needs_no_server(watched, browser, tmp_path):
     until(lambda: saved.drawn() > 5, "nothing is drawn")
     until(lambda: "requests, p50" in saved.text(".chart.heat >> nth=0"), "no heat map")
     assert saved.requests == [file.as_uri()]
-    assert saved.complaints == []
+    assert saved.errors_text == []
     assert saved.page.evaluate("document.documentElement.scrollWidth") <= 390
     plain = browser.new_context(offline=True, java_script_enabled=False)
     unscripted = Page(plain, file.as_uri())

@@ -145,7 +145,7 @@ class Overlay:
         predicted = [point for key, point in points_by_key.items() if key in unmeasured]
         if predicted:
             overlay.lines.append(
-                Line(name=PREDICTED, style=style, points=predicted, look="foreseen", of=name)
+                Line(name=PREDICTED, style=style, points=predicted, look="predicted", of=name)
             )
         overlay.feet += [
             BottomMark(point.block_size_bytes, name, style, "absent")

@@ -84,7 +84,7 @@ class L2arc(SampledWorkload, frozen=True, kw_only=True, tag=L2ARC):
     theta: Theta = 0.9
 
     @property
-    def can_break_meanwhile(self) -> bool:
+    def allows_faults(self) -> bool:
         """Always False: its disks are its own."""
         return False
 

@@ -468,7 +468,7 @@ class CrashTrial:
         reported_s = began_s
         while (elapsed_s := time.monotonic() - began_s) < kill_at_s:
             if not server.is_alive() or load.has_ended:
-                raise server.death()
+                raise server.death_error()
             if self._drive and 0 <= lies_at_s <= elapsed_s:
                 self._drive.save_content()
                 lies_at_s = -1

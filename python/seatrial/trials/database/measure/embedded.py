@@ -438,4 +438,4 @@ def explain_error(error: SeatrialError, server: Server) -> SeatrialError:
             cause=error.cause,
             next_step=error.next_step,
         )
-    return server.death()
+    return server.death_error()

@@ -320,7 +320,7 @@ def _sweep_view(sweep: CacheSweep, label: str) -> View:
         estimates.append(sweep.predicted_per_s)
         lines.append(Line(name="fitted model", style=1, points=model_points(sweep), look="model"))
         prediction = Point.of(sweep.next_size_bytes, sweep.predicted_per_s)
-        lines.append(Line(name="predicted", style=1, points=[prediction], look="foreseen"))
+        lines.append(Line(name="predicted", style=1, points=[prediction], look="predicted"))
     panel = Panel(
         title=label,
         x=block_size_axis(sizes, name=f"Cache size ({sweep.factor})"),

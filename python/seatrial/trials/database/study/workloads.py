@@ -189,7 +189,7 @@ class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
     power_cut: PowerCuts = "none"
 
     @property
-    def can_break_meanwhile(self) -> bool:
+    def allows_faults(self) -> bool:
         """Never: it ends at a moment of chance."""
         return False
 

@@ -156,7 +156,7 @@ class Fill(Concurrent, frozen=True, kw_only=True, tag="fill"):
     ENDS_BY_ITSELF: ClassVar[bool] = True
 
     @property
-    def can_break_meanwhile(self) -> bool:
+    def allows_faults(self) -> bool:
         """Never: it lasts until the file is full."""
         return False
 
@@ -184,7 +184,7 @@ class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
     predicted_within: PositiveShare = 0.1
 
     @property
-    def can_break_meanwhile(self) -> bool:
+    def allows_faults(self) -> bool:
         """Whether every cell is measured."""
         return not self.adaptive
 

@@ -221,7 +221,7 @@ class Backend(ABC):
         """Return the mismatches found by the last scrub, in blocks of 512 bytes, if known."""
         return None
 
-    def hasten(self, built: Built) -> list[Step]:
+    def remove_sync_limits(self, built: Built) -> list[Step]:
         """Return the steps that remove speed limits of the first synchronisation."""
         return []
 

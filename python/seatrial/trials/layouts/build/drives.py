@@ -16,7 +16,7 @@ from seatrial.machine.direct import direct_alignment
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint.medium import Extent, extent_of_device, number_text
 from seatrial.machine.fingerprint.tree import LIVE
-from seatrial.machine.guard import DeviceState, bearing, inspect, require_permitted
+from seatrial.machine.guard import DeviceState, contents_phrase, inspect, require_permitted
 from seatrial.machine.loop import LoopDevice, attach, detach, truncate_backing
 from seatrial.machine.undo_journal import UndoJournal, Undone
 from seatrial.machine.uses import Survey, exclusive_use, uses_of_device
@@ -185,7 +185,7 @@ def _refusal(state: DeviceState, words: frozenset[str]) -> _RefusedDrive | None:
         shown = ", ".join(use.phrase for use in state.uses[:_USES_SHOWN_MAX])
         return _RefusedDrive(state=state, why=shown, release=state.uses[0].release)
     if state.destroy_word not in words:
-        return _RefusedDrive(state=state, why=f"{bearing(state)} and is not named")
+        return _RefusedDrive(state=state, why=f"{contents_phrase(state)} and is not named")
     return None
 
 

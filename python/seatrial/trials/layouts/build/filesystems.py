@@ -183,7 +183,7 @@ def undo_signature(*, device: str, label: str) -> Result:
     if probed.status == _BLKID_NOTHING:
         return gone("it has no signature")
     if probed.status != 0:
-        return failed(f"it cannot be probed: {probed.complaint.strip() or 'ambivalent'}")
+        return failed(f"it cannot be probed: {probed.error_output.strip() or 'ambivalent'}")
     reported = dict(line.partition("=")[::2] for line in probed.output.splitlines())
     if reported.get("LABEL", "") != label:
         return foreign("its file system does not have our label")

@@ -326,7 +326,7 @@ def limit_steps(device: str, kib_per_s: int) -> list[Step]:
     ]
 
 
-def hasten_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
+def sync_limit_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
     """Return the steps that remove the limits of an array's synchronisation."""
     folder = f"{_folder(device)}/md"
     if not tree.exists(f"{folder}/sync_speed_max"):
@@ -427,16 +427,16 @@ def _is_incomplete(name: str, members: Sequence[str]) -> bool:
 
 def _stopped(array: str) -> str:
     """Stop an array; return what prevents it, as a phrase, or nothing."""
-    complaints: list[str] = []
+    messages: list[str] = []
 
     def stops() -> bool:
         ended = attempt(["mdadm", "--stop", array])
-        complaints.append(ended.complaint.strip())
+        messages.append(ended.error_output.strip())
         return ended.status == 0 or not LIVE.exists(_folder(array))
 
     if wait_until(stops):
         return ""
-    reason = complaints[-1] or "something uses it"
+    reason = messages[-1] or "something uses it"
     return f"{array} cannot be stopped: {reason}; see /proc/mdstat"
 
 

@@ -61,7 +61,7 @@ def run_checked(
     """
     ended = attempt(command, patience_s=patience_s, stdin=stdin, environment=environment)
     if ended.status != 0:
-        words = ended.complaint.strip() or ended.output.strip() or "nothing"
+        words = ended.error_output.strip() or ended.output.strip() or "nothing"
         raise TargetError(
             seen=f"`{line or ' '.join(command)}` failed with exit code {ended.status}",
             cause=f"Output: {words[:_WORDS_MAX]}",

@@ -285,7 +285,7 @@ def limit_steps(group: str, devices: Sequence[str], kib_per_s: int) -> list[Step
     return [step("lvchange", devices, "-y", "--maxrecoveryrate", f"{kib_per_s}k", target)]
 
 
-def hasten_steps(tree: SystemTree = LIVE) -> list[Step]:
+def sync_limit_steps(tree: SystemTree = LIVE) -> list[Step]:
     """Return the steps that remove the limits of volumes' synchronisation."""
     paths = [f"/proc/sys/dev/raid/{name}" for name in _SPEED_LIMITS]
     return [
@@ -304,7 +304,7 @@ def undo_lvm(*, group: str, devices: str) -> Result:
     if any(row["vg_name"] == group for row in _report("vgs", paths, "vg", "-o", "vg_name")):
         ended = attempt(lvm_command("vgremove", paths, "-ff", "-y", group), environment=ENVIRONMENT)
         if ended.status != 0:
-            return failed(f"{_last_line(ended.complaint)}; see `lsblk`")
+            return failed(f"{_last_line(ended.error_output)}; see `lsblk`")
         removed.append("removed")
     for name in _left_behind(group):
         run_checked(["dmsetup", "remove", "--noudevsync", "--noudevrules", "--retry", name])

@@ -37,8 +37,12 @@ describes what is simulated, docs/catalogue.md where limits are from.
 
 @click.command("caps", epilog=EPILOG)
 @click.argument("what", default="", metavar="[DIR|RUN|RECORDING|LOAD]")
-@click.option("--instance", "instance_name", metavar="NAME", help="Instance type, such as r7i.2xlarge.")
-@click.option("--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500.")
+@click.option(
+    "--instance", "instance_name", metavar="NAME", help="Instance type, such as r7i.2xlarge."
+)
+@click.option(
+    "--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500."
+)
 @click.option("--region", default="", help="Region of prices; by default the only known one.")
 @output_option("-o", "--output", about="Also write the limits and the load as an HTML page.")
 @results_option

@@ -36,7 +36,9 @@ _AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})(?:/month)?")
 @click.option(
     "--instance", "instance_name", metavar="NAME", help="Instance type, whose limits apply too."
 )
-@click.option("--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500.")
+@click.option(
+    "--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500."
+)
 @click.option("--price", metavar="MONEY", help="Price per month, instead of the catalogue's.")
 @click.option("--region", default="", help="Region of prices; by default the only known one.")
 @output_option("-o", "--output", about="Also write the certificate as an HTML page.")

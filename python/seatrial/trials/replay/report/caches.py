@@ -264,7 +264,7 @@ def _lines(line: CacheLine, style: int) -> Iterator[Line]:
         of=line.name,
     )
     point = Point.of(line.sweep.next_size_bytes, prediction)
-    yield Line(name="predicted", style=style, points=[point], look="foreseen", of=line.name)
+    yield Line(name="predicted", style=style, points=[point], look="predicted", of=line.name)
 
 
 def _published_lines(published: Sequence[PublishedLines], style: int) -> list[Line]:

@@ -39,6 +39,6 @@ class RecordingWorkload(WorkloadBase, frozen=True, kw_only=True, tag="recording"
     duration_s: Seconds = field(default=_core.DURATION_S_MAX, name="seconds")
 
     @property
-    def can_break_meanwhile(self) -> bool:
+    def allows_faults(self) -> bool:
         """Always False: its samples end with the recording."""
         return False

@@ -107,10 +107,10 @@ class Lvm(Backend):
         """Return the mismatches found by the last check of a leg (blocks of 512 bytes)."""
         return volume_group.mismatch_blocks(leg_name(built.name, leg))
 
-    def hasten(self, built: Built) -> list[Step]:
+    def remove_sync_limits(self, built: Built) -> list[Step]:
         """Return the steps that remove the kernel's speed limits."""
         redundant = built.spec.facts.losses_survived(built.spec.drives)
-        return volume_group.hasten_steps() if redundant else []
+        return volume_group.sync_limit_steps() if redundant else []
 
     def limit_rebuild(self, built: Built, kib_per_s: int) -> list[Step]:
         """Return the steps that limit the rebuild of every leg."""

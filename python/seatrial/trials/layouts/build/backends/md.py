@@ -48,10 +48,10 @@ class OverMd(Backend):
         """Return the mismatches found by the last check of a leg (blocks of 512 bytes)."""
         return md_array.mismatch_blocks(built.construction.leg_devices[leg - 1])
 
-    def hasten(self, built: Built) -> list[Step]:
+    def remove_sync_limits(self, built: Built) -> list[Step]:
         """Return the steps that remove md's speed limits."""
         devices = md_legs.redundant_devices(built)
-        return [step for device in devices for step in md_array.hasten_steps(device)]
+        return [step for device in devices for step in md_array.sync_limit_steps(device)]
 
     def limit_rebuild(self, built: Built, kib_per_s: int) -> list[Step]:
         """Return the steps that limit the rebuild of every leg."""

@@ -274,7 +274,7 @@ class Zfs(Backend):
             return error.seen
         if ended.status == 0:
             return ""
-        words = " ".join(ended.complaint.split())
+        words = " ".join(ended.error_output.split())
         return f"ZFS does not respond (start it with `modprobe zfs` or `zfs-fuse`): {words}"
 
     def check(self, spec: LayoutSpec) -> str:
@@ -409,7 +409,7 @@ def _destroy(pool: str) -> Result:
             return undone("destroyed")
         if time.monotonic() > give_up_at_s:
             return failed(
-                f"`zpool destroy` failed: {ended.complaint.strip()}; a process may use it, or"
+                f"`zpool destroy` failed: {ended.error_output.strip()}; a process may use it, or"
                 " zfs-fuse must be ended before its drives are free"
             )
         time.sleep(POLL_S * 10)

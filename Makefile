@@ -85,7 +85,7 @@ CONCURRENT := $(addprefix tests/,catalogue examples findings importers lab postg
 	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \
 	$(wildcard tests/trials/io/test_*.py) tests/trials/replay tests/trials/audit/commands tests/trials/plan \
 	tests/trials/database/commands tests/trials/layouts/commands/test_lab_command.py \
-	$(filter-out %/test_rig.py,$(wildcard tests/trials/cache/test_*.py)) \
+	$(filter-out %/test_pool.py,$(wildcard tests/trials/cache/test_*.py)) \
 	$(wildcard tests/machine/test_guard*.py) tests/machine/fingerprint tests/bench/test_compare_bench.py \
 	tests/bench/test_read_cluster_bench.py tests/trials/audit/test_adaptive.py \
 	tests/trials/database/measure/test_study.py tests/trials/fleet $(wildcard tests/trials/watch/test_*.py) \

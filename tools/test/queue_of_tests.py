@@ -65,7 +65,7 @@ THROTTLED = (
     "tests/trials/layouts/commands/test_layout_command.py",
     "tests/trials/layouts/measure",
     "tests/kills/test_random_kills.py",
-    "tests/trials/cache/test_rig.py",
+    "tests/trials/cache/test_pool.py",
     "tests/trials/database/measure/test_crash_trial.py",
     "tests/trials/watch/commands/test_headroom.py",
     *(

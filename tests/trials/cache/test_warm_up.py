@@ -30,11 +30,11 @@ from seatrial.trials.cache.analysis.forecast import (
     forecast_with_device,
     forecast_without_device,
 )
-from seatrial.trials.cache.analysis.warm_up import RigAnalysis, rigs_of, warm_up_of
+from seatrial.trials.cache.analysis.warm_up import CacheAnalysis, cache_analysis_of, warm_up_of
 from seatrial.trials.cache.analysis.warming_model import WarmingModel
-from seatrial.trials.cache.report.rig_tables import published_pools, rig_tables
-from seatrial.trials.cache.report.rig_words import misses_of_bounds, sentences, verdict_words
-from seatrial.trials.cache.study.workload import rig_of
+from seatrial.trials.cache.report.pool_tables import pool_tables, published_pools
+from seatrial.trials.cache.report.pool_words import misses_of_bounds, sentences, verdict_words
+from seatrial.trials.cache.study.workload import spec_of
 from seatrial.units import MIB
 
 ADDED_S = 5.0
@@ -59,7 +59,7 @@ def plan():
 
 
 def cell_of(*, cache: bool):
-    return next(each for each in plan().cells if rig_of(each).has_cache == cache)
+    return next(each for each in plan().cells if spec_of(each).has_cache == cache)
 
 
 def sample_of(*, cache: bool, late_s: float = 0.0, cold_bytes: float = 0.0) -> Sample:
@@ -157,7 +157,7 @@ def test_a_prediction_that_is_late_has_positive_errors_and_is_listed_as_missed()
     found = warm_up_of(sample_of(cache=True, late_s=3.0))
     assert found.error_of("t50") == pytest.approx(0.3)
     assert found.error_of("t99") == pytest.approx(3.0 / 19.8)
-    analysis = rigs_of(summary_of([sample_of(cache=True, late_s=3.0)]))
+    analysis = cache_analysis_of(summary_of([sample_of(cache=True, late_s=3.0)]))
     (line,) = misses_of_bounds(analysis)
     assert "t50 was off by +30 %" in line
 
@@ -203,8 +203,8 @@ def summary_of(samples):
 
 def test_the_table_has_the_figures_of_2008_next_to_ours():
     summary = summary_of([sample_of(cache=False), sample_of(cache=True)])
-    analysis = rigs_of(summary)
-    article, forecast, memory = rig_tables(analysis)
+    analysis = cache_analysis_of(summary)
+    article, forecast, memory = pool_tables(analysis)
     (row,) = article.rows
     assert row[:4] == ["8 KiB", "striped", "direct", "16 MiB"]
     assert row[-4:] == ["4 h", "44.3 MB/s", "30.4 MB/s", "1.5x"]
@@ -217,15 +217,15 @@ def test_the_table_has_the_figures_of_2008_next_to_ours():
 
 
 def test_a_run_of_one_kind_says_what_it_measured():
-    with_device = rigs_of(summary_of([sample_of(cache=True)]))
+    with_device = cache_analysis_of(summary_of([sample_of(cache=True)]))
     assert verdict_words(with_device) == "10k IOPS with the cache device, 90 % warm after 18 s"
-    without = rigs_of(summary_of([sample_of(cache=False)]))
+    without = cache_analysis_of(summary_of([sample_of(cache=False)]))
     assert verdict_words(without) == "an ARC of 16 MiB serves 0 % of the reads: 500 IOPS"
 
 
 def test_memory_alone_is_judged_by_what_it_serves():
     """Four sizes of memory, without a device: the verdict names the largest and the smallest."""
-    pool = rigs_of(summary_of([sample_of(cache=False)])).cells[0]
+    pool = cache_analysis_of(summary_of([sample_of(cache=False)])).cells[0]
     cells = [
         msgspec.structs.replace(
             pool,
@@ -242,13 +242,15 @@ def test_memory_alone_is_judged_by_what_it_serves():
         )
         for arc_mib, rate, share in ((19, 590.0, 0.05), (138, 680.0, 0.16), (44, 570.0, 0.08))
     ]
-    analysis = RigAnalysis(cells=cells, rows=rigs_of(summary_of([sample_of(cache=False)])).rows)
+    analysis = CacheAnalysis(
+        cells=cells, rows=cache_analysis_of(summary_of([sample_of(cache=False)])).rows
+    )
     assert verdict_words(analysis) == (
         "an ARC of 138 MiB serves 16 % of the reads, one of 19 MiB 5 %: up to 680 IOPS"
     )
     assert "within 6.0 points, and the rate within 10 %" in sentences(analysis)[0]
     assert len(misses_of_bounds(analysis)) == 3
-    (table,) = rig_tables(analysis)
+    (table,) = pool_tables(analysis)
     assert table.id == "cache-memory"
 
 
@@ -264,7 +266,7 @@ def test_a_sample_without_a_prediction_has_only_times():
     sample = sample_of(cache=True)
     record = msgspec.structs.replace(sample.cache, forecast=None, notes=["why"])
     summary = summary_of([msgspec.structs.replace(sample, cache=record)])
-    analysis = rigs_of(summary)
+    analysis = cache_analysis_of(summary)
     assert not any("prediction" in each for each in sentences(analysis))
     assert misses_of_bounds(analysis) == []
     assert analysis.cells[0].samples[0].warm_s["t50"] == pytest.approx(10.0)
@@ -302,7 +304,7 @@ def before(**changes: float) -> Baseline:
 
 def test_a_forecast_agrees_with_the_closed_law_where_that_holds():
     """Half full: as the law has it, less what two passes bring before the first read."""
-    spec = rig_of(cell_of(cache=True))
+    spec = spec_of(cell_of(cache=True))
     found = forecast_with_device(spec, 8, before(), 5.0, 7)
     law = WarmingModel(
         working_set_bytes=spec.working_set_bytes,
@@ -319,7 +321,7 @@ def test_a_forecast_agrees_with_the_closed_law_where_that_holds():
 
 
 def test_a_slower_disk_makes_the_forecast_later_and_memory_makes_it_faster():
-    spec = rig_of(cell_of(cache=True))
+    spec = spec_of(cell_of(cache=True))
     usual = forecast_with_device(spec, 8, before(), 5.0, 7)
     slow = forecast_with_device(spec, 8, before(disk_reads_per_s=250.0), 5.0, 7)
     assert slow.fill_bytes[10] < 0.75 * usual.fill_bytes[10]
@@ -327,7 +329,7 @@ def test_a_slower_disk_makes_the_forecast_later_and_memory_makes_it_faster():
 
 
 def test_without_a_device_the_settings_are_enough():
-    spec = rig_of(cell_of(cache=False))
+    spec = spec_of(cell_of(cache=False))
     found = forecast_without_device(spec, 8, 12_000.0, 7)
     # Four disks of 150 reads a second, of which eight clients leave some idle; 17 % from memory.
     assert 480 < found.reads_per_s[-1] < 730

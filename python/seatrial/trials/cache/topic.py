@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from seatrial.study.sampled import SampledWorkload
     from seatrial.study.schema import Study
     from seatrial.topic import AnalysisInput
-    from seatrial.trials.cache.analysis.warm_up import RigAnalysis
+    from seatrial.trials.cache.analysis.warm_up import CacheAnalysis
 
 # ruff: noqa: PLC0415 - every command imports all topics, and most commands use none of this
 
@@ -125,29 +125,29 @@ class CacheTopic(Topic):
 
     def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver:
         """Return what builds the pools of a plan."""
-        from seatrial.trials.cache.measure.trial import CacheRig
+        from seatrial.trials.cache.measure.trial import PoolDriver
 
         del side
-        return CacheRig(plan, journal)
+        return PoolDriver(plan, journal)
 
     def undoers(self) -> Mapping[str, Undoer]:
         """Return how the daemon of a pool is ended."""
-        from seatrial.trials.cache.measure.undoing import RIG_UNDOERS
+        from seatrial.trials.cache.measure.undoing import POOL_UNDOERS
 
-        return RIG_UNDOERS
+        return POOL_UNDOERS
 
     def command_for(self, cell: Cell) -> str:
         """Return the command that measures one such cell alone."""
         del cell
         return "seatrial study l2arc"
 
-    def analyse(self, measured: AnalysisInput) -> RigAnalysis | None:
+    def analyse(self, measured: AnalysisInput) -> CacheAnalysis | None:
         """Return the warm-up of each pool and how good its prediction was."""
-        from seatrial.trials.cache.analysis.warm_up import analyse_rigs
+        from seatrial.trials.cache.analysis.warm_up import analyse_caches
 
-        return analyse_rigs(measured.cells)
+        return analyse_caches(measured.cells)
 
-    def analysis_without(self, analysis: RigAnalysis, keys: Collection[str]) -> RigAnalysis:
+    def analysis_without(self, analysis: CacheAnalysis, keys: Collection[str]) -> CacheAnalysis:
         """Return the analysis without some cells; the table of rows stays."""
         import msgspec
 
@@ -156,28 +156,28 @@ class CacheTopic(Topic):
 
     def document_part(self) -> DocumentPart:
         """Return the topic's part of documents."""
-        from seatrial.trials.cache.analysis.warm_up import RigAnalysis, rigs_of
+        from seatrial.trials.cache.analysis.warm_up import CacheAnalysis, cache_analysis_of
 
         return DocumentPart(
             "cache_devices",
-            RigAnalysis | None,
+            CacheAnalysis | None,
             "Warm-up of the run's cache devices with its prediction; None if it has none.",
-            rigs_of,
+            cache_analysis_of,
         )
 
     def tables(self, summary: Summary) -> list[Table]:
         """Return the table with and without a cache device, and those of the predictions."""
-        from seatrial.trials.cache.analysis.warm_up import rigs_of
-        from seatrial.trials.cache.report.rig_tables import rig_tables
+        from seatrial.trials.cache.analysis.warm_up import cache_analysis_of
+        from seatrial.trials.cache.report.pool_tables import pool_tables
 
-        found = rigs_of(summary)
-        return rig_tables(found) if found else []
+        found = cache_analysis_of(summary)
+        return pool_tables(found) if found else []
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's cache devices."""
-        from seatrial.trials.cache.report.rig_section import rig_part
+        from seatrial.trials.cache.report.pool_section import pool_part
 
-        return rig_part(summary, detail)
+        return pool_part(summary, detail)
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return the warm-up with its prediction, and the reads by tier or by size of memory."""
@@ -188,17 +188,17 @@ class CacheTopic(Topic):
 
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
         """Return warm-up times, measured and predicted."""
-        from seatrial.trials.cache.report.rig_section import rig_columns
+        from seatrial.trials.cache.report.pool_section import pool_columns
 
-        return rig_columns(summary)
+        return pool_columns(summary)
 
     def markdown(self, summary: Summary) -> list[str]:
         """Return how good the predictions were."""
         from seatrial.report.exports.markdown import sentences_part
-        from seatrial.trials.cache.analysis.warm_up import rigs_of
-        from seatrial.trials.cache.report.rig_words import misses_of_bounds, sentences
+        from seatrial.trials.cache.analysis.warm_up import cache_analysis_of
+        from seatrial.trials.cache.report.pool_words import misses_of_bounds, sentences
 
-        found = rigs_of(summary)
+        found = cache_analysis_of(summary)
         return (
             sentences_part("Cache device", [*sentences(found), *misses_of_bounds(found)])
             if found
@@ -208,17 +208,17 @@ class CacheTopic(Topic):
     def answers(self, analyses: Mapping[str, Any]) -> list[str]:
         """Return what the cache device gives, and how good the prediction was."""
         from seatrial.stats.wording import capitalized
-        from seatrial.trials.cache.report.rig_words import sentences, verdict_words
+        from seatrial.trials.cache.report.pool_words import sentences, verdict_words
 
-        found: RigAnalysis | None = analyses.get(self.name)
+        found: CacheAnalysis | None = analyses.get(self.name)
         return [f"{capitalized(verdict_words(found))}.", *sentences(found)] if found else []
 
     def verdict_line(self, summary: Summary) -> str:
         """Return what the cache device gives."""
-        from seatrial.trials.cache.analysis.warm_up import rigs_of
-        from seatrial.trials.cache.report.rig_words import verdict_words
+        from seatrial.trials.cache.analysis.warm_up import cache_analysis_of
+        from seatrial.trials.cache.report.pool_words import verdict_words
 
-        found = rigs_of(summary)
+        found = cache_analysis_of(summary)
         return verdict_words(found) if found else ""
 
 

@@ -14,7 +14,7 @@ import msgspec
 from seatrial import _core
 from seatrial.lazy import np
 from seatrial.results.cache import CacheForecast
-from seatrial.trials.cache.study.workload import RigSpec
+from seatrial.trials.cache.study.workload import PoolSpec
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def forecast_with_device(
-    spec: RigSpec, threads: int, before: Baseline, made_at_s: float, seed: int
+    spec: PoolSpec, threads: int, before: Baseline, made_at_s: float, seed: int
 ) -> CacheForecast:
     """Return the warm-up of a cache device, from the moment at which it is added.
 
@@ -94,7 +94,7 @@ def forecast_with_device(
 
 
 def forecast_without_device(
-    spec: RigSpec, threads: int, ceiling_per_s: float, seed: int
+    spec: PoolSpec, threads: int, ceiling_per_s: float, seed: int
 ) -> CacheForecast | None:
     """Return the forecast for memory alone; None if disks are not limited.
 
@@ -135,7 +135,7 @@ def forecast_without_device(
     return _forecast(spec, f"simulated: {threads} clients, {POLICY}", -1.0, assumed, rows)
 
 
-def random_records(spec: RigSpec, seed: int) -> NDArray[np.uint64]:
+def random_records(spec: PoolSpec, seed: int) -> NDArray[np.uint64]:
     """Return the records that the simulated clients read, in order."""
     random = np.random.default_rng(seed)
     if spec.pattern != "zipf":
@@ -149,7 +149,7 @@ def random_records(spec: RigSpec, seed: int) -> NDArray[np.uint64]:
 
 
 def _simulate(
-    spec: RigSpec,
+    spec: PoolSpec,
     threads: int,
     *,
     memory_blocks: int,
@@ -183,7 +183,7 @@ def _simulate(
 
 
 def _forecast(
-    spec: RigSpec,
+    spec: PoolSpec,
     method: str,
     made_at_s: float,
     assumed: dict[str, float],

@@ -13,7 +13,7 @@ from seatrial.results.cache import CacheRecord
 from seatrial.results.model import Sample
 from seatrial.stats.model import AnalysedRun, CellSummary
 from seatrial.study.cell import Cell
-from seatrial.trials.cache.study.workload import L2ARC, RigSpec, rig_of
+from seatrial.trials.cache.study.workload import L2ARC, PoolSpec, spec_of
 
 LEVELS: Final = {"t50": 0.5, "t90": 0.9, "t99": 0.99}
 """Names of times, each with the fill of the device at that time."""
@@ -94,20 +94,20 @@ MISS_COLUMNS: Final = ("arc_misses_per_s", "memory_misses_per_s")
 """Columns with the reads that memory did not serve: of a pool, and of a layout."""
 
 
-def rig_of_sample(sample: Sample) -> RigSpec:
+def spec_of_sample(sample: Sample) -> PoolSpec:
     """Return what a sample built: a pool, or a layout with a cache device.
 
     Raises:
         ValueError: when it has no cache device.
     """
     if L2ARC in sample.cell.spec:
-        return rig_of(sample.cell)
+        return spec_of(sample.cell)
     record, layout = sample.cache, sample.layout
     if record is None:
         raise ValueError("the sample has no cache device")
     baseline = record.forecast.assumed["baseline_reads_per_s"] if record.forecast else 0.0
     level, drives = (layout.layout.get(each) for each in ("level", "drives")) if layout else (0, 1)
-    return RigSpec(
+    return PoolSpec(
         has_cache=bool(record.cache_bytes),
         pool=f"{record.zfs} on {level}",
         clients="direct",
@@ -130,7 +130,7 @@ def misses_of(columns: Mapping[str, list[float | None]]) -> list[float | None]:
     return next((columns[name] for name in MISS_COLUMNS if name in columns), [])
 
 
-class RigCell(msgspec.Struct, frozen=True, kw_only=True):
+class CacheCell(msgspec.Struct, frozen=True, kw_only=True):
     """A cell that builds a pool, with its samples.
 
     Attributes:
@@ -166,7 +166,7 @@ class RigCell(msgspec.Struct, frozen=True, kw_only=True):
         return statistics.median(rates) * self.record_bytes
 
 
-class RigRow(msgspec.Struct, frozen=True, kw_only=True):
+class CacheRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the article's table: one pool with and without a cache device.
 
     Attributes:
@@ -195,7 +195,7 @@ class RigRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.with_bytes_per_s / self.without_bytes_per_s
 
 
-class RigAnalysis(msgspec.Struct, frozen=True, kw_only=True):
+class CacheAnalysis(msgspec.Struct, frozen=True, kw_only=True):
     """All pools of a run.
 
     Attributes:
@@ -203,25 +203,25 @@ class RigAnalysis(msgspec.Struct, frozen=True, kw_only=True):
         rows: The table with and without a cache device.
     """
 
-    cells: list[RigCell]
-    rows: list[RigRow]
+    cells: list[CacheCell]
+    rows: list[CacheRow]
 
 
-def rigs_of(analysed: AnalysedRun) -> RigAnalysis | None:
+def cache_analysis_of(analysed: AnalysedRun) -> CacheAnalysis | None:
     """Return the analysis of a run's pools; None if it has none."""
-    found: RigAnalysis | None = analysed.analyses.get("cache")
+    found: CacheAnalysis | None = analysed.analyses.get("cache")
     return found
 
 
-def analyse_rigs(cells: Sequence[CellSummary]) -> RigAnalysis | None:
+def analyse_caches(cells: Sequence[CellSummary]) -> CacheAnalysis | None:
     """Return the analysis of a run's pools; None if it has none."""
     found_cells = [part for part in cells if part.cell.kind == L2ARC]
-    found = [each for each in map(_rig_cell, found_cells) if each.samples]
+    found = [each for each in map(_pool_cell, found_cells) if each.samples]
     found += cells_of_layouts(cells)
-    return RigAnalysis(cells=found, rows=_rows(found)) if found else None
+    return CacheAnalysis(cells=found, rows=_rows(found)) if found else None
 
 
-def cells_of_layouts(cells: Sequence[CellSummary]) -> list[RigCell]:
+def cells_of_layouts(cells: Sequence[CellSummary]) -> list[CacheCell]:
     """Return the cells of layouts whose cache device begins empty, and their controls.
 
     A control has the same workload and layout without the cache device.
@@ -234,7 +234,7 @@ def cells_of_layouts(cells: Sequence[CellSummary]) -> list[RigCell]:
     found = []
     for part in cached:
         record = next(each for each in part.samples if each.cache)
-        spec = rig_of_sample(record)
+        spec = spec_of_sample(record)
         plain = next((each for each in cells if _is_same_without_cache(each, part)), None)
         for each, has_cache in ((plain, False), (part, True)):
             if each is None:
@@ -243,7 +243,7 @@ def cells_of_layouts(cells: Sequence[CellSummary]) -> list[RigCell]:
             if has_cache:
                 samples = [warm_up_of(sample) for sample in each.samples if sample.cache]
             found.append(
-                RigCell(
+                CacheCell(
                     cell=each.cell,
                     has_cache=has_cache,
                     pool=spec.pool,
@@ -276,10 +276,10 @@ def _without_device(sample: Sample) -> WarmUp:
     return WarmUp(round=sample.round, is_cold=True, reads_per_s=sample.completed_per_s)
 
 
-def _rig_cell(part: CellSummary) -> RigCell:
-    spec = rig_of(part.cell)
+def _pool_cell(part: CellSummary) -> CacheCell:
+    spec = spec_of(part.cell)
     records = [sample.cache for sample in part.samples if sample.cache]
-    return RigCell(
+    return CacheCell(
         cell=part.cell,
         has_cache=spec.has_cache,
         pool=spec.pool,
@@ -291,7 +291,7 @@ def _rig_cell(part: CellSummary) -> RigCell:
     )
 
 
-def _rows(cells: Sequence[RigCell]) -> list[RigRow]:
+def _rows(cells: Sequence[CacheCell]) -> list[CacheRow]:
     """Return a row for each pool, in the order of the cells."""
     pools = dict.fromkeys((e.record_bytes, e.pool, e.clients, e.arc_bytes) for e in cells)
     rows = []
@@ -303,7 +303,7 @@ def _rows(cells: Sequence[RigCell]) -> list[RigRow]:
         if with_device:
             warm_s = with_device.median_of(e.warm_s.get("t90") for e in with_device.samples)
         rows.append(
-            RigRow(
+            CacheRow(
                 record_bytes=pool[0],
                 pool=pool[1],
                 clients=pool[2],
@@ -325,7 +325,7 @@ def warm_up_of(sample: Sample) -> WarmUp:
     record = sample.cache
     if record is None:
         raise ValueError("the sample has no pool")
-    spec = rig_of_sample(sample)
+    spec = spec_of_sample(sample)
     rates = reads_by_second(sample)
     forecast = record.forecast
     memory, device = _shares_at_end(sample)
@@ -365,7 +365,7 @@ def _baseline_per_s(record: CacheRecord) -> float:
     return record.forecast.assumed["baseline_reads_per_s"] if record.forecast else 0.0
 
 
-def full_bytes_of(spec: RigSpec) -> float:
+def full_bytes_of(spec: PoolSpec) -> float:
     """Return the capacity of a cache device for the file."""
     return float(min(spec.records * spec.record_bytes, spec.cache_bytes))
 
@@ -403,7 +403,7 @@ def _reached_s(curve: Sequence[tuple[float, float]], level: float) -> float | No
 
 
 def _fill_errors(
-    sample: Sample, curve: Sequence[tuple[float, float]], spec: RigSpec
+    sample: Sample, curve: Sequence[tuple[float, float]], spec: PoolSpec
 ) -> tuple[float | None, float | None]:
     """Return the device's share of the ARC's misses minus its fill, and minus the forecast."""
     record, series = sample.cache, sample.series

@@ -27,7 +27,7 @@ from seatrial.machine.undo_result import Outcome, wait_until
 from seatrial.program import with_root
 from seatrial.trials.cache.measure.arcstats import Counters
 from seatrial.trials.cache.measure.undoing import new_token
-from seatrial.trials.cache.study.workload import RigSpec
+from seatrial.trials.cache.study.workload import PoolSpec
 from seatrial.units import MIB
 
 PROGRAMS: Final = (
@@ -109,7 +109,7 @@ def _limit_group() -> tuple[str, int] | None:
     return None
 
 
-def settings_of(spec: RigSpec) -> str:
+def settings_of(spec: PoolSpec) -> str:
     """Return the daemon's settings (``zfsrc``): no prefetch, no cache but the ARC."""
     lines = [
         f"max-arc-size = {max(16, spec.arc_bytes // MIB)}",
@@ -133,7 +133,7 @@ class Pool:
         journal: Records every change before it is made.
     """
 
-    def __init__(self, spec: RigSpec, folder: Path, journal: UndoJournal) -> None:
+    def __init__(self, spec: PoolSpec, folder: Path, journal: UndoJournal) -> None:
         self.spec = spec
         self.token = new_token(journal.run_id)
         self.commands: list[str] = []

@@ -45,13 +45,13 @@ from seatrial.trials.cache.measure.arcstats import (
 )
 from seatrial.trials.cache.measure.client import READY, MeasurementRequest
 from seatrial.trials.cache.measure.pool import Pool, limit_obstacle, obstacle
-from seatrial.trials.cache.measure.undoing import all_rigs, other_daemons
+from seatrial.trials.cache.measure.undoing import all_pools, other_daemons
 from seatrial.trials.cache.study.cells import l2arc_cells, space_bytes
-from seatrial.trials.cache.study.workload import rig_of
+from seatrial.trials.cache.study.workload import spec_of
 
 CEILING_S: Final = 3.0
-LOCK_NAME: Final = "\0seatrial-zfs-rig"
-RIG: Final = "rig"
+LOCK_NAME: Final = "\0seatrial-zfs-pool"
+IMAGES: Final = "pool"
 """The folder of the images, in the trial folder."""
 CACHED_NOTE: Final = (
     "What the page cache of a cached client lacks is read through a loop device, which sends one "
@@ -63,7 +63,7 @@ _BASELINE_SHARE: Final = 0.5
 """The end of the baseline, from which the prediction is made."""
 
 
-class CacheRig:
+class PoolDriver:
     """Builds a pool for every sample and measures it there (``Driver``).
 
     Args:
@@ -100,7 +100,7 @@ class CacheRig:
         """
         if not l2arc_cells(self._plan.cells):
             return
-        specs = [rig_of(cell) for cell in l2arc_cells(self._plan.cells)]
+        specs = [spec_of(cell) for cell in l2arc_cells(self._plan.cells)]
         limited = any(each.disk_reads_per_s for each in specs)
         why = obstacle() or (limit_obstacle() if limited else "")
         if why:
@@ -109,8 +109,8 @@ class CacheRig:
                 cause=why,
                 next_step="`seatrial cache predict` needs neither root nor ZFS",
             )
-        if rigs := all_rigs():
-            raise _rig_in_use(f"Process {min(rigs)} runs ZFS for another run of Seatrial")
+        if pools := all_pools():
+            raise _pool_in_use(f"Process {min(pools)} runs ZFS for another run of Seatrial")
 
     def needed_bytes(self, label: str) -> int:
         """Return the space needed in the directory of a target."""
@@ -140,10 +140,10 @@ class CacheRig:
             TargetError: when the pool cannot be built, or fails.
             EngineError: when the clients fail.
         """
-        images = self._folders[cell.target].path / RIG
+        images = self._folders[cell.target].path / IMAGES
         images.mkdir(exist_ok=True)
         seed = _seed(self._plan.study.seed, cell.key, sample_context.round_number)
-        with Pool(rig_of(cell), images, self._journal) as pool:
+        with Pool(spec_of(cell), images, self._journal) as pool:
             return Trial(cell, pool, sample_context, self._journal, seed).measure()
 
 
@@ -160,11 +160,11 @@ def _machine_lock() -> socket.socket:
         lock.close()
         if error.errno != errno.EADDRINUSE:
             raise
-        raise _rig_in_use("Another run of Seatrial has a pool of ZFS on this machine") from None
+        raise _pool_in_use("Another run of Seatrial has a pool of ZFS on this machine") from None
     return lock
 
 
-def _rig_in_use(seen: str) -> RefusedError:
+def _pool_in_use(seen: str) -> RefusedError:
     return RefusedError(
         seen=seen,
         cause="Two pools with a load would disturb each other; or a run was killed",
@@ -197,7 +197,7 @@ class Trial:
         self._sample_context = sample_context
         self._journal = journal
         self._seed = seed
-        self._spec = rig_of(cell)
+        self._spec = spec_of(cell)
         self._forecast: CacheForecast | None = None
         self._added_unix_s: float | None = None
         self._notes: list[str] = []

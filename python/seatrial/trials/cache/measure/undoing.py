@@ -16,22 +16,22 @@ _TOKEN: Final = re.compile(r"seatrial-.+-zfs-[0-9a-f]{6}")
 
 
 def new_token(run_id: str) -> str:
-    """Return a name for a new rig of a run, which all its processes have as an argument."""
+    """Return a name for a new pool of a run, which all its processes have as an argument."""
     return f"seatrial-{run_id}-zfs-{secrets.token_hex(3)}"
 
 
-def rig_processes(token: str) -> list[int]:
-    """Return the processes of a rig that have not ended: those with the token as an argument."""
+def pool_processes(token: str) -> list[int]:
+    """Return the processes of a pool that have not ended: those with the token as an argument."""
     return [pid for pid, names in _names() if token in names]
 
 
-def all_rigs() -> dict[int, str]:
-    """Return the tokens of all rigs of this machine, by process."""
+def all_pools() -> dict[int, str]:
+    """Return the tokens of all pools of this machine, by process."""
     return {pid: token for pid, names in _names() for token in names if _TOKEN.fullmatch(token)}
 
 
 def other_daemons() -> list[int]:
-    """Return the daemons of zfs-fuse that no rig started."""
+    """Return the daemons of zfs-fuse that no pool started."""
     return [
         pid
         for pid, names in _names()
@@ -55,13 +55,13 @@ def _names() -> Iterator[tuple[int, list[str]]]:
 
 
 def undo_zfs_daemon(*, token: str) -> Result:
-    """Kill the processes of a rig; its mounts end with them, as no other process has them.
+    """Kill the processes of a pool; its mounts end with them, as no other process has them.
 
     It is killed, not stopped: it would write to disks that are removed next.
     """
     if not _TOKEN.fullmatch(token):
-        return failed("it is not the name of a rig")
-    pids = rig_processes(token)
+        return failed("it is not the name of a pool")
+    pids = pool_processes(token)
     if not pids:
         return gone("it has ended")
     for pid in pids:
@@ -69,11 +69,11 @@ def undo_zfs_daemon(*, token: str) -> Result:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    if wait_until(lambda: not rig_processes(token)):
+    if wait_until(lambda: not pool_processes(token)):
         return undone("killed")
     return failed("it cannot be killed; it may wait for a device that hangs")
 
 
-RIG_UNDOERS: Final[dict[str, Undoer]] = {
+POOL_UNDOERS: Final[dict[str, Undoer]] = {
     "zfs_daemon": Undoer(undo=undo_zfs_daemon, subject="token"),
 }

@@ -14,7 +14,7 @@ from seatrial.study.problems import ConstraintError
 from seatrial.study.schema import Study
 from seatrial.study.units import format_factor, format_size
 from seatrial.study.values import many
-from seatrial.trials.cache.study.workload import L2ARC, L2arc, RigSpec, rig_of
+from seatrial.trials.cache.study.workload import L2ARC, L2arc, PoolSpec, spec_of
 from seatrial.units import MIB
 
 USUAL: Final[Mapping[str, FactorValue]] = {"pool": "striped", "clients": "direct"}
@@ -43,10 +43,10 @@ def cells_of_l2arc(workload: L2arc, target: PlannedTarget, *, prefix: str) -> It
         workload.arc,
         many(workload.cache),
     )
-    for record_bytes, pool, clients, arc_bytes, has_cache in combinations:
-        rig = RigSpec(
+    for record_bytes, pool_kind, clients, arc_bytes, has_cache in combinations:
+        pool = PoolSpec(
             has_cache=has_cache,
-            pool=pool,
+            pool=pool_kind,
             clients=clients,
             record_bytes=int(record_bytes),
             arc_bytes=int(arc_bytes),
@@ -60,7 +60,7 @@ def cells_of_l2arc(workload: L2arc, target: PlannedTarget, *, prefix: str) -> It
             pattern=workload.pattern,
             theta=workload.theta,
         )
-        factors = _factors(workload, rig)
+        factors = _factors(workload, pool)
         parts = [workload.label, "read", f"{record_bytes}B", f"{workload.threads}t"]
         named = [f"{name}={format_factor(value)}" for name, value in factors.items()]
         yield Cell(
@@ -72,35 +72,35 @@ def cells_of_l2arc(workload: L2arc, target: PlannedTarget, *, prefix: str) -> It
             block_size_bytes=record_bytes,
             threads=workload.threads,
             factors=factors,
-            spec=_spec(workload, rig),
+            spec=_spec(workload, pool),
         )
 
 
-def _factors(workload: L2arc, rig: RigSpec) -> dict[str, FactorValue]:
-    factors: dict[str, FactorValue] = {"pool": rig.pool, "clients": rig.clients}
+def _factors(workload: L2arc, pool: PoolSpec) -> dict[str, FactorValue]:
+    factors: dict[str, FactorValue] = {"pool": pool.pool, "clients": pool.clients}
     if len(workload.arc) > 1:
-        factors["arc_bytes"] = rig.arc_bytes
+        factors["arc_bytes"] = pool.arc_bytes
     unusual = {name: value for name, value in factors.items() if USUAL.get(name) != value}
-    return unusual | {"cache": rig.has_cache}
+    return unusual | {"cache": pool.has_cache}
 
 
-def _spec(workload: L2arc, rig: RigSpec) -> dict[str, object]:
+def _spec(workload: L2arc, pool: PoolSpec) -> dict[str, object]:
     """Return the specification of a cell: that of the engine without its path, and the pool's."""
     address: dict[str, object] = {"kind": workload.pattern}
     if workload.pattern == "zipf":
         address["theta"] = workload.theta
     access = {
         "operation": "read",
-        "sizes": [{"bytes": rig.record_bytes, "weight": 1}],
-        "align_bytes": rig.record_bytes,
+        "sizes": [{"bytes": pool.record_bytes, "weight": 1}],
+        "align_bytes": pool.record_bytes,
         "address": address,
     }
-    length_bytes = rig.records * rig.record_bytes
+    length_bytes = pool.records * pool.record_bytes
     return {
         "target": {
             "kind": "zfs",
             "file": "",
-            "direct": rig.clients == "direct",
+            "direct": pool.clients == "direct",
             "copy_to": None,
         },
         "range": {"start_bytes": 0, "length_bytes": length_bytes},
@@ -108,10 +108,10 @@ def _spec(workload: L2arc, rig: RigSpec) -> dict[str, object]:
         "engine": "psync",
         "arrival": {"kind": "closed"},
         "verify": False,
-        "limit": {"duration_s": rig.baseline_s + rig.watched_s, "bytes": None},
+        "limit": {"duration_s": pool.baseline_s + pool.watched_s, "bytes": None},
         "slice_ms": workload.slice_ms,
         "stall_threshold_ms": workload.stall_threshold_ms,
-        L2ARC: msgspec.to_builtins(rig),
+        L2ARC: msgspec.to_builtins(pool),
     }
 
 
@@ -149,15 +149,15 @@ def l2arc_cells(cells: Sequence[Cell]) -> list[Cell]:
 
 def sample_s(cell: Cell) -> float:
     """Return how long a sample takes with all that is built for it (s)."""
-    rig = rig_of(cell)
-    return BUILDING_S + rig.working_set_bytes / FILL_BYTES_PER_S + cell.parsed.duration_s
+    pool = spec_of(cell)
+    return BUILDING_S + pool.working_set_bytes / FILL_BYTES_PER_S + cell.parsed.duration_s
 
 
 def sample_write_bytes(cell: Cell) -> int:
     """Return the most that a sample writes: the file with its parity, and what is cached."""
-    rig = rig_of(cell)
-    fed_bytes = int(min(2 * rig.working_set_bytes, FEED_BYTES_PER_S_MAX * rig.watched_s))
-    return 2 * rig.working_set_bytes + (fed_bytes if rig.has_cache else 0)
+    pool = spec_of(cell)
+    fed_bytes = int(min(2 * pool.working_set_bytes, FEED_BYTES_PER_S_MAX * pool.watched_s))
+    return 2 * pool.working_set_bytes + (fed_bytes if pool.has_cache else 0)
 
 
 def space_bytes(cells: Sequence[Cell]) -> int:
@@ -166,20 +166,20 @@ def space_bytes(cells: Sequence[Cell]) -> int:
 
 
 def _space_bytes(cell: Cell) -> int:
-    rig = rig_of(cell)
-    return rig.disks * rig.disk_bytes + (rig.cache_bytes if rig.has_cache else 0)
+    pool = spec_of(cell)
+    return pool.disks * pool.disk_bytes + (pool.cache_bytes if pool.has_cache else 0)
 
 
 def plan_words(cell: Cell) -> list[str]:
     """Return what a plan prints of the pool of a workload."""
-    rig = rig_of(cell)
-    limit = f"{rig.disk_reads_per_s} reads/s each" if rig.disk_reads_per_s else "not limited"
-    skew = f" (theta {rig.theta:g})" if rig.pattern == "zipf" else ""
+    pool = spec_of(cell)
+    limit = f"{pool.disk_reads_per_s} reads/s each" if pool.disk_reads_per_s else "not limited"
+    skew = f" (theta {pool.theta:g})" if pool.pattern == "zipf" else ""
     return [
-        f"{rig.disks} disks, {limit}",
-        f"{format_size(rig.working_set_bytes)} read, {rig.pattern}{skew}",
-        f"ARC {format_size(rig.arc_bytes)}",
-        f"cache device {format_size(rig.cache_bytes)}",
+        f"{pool.disks} disks, {limit}",
+        f"{format_size(pool.working_set_bytes)} read, {pool.pattern}{skew}",
+        f"ARC {format_size(pool.arc_bytes)}",
+        f"cache device {format_size(pool.cache_bytes)}",
     ]
 
 
@@ -188,7 +188,7 @@ def notes_on_pools(cells: Sequence[Cell]) -> Iterator[str]:
     own = l2arc_cells(cells)
     if not own:
         return
-    disks = max(rig_of(cell).disks for cell in own)
+    disks = max(spec_of(cell).disks for cell in own)
     yield (
         f"Each sample makes up to {disks + 1} loop devices, a daemon of ZFS (zfs-fuse) in a mount "
         "namespace of its own, and a control group, and removes them; no pool of this machine is "

@@ -89,7 +89,7 @@ class L2arc(SampledWorkload, frozen=True, kw_only=True, tag=L2ARC):
         return False
 
 
-class RigSpec(msgspec.Struct, frozen=True, kw_only=True):
+class PoolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a sample builds; in a cell's specification as ``l2arc``.
 
     Attributes:
@@ -136,6 +136,6 @@ class RigSpec(msgspec.Struct, frozen=True, kw_only=True):
         return (2 * self.working_set_bytes // data_disks // MIB + 96) * MIB
 
 
-def rig_of(cell: Cell) -> RigSpec:
+def spec_of(cell: Cell) -> PoolSpec:
     """Return what a cell's samples build; raises msgspec.ValidationError of another cell."""
-    return msgspec.convert(cell.spec[L2ARC], RigSpec)
+    return msgspec.convert(cell.spec[L2ARC], PoolSpec)

@@ -14,7 +14,7 @@ import pytest
 from seatrial.results.model import Sample
 from seatrial.results.store import ResultsFile
 from seatrial.trials.cache.measure.pool import limit_obstacle, obstacle
-from seatrial.trials.cache.measure.undoing import all_rigs
+from seatrial.trials.cache.measure.undoing import all_pools
 
 SEATRIAL = str(Path(sys.executable).with_name("seatrial"))
 STUDY = """
@@ -78,7 +78,7 @@ def leftovers(place: Path) -> list[str]:
     mounted = Path("/proc/self/mountinfo").read_text().splitlines()
     mounts = [line for line in mounted if str(place) in line]
     files = [*(place / "target").iterdir(), *(place / "state").glob("*.jsonl")]
-    return [*loops, *map(str, all_rigs()), *map(str, groups), *mounts, *map(str, files)]
+    return [*loops, *map(str, all_pools()), *map(str, groups), *mounts, *map(str, files)]
 
 
 def test_a_cache_device_is_predicted_then_measured_and_removed(place):

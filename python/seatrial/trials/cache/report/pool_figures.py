@@ -12,16 +12,16 @@ from seatrial.results.model import Sample
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.warm_up import (
-    RigAnalysis,
-    RigCell,
+    CacheAnalysis,
+    CacheCell,
+    cache_analysis_of,
     fill_curve,
     full_bytes_of,
     misses_of,
     reads_by_second,
-    rig_of_sample,
-    rigs_of,
+    spec_of_sample,
 )
-from seatrial.trials.cache.report.rig_words import pool_words, signed_percent
+from seatrial.trials.cache.report.pool_words import pool_words, signed_percent
 from seatrial.trials.watch.report.load_figures import size_axis
 
 MEASURED: Final = "measured"
@@ -30,14 +30,14 @@ TIERS: Final = ("memory", "cache device", "disks")
 _WHOLE_SHARE: Final = 0.97
 
 
-def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
+def pool_figures(summary: Summary, views_max: int) -> list[Figure]:
     """Return the charts of a run's cache devices; none if it has none.
 
     Args:
         summary: The run.
         views_max: The most samples that are drawn.
     """
-    found = rigs_of(summary)
+    found = cache_analysis_of(summary)
     if found is None:
         return []
     charted = _charted_samples(found, summary)[:views_max]
@@ -69,9 +69,9 @@ def rig_figures(summary: Summary, views_max: int) -> list[Figure]:
     ]
 
 
-def _memory_figures(found: RigAnalysis) -> list[Figure]:
+def _memory_figures(found: CacheAnalysis) -> list[Figure]:
     """Return what memory alone serves by its size; empty without several sizes of one pool."""
-    pools: dict[tuple[int, str, str], list[RigCell]] = {}
+    pools: dict[tuple[int, str, str], list[CacheCell]] = {}
     for cell in found.cells:
         share = cell.median_of(each.memory_share for each in cell.samples)
         if cell.arc_bytes and not cell.has_cache and share is not None:
@@ -95,7 +95,7 @@ def _memory_figures(found: RigAnalysis) -> list[Figure]:
     ]
 
 
-def _memory_view(cells: Sequence[RigCell]) -> View:
+def _memory_view(cells: Sequence[CacheCell]) -> View:
     """Return the share served by size of the ARC, medians over rounds, of one pool."""
     shares: dict[str, list[tuple[int, float]]] = {MEASURED: [], PREDICTED: []}
     for cell in cells:
@@ -129,7 +129,7 @@ def _memory_view(cells: Sequence[RigCell]) -> View:
     return View(label=pool_words(cells[-1]), title=title, panels=[panel])
 
 
-def _charted_samples(found: RigAnalysis, summary: Summary) -> list[tuple[RigCell, Sample]]:
+def _charted_samples(found: CacheAnalysis, summary: Summary) -> list[tuple[CacheCell, Sample]]:
     """Return the samples that have a cache device, the first round of each cell first."""
     by_key = {part.cell.key: part for part in summary.cells}
     pairs = [
@@ -142,12 +142,12 @@ def _charted_samples(found: RigAnalysis, summary: Summary) -> list[tuple[RigCell
     return sorted(pairs, key=lambda pair: pair[1].round)
 
 
-def _label(cell: RigCell, sample: Sample) -> str:
+def _label(cell: CacheCell, sample: Sample) -> str:
     return f"{pool_words(cell)}, round {sample.round + 1}"
 
 
-def _warm_up_view(cell: RigCell, sample: Sample) -> View:
-    record, spec = sample.cache, rig_of_sample(sample)
+def _warm_up_view(cell: CacheCell, sample: Sample) -> View:
+    record, spec = sample.cache, spec_of_sample(sample)
     forecast = record.forecast if record else None
     added_s = (record.added_at_s if record else None) or 0.0
     rates = [(second - added_s + 1, rate) for second, rate in enumerate(reads_by_second(sample))]
@@ -211,7 +211,7 @@ def _lines(
     ]
 
 
-def _tiers_view(cell: RigCell, sample: Sample) -> View:
+def _tiers_view(cell: CacheCell, sample: Sample) -> View:
     record, series = sample.cache, sample.series
     added_s = (record.added_at_s if record else None) or 0.0
     columns = series.columns if series else {}

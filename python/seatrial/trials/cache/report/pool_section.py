@@ -12,10 +12,10 @@ from seatrial.report.markup import fill
 from seatrial.report.part import Detail, PagePart
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import capitalized, format_iops
-from seatrial.trials.cache.analysis.warm_up import LEVELS, RigCell, rigs_of
-from seatrial.trials.cache.report.rig_figures import rig_figures
-from seatrial.trials.cache.report.rig_tables import SOURCE, published_pools, rig_tables
-from seatrial.trials.cache.report.rig_words import (
+from seatrial.trials.cache.analysis.warm_up import LEVELS, CacheCell, cache_analysis_of
+from seatrial.trials.cache.report.pool_figures import pool_figures
+from seatrial.trials.cache.report.pool_tables import SOURCE, pool_tables, published_pools
+from seatrial.trials.cache.report.pool_words import (
     misses_of_bounds,
     pool_words,
     sentences,
@@ -28,16 +28,16 @@ VIEWS_MAX: Final = 12
 POOLS_MAX: Final = 16
 
 
-def rig_part(summary: Summary, detail: Detail) -> PagePart:
+def pool_part(summary: Summary, detail: Detail) -> PagePart:
     """Return a page's part on a run's cache devices, in as much detail as there is room for."""
-    found = rigs_of(summary)
+    found = cache_analysis_of(summary)
     if found is None:
         return PagePart(KEY, HEADING, Markup(""), [])
-    figures = rig_figures(summary, min(VIEWS_MAX, max(1, detail.timelines_max)))
-    tables = rig_tables(found)
+    figures = pool_figures(summary, min(VIEWS_MAX, max(1, detail.timelines_max)))
+    tables = pool_tables(found)
     by_key = {part.cell.key: part for part in summary.cells}
     section = fill(
-        "trials/cache/report/rig_section.html",
+        "trials/cache/report/pool_section.html",
         heading=HEADING,
         line=capitalized(verdict_words(found)),
         tables=tables,
@@ -50,7 +50,7 @@ def rig_part(summary: Summary, detail: Detail) -> PagePart:
     return PagePart(KEY, HEADING, section, figures)
 
 
-def _pool(cell: RigCell, part: CellSummary | None) -> dict[str, object]:
+def _pool(cell: CacheCell, part: CellSummary | None) -> dict[str, object]:
     """Return the facts of a pool, by its first sample."""
     record = next((each.cache for each in part.samples if each.cache), None) if part else None
     device = "with a cache device" if cell.has_cache else "without one"
@@ -74,9 +74,9 @@ def _pool(cell: RigCell, part: CellSummary | None) -> dict[str, object]:
     return {"name": f"{pool_words(cell)}, {device}", "facts": facts, "commands": commands}
 
 
-def rig_columns(summary: Summary) -> dict[str, dict[str, Field]]:
+def pool_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     """Return the columns of a CSV on a cell's pool: warm-up and errors, medians over rounds."""
-    found = rigs_of(summary)
+    found = cache_analysis_of(summary)
     columns: dict[str, dict[str, Field]] = {}
     for cell in found.cells if found else []:
         own: dict[str, Field] = {}

@@ -11,7 +11,7 @@ from seatrial.study.plan import make_plan
 from seatrial.study.render import render_plan
 from seatrial.trials.cache.measure.arcstats import Counters, added_unix_s, parse_kstat, series_of
 from seatrial.trials.cache.measure.pool import settings_of
-from seatrial.trials.cache.study.workload import rig_of
+from seatrial.trials.cache.study.workload import spec_of
 from seatrial.units import MIB
 
 
@@ -34,8 +34,8 @@ def test_every_combination_of_factors_is_a_cell():
 
 
 def test_a_cell_says_what_is_built():
-    with_device = rig_of(plan_of(cache=True, seconds=50, baseline_seconds=7).cells[0])
-    without = rig_of(plan_of(cache=False, seconds=50, baseline_seconds=7).cells[0])
+    with_device = spec_of(plan_of(cache=True, seconds=50, baseline_seconds=7).cells[0])
+    without = spec_of(plan_of(cache=False, seconds=50, baseline_seconds=7).cells[0])
     assert (with_device.baseline_s, with_device.watched_s, with_device.has_cache) == (7, 50, True)
     assert (without.watched_s, without.has_cache) == (7, False)
     assert with_device.records * 8192 == 192 * MIB
@@ -44,8 +44,8 @@ def test_a_cell_says_what_is_built():
 def test_a_plan_says_space_time_and_what_is_changed():
     plan = plan_of()
     took = estimate(plan)
-    rig = rig_of(plan.cells[0])
-    assert took.database_bytes == 4 * rig.disk_bytes + rig.cache_bytes
+    spec = spec_of(plan.cells[0])
+    assert took.database_bytes == 4 * spec.disk_bytes + spec.cache_bytes
     assert 24 + 82 < took.time_s_max < 24 + 82 + 40
     text = " ".join(render_plan(plan).split())
     for part in ("loop devices", "zfs-fuse", "control group", "4 disks, 150 reads/s each"):
@@ -84,7 +84,7 @@ def test_a_pool_needs_a_directory():
 
 
 def test_the_daemon_has_no_cache_but_the_arc():
-    settings = settings_of(rig_of(plan_of(arc="48MiB").cells[0])).splitlines()
+    settings = settings_of(spec_of(plan_of(arc="48MiB").cells[0])).splitlines()
     assert settings[0] == "max-arc-size = 48"
     assert {"vdev-cache-size = 0", "zfs-prefetch-disable", "disable-block-cache"} <= {*settings}
 

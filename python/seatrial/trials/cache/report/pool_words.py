@@ -17,15 +17,15 @@ from seatrial.trials.cache.analysis.warm_up import (
     BOUND_POINTS,
     BOUND_SHARE,
     LEVELS,
-    RigAnalysis,
-    RigCell,
+    CacheAnalysis,
+    CacheCell,
 )
 
 NOT_REACHED: Final = "not reached"
 UNKNOWN: Final = "–"
 
 
-def pool_words(cell: RigCell) -> str:
+def pool_words(cell: CacheCell) -> str:
     """Return what a pool is: ``8 KiB, striped, ARC 32 MiB``; clients unless direct."""
     clients = ", cached clients" if cell.clients == "cached" else ""
     arc = f", ARC {format_size(cell.arc_bytes)}" if cell.arc_bytes else ""
@@ -47,7 +47,7 @@ def time_words(time_s: float | None) -> str:
     return NOT_REACHED if time_s is None else format_duration_s(time_s)
 
 
-def verdict_words(found: RigAnalysis) -> str:
+def verdict_words(found: CacheAnalysis) -> str:
     """Return the result of the first pool with a device in a few words, lower case."""
     ratios = (each for each in found.rows if each.ratio is not None)
     row = next(ratios, found.rows[0] if found.rows else None)
@@ -62,7 +62,7 @@ def verdict_words(found: RigAnalysis) -> str:
     return _memory_verdict(found.cells)
 
 
-def _memory_verdict(cells: Sequence[RigCell]) -> str:
+def _memory_verdict(cells: Sequence[CacheCell]) -> str:
     """Return what memory alone gives, of pools or layouts without a cache device."""
     most = max(cells, key=lambda cell: cell.plateau_bytes_per_s)
     rate = f"{format_iops(most.plateau_bytes_per_s / most.record_bytes)} IOPS"
@@ -81,11 +81,11 @@ def _memory_verdict(cells: Sequence[RigCell]) -> str:
     )
 
 
-def _memory_share(cell: RigCell) -> float | None:
+def _memory_share(cell: CacheCell) -> float | None:
     return cell.median_of(each.memory_share for each in cell.samples)
 
 
-def sentences(found: RigAnalysis) -> list[str]:
+def sentences(found: CacheAnalysis) -> list[str]:
     """Return how good the predictions were, and whether every start was cold."""
     lines = []
     for cell in found.cells:
@@ -112,7 +112,7 @@ def sentences(found: RigAnalysis) -> list[str]:
     return [capitalized(each) for each in lines]
 
 
-def _memory_sentences(found: RigAnalysis) -> list[str]:
+def _memory_sentences(found: CacheAnalysis) -> list[str]:
     """Return how good the predictions of pools without a device were; empty without any."""
     samples = [each for cell in found.cells if not cell.has_cache for each in cell.samples]
     points = [each.memory_points for each in samples if each.memory_points is not None]
@@ -126,7 +126,7 @@ def _memory_sentences(found: RigAnalysis) -> list[str]:
     ]
 
 
-def misses_of_bounds(found: RigAnalysis) -> list[str]:
+def misses_of_bounds(found: CacheAnalysis) -> list[str]:
     """Return each prediction that was off by more than its bound, as a sentence."""
     lines = []
     for cell in found.cells:

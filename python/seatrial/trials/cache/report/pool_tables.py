@@ -12,8 +12,14 @@ import msgspec
 from seatrial.report.table import NO_FIGURE, Group, Table, without_empty
 from seatrial.stats.wording import format_iops, format_rate_bytes, format_share
 from seatrial.study.units import format_size
-from seatrial.trials.cache.analysis.warm_up import LEVELS, RigAnalysis, RigCell, RigRow, WarmUp
-from seatrial.trials.cache.report.rig_words import signed_percent, signed_points, time_words
+from seatrial.trials.cache.analysis.warm_up import (
+    LEVELS,
+    CacheAnalysis,
+    CacheCell,
+    CacheRow,
+    WarmUp,
+)
+from seatrial.trials.cache.report.pool_words import signed_percent, signed_points, time_words
 
 FILE: Final = "l2arc-2008.csv"
 SOURCE: Final = (
@@ -64,7 +70,7 @@ def published_pools() -> tuple[PublishedPool, ...]:
     )
 
 
-def rig_tables(found: RigAnalysis) -> list[Table]:
+def pool_tables(found: CacheAnalysis) -> list[Table]:
     """Return the article's table and that of the predictions, and that of memory alone."""
     tables = []
     if any(cell.has_cache for cell in found.cells):
@@ -74,7 +80,7 @@ def rig_tables(found: RigAnalysis) -> list[Table]:
     return tables
 
 
-def article_table(found: RigAnalysis) -> Table:
+def article_table(found: CacheAnalysis) -> Table:
     """Return the table with and without a cache device, the figures of 2008 next to it."""
     table = Table(
         id="cache-device",
@@ -94,7 +100,7 @@ def article_table(found: RigAnalysis) -> Table:
     return table
 
 
-def _article_row(row: RigRow) -> list[str]:
+def _article_row(row: CacheRow) -> list[str]:
     key = (row.record_bytes, row.pool, row.clients)
     then = next((e for e in published_pools() if (e.record_bytes, e.pool, e.clients) == key), None)
     return [
@@ -123,7 +129,7 @@ def _rate(bytes_per_s: float | None) -> str:
     return NO_FIGURE if bytes_per_s is None else format_rate_bytes(bytes_per_s)
 
 
-def forecast_table(found: RigAnalysis) -> Table:
+def forecast_table(found: CacheAnalysis) -> Table:
     """Return each sample with a cache device: times, rates and shares with signed errors."""
     levels = [name for level in LEVELS for name in (level, f"{level} off by")]
     return without_empty(
@@ -146,7 +152,7 @@ def forecast_table(found: RigAnalysis) -> Table:
     )
 
 
-def _labels(cell: RigCell) -> list[str]:
+def _labels(cell: CacheCell) -> list[str]:
     sizes = format_size(cell.record_bytes), _arc(cell.arc_bytes)
     return [sizes[0], cell.pool, cell.clients, sizes[1]]
 
@@ -164,7 +170,7 @@ def _forecast_texts(sample: WarmUp) -> list[str]:
     ]
 
 
-def memory_table(found: RigAnalysis) -> Table:
+def memory_table(found: CacheAnalysis) -> Table:
     """Return each pool without a cache device: what memory served, and what was predicted."""
     return without_empty(
         Table(
@@ -192,7 +198,7 @@ def memory_table(found: RigAnalysis) -> Table:
     )
 
 
-def _is_of_memory(cell: RigCell) -> bool:
+def _is_of_memory(cell: CacheCell) -> bool:
     """Return whether a pool has memory alone; a layout without a cache device has not even that."""
     return not cell.has_cache and bool(cell.arc_bytes)
 

@@ -123,9 +123,8 @@ class PciePath(PcieLink, frozen=True, kw_only=True):
 
     Attributes:
         chain: The link of each bridge upstream, nearest first.
-        narrowest: Of all of these the one with the least bandwidth now, and among equals the
-            nearest to the device; None where no link reports its speed, as in many virtual
-            machines.
+        narrowest: The link with the least bandwidth at present, among equals the nearest to the
+            device; None where no link reports its speed, as in many virtual machines.
         bridge: The one just above the device; None if there is none.
         root_port: The last one: a port of the processor or of the chipset, by its ids.
         declared: Whether the user declared it.
@@ -193,7 +192,7 @@ class Dm(FingerprintPart, frozen=True, kw_only=True):
     """A device-mapper device.
 
     Attributes:
-        name: Of the volume.
+        name: Name of the volume.
         subsystem: Who made it: ``LVM``, ``CRYPT`` ...
         targets: Its table; None if that is not readable.
         not_readable: Why not, else empty.
@@ -244,16 +243,16 @@ class Device(FingerprintPart, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``partition``, ``loop``, ``md``, ``dm``, ``nvme``, ``disk`` ...
-        serial_hash: Of the serial number.
+        serial_hash: Hash of the serial number.
         transport: Over what it is reached: ``pcie``, ``sata``, ``tcp``, ``virtio`` ...
-        controllers: Of NVMe, by name.
+        controllers: Controllers of NVMe, by name.
         sata_link_limit_gb_s: To which the kernel holds the link: it lowers it after errors.
         sata_link_max_gb_s: Maximum of the controller's port.
-        sas_link_gb_s: Of one lane.
+        sas_link_gb_s: Bandwidth of one lane.
         sas_lanes: How many lanes lead to the disk.
-        link_bytes_per_s: Of another link, declared by the user.
+        link_bytes_per_s: Bandwidth of another link, declared by the user.
         kernel_names: Its names in kernel messages.
-        md: Of a software array; likewise ``dm``, ``loop``, ``zram`` and ``partition``.
+        md: Attributes of a software array; likewise ``dm``, ``loop``, ``zram`` and ``partition``.
         error_counts: Counters of driver and link that it keeps, and ``in_flight``: requests now.
         medium_hash: Identifies the medium.
         children: The devices directly under it; a physical one has none.
@@ -338,11 +337,11 @@ class Target(FingerprintPart, frozen=True, kw_only=True):
     Attributes:
         kind: ``file``, ``directory``, ``device``, or ``absent`` when it is still to be made.
         filesystem: None under a device.
-        logical_block_bytes: Of the topmost device.
+        logical_block_bytes: Logical block size of the topmost device.
         physical_block_bytes: Likewise.
         stack: Every device from the topmost down, each once.
         no_device_because: A phrase; empty if there is a stack.
-        users: Of the same disks.
+        users: Users of the same disks.
     """
 
     path: str | None = None
@@ -386,7 +385,7 @@ class Health(Temperatures, frozen=True, kw_only=True):
     Attributes:
         smart: Those figures that the drive keeps; None where no tool could read them.
         tools: Those that read them.
-        state: Of an NVMe controller: ``live``, ``resetting``.
+        state: State of an NVMe controller: ``live``, ``resetting``.
         not_readable: Phrases: what, and why not ("SMART: smartctl requires root").
     """
 
@@ -400,7 +399,7 @@ class LogMark(FingerprintPart, frozen=True, kw_only=True):
     """Where the kernel log ends.
 
     Attributes:
-        sequence: Of the last message; None where the log may not be read.
+        sequence: Sequence number of the last message; None where the log may not be read.
         not_readable: Why not, else empty.
     """
 
@@ -421,7 +420,7 @@ class KernelLog(FingerprintPart, frozen=True, kw_only=True):
     """What the kernel logged of a target's devices while a run went on.
 
     Attributes:
-        count: Of such lines.
+        count: Number of such lines.
         by_kind: Their number by kind: ``io_error``, ``time_out``, ``reset``, ``link``,
             ``thermal``, ``hung_task``, ``rebuild``, ``failure``.
         lines: The first 50.
@@ -458,7 +457,7 @@ class Fingerprint(SparsePart, frozen=True, kw_only=True):
     Attributes:
         fingerprint_version: Goes up when a key changes its meaning.
         target: The first one; None without a path.
-        health: Of its physical devices, by name.
+        health: Health of its physical devices, by name.
         other_targets: The other ones, by label.
     """
 
@@ -504,7 +503,7 @@ class OtherRun(FingerprintPart, frozen=True, kw_only=True):
     """Another run of Seatrial on the same media.
 
     Attributes:
-        pid: Of its process.
+        pid: Its process.
         command: Its command line, without secrets.
         since_unix_s: When it began to use them.
     """
@@ -518,7 +517,7 @@ class OtherProcess(FingerprintPart, frozen=True, kw_only=True):
     """A program that moved much while cells were measured.
 
     Attributes:
-        name: Of the program.
+        name: Name of the program.
         read_bytes: What its processes read.
         write_bytes: What they wrote.
     """
@@ -534,9 +533,9 @@ class FingerprintAfter(SparsePart, frozen=True, kw_only=True):
     Attributes:
         restarted: Whether the machine was started again since: then the kernel log is that of this
             start only.
-        error_counts: Of each device by name.
+        error_counts: Error counts of each device by name.
         changed: The key paths of the fingerprint that differ now.
-        changed_values: Of each of these what it was and what it is.
+        changed_values: Old and new value of each.
         other_runs: Those on the same media.
         other_processes: Those that moved most while cells were measured.
     """

@@ -163,7 +163,8 @@ class Price(Fact, frozen=True, kw_only=True):
     Attributes:
         provider: Such as ``aws``.
         item: Volume or instance.
-        component: Of its bill, such as ``capacity`` or ``iops``; ``iops from 32001`` is a step.
+        component: Component of its bill, such as ``capacity`` or ``iops``; ``iops from 32001`` is a
+            step.
         unit: What the price is for.
         low: The least of several sources.
         mid: The price.
@@ -212,7 +213,7 @@ class Instance(Fact, frozen=True, kw_only=True):
         local_disks: How many.
         local_disk_gb: Size of each.
         local_disk_type: Such as ``nvme``.
-        local_iops: Of all of them together.
+        local_iops: IOPS of all of them together.
         local_mb_s: Likewise, in MB/s.
     """
 
@@ -369,7 +370,7 @@ class Exchange(Fact, frozen=True, kw_only=True):
     Attributes:
         of: The currency that is exchanged.
         to: The currency that it is exchanged for.
-        ratio: Of ``to`` for one ``of``.
+        ratio: Units of ``to`` in one ``of``.
     """
 
     NAMED_BY = ("of", "to")

@@ -316,7 +316,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         what: Such as ``700 GiB of gp3``.
         amount: How many units are paid for.
-        unit: Of what.
+        unit: Its unit.
         money: What they cost a month.
         origin: Where the price is from.
     """

@@ -70,7 +70,7 @@ class PlanDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         study_name: Short name of the study.
-        seed: Of the order and of the addresses.
+        seed: Seed of the order and of the addresses.
         plan_hash: Identifies the cells; equal for a run and its resume.
         targets: In the order of the study.
         drives: What layouts are built of; ``DRIVE1`` and so on if no drives are named yet.
@@ -249,7 +249,7 @@ def check_document(
     """Return the fingerprint and what could distort a measurement.
 
     Args:
-        fingerprint: Of machine and target.
+        fingerprint: Fingerprint of machine and target.
         findings: What could distort a measurement there.
         server: Whether a PostgreSQL could be run there; None where the target is not a directory.
         layouts: Which layouts could be built on this machine.

@@ -172,7 +172,7 @@ def output_option(
     is named, everything else that the command prints goes to standard error.
 
     Args:
-        names: Of the option.
+        names: Names of the option.
         about: Its help.
         kind: What is written.
         is_all: Whether the command prints nothing else.
@@ -381,9 +381,9 @@ def _replace(path: Path, content: bytes, *, mode: int) -> None:
     """Replace a file as a whole, with the mode and the owner of one that was there.
 
     Args:
-        path: Of the file.
-        content: Of the file.
-        mode: Of one where none was, less what the user's mask takes off.
+        path: Path of the file.
+        content: Content of the file.
+        mode: Mode of a new file, before the user's mask.
 
     Raises:
         OSError: when it cannot be written, or its owner not be kept.

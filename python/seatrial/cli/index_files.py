@@ -30,8 +30,8 @@ class IndexFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         index: The index itself.
-        pages: Of each run, by id.
-        comparisons: Of consecutive runs of one study, target and host.
+        pages: Pages of each run, by id.
+        comparisons: Comparisons of consecutive runs of one study, target and host.
         written: How many of pages and comparisons were written now; the others were up to date.
     """
 

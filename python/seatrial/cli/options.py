@@ -345,8 +345,8 @@ def one_argument(
     """Return a decorator that adds options to a command, which gets them as one argument.
 
     Args:
-        name: Of the argument.
-        fields: Of the options that it holds, as click names them; others stay apart.
+        name: Name of the argument.
+        fields: Names of the options that it holds, as in click; others are passed separately.
         make: Makes the argument of these options, given by keyword.
         options: Decorators that add the options.
     """
@@ -433,7 +433,7 @@ def next_command(*words: str | Path, results: Path) -> str:
     """Return a command of this program that reads or writes the same results file.
 
     Args:
-        words: Of the command, without the program.
+        words: The command's words, without the program.
         results: The results file; named in the command unless it is the default one.
     """
     reported = [program.called(), *words]

@@ -67,8 +67,8 @@ def verdict(
     followed by their overviews of all targets.
 
     Args:
-        cells: Of the run.
-        findings: Of the run, the most severe first.
+        cells: Cells of the run.
+        findings: Findings of the run, the most severe first.
         analyses: The topics' analyses of the run, by name.
     """
     if not cells:
@@ -244,7 +244,7 @@ def io_tiles(cells: Sequence[CellSummary], served: Served) -> list[Tile]:
     """Return the figures of block I/O on one target: random, sequential, commits, else the highest.
 
     Args:
-        cells: Of the target.
+        cells: Cells of the target.
         served: Cells that a cache served, by identity.
     """
     known = [each for each in cells if not each.blank and topic_of(each.cell).shows_io]

@@ -59,7 +59,7 @@ class Cluster:
     """A connection to a cluster; a context manager that closes it.
 
     Attributes:
-        address: Of its head, as ``HOST:PORT``.
+        address: Address of its head, as ``HOST:PORT``.
         ray: The module, for actors and tasks.
         is_lost: Whether its head is gone.
     """

@@ -64,7 +64,7 @@ def all_hosts_lost(lost: Sequence[HostLost], used: str, next_step: str) -> Targe
     Args:
         lost: The hosts.
         used: Such as ``server``.
-        next_step: Of the error.
+        next_step: The error's next step.
     """
     return TargetError(
         seen=f"No host is left: {'; '.join(each.words for each in lost)}",
@@ -80,8 +80,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         name: Its host name, with its address if several have the same.
         node: Ray's node.
         actor: Ray's handle of the ``HostActor``.
-        port: Of its ``LinkServer``.
-        versions: Of Seatrial and Python.
+        port: Port of its ``LinkServer``.
+        versions: Versions of Seatrial and Python.
     """
 
     name: str
@@ -354,7 +354,7 @@ def group_of_hosts(address: str, count: int | None = None) -> Iterator[Group]:
     """Connect to a cluster, and start our actor on ``count`` of its hosts.
 
     Args:
-        address: Of the head, as for ``connect``.
+        address: Address of the head, as for ``connect``.
         count: Number of hosts; None for all with a free processor.
 
     Raises:

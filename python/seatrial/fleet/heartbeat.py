@@ -33,9 +33,9 @@ class Heartbeats:
         """Start watching a host; one that does not answer is lost at once.
 
         Args:
-            name: Of the host.
+            name: Name of the host.
             address: Its address.
-            port: Of its ``LinkServer``, or of a server that is not ours.
+            port: Port of its ``LinkServer``, or of a server that is not ours.
             is_ours: False for another server, which may close an idle connection: it has died only
                 if it accepts no new one.
         """

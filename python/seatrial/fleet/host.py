@@ -140,7 +140,7 @@ class HostActor:
             cell: The cell.
             spec: Its specification; the target is replaced for a host's own file.
             round_number: The round, from 0.
-            start_at_ns: Of the monotonic clock.
+            start_at_ns: When to start, by the monotonic clock.
 
         Raises:
             SeatrialError: when the target or the engine fails.

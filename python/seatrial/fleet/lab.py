@@ -56,7 +56,7 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
         hosts_count: Number of hosts, without the head.
         delay_ms: Added to each packet from or to a host; 0 for none.
         loss_percent: Share of lost packets in each direction; 0 for none.
-        seed: Of the losses of a relay.
+        seed: Seed of the losses of a relay.
         clock_shifts_s: By how much a host's monotonic clock is ahead, by its number from 1.
         sets_clocks: Whether the time of day of hosts can be set while they run.
         own_paths: Paths at which each host has a folder of its own.
@@ -75,7 +75,7 @@ class FleetLab:
     """A lab; a context manager that removes everything on exit.
 
     Attributes:
-        address: Of the head.
+        address: Address of the head.
         notes: Peculiarities of this machine, as sentences.
     """
 

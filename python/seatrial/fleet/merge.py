@@ -38,7 +38,7 @@ class WindowPart(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         completed: Requests by operation.
-        transferred_bytes: Of these, by operation.
+        transferred_bytes: Their bytes, by operation.
         responses: Their response times by operation.
         per_slice: Requests in each slice.
     """
@@ -57,7 +57,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
         duration_ns: Length of the window: whole slices.
         operations: The sums by operation; failures are not counted here.
         timeline: The sums by slice.
-        parts: Of each host, by name.
+        parts: Parts of each host, by name.
         unaligned_ns_max: Maximum difference of the starts of added slices.
     """
 

@@ -51,7 +51,7 @@ class Impairment(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         delay_ms: Minimum delay of a frame.
         loss_percent: Share of dropped frames.
-        seed: Of the generator of losses.
+        seed: Seed of the generator of losses.
     """
 
     delay_ms: float = 0.0
@@ -78,7 +78,7 @@ class RelayStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         frames: Written to the other end.
-        carried_bytes: Of these.
+        carried_bytes: Their bytes.
         lost: Dropped by the generator.
         overflowed: Dropped because too many waited, or the other end was down.
     """
@@ -256,7 +256,7 @@ def echo_round_trips_ns(
     """Return the round trips (ns) of the ICMP echoes that were answered.
 
     Args:
-        address: Of the host.
+        address: Address of the host.
         count: Number of echoes.
         apart_s: Interval; 0 to wait for each answer.
         wait_s: Timeout of the last answer.

@@ -373,7 +373,7 @@ class Recorder:
         device's requests fail, and an array or file system on it may fail in any way.
 
         Args:
-            label: Of the target.
+            label: Label of the target.
             what: What failed, as a phrase.
         """
         drives = self.plan.study.drives

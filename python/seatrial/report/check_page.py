@@ -46,8 +46,8 @@ def render(
 
     Args:
         target: As the user named it.
-        fingerprint: Of machine and target.
-        findings: Of the fingerprint, the most severe first.
+        fingerprint: Fingerprint of machine and target.
+        findings: Findings of the fingerprint, the most severe first.
         abilities: What can be built or run here, such as a database server: lines of text by name;
             empty ones are left out.
 

@@ -215,7 +215,7 @@ def page_document(title: str, body: Markup, figures: Sequence[Figure], source: s
     """Return a self-contained HTML document.
 
     Args:
-        title: Of the window.
+        title: Title of the window.
         body: What the page shows.
         figures: What its script draws.
         source: Where the figures come from, as a saved picture says it.

@@ -147,7 +147,7 @@ def level_changes(values: Sequence[float]) -> list[int]:
     at most (binary segmentation).
 
     Args:
-        values: Of runs in order, all above 0; fewer than six have no changes.
+        values: Values of runs in order, all above 0; fewer than six have no changes.
     """
     logarithms = np.log(np.asarray(values, dtype=float))
     return change_points(logarithms) or _divided(logarithms, 0)

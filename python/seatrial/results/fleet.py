@@ -14,7 +14,7 @@ class ClockOffset(msgspec.Struct, frozen=True, kw_only=True):
         offset_ns: Its monotonic clock minus ours.
         bound_ns: The most by which that may be wrong: half of the shortest round trip.
         wall_offset_ns: Its time of day minus ours; as exact.
-        round_trip_ns_p50: Of all round trips.
+        round_trip_ns_p50: Median of all round trips.
         round_trip_ns_min: The shortest one.
         read_at_ns: When it was read, by our monotonic clock.
     """

@@ -35,10 +35,10 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
         checkpoint_lsn: The last checkpoint of copied data files; empty for any other database,
             whose server continues to be written to by others.
         sequences: The next value of each, by schema and name; None for an exhausted one.
-        rows: Of each table that was counted, by schema and name.
+        rows: Rows of each table that was counted, by schema and name.
         contents: A fingerprint of the rows of each table that was read completely, independent of
             their order, by schema and name; empty where the database was migrated for the sample.
-        rows_estimated: Of each other table, by ``ANALYZE``; None where it never ran.
+        rows_estimated: Estimated rows of each other table, by ``ANALYZE``; None where it never ran.
         unread: Sequences and tables that the user may not read.
         restored: How the database was provided: ``reflink``, ``copy``, ``template``, ``reuse``,
             ``restore`` (the user's command); empty where it was used as it was.

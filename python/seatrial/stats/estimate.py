@@ -45,7 +45,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         low: Lower end of the 95 % interval, which decisions are based on; None if absent.
         high: Upper end of the 95 % interval; None if absent.
         rounds: Number of rounds.
-        unit: Of value and interval.
+        unit: Unit of value and interval.
         over: The basis of the interval: ``rounds``, or the ``timeline`` of the only round. The
             latter describes the precision within that round, not the variation between rounds, so
             it is no basis for comparing or stopping. A ``reported`` figure was computed by another

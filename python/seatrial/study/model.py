@@ -124,8 +124,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         notes: What is skipped and why, and other notes, as sentences.
         left_out: The notes on skipped optional workloads, for the end of the run.
         drives: Drives of its layouts; if none are named, as many as they need.
-        plan_hash: Of the cells, the files and the seed, which a resume must find unchanged. Rounds
-            and budget are not included, so that a run may be resumed with more of either.
+        plan_hash: Hash of the cells, the files and the seed, which a resume must find unchanged.
+            Rounds and budget are not included, so that a run may be resumed with more of either.
     """
 
     study: Study

@@ -26,7 +26,7 @@ def targets_with_paths(study: Study, path: str | None, words: Sequence[str] = ()
 
     Args:
         study: The study.
-        path: Of the one target without a path, or of the only target.
+        path: Path of the one target without a path, or of the only target.
         words: Each a path as above, or ``LABEL=PATH``.
 
     Raises:
@@ -188,7 +188,7 @@ def override(
         devices: Block devices that layouts are built of, separated by commas.
         loop: Count and size of loop devices that layouts are built of, such as ``6x2G``.
         loop_dir: Directory for their files.
-        personality: Of every file workload, by name or as the path of a workload file.
+        personality: Personality of every file workload, by name or as the path of a workload file.
 
     Raises:
         StudyError: when an option is out of bounds, or the target of the path is ambiguous.

@@ -18,7 +18,7 @@ class SpecTarget(msgspec.Struct, frozen=True, kw_only=True):
         kind: ``file`` (also block devices), ``null`` or ``simulated``.
         path: Path opened by a run.
         file: Name of one of ``Plan.files``.
-        size_bytes: Of the file, or of the used part of a device; None if unknown.
+        size_bytes: Size of the file, or of the used part of a device; None if unknown.
         direct: Whether requests use direct I/O.
         dsync: Whether each write is durable before it completes.
         copy_to: Name of the file in ``Plan.files`` that copies are written to.

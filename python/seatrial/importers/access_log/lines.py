@@ -239,7 +239,7 @@ class TimeColumn(msgspec.Struct, frozen=True):
     """Position and unit of the request's time in a line.
 
     Attributes:
-        pattern: Of a whole line: time, method, target, status, the request's time.
+        pattern: Pattern of a whole line: time, method, target, status, the request's time.
         scale: Factor that converts it to seconds; 0 if unknown.
         time_source: A phrase for the user.
     """

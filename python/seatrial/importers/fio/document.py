@@ -378,7 +378,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         sys_cpu: Percent of it in the kernel.
         ctx: Context switches.
         hostname: The machine, with ``--client``.
-        port: Of the server on it.
+        port: Port of the server on it.
     """
 
     jobname: str = ""

@@ -24,9 +24,9 @@ class PublishedRate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         device: As the file names it, such as ``hdd-1.5tb-7200rpm``.
-        scale: Of pgbench.
+        scale: Scale of pgbench.
         processes: Client machines, with a database each.
-        clients: Of each of them.
+        clients: Clients of each database.
         rounds: Runs that the figure is the mean of.
         rate_per_s: Transactions per second, of client machine 1.
     """
@@ -76,7 +76,7 @@ class PublishedLines(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         schema: ``old`` or ``new``.
         database: Version of the server, such as ``FB4``.
-        cache_bytes: Of the server; None where it made no difference.
+        cache_bytes: Cache size of the server; None where it made no difference.
         storage: As the file names it, such as ``single-hdd``.
         lines_per_s: Lines of SQL.
     """

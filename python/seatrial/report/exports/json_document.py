@@ -309,9 +309,9 @@ class MeasuredSample(msgspec.Struct, frozen=True, kw_only=True):
         errors: Examples of them.
         counters: Other readings by name, unit last; None where a reading is not a number.
         verification: Results of the data check, if there was one.
-        database: Of a sample of a database.
-        layout: Of a sample on an array that was built for the trial.
-        replay: Of a sample of a replay.
+        database: For a sample of a database.
+        layout: For a sample on an array that was built for the trial.
+        replay: For a sample of a replay.
     """
 
     id: Count
@@ -374,7 +374,7 @@ class RunDocument(Document, frozen=True, kw_only=True):
         findings: The most severe first.
         thresholds: Results of the study's thresholds, in their order; exit code 3 when one is not
             met.
-        steady: Of each cell that was measured for long enough: phases, and what the rules
+        steady: For each cell that was measured for long enough: phases, and what the rules
             of steady state say.
         of_topics: The topics' analyses of their cells, each under its own name.
         analyses: Analyses of further topics, by the topic's name.

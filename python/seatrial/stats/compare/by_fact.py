@@ -54,8 +54,8 @@ class FactRow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         test: The factors of the test, without the target.
         figure: Such as ``iops`` or ``read p99``.
-        values: Of each group the mean over its runs, with an interval if there are at least two;
-            None if no run has the test.
+        values: For each group the mean over its runs, with an interval if there are at least
+            two; None if no run has the test.
         differs: Whether each group differs significantly from the first one; None where that
             cannot be judged, as one of the two has fewer than two runs, or a run measured 0.
     """
@@ -71,7 +71,7 @@ class OtherFact(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         words: Description, such as ``kernel``.
-        values: Of each group, its values with commas between.
+        values: For each group, its values separated by commas.
     """
 
     words: str
@@ -119,7 +119,7 @@ class Grouping:
 
         Args:
             one_side: The target, with its samples.
-            differences: Of its fingerprint from that of the target that was added first.
+            differences: Differences between its fingerprint and that of the first target.
         """
         run = one_side.side.run
         group = FACTS[self._fact](run, one_side.side.target) or UNKNOWN

@@ -82,7 +82,7 @@ class SideSamples(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         side: Its name and origin.
-        samples: Of that side only. Timelines of fewer than 20 slices are ignored.
+        samples: Samples of that side only. Timelines of fewer than 20 slices are ignored.
     """
 
     side: Side
@@ -99,7 +99,7 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
         a: On side A.
         b: On side B.
         ratio: B over A, with an interval adjusted for the number of cells.
-        p_value: Of no difference, before adjustment; None if measured once.
+        p_value: P-value for no difference, before adjustment; None if measured once.
         p_adjusted: After Holm's adjustment over all simultaneous comparisons.
         answer: The conclusion.
         within_share: For ``same``: the difference is significantly smaller than this share.
@@ -130,7 +130,7 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cells: Number of cells.
-        p_value: Of no difference, before adjustment; None if measured once.
+        p_value: P-value for no difference, before adjustment; None if measured once.
         p_adjusted: After Holm's adjustment over all simultaneous comparisons.
         answer: The conclusion for the geometric mean ratio.
         within_share: For ``same``: the difference is significantly smaller than this share.
@@ -153,7 +153,7 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         source: ``pair``: an A/A control, which overrides smaller differences; ``halves``: odd and
             even rounds of the same sides, for information only.
-        name: Of the other measurement; empty for halves.
+        name: Name of the other measurement; empty for halves.
         cells: By figure, the 95th percentile over cells of the ratios' distance from 1.
         overall: By figure, the distance from 1 of the geometric mean ratio.
     """
@@ -171,7 +171,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         a: The baseline, such as "before".
         b: The side compared with it.
         differences: In the fingerprints, the likeliest causes first.
-        comparands: Of all common cells, rates first, in the order of the plan.
+        comparands: All common cells, rates first, in the order of the plan.
         overall: Geometric mean ratio of each figure over all common cells, by figure.
         only_a: Keys of cells that B lacks.
         only_b: Keys of cells that A lacks.

@@ -29,7 +29,7 @@ class CellQuestion(msgspec.Struct, kw_only=True):
         a: The figure on side A.
         b: The figure on side B.
         of: B over A; None where a round measured 0.
-        p_value: Of no difference; None if unknown.
+        p_value: P-value for no difference; None if unknown.
         p_adjusted: After adjustment.
         alpha: Its interval has level 1 - alpha.
     """
@@ -51,7 +51,7 @@ class OverallQuestion(msgspec.Struct, kw_only=True):
         figure: As in a FigureComparison.
         cells: Number of cells.
         of: Geometric mean of B over A.
-        p_value: Of no difference; None if unknown.
+        p_value: P-value for no difference; None if unknown.
         p_adjusted: After adjustment.
         alpha: Its interval has level 1 - alpha.
     """

@@ -216,7 +216,7 @@ def phases(
     Args:
         rates_per_s: Requests per second, none negative, at least two, equally far apart.
         times_s: The end of each value, from the start of the series.
-        unit: Of the rates.
+        unit: Unit of the rates.
 
     Raises:
         ValueError: When there are fewer than two values, or the number of times differs.

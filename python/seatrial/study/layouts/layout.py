@@ -201,7 +201,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         backend: What builds it: ``single`` (a plain drive), ``md``, ``lvm``, ``md+lvm`` and
             ``md+md`` (a stripe by LVM or md over legs that are md arrays), ``btrfs``, ``zfs``. The
             topic layouts defines them, so that a new backend is one file.
-        level: Of each leg.
+        level: Level of each leg.
         drives: Active drives of each leg.
         legs: Number of legs, striped, or separate with ``expose``.
         spares: Hot spares of each leg.
@@ -222,9 +222,9 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             backends that are file systems.
         mkfs_options: Additional options of mkfs.
         mount_options: Options of the mount.
-        read_ahead_kib: Of the array; by default unchanged.
-        scheduler: Of the drives; by default unchanged.
-        size_bytes: Of the trial file, or the part of the array that is used (``size``); unless
+        read_ahead_kib: Read-ahead of the array; by default unchanged.
+        scheduler: Scheduler of the drives; by default unchanged.
+        size_bytes: Size of the trial file, or the part of the array that is used (``size``); unless
             given 1 GiB, or what fits half of the study's smallest array if that is less.
         member_bytes: The part of each drive that is used (``member_size``); by default all of it.
         initial_sync: Wait for the initial synchronisation; otherwise the array is assumed clean.
@@ -269,10 +269,10 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One variant of a layout: one value for every key of ``[[layout]]`` (docs/study-file.md).
 
     Attributes:
-        label: Of the variant, unique in its study, such as ``raid5-4``.
+        label: Label of the variant, unique in its study, such as ``raid5-4``.
         name: Name of its layout.
         backend: What builds it, such as md or btrfs.
-        level: Of each leg, such as raid5.
+        level: Level of each leg, such as raid5.
         drives: Active drives of each leg.
         legs: Number of legs, striped or separate.
         spares: Hot spares of each leg.
@@ -287,9 +287,9 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
         filesystem: What is made on it; none for the array itself.
         mkfs_options: Further options of its mkfs.
         mount_options: Options of the mount.
-        read_ahead_kib: Of the array; None for the kernel's own.
-        scheduler: Of the drives; empty for the one that they have.
-        size_bytes: Of the trial file; None for the usual one.
+        read_ahead_kib: Read-ahead of the array; None for the kernel's own.
+        scheduler: Scheduler of the drives; empty for the one that they have.
+        size_bytes: Size of the trial file; None for the usual one.
         member_bytes: The part of each drive that is used; None for all of it.
         initial_sync: Whether to wait for the initial synchronisation.
         expose: array, or legs: each leg is a separate target.

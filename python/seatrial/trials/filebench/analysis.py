@@ -134,7 +134,7 @@ def headline_words(cells: Sequence[CellSummary]) -> tuple[str, tuple[CellSummary
     """Return the rates of the first cells as text, and these cells.
 
     Args:
-        cells: Of one target; other topics are ignored.
+        cells: Cells of one target; other topics are ignored.
     """
     own = [each for each in cells if each.cell.kind == FILEBENCH][:HEADLINE_CELLS_MAX]
     words = "; ".join(f"{named(each)} {format_estimate(each.iops)}" for each in own)

@@ -54,7 +54,7 @@ def cells_of(workload: Filebench, target: PlannedTarget, *, prefix: str) -> Iter
     Args:
         workload: The workload.
         target: A directory.
-        prefix: Of every key.
+        prefix: Prefix of every key.
 
     Raises:
         WorkloadFileError: when a workload file is malformed, or has an unsupported statement.

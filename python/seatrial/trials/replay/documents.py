@@ -106,7 +106,7 @@ class QueryTotals(msgspec.Struct, frozen=True, kw_only=True):
     """Statements that differ only in their values.
 
     Attributes:
-        fingerprint: Of the text, as 16 hexadecimal digits.
+        fingerprint: Fingerprint of the text, as 16 hexadecimal digits.
         text: The statement with ``$1`` for each value.
         totals: Their totals.
         latency_ns: Durations; None if none is known.

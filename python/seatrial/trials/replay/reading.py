@@ -127,7 +127,7 @@ class PacketCounts(msgspec.Struct, frozen=True, kw_only=True):
         gap_bytes: Missing bytes, as far as known.
         resumed: Connections that were read again after a gap.
         earlier: Connections that existed before the capture.
-        joined: Of these, connections that were read from some moment on.
+        joined: Those that were read from some moment on.
         left_out: Connections that sent something and never reached such a moment.
         unread_bytes: Bytes that clients sent before such a moment.
         crowded: Packets of connections above the maximum number.
@@ -166,13 +166,13 @@ class CaptureCounts(msgspec.Struct, frozen=True, kw_only=True):
         not_let_in: Connections refused by the server.
         no_server: Connections that could not reach the server.
         not_understood: Connections in another protocol, from some point on: passed on unread.
-        broken_off: Of the former, those of clients that had logged in.
+        broken_off: Those of clients that had logged in.
         defects: Connections affected by a bug in Seatrial: passed on unread from then on.
         out_of_step: Responses without a matching request.
         unanswered: Statements that were never answered.
         returned: Statements whose returned values were stored.
         returned_rows: Their rows.
-        returned_cut: Of these statements, those that returned more than is stored.
+        returned_cut: Those of these statements that returned more than is stored.
         returned_unread: Values of stored rows in an unsupported binary format.
         returned_unclear: Statements whose rows are not stored, as they had several results.
         rolled_back_kept: Statements that were rolled back and still count as executable.

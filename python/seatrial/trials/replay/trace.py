@@ -72,7 +72,7 @@ class Query(ClassSums, frozen=True, kw_only=True):
     """Statements that differ only in their values.
 
     Attributes:
-        hash: Of the text, as 16 hexadecimal digits.
+        hash: Hash of the text, as 16 hexadecimal digits.
         text: The statement with ``$1`` for each value.
         latency: Durations.
     """

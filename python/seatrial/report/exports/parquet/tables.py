@@ -414,7 +414,7 @@ class FigureRow(Row, frozen=True, kw_only=True):
         low: Lower end of the 95 % interval; NULL if it is unknown.
         high: Upper end; NULL if it is unknown.
         rounds: Number of rounds.
-        unit: Of value and interval.
+        unit: Unit of value and interval.
         over: ``rounds``; ``timeline``, the interval within the only round; ``range``, median and
             extremes of rounds that scatter; or ``reported`` by another tool.
     """

@@ -45,7 +45,7 @@ def fit_of(audit: TableAudit) -> Fit:
     """Return the fit of an audit's model to the cells that it rests on.
 
     Args:
-        audit: Of a table whose model fits.
+        audit: Audit of a table whose model fits.
     """
     names = tuple(parameter.name for parameter in audit.parameters)
     variant = Variant(cast("FormName", audit.form), names)  # the model fits, so it is not "none"
@@ -64,7 +64,7 @@ def predict(
     """Return the predicted rate of a new measurement of one cell, with its 95 % interval.
 
     Args:
-        audit: Of a table whose model fits.
+        audit: Audit of a table whose model fits.
         block_size_bytes: Size of one request.
         concurrency: Requests in flight: threads times depth.
         threads: Number of threads; None if not given.

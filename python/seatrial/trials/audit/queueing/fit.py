@@ -61,7 +61,8 @@ class Fit:
         loss: Loss function of the residuals.
         scale_log: 1.4826 times the median absolute residual of the logarithms.
         residual_log: Logarithm of observed over predicted, for each cell of ``observed``.
-        covariance_log: Of the parameters' logarithms, in the order of ``variant.names``.
+        covariance_log: Covariance matrix of the parameters' logarithms, in the order of
+            ``variant.names``.
     """
 
     variant: Variant

@@ -106,7 +106,7 @@ class Overlay:
         Args:
             operation: The operation.
             name_of: From a cell's factors to the name of its line.
-            styles: Of the lines, by name.
+            styles: Styles of the lines, by name.
         """
         overlay = PanelOverlay()
         for audit in self.audits:

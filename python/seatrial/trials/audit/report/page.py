@@ -37,7 +37,7 @@ def render(summary: Summary, answered: Sequence[Answer] = ()) -> str:
     """Return the page of an audit as a self-contained HTML document.
 
     Args:
-        summary: Of the result whose tables were audited.
+        summary: Summary of the result whose tables were audited.
         answered: Predictions of further tests.
 
     Raises:

@@ -37,7 +37,7 @@ def errors_of_2008(rows: Sequence[Mapping[str, str]]) -> list[Error2008]:
     """Return each size of the sweep on one disk, the smallest first.
 
     Args:
-        rows: Of reference/sql-replay-2008.csv.
+        rows: Rows of reference/sql-replay-2008.csv.
 
     Raises:
         ValueError: if there are fewer than four sizes.

@@ -41,8 +41,8 @@ class RelationAccesses(NamedTuple):
 
     Attributes:
         accesses: Pages that were accessed.
-        hits: Of these, those in shared buffers.
-        size_bytes: Of its main fork.
+        hits: Those in shared buffers.
+        size_bytes: Size of its main fork.
     """
 
     accesses: int
@@ -68,7 +68,7 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
         read_s: Time of waiting for these.
         writes: Changed pages that they wrote to make room.
         write_s: Time of waiting for these.
-        scan_reads: Of the reads, those through the small ring of a large scan.
+        scan_reads: Reads through the small ring of a large scan.
         cpu_s: Processor time of the server's processes; 0 where it is on another machine.
     """
 

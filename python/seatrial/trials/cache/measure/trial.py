@@ -186,7 +186,7 @@ class Trial:
         pool: Its pool, which was built for it.
         sample_context: Round, position and watcher.
         journal: Records every change before it is made.
-        seed: Of what the clients read.
+        seed: Seed of what the clients read.
     """
 
     def __init__(

@@ -152,7 +152,7 @@ def cache_law(points: Sequence[CacheTime], *, cpu_s: tuple[float, float] | None 
     """Return the law, fitted by least squares to the logarithms of the times.
 
     Args:
-        points: Of at least three sizes, without duplicates.
+        points: Points of at least three sizes, without duplicates.
         cpu_s: Range of the CPU time in seconds: both ends equal if it is known, as from a run that
             is CPU-bound on fast storage. From 0 to the shortest time by default.
 
@@ -182,7 +182,7 @@ def law_of_rates(
     """Return the law fitted to rates that are not from a run, such as published ones.
 
     Args:
-        sizes_bytes: Of the cache, at least three.
+        sizes_bytes: Sizes of the cache, at least three.
         rates_per_s: Transactions (lines, queries) per second at each of them.
         cpu_s: CPU time of one transaction, if known.
 
@@ -335,7 +335,7 @@ def cache_sweeps(cells: Sequence[CellSummary], parts: Sequence[DatabaseCell]) ->
     """Return the sweep of each group of cells that differ only in the size of a cache.
 
     Args:
-        cells: Of databases.
+        cells: Cells of databases.
         parts: The database analysis of each of them, in the same order.
     """
     by_key = {part.cell.key: part for part in parts}

@@ -31,7 +31,7 @@ class Seconds:
 
     Attributes:
         during_per_s: Completed transactions per second of each entry with one.
-        else_per_s: Of each entry without.
+        else_per_s: Rate at each time without a checkpoint.
         during: Their response times.
         elsewhere: Those of the others.
     """

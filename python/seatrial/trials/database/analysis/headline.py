@@ -37,8 +37,8 @@ def headline_cell(
     devices), because most databases outgrow their caches; then the highest rate.
 
     Args:
-        cells: Of the target, with at least one completed request.
-        all_cells: Of all targets.
+        cells: Cells of the target, with at least one completed request.
+        all_cells: Cells of all targets.
     """
     measure = _representative(all_cells)
     on_target = [cell for cell in cells if is_of_database(cell.cell)]
@@ -71,7 +71,7 @@ def headline(
     """Return a cell's figures: ``2,200 tps (± 3 %) with p99 12 ms (± 4 %) at scale 1000 ...``.
 
     Args:
-        summary: Of a database.
+        summary: Summary of a database.
         bounds: What bounds a cell, by its key.
         alongside: All cells of its target; the figures name what distinguishes it from them.
     """

@@ -105,7 +105,7 @@ class DatabaseCell(msgspec.Struct, frozen=True, kw_only=True):
         database_bytes: Size on disk when the samples began; the median.
         loaded_s: Loading time; None if nothing was loaded.
         load_bytes_per_s: Size over the loading time.
-        client_cpu_share: Of a core; the largest of the rounds.
+        client_cpu_share: Share of a core; the largest of the rounds.
         ceiling_per_s: Rate of the driver against a null server, which answers at once.
         columns: Figures over the rounds by name, unit last, such as ``cpu_user_share``,
             ``cpu_iowait_share``, ``server_cpu_cores``, ``device_read_per_s``,
@@ -138,8 +138,8 @@ class CacheSweep(msgspec.Struct, frozen=True, kw_only=True):
         workload: Name.
         factor: What was varied: ``shared_buffers`` or ``memory_limit_bytes``.
         where: The other factors that its cells share.
-        sizes_bytes: Of the measured cells, ascending.
-        time_s: Of one transaction, at each of them.
+        sizes_bytes: Sizes of the measured cells, ascending.
+        time_s: Time of one transaction, at each of them.
         cpu_s: The part that does not depend on the cache size.
         k: With ``C`` in bytes; seconds.
         a: The exponent.

@@ -34,7 +34,7 @@ class LoadEvidence:
         checkpoint_share: Share of the time in which a checkpoint ran.
         rate: Transactions per second.
         requested_per_s: Requested rate of a schedule; None in a closed loop.
-        client_cpu_share: Of the driver's busiest thread, of one core.
+        client_cpu_share: CPU time of the driver's busiest thread, as a share of one core.
         ceiling_per_s: Rate of the driver against a null server.
         cpus: Processors of the server's machine; None if unknown.
         cut_s: Length of each sample's start that the rate leaves out.
@@ -323,7 +323,7 @@ def rivals_of(evidence: LoadEvidence, bound: str) -> list[Rival]:
     """Return the rivals of a cell's leading bound, in the order of the method.
 
     Args:
-        evidence: Of the cell.
+        evidence: Evidence of the cell.
         bound: ``cpu``, ``read``, ``commit``, ``checkpoint``, ``lock`` or ``client``.
     """
     return [test(evidence, bound) for test in _TESTS_OF_BOUND[bound]]

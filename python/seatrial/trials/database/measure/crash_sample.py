@@ -94,7 +94,7 @@ class CrashTrials:
         """Crash the server of a cell once.
 
         Args:
-            cell: Of kind ``crash``.
+            cell: A cell of kind ``crash``.
             round_number: The round, from 0.
             position: The cell's position in the round's order, from 0.
             watcher: Receives the progress.

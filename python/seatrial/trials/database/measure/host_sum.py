@@ -30,7 +30,7 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True):
         part: Its part of the load.
         before: Its clock's offset from ours before the sample.
         after: The same afterwards; None if it could not be read.
-        received_bytes_per_s: Of its network interfaces.
+        received_bytes_per_s: Throughput of its network interfaces.
         sent_bytes_per_s: Likewise.
     """
 

@@ -55,8 +55,8 @@ def database_figures(
     """Return the charts of a run's databases except those over time; empty charts are left out.
 
     Args:
-        cells: Of databases.
-        sweeps: Of caches.
+        cells: Cells of databases.
+        sweeps: Sweeps of caches.
         by_key: The analysis of the cells, by key.
         with_published: Whether the published figures are shown first; the reader can switch them
             on and off in any case.

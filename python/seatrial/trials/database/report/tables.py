@@ -51,7 +51,7 @@ def crash_tables(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
 
     Args:
         workload: Name.
-        cells: Of kind ``crash``, at least one.
+        cells: At least one cell of kind ``crash``.
     """
     return [_trials(workload, cells), _crashes(workload, cells)]
 
@@ -290,7 +290,7 @@ def process_rate(part: CellSummary, number: int) -> Estimate | None:
 
     Args:
         part: A cell.
-        number: Of the process, from 1.
+        number: Number of the process, from 1.
     """
     return _reported(part, f"tps_{number}", "tps")
 

@@ -117,7 +117,7 @@ def timeline_figure(
 
     Args:
         summary: A cell of a database, or one in which an array was broken.
-        identifier: Of the figure.
+        identifier: Identifier of the figure.
         rounds_max: Maximum number of rounds: the median one, then the extremes.
         marker: Marker of array failures; with it only rates, latencies and the array are drawn.
     """

@@ -154,7 +154,7 @@ class Batch(OnDatabase, frozen=True, kw_only=True, tag="batch"):
         file: The file: ``.sql`` goes through psql and ends at its first error; anything else is
             run as a program, with PGHOST, PGPORT, PGUSER and PGDATABASE in its environment.
         prepare: A file of SQL that is loaded once before; pgbench's tables unless given.
-        scale: Of pgbench's tables, where there is no ``prepare``.
+        scale: Scale of pgbench's tables, where there is no ``prepare``.
     """
 
     duration_s: Seconds = field(default=3600.0, name="seconds")
@@ -175,8 +175,8 @@ class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
         duration_s: The longest time until the kill, which comes at a moment of chance
             (``seconds``).
         clients: Connections that each have a transaction open at any time.
-        scale: Of its own tables: 16 MB for each unit, as of pgbench's; a few hundred KB unless
-            given.
+        scale: Scale of its own tables: 16 MB for each unit, as of pgbench's; a few hundred KB
+            unless given.
         processes: Always 1.
         power_cut: ``none``: the server's processes are killed, and what the page cache holds
             survives. ``honest``: the power of its storage fails as well, which keeps what it was
@@ -220,13 +220,13 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
     """What was captured of a server's work, played to another one (docs/sql.md).
 
     Attributes:
-        duration_s: Of no use (``seconds``): it lasts until its trace, or ``until``, ends.
-        clients: Of no use: each session of the trace has a connection of its own.
+        duration_s: Not used (``seconds``): a replay lasts until its trace, or ``until``, ends.
+        clients: Not used: each session of the trace has a connection of its own.
         processes: Always 1.
         trace: The trace, as ``seatrial sql read`` wrote it.
         prepare: What is loaded before, once: a file of SQL, or an archive of pg_dump (a file, or
             the folder of its format ``directory``).
-        scale: Of pgbench's tables, loaded before in place of ``prepare``.
+        scale: Scale of pgbench's tables, loaded before in place of ``prepare``.
         speed: ``max``, or how many times faster than it was captured.
         pace: What the speed divides: ``arrivals`` (times from the beginning of the capture) or
             ``think_times`` (times from the end of a session's statement to its next).
@@ -238,7 +238,7 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
         read_only: Send only what a transaction that reads only takes.
         until_s: Only what was captured so many seconds after the first statement (``until``).
         connections: At once, at most; as many as were open at once in the capture unless given.
-        databases: Of the capture, those whose sessions are played; needed where it has several.
+        databases: Captured databases whose sessions are played; needed where it has several.
         allow: What is else refused.
         allow_writes: Name of a database that is not ours, typed exactly: it may be written to.
         restore: A command of the shell that brings a database which is there already back to its
@@ -291,10 +291,10 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: ``pgbench``, ``telemetry``, ``sql``, ``archive`` (of pg_dump), ``ledger`` of a crash
             trial, or ``nothing``.
-        scale: Of the tables of pgbench, or of a crash trial; there 0 stands for the smallest.
-        devices: Of the telemetry.
-        history_hours: Of the telemetry.
-        file: Of ``sql`` and ``archive``.
+        scale: Scale of the tables of pgbench, or of a crash trial; there 0 stands for the smallest.
+        devices: Number of devices in the telemetry.
+        history_hours: Hours of telemetry that are loaded before.
+        file: The file of ``sql`` and ``archive``.
         migrate: A file of SQL that changes all this into another schema; empty for none.
     """
 
@@ -316,8 +316,8 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         trace: Its path.
-        identity: Of its content, so that a resume goes on with no other; empty where it was not
-            there when the plan was made.
+        identity: Hash of its content, so that a resume goes on with no other; empty where it was
+            not there when the plan was made.
         statements: In the trace.
         captured_s: From the first statement to the end of the last.
         speed: How many times faster than captured; None for as fast as the server answers.
@@ -327,7 +327,7 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True):
         read_only: Whether only what reads is sent.
         until_s: As ``Replay.until_s``.
         connections_max: At once; None for as many as when captured.
-        databases: Of the capture, those that are played; all where there are none.
+        databases: Captured databases that are played; empty for all.
         allow: What is else refused.
         allow_writes: The database that may be written to although it is not ours.
         is_standing: Whether the database is there already, and nothing is loaded into it.
@@ -363,20 +363,20 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         load: What the databases hold.
-        clients: Of each process.
+        clients: Clients of each process.
         processes: Each has a database of its own.
         script: A builtin script's name, or the path of a script's file; of a batch, its file.
         protocol: ``simple``, ``extended`` or ``prepared``.
-        rate_per_s: Of each process; None for a closed loop.
+        rate_per_s: Rate of each process; None for a closed loop.
         latency_limit_ms: Later transactions are skipped; None for none.
         jobs: Threads of the driver; None for its own choice.
-        batch_rows: Of the telemetry.
-        query_share: Of the telemetry.
-        settings: Of the server, as text.
+        batch_rows: Rows of a batch of telemetry.
+        query_share: Share of queries in the telemetry.
+        settings: Settings of the server, as text.
         start: The start state.
         memory_limit_bytes: None for none.
         clone: How samples get their data.
-        power_cut: Of a crash trial: ``none``, ``honest`` or ``lying``.
+        power_cut: Kind of power cut of a crash trial: ``none``, ``honest`` or ``lying``.
         replay: What is played; None of any other kind.
     """
 

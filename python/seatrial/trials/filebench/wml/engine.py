@@ -24,7 +24,7 @@ class FileSet(msgspec.Struct, frozen=True, kw_only=True):
         leaf_folders: Number of empty folders.
         width_mean: Mean number of entries of a folder.
         width_gamma: Shape of their distribution; 0 for a fixed number.
-        size: Of a file in bytes.
+        size: Size of a file in bytes.
         made_share: Share of the files that exist before the start.
         read_only: Whether its files are opened for reading only.
         write_only: Whether its files are opened for writing only.
@@ -140,7 +140,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         line: Its line.
         fd: Number of the open file; 0 for none.
-        source_fd: Of the file that it copies from; 0 for none.
+        source_fd: Descriptor of the file that it copies from; 0 for none.
         opens_next: Whether it uses another file of the set each time.
     """
 
@@ -176,7 +176,7 @@ def assign_slots(
 
     Args:
         steps: Changed in place.
-        origins: Of each flowop.
+        origins: Origins of each flowop.
         entries: Number of files of each set.
         error_at: Returns the error for a line, from what was seen and its cause.
 

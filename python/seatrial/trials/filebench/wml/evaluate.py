@@ -32,7 +32,7 @@ class Scope:
 
     Args:
         file_name: For messages.
-        variables: Of the whole file.
+        variables: Variables of the whole file.
         local: Parameters of the enclosing composite.
     """
 

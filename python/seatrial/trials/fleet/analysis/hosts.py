@@ -27,7 +27,7 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
         reached: State of each named path or address.
         to_head: Throughput to the first host; None on that host, or without a connection.
         obstacle: Why there is no connection to the first host; empty otherwise.
-        fingerprint: Of the machine, and of the first named path.
+        fingerprint: Fingerprint of the machine, and of the first named path.
         findings: About this host alone.
     """
 
@@ -71,7 +71,7 @@ class FleetFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The hosts of a cluster.
 
     Attributes:
-        address: Of the head.
+        address: Address of the head.
         ray: Version of Ray.
         hosts: The head first, then by address.
         absent: Hosts on which our actor does not run.

@@ -17,7 +17,7 @@ def inspect_hosts(address: str, targets: Sequence[str]) -> FleetFacts:
     """Return the properties of the hosts of a cluster, and what each reaches.
 
     Args:
-        address: Of the head.
+        address: Address of the head.
         targets: Paths and addresses that a study would use.
 
     Raises:

@@ -65,13 +65,13 @@ class Geometry:
     """The geometry of an existing array.
 
     Attributes:
-        drives: Of each drive, by its path.
+        drives: Each drive, by its path.
         unit_bytes: Planned stripe unit on one drive; 0 without stripes.
         width_bytes: Planned data of a full stripe; 0 without stripes.
         reported_units: ``optimal_io_size`` (bytes) of the array's devices, if the kernel has one.
         leg_width_bytes: Data of a full stripe of one leg under a volume group.
         extent_starts: Where LVM's extents begin on each leg (bytes), by its path.
-        filesystems: Of each file system on the array.
+        filesystems: Each file system on the array.
     """
 
     drives: Mapping[str, DriveGeometry] = field(default_factory=dict)

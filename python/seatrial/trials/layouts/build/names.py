@@ -61,6 +61,6 @@ def mount_folder(name: str, label: str) -> str:
 
     Args:
         name: Name of the array.
-        label: Of the target: the variant's, or that of one of its legs.
+        label: Label of the target: the variant's, or that of one of its legs.
     """
     return f"{tempfile.gettempdir()}/{folder_name(run_of(name))}/{label}"

@@ -154,7 +154,7 @@ def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> 
     Log writes are the writes that a process waits for, if each begins after the previous one.
 
     Args:
-        recording: Of a server that commits.
+        recording: Recording of a server that commits.
         commits_per_s: Commits a second, which requests do not show; None if unknown: each log
             write then counts as one.
     """

@@ -39,14 +39,14 @@ class LoggedLoad:
     """A log of SQL over time, in slots of one length.
 
     Attributes:
-        name: Of the log.
+        name: Name of the log.
         slot_s: Length of a slot (s).
         statements_per_s: Statements that began; shape (slots,), as all.
         commits_per_s_min: Commits of transactions that certainly wrote.
         commits_per_s_max: Commits of those that may have written.
         at_work: Sessions at work at once, on the average of a slot; 0 without durations.
         sessions_max: Sessions that were open at once, at most.
-        timed_share: Of the statements, with a known duration.
+        timed_share: Share of statements with a known duration.
         commit_ms: Median and 99th percentile of COMMIT after writes; None of too few.
     """
 
@@ -112,12 +112,12 @@ def logged_load(
     """Return the load in a log, in slots like those of a recording.
 
     Args:
-        name: Of the log.
+        name: Name of the log.
         slice_s: Length of the slices that it was counted in (s).
         columns: Statements, commits that certainly and that may write, active seconds, by slice;
             shape (4, slices).
         sessions_max: Sessions that were open at once, at most.
-        timed_share: Of the statements, with a known duration.
+        timed_share: Share of statements with a known duration.
         commit_ms: Median and 99th percentile of COMMIT after writes; None of too few.
 
     Raises:

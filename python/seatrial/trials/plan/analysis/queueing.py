@@ -98,7 +98,7 @@ def response_times(
         load_share: Utilisation of the servers.
         requests: In each repetition.
         repetitions: Repetitions, simulated at once.
-        seed: Of the draws.
+        seed: Seed of the draws.
         gaps: Recorded gaps between arrivals with a mean of 1, in order from a random start;
             None for a Poisson process.
         stalls: None without any.

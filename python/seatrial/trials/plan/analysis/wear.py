@@ -68,7 +68,7 @@ def wear_of(
             amplification of the vendor's own test in it, so that more than that shortens it.
         within_drive: Bytes written to flash for each byte that a drive is written.
         used_share: Share of the endurance that is used already, by SMART.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Raises:
         ValueError: when nothing is written.

@@ -30,7 +30,7 @@ def render(plan: StoragePlan, name: str) -> str:
 
     Args:
         plan: The answer.
-        name: Of the need, as the user named it.
+        name: Name of the need, as the user named it.
 
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.

@@ -76,7 +76,7 @@ class ReplayEvidence:
         database: The figures for the verdict on any database load.
         core_share: CPU time of the driver's thread over the time; the largest round.
         delay_share: Share of the time in which it was runnable without a processor, likewise.
-        order_share: Of the time of all connections, the share that statements waited for order.
+        order_share: Share of the time of all connections in which statements waited for the order.
         delivered: Share of the requested rate; None at maximum speed.
         lateness: None at maximum speed.
         sessions_mean: Mean number of open connections; None if unknown.
@@ -374,7 +374,7 @@ def replay_cell(summary: CellSummary, evidence: LoadEvidence) -> ReplayCell | No
     """Return the analysis of a replay over all its rounds; None if no round has a record.
 
     Args:
-        summary: Of a replay.
+        summary: Summary of a replay.
         evidence: The figures for the verdict on any database load, of the same cell.
     """
     samples = counted(summary.samples)

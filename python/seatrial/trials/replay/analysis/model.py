@@ -94,7 +94,7 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
             largest round.
         ceiling_per_s: Statements per second of the driver against a null server.
         ceiling_share: The rate as a share of the ceiling; None if unknown.
-        order_share: Of the time of all connections, the share that statements waited for order.
+        order_share: Share of the time of all connections in which statements waited for the order.
         reported_round: The round whose account is reported: the worst.
     """
 

@@ -43,7 +43,7 @@ class StartDifference(msgspec.Struct, frozen=True, kw_only=True):
             ``checkpoint`` (the last one of copied files), ``source`` (rows written to the source
             database), or ``restore`` (bytes of WAL written by the user's command, compared with
             those of the replay before it).
-        name: Of the table or sequence; otherwise empty.
+        name: Name of the table or sequence; otherwise empty.
         expected: Value at the start of the first sample; None if it had none.
         found: Value at the start of this sample; likewise.
     """
@@ -64,7 +64,7 @@ def start_differences(samples: Iterable[Sample]) -> list[StartDifference]:
     compared.
 
     Args:
-        samples: Of one run.
+        samples: Samples of one run.
     """
     groups: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:

@@ -112,7 +112,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         speed_up: Mean time before over mean time after.
         saved_s: Time saved after, with the number of calls before; negative if it takes
             longer. The values add up to the total saving.
-        p_value: Of no difference; None without a test.
+        p_value: P-value for no difference; None without a test.
         p_adjusted: After Benjamini and Hochberg's adjustment over all queries or pages.
         answer: The significant result.
         below_floor: Whether the interval excludes 1, but the difference is no larger than the noise
@@ -172,11 +172,11 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
     """All queries, or all pages, together.
 
     Attributes:
-        speed_up: Of the average query: time before over time after, with each query as often as
-            before on both sides.
+        speed_up: Speed-up of the average query: time before over time after, with each query as
+            often as before on both sides.
         geometric: Geometric mean of the queries' speed-ups, equally weighted.
         answer: The significant result for ``speed_up``.
-        p_value: Of no difference in ``speed_up``; None without a test.
+        p_value: P-value for no difference in ``speed_up``; None without a test.
         below_floor: As of a Change.
         within_share: As of a Change.
         rounds_more: As of a Change.
@@ -242,7 +242,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         only_after: Queries that only after has, the most time first.
         floor: The noise floor; None if rounds were interleaved and none is known.
         margin_share: Smaller differences count as none.
-        level: Of the intervals of ``changes``: 0.95, or more after adjustment for many
+        level: Level of the intervals of ``changes``: 0.95, or more after adjustment for many
             queries. Those of ``overall`` have 0.95.
         offset_s: Time subtracted from each client time to compare it with server times; None
             if both sides have the same clock.
@@ -288,7 +288,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         speed_up: Geometric mean of the times before over that after; without an interval if a
             side ran once.
         answer: The significant result.
-        p_value: Of no difference (Welch's t of logarithms); None if a side ran once.
+        p_value: P-value for no difference (Welch's t of logarithms); None if a side ran once.
         floor: The factor below which no difference is significant.
         warnings: Limits of the comparison, as sentences.
     """

@@ -161,7 +161,7 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         queries: By key, each over the rounds in which it ran.
         whole: Those in the average, which ran in every round.
-        overall: Of the average query; None if there is none.
+        overall: The average query; None if there is none.
         geometric: Mean over queries of each round's logarithm; likewise.
     """
 
@@ -405,7 +405,7 @@ class _Conclusions(msgspec.Struct, frozen=True, kw_only=True):
         geometric: Likewise.
         queries: By key.
         averaged: Those in the average.
-        level: Of the intervals of queries.
+        level: Level of the intervals of queries.
     """
 
     overall: Conclusion | None

@@ -240,7 +240,7 @@ class Criteria(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             of: ln(before / after).
-            p_value: Of no difference; None if a side has one round.
+            p_value: P-value for no difference; None if a side has one round.
             p_adjusted: After adjustment.
             alpha: The interval has level 1 - alpha.
         """

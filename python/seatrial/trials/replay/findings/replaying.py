@@ -24,7 +24,7 @@ class AffectedCell:
 
     Attributes:
         summary: The cell.
-        record: Of the round that shows it most.
+        record: Record of the round that shows it most.
         rounds: Number of rounds that show it.
         fault: The fault of that round; None if the finding is based on figures.
     """

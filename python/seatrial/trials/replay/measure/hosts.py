@@ -329,7 +329,7 @@ class HostReplay(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: The host.
         parts: Its sample's parts, as ``PlaybackResult.parts``.
-        record: Of its sessions; the others' statements are skipped as ``other_host``.
+        record: Record of its sessions; the others' statements are skipped as ``other_host``.
         counts: ``PlaybackResult.counts``.
         end: ``complete``, ``interrupted`` or ``server_lost``.
         words: The server's message if the connection was lost.

@@ -35,7 +35,8 @@ class DatabaseState(msgspec.Struct, frozen=True, kw_only=True):
         user: The user of every replayed session.
         in_recovery: Whether its server is a standby, or recovers.
         has_tables: Whether it contains any table or view.
-        system_identifier: Of its server, as digits; None if it may not be queried.
+        system_identifier: System identifier of its server, as digits; None if it may not be
+            queried.
     """
 
     endpoint: str

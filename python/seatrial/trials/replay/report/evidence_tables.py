@@ -347,7 +347,7 @@ def evidence_part(replay: ReplayCell, part: CellSummary, number: int) -> Markup:
     Args:
         replay: The replay.
         part: Its cell.
-        number: Of its tables.
+        number: Number of the replay on its page, which ids of tables contain.
     """
     sample, record = reported_round_of(replay, part)
     start = sample.database.start if sample.database else None

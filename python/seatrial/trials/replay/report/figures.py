@@ -37,9 +37,9 @@ class Step(NamedTuple):
         answered_per_s: Statements answered.
         failed_per_s: Statements answered with an error.
         captured_per_s: Statements of the capture in this step.
-        lag_ns_mean: Of the statements sent; None if nothing was scheduled.
+        lag_ns_mean: Mean lag of the statements sent; None if nothing was scheduled.
         lag_ns_max: The longest.
-        response_ns_mean: Of the statements answered; None if there were none.
+        response_ns_mean: Mean response time of the statements answered; None if there were none.
         sessions: Connected at its end.
     """
 
@@ -150,7 +150,7 @@ def replay_figures(
         replay: The replay.
         part: Its cell.
         cells: All replays of the run.
-        number: Of its charts and tables.
+        number: Number of the replay on its page, which ids of charts contain.
     """
     return [
         *_over_time(replay, part, number),

@@ -236,8 +236,8 @@ def problem_tables(
     Args:
         replay: The replay.
         part: Its cell.
-        number: Of its tables.
-        characters_max: Of a query's text, and of a server's message.
+        number: Number of the replay on its page, which ids of tables contain.
+        characters_max: Longest part of a query's text, and of a server's message.
     """
     _, record = reported_round_of(replay, part)
     tables = [
@@ -466,10 +466,10 @@ def queries_table(
     Args:
         replay: The replay.
         part: Its cell.
-        number: Of its tables.
+        number: Number of the replay on its page, which ids of tables contain.
         queries_max: The first of them by total time.
-        characters_max: Of a query's text.
-        percentiles: Of both times.
+        characters_max: Longest part of a query's text.
+        percentiles: Percentiles of both times.
     """
     _, record = reported_round_of(replay, part)
     shown = record.queries[:queries_max]

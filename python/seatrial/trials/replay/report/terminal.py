@@ -43,7 +43,7 @@ def replay_text(verdicts: Mapping[str, ReplayVerdict], summary: Summary) -> str:
 
     Args:
         verdicts: The verdict on each target.
-        summary: Of its run.
+        summary: Summary of its run.
     """
     cells = {replay.cell.target: replay for replay in reversed(replays_of(summary))}
     several = len(verdicts) > 1
@@ -103,7 +103,7 @@ def verdict_text(verdict: ReplayVerdict, cell: ReplayCell | None, *, label: str 
     Args:
         verdict: The verdict on the replay.
         cell: Its figures over all rounds; None if it has none.
-        label: Of its target, if there are several.
+        label: Label of its target, if there are several.
     """
     sentence = f"{label}: {verdict.sentence}" if label else verdict.sentence
     if verdict.ok and cell is not None:

@@ -35,7 +35,8 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
         databases: Names of the capture's databases, most statements first.
         users: Names of the capture's users, likewise.
         is_masked: Whether literals and parameters are masked.
-        system_identifier: Of the server that wrote the log, as digits; None if unknown.
+        system_identifier: System identifier of the server that wrote the log, as digits; None if
+            unknown.
         files: The logs that it was read from.
         is_wire: Whether it was captured on the network, and has client times.
     """

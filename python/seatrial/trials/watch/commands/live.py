@@ -160,8 +160,8 @@ class LivePage:
     """The server; it answers until it is stopped.
 
     Attributes:
-        address: Of the page, with the token that works once.
-        metrics_address: Of the metrics, with their token.
+        address: Address of the page, with the token that works once.
+        metrics_address: Metrics address of the metrics, with their token.
         requested_s: When a browser with access last requested something, by the monotonic clock;
             None before.
     """

@@ -79,8 +79,8 @@ def regressions_table(
     Args:
         changes: In their order; the first has number 1, as in the chart.
         subject: Queries or pages.
-        level: Of the intervals.
-        characters_max: Of a query's text.
+        level: Level of the intervals.
+        characters_max: Longest part of a query's text.
     """
     singular, _ = NOUNS[subject]
     return without_empty(
@@ -243,7 +243,7 @@ def one_sided_table(
         lacking: The name of the side that does not have them.
         total_s: Time of the side that has them, in one unit.
         rows_max: Maximum number of rows; None for all.
-        characters_max: Of a query's text.
+        characters_max: Longest part of a query's text.
     """
     singular, plural = NOUNS[subject]
     time_s = lacking_time_s(list(parts))

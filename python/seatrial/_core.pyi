@@ -77,7 +77,7 @@ class CacheAccesses:
         share: SupportsFloat | SupportsIndex = 1.0,
         all_reads: SupportsIndex | None = None,
     ) -> list[float]:
-        """Return the hit ratios of LRU caches of so many blocks, all from one pass.
+        """Return the hit ratios of LRU caches of the given number of blocks, all from one pass.
 
         Of a sample of the blocks, ``share`` is theirs and ``all_reads`` counts the reads of all
         blocks; ``sizes_blocks`` are those of the whole.
@@ -303,7 +303,7 @@ class PageCache:
     def fetched_pages(self, /) -> int:
         """Pages read from the disk, including readahead."""
     def read(self, /, first_pages: Buffer, files: Buffer, pages: SupportsIndex) -> bytes:
-        """Make reads of so many pages and return of each whether a page was absent: bytes, 0 or 1.
+        """Make reads of several pages; return for each whether a page was absent: bytes, 0 or 1.
 
         ``first_pages`` is a buffer of unsigned 64-bit numbers; ``files`` says by which open file
         each is read: a buffer of unsigned 32-bit numbers.
@@ -457,7 +457,7 @@ class Running:
     def stop(self, /) -> None:
         """End it early; completed measurements are kept."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
-        """Wait at most so long; True when the sample has ended."""
+        """Wait at most for the given time; True when the sample has ended."""
 
 @final
 class SqlCapture:
@@ -481,7 +481,7 @@ class SqlCapture:
     def stop(self, /) -> None:
         """Ask it to end: a proxy's connections are closed, and the trace is completed."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
-        """Wait at most so long; True when it has ended."""
+        """Wait at most for the given time; True when it has ended."""
 
 @final
 class SqlPart:
@@ -512,7 +512,7 @@ class SqlPlayback:
     def stop(self, /) -> None:
         """Ask it to end; nothing more is sent, and completed measurements are kept."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
-        """Wait at most so long; True when it has ended."""
+        """Wait at most for the given time; True when it has ended."""
 
 @final
 class SqlReading:
@@ -538,7 +538,7 @@ class SqlReading:
     def stop(self, /) -> None:
         """Ask it to end; nothing is then written."""
     def wait(self, /, timeout_s: SupportsFloat | SupportsIndex) -> bool:
-        """Wait at most so long; True when all was read, or it failed."""
+        """Wait at most for the given time; True when all was read, or it failed."""
 
 @final
 class Watch:
@@ -738,7 +738,7 @@ def show_trace(trace: str | PathLike[str], top: SupportsIndex) -> str:
     """
 
 def sql_log_parts(spec_json: str, part_bytes: SupportsIndex) -> list[str]:
-    """Return the parts of logs, each of so many bytes at most, as JSON documents for SqlPart.
+    """Return the parts of logs, each of at most the given size, as JSON documents for SqlPart.
 
     Raises NativeError when the logs cannot be read, or not in parts.
     """

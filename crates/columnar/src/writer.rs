@@ -252,7 +252,7 @@ impl Drop for Marks {
     }
 }
 
-/// A row group that was written elsewhere, as it is so many bytes further on.
+/// A row group that was written elsewhere, moved by the given number of bytes.
 fn shifted(group: &RowGroupMetaData, further_bytes: i64) -> Result<RowGroupMetaData, ParquetError> {
     let columns = group.columns().iter().map(|column| {
         let dictionary = column.dictionary_page_offset().map(|offset| offset + further_bytes);

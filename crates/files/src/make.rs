@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::fileset::FileSet;
 
-/// Files are made by so many threads at once.
+/// Files are made by this many threads at once.
 const MAKERS: usize = 4;
 
 /// Bytes of one write.

@@ -39,9 +39,9 @@ pub struct FilesSpec {
     pub device: Option<String>,
     /// Length of the sample.
     pub duration_s: f64,
-    /// The sample ends after so many bytes have been written.
+    /// The sample ends after this many bytes have been written.
     pub limit_bytes: u64,
-    /// A set may grow by so many bytes beyond its files as they are made.
+    /// A set may grow by this many bytes beyond its files as they are made.
     pub growth_bytes: u64,
     /// The condition that ends the sample earlier.
     #[serde(default)]

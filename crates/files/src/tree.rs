@@ -1,4 +1,4 @@
-//! Where the entries of a set are: a tree of folders that have about so many entries each.
+//! Where the entries of a set are: a tree of folders with about the given number of entries each.
 
 use rand_distr::{Distribution, Gamma};
 use seatrial_load::rng::stream;

@@ -79,7 +79,7 @@ impl EventGenerator {
         EventGenerator { per_s, taken: AtomicU64::new(0), skipped: AtomicU64::new(0) }
     }
 
-    /// Takes so many events in a row, and waits until the last of them is due; false when the
+    /// Takes a number of events in a row, and waits until the last of them is due; false when the
     /// sample ended first.
     pub fn take(&self, count: u64, sample_end: &SampleEnd) -> bool {
         if count == 0 {

@@ -422,7 +422,7 @@ fn done_if(is_done: bool) -> NextStep {
     if is_done { NextStep::Done } else { NextStep::Continue }
 }
 
-/// Uses the processor for so many loops, each of which writes to memory.
+/// Uses the processor for the given number of loops, each of which writes to memory.
 fn hog(loops: u64, sample_end: &SampleEnd) -> bool {
     let mut cell = 0u8;
     for first in (0..loops).step_by(HOG_CHUNK as usize) {

@@ -30,7 +30,7 @@ impl<T> Job<T> {
         (Job(state.clone()), Task(state))
     }
 
-    /// Waits at most so long; true when there is a result to take.
+    /// Waits at most for the given time; true when there is a result to take.
     pub fn wait(&self, timeout: Duration) -> bool {
         let result = lock(&self.0.result);
         let waited = self.0.signal.wait_timeout_while(result, timeout, |result| result.is_none());

@@ -82,7 +82,7 @@ impl Timeline {
         Timeline::with_budget(slice_ns, BUDGET_BYTES)
     }
 
-    /// An empty timeline whose closed slices take at most so much memory.
+    /// An empty timeline whose closed slices take at most the given memory.
     pub fn with_budget(slice_ns: u64, budget_bytes: usize) -> Timeline {
         Timeline {
             base_slice_ns: slice_ns.max(1),

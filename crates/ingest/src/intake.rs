@@ -128,7 +128,7 @@ impl Intake {
         Ok(chunks.send(chunk).is_ok())
     }
 
-    /// Waits at most so long; true when all was read, or it failed.
+    /// Waits at most for the given time; true when all was read, or it failed.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.job.wait(timeout)
     }
@@ -157,7 +157,7 @@ impl Drop for Intake {
     }
 }
 
-/// Plans the parts of logs, each of so many bytes at most.
+/// Plans the parts of logs, each of at most the given size.
 ///
 /// # Errors
 ///

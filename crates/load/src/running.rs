@@ -43,7 +43,7 @@ impl<R: Send + 'static> Running<R> {
 }
 
 impl<R> Running<R> {
-    /// Waits at most so long; true when the sample has ended.
+    /// Waits at most for the given time; true when the sample has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.job.wait(timeout)
     }

@@ -131,7 +131,7 @@ impl AccessMix {
         Self { listed: Some(ListCursor::new(list)), ..self }
     }
 
-    /// Whether the next request may start while so many others are in flight.
+    /// Whether the next request may start while the given number of others are in flight.
     #[inline]
     #[must_use]
     pub fn may_start(&self, others: usize) -> bool {

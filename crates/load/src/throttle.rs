@@ -121,7 +121,7 @@ mod tests {
         Stall { start_ns: from_ms * MS, end_ns: to_ms * MS, operations }
     }
 
-    /// Readings every 100 ms of a device that writes 4 KiB so many times a second, but for a time.
+    /// Readings every 100 ms of a device that writes 4 KiB at the given rate, but for a time.
     fn readings(writes_per_s: u64, pause_ms: (u64, u64), paused_per_s: u64) -> Vec<DeviceReading> {
         let mut writes_ms = 0;
         let at = |ms: u64| {

@@ -81,14 +81,14 @@ pub trait Policy {
         self.len() == 0
     }
 
-    /// Returns blocks that will leave next, at most so many of each list: what a feed reads.
+    /// Returns the blocks that will leave next, at most `count` of each list: what a feed reads.
     ///
     /// None where the policy has no such order: see [`Kind::has_order`].
     fn leaving(&self, _count: usize) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Returns the newest blocks, at most so many of each list.
+    /// Returns the newest blocks, at most the given number of each list.
     fn newest(&self, _count: usize) -> Vec<u32> {
         Vec::new()
     }

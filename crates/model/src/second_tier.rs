@@ -207,7 +207,7 @@ impl SecondTier {
         }
     }
 
-    /// Sets the addresses of the blocks, by their numbers, on storage of so many blocks:
+    /// Sets the addresses of the blocks, by their numbers, on storage of a given size:
     /// only [`Admission::Smq`] needs them.
     #[must_use]
     pub fn on_storage(self, block_addresses: &[u64], storage_blocks: u64) -> SecondTier {
@@ -239,7 +239,7 @@ impl SecondTier {
         self.written_blocks
     }
 
-    /// Reads a block that memory does not have, as part of a stream so long.
+    /// Reads a block that memory does not have, as part of a stream of the given length.
     pub fn read(&mut self, block: u32, stream_bytes: u32, now_ns: u64) -> ReadOutcome {
         match self.admission {
             Admission::Smq => {
@@ -265,7 +265,7 @@ impl SecondTier {
         }
     }
 
-    /// Writes a block, through the device to the disk, as part of a stream so long.
+    /// Writes a block, through the device to the disk, as part of a stream of the given length.
     ///
     /// An L2ARC has no block that was written since. Returns [`ReadOutcome::Copied`] where the
     /// device gets it by a separate read.
@@ -290,7 +290,7 @@ impl SecondTier {
         ReadOutcome::Absent
     }
 
-    /// Returns whether a stream so long passes the device by.
+    /// Returns whether a stream of the given length passes the device by.
     fn is_bypassed(&self, stream_bytes: u32) -> bool {
         let Admission::Accesses { stream_bytes_max, takes_streams_first, .. } = self.admission
         else {
@@ -335,7 +335,7 @@ impl SecondTier {
 
     /// Makes a pass, where the device is fed; returns when the next one is due.
     ///
-    /// `leaving` gives the blocks of memory that will leave next, at most so many of each list.
+    /// `leaving` gives the blocks of memory that will leave next, at most as many of each list as are read.
     pub fn feed(
         &mut self,
         now_ns: u64,

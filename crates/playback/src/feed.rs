@@ -526,7 +526,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes a trace of one session with so many statements, one a microsecond.
+    /// Writes a trace of one session with the given number of statements, one a microsecond.
     fn write_trace(path: &Path, statements: usize) {
         let mut writer = TraceWriter::create(path, None).unwrap();
         writer.session(&Session::default()).unwrap();
@@ -542,7 +542,7 @@ mod tests {
         writer.finish(&serde_json::json!({})).unwrap();
     }
 
-    /// A trace of so many statements, and a feed of it over few connections.
+    /// A trace of the given number of statements, and a feed of it over few connections.
     fn feed(statements: usize) -> (tempfile::TempDir, Feed) {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("t.trace");

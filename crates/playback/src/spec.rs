@@ -32,7 +32,7 @@ pub struct PlaybackSpec {
     /// Sessions that are connected at once; by default as many as were open at once when captured.
     #[serde(default)]
     pub connections_max: Option<usize>,
-    /// Statements that were captured later than so long after the first are skipped.
+    /// Statements that were captured later than this after the first are skipped.
     #[serde(default)]
     pub until_us: Option<u64>,
     /// Databases of the capture whose sessions are played; all if empty.

@@ -123,7 +123,7 @@ impl PyCacheAccesses {
         Ok(PyBytes::new(py, &found))
     }
 
-    /// Return the hit ratios of LRU caches of so many blocks, all from one pass.
+    /// Return the hit ratios of LRU caches of the given number of blocks, all from one pass.
     ///
     /// Of a sample of the blocks, ``share`` is theirs and ``all_reads`` counts the reads of all
     /// blocks; ``sizes_blocks`` are those of the whole.
@@ -331,7 +331,7 @@ impl PyPageCache {
         Ok(PyPageCache(Mutex::new(PageCache::new(capacity_pages, window_pages))))
     }
 
-    /// Make reads of so many pages and return of each whether a page was absent: bytes, 0 or 1.
+    /// Make reads of several pages; return for each whether a page was absent: bytes, 0 or 1.
     ///
     /// ``first_pages`` is a buffer of unsigned 64-bit numbers; ``files`` says by which open file
     /// each is read: a buffer of unsigned 32-bit numbers.

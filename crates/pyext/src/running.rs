@@ -22,7 +22,7 @@ pub trait SampleResult: Send + 'static {
 
 /// A sample under way of any kind.
 pub trait RunningSample: Send + Sync {
-    /// Waits at most so long; returns whether it has ended.
+    /// Waits at most for the given time; returns whether it has ended.
     fn wait(&self, timeout: Duration) -> bool;
 
     /// The last second.
@@ -109,7 +109,7 @@ pub fn start(py: Python<'_>, spec_json: &str) -> Outcome<PyRunning> {
 
 #[pymethods]
 impl PyRunning {
-    /// Wait at most so long; True when the sample has ended.
+    /// Wait at most for the given time; True when the sample has ended.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s.clamp(0.0, 1e6))))
     }

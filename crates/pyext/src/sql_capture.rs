@@ -41,7 +41,7 @@ impl PySqlCapture {
         self.0.addresses().to_vec()
     }
 
-    /// Wait at most so long; True when it has ended.
+    /// Wait at most for the given time; True when it has ended.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s.clamp(0.0, 1e6))))
     }

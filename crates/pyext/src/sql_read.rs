@@ -26,7 +26,7 @@ pub fn start_sql_read(py: Python<'_>, spec_json: &str) -> Outcome<PySqlReading> 
     Ok(PySqlReading(py.detach(|| Intake::start(spec))?))
 }
 
-/// Return the parts of logs, each of so many bytes at most, as JSON documents for SqlPart.
+/// Return the parts of logs, each of at most the given size, as JSON documents for SqlPart.
 ///
 /// Raises NativeError when the logs cannot be read, or not in parts.
 #[pyfunction]
@@ -82,7 +82,7 @@ impl PySqlReading {
         Ok(py.detach(|| self.0.give_end())?)
     }
 
-    /// Wait at most so long; True when all was read, or it failed.
+    /// Wait at most for the given time; True when all was read, or it failed.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s.clamp(0.0, 1e6))))
     }

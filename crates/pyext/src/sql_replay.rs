@@ -61,7 +61,7 @@ pub fn start_sql_playback(py: Python<'_>, spec_json: &str) -> Outcome<PySqlPlayb
 
 #[pymethods]
 impl PySqlPlayback {
-    /// Wait at most so long; True when it has ended.
+    /// Wait at most for the given time; True when it has ended.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s.clamp(0.0, 1e6))))
     }

@@ -160,7 +160,7 @@ impl<K: Copy, V: Copy> Map<K, V> {
 
     /// Returns the values of a key of all processors, if it is there.
     ///
-    /// The map is one per processor of so many, and `V` a multiple of 8 bytes long.
+    /// The map has a value for each processor, and `V` is a multiple of 8 bytes long.
     pub fn get_all(&self, key: &K, processors: usize) -> Option<Vec<V>> {
         const { assert!(size_of::<V>() % 8 == 0) };
         let mut values = Vec::<V>::with_capacity(processors);

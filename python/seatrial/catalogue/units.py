@@ -75,7 +75,7 @@ class Money(msgspec.Struct, frozen=True):
         )
 
     def times(self, factor: float) -> Money:
-        """Return the amount so many times."""
+        """Return a multiple of the amount."""
         return Money(self.low * factor, self.mid * factor, self.high * factor, self.currency)
 
     @property

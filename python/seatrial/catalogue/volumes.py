@@ -136,7 +136,7 @@ def parse_volume(text: str, facts: Catalogue) -> ProvisionedVolume:
 def limits_of_instance(instance: Instance) -> Limits:
     """Return what an instance carries to its network volumes.
 
-    Its bucket is what the provider promises: so many minutes at the burst rate in 24 hours.
+    Its bucket is what the provider promises: minutes at the burst rate in 24 hours.
     """
     length_s = instance.burst_min_per_day * MINUTE_S
     base_bytes = throughput(instance.base_mb_s, "MB/s")

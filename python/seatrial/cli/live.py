@@ -33,7 +33,7 @@ from seatrial.study.model import Plan
 from seatrial.topic import topics
 
 IDLE_S: Final = 600.0
-"""The report is served until nobody has requested it for so long."""
+"""The report is served until nobody has requested it for this time."""
 PENDING_BYTES_MAX: Final = 1 << 20
 """Buffer for a page that does not read; further events are dropped and counted."""
 _ANSWER_S: Final = 30.0

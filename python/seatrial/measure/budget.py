@@ -165,7 +165,7 @@ class RunBudget:
         return sample
 
     def rest(self, cell: Cell, rest_s: float) -> float:
-        """Leave the target of a cell idle for so many seconds, and on until it is quiet.
+        """Leave the target of a cell idle for ``rest_s``, and on until it is quiet.
 
         Returns the seconds that it took.
 

@@ -46,7 +46,7 @@ class NullLimits:
         self._per_s: dict[tuple[str, int, int], float] = {}
 
     def null_limit_per_s(self, engine: str, threads: int, depth: int) -> float:
-        """Return the limit of an engine (``psync``, ``io_uring``) with so many workers.
+        """Return the limit of an engine (``psync``, ``io_uring``) with the given number of workers.
 
         Raises:
             EngineError: when the engine cannot run at all.
@@ -436,7 +436,7 @@ class Recorder:
         return discarded_bytes
 
     def rest(self, cell: Cell, rest_s: float) -> float:
-        """Leave the target of a cell idle for so many seconds, and on until it is quiet.
+        """Leave the target of a cell idle for ``rest_s``, and on until it is quiet.
 
         Returns the seconds that it took.
 

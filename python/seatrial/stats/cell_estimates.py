@@ -288,7 +288,7 @@ _EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest exponential of a double
 
 
 def t_quantile(rounds: int) -> float:
-    """Return the quantile of Student's t for a 95 % interval of so many rounds (at least 2)."""
+    """Return the quantile of Student's t for a 95 % interval of at least 2 rounds."""
     return t_of(rounds - 1)
 
 
@@ -682,8 +682,8 @@ def settled(samples: Sequence[Sample], precision_share: float) -> bool:
 def rounds_needed(estimate: Estimate, precision_share: float) -> int | None:
     """Return how many rounds the requested precision needs if they vary as those measured.
 
-    It is reached with so many in about half of the cases or more (docs/method.md): the spread of
-    few rounds is mostly too small, and is corrected to its median.
+    It is reached with this number in half of the cases or more (docs/method.md): the spread of few
+    rounds is mostly too small, and is corrected to its median.
 
     None when unknown: measured once, or more than 1,000.
     """

@@ -164,7 +164,7 @@ def t_of(degrees: float) -> float:
 
 @functools.cache
 def spread_correction(values: int) -> float:
-    """Return the true spread over the median spread of so many normal values, at least 2."""
+    """Return the true spread over the median spread of at least 2 normal values."""
     from scipy.special import chdtri  # noqa: PLC0415
 
     return math.sqrt((values - 1) / float(chdtri(values - 1, 0.5)))

@@ -82,7 +82,7 @@ def _exponent(value: float) -> int:
 
 
 def _number(value: float, digits: int) -> str:
-    """Format a value with so many significant digits and thousands separators, no exponent."""
+    """Format a value with significant digits and thousands separators, without an exponent."""
     if value == 0:
         return "0"
     decimals = digits - 1 - _exponent(value)

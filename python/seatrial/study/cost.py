@@ -174,7 +174,7 @@ def _rounds_bytes(plan: Plan, rounds: int) -> int:
 
 
 def _times(plan: Plan, cell: Cell, rounds: int) -> int:
-    """Return how often so many rounds measure a cell; the maximum for adaptive cells."""
+    """Return how often rounds measure a cell; the maximum for adaptive cells."""
     if not topic_of(cell).in_rounds:
         return topic_of(cell).after_rounds_samples_max
     return 1 if is_done_once(plan, cell) else rounds

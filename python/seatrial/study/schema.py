@@ -234,7 +234,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             (exponential).
         threads: Workers.
         depth: Requests that each keeps in flight.
-        sync_every: Sync after so many writes of a worker; 0 never does.
+        sync_every: Sync after this many writes of a worker; 0 never does.
     """
 
     arrival: StreamArrival

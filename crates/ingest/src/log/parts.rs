@@ -45,7 +45,7 @@ pub struct LogPart {
     version: String,
 }
 
-/// Plans the parts of a log, each of so many bytes at most.
+/// Plans the parts of a log, each of at most the given size.
 ///
 /// # Errors
 ///
@@ -134,7 +134,7 @@ impl LogPartReader {
         Ok(LogPartReader { part, reader, source, offset_bytes, ended_line, is_at_end: false })
     }
 
-    /// Reads up to so many bytes, and compresses the result; None at the end.
+    /// Reads at most the given number of bytes, and compresses the result; None at the end.
     ///
     /// # Errors
     ///

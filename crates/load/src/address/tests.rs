@@ -20,7 +20,7 @@ pub(crate) fn spec_with(accesses: &str, range: &str, threads: u32, data: &str) -
 const BLOCK_BYTES: u64 = 4096;
 const HOT: &str = r#"{"kind": "hot_cold", "hot_share": 0.1, "hot_access_share": 0.9}"#;
 
-/// A cell of one access with 4 KiB blocks over so many of them.
+/// A cell of one access with 4 KiB blocks over the given number of them.
 struct Trial {
     address: &'static str,
     blocks: u64,
@@ -40,7 +40,7 @@ impl Trial {
         AddressPlan::new(&spec_with(&access, &range, self.threads, self.data)).unwrap()
     }
 
-    /// How often each block was drawn in so many draws by one worker.
+    /// How often each block was drawn in the given number of draws by one worker.
     fn counts(&self, worker: u32, draws: u64) -> Vec<u64> {
         let mut cursor = self.plan().cursors(worker).remove(0);
         let mut counts = vec![0; self.blocks as usize];

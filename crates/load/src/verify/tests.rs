@@ -20,7 +20,7 @@ impl Medium {
         Self { bytes: vec![0; length_bytes], ledger }
     }
 
-    /// A medium of which every block was written so many times.
+    /// A medium of which every block was written the given number of times.
     fn written(times: usize) -> Self {
         let mut medium = Self::new();
         for block in 0..BLOCKS * times {

@@ -12,7 +12,7 @@ use crate::request::Operation;
 pub const APART_NS: u64 = 1000;
 const FIELDS: usize = 4;
 
-/// Returns the request of a line, which is the one of so many.
+/// Returns the request of a line, given its number.
 pub fn parse(line: &[u8], before: u64) -> Result<Row<'_>, String> {
     let ([first, blocks, ignored, request], count) = by_blank::<FIELDS>(line);
     if count != FIELDS {

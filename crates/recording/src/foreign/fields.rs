@@ -4,7 +4,7 @@ use std::str;
 
 /// 10^9.
 pub const SECOND_NS: u64 = 1_000_000_000;
-/// Addresses of many formats count so many bytes.
+/// Addresses of many formats count units of this many bytes.
 pub const SECTOR_BYTES: u64 = 512;
 /// Largest offset of a recording; the end of a request there does not overflow.
 pub const OFFSET_BYTES_MAX: u64 = i64::MAX as u64 - u32::MAX as u64;

@@ -19,7 +19,7 @@ pub enum LogLine<'a> {
     Request(Row<'a>),
     /// An action without a request, such as `open`.
     Action,
-    /// The requests that follow come so much later.
+    /// The requests that follow come later by this much.
     Wait(u64),
 }
 

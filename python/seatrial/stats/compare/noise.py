@@ -175,7 +175,7 @@ class _Questions:
         ]
 
     def power(self, more: Numbers) -> Numbers:
-        """Return the probability that so many more rounds decide each question."""
+        """Return the probability that more rounds decide each question."""
         from scipy.special import nctdtr, ndtr, stdtrit  # noqa: PLC0415
 
         shares = [v / (n + more) for v, n in zip(self._variances, self._rounds, strict=True)]

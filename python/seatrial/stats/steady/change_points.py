@@ -190,7 +190,7 @@ class _Noise:
 
 
 def _noise(left: Array, levels: int) -> _Noise:
-    """Return the noise of residuals about so many levels, modelled as AR(1)."""
+    """Return the noise of residuals about the given number of levels, modelled as AR(1)."""
     count = len(left)
     squares = float(left @ left)
     phi = float(left[1:] @ left[:-1]) / squares if squares > 0 else 0.0

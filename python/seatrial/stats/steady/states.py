@@ -225,7 +225,7 @@ def _steps_per_stretch(steps: int) -> int:
 
 
 def _parts(series: Series, steps: int) -> tuple[list[float], list[float]]:
-    """Return mean rates over so many steps each, and the end of each; only whole parts count."""
+    """Return mean rates over ``steps`` each, and the end of each; only whole parts count."""
     left_over = len(series.rates) % steps
     means = series.rates[left_over:].reshape(-1, steps).mean(axis=1).tolist()
     ends_s = [(left_over + steps * (index + 1)) * series.step_s for index in range(len(means))]

@@ -125,7 +125,7 @@ class Adaptive:
         return ""
 
     def _is_due(self, key: str, done: int) -> bool:
-        """Return whether a cell takes part in a pass after so many others."""
+        """Return whether a cell takes part in a pass after the given number of others."""
         rounds, samples = self._plan.study.rounds, self._budget.of(key)
         if len(samples) > done:
             return False

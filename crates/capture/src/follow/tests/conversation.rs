@@ -171,7 +171,7 @@ fn statement(packed: PackedStatement, bytes: &mut &[u8]) -> Statement {
     Statement { fields, prepared, sql, parameters, returned }
 }
 
-/// Follows a conversation in pieces of so many bytes at most; each piece takes 10 us.
+/// Follows a conversation in pieces of at most the given size; each piece takes 10 us.
 pub fn follow(traffic: &[Traffic], piece_bytes: usize) -> Outcome {
     let (batches, received) = channel();
     let mut queue = TraceQueue::new(batches, Arc::<Shared>::default());

@@ -154,7 +154,7 @@ class RecordedReplay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def smallest_bytes(sessions: int) -> int:
-    """Return the smallest shared buffers with which so many sessions do not fail (bytes)."""
+    """Return the smallest shared buffers with which these sessions do not fail (bytes)."""
     return PAGE_BYTES * max(PAGES_MIN, PAGES_PER_SESSION * sessions)
 
 

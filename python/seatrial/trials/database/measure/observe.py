@@ -365,7 +365,7 @@ class Observer:
         )
 
     def _columns(self, entries: int) -> dict[str, list[float | None]]:
-        """Return the columns of a series with so many entries."""
+        """Return the columns of a series with the given number of entries."""
         columns = {
             **self._machine.readings.columns(entries, MACHINE_COLUMNS),
             **self._server.moments.columns(entries, MOMENT_COLUMNS),

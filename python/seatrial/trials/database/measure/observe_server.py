@@ -346,7 +346,7 @@ class Waits:
                 self.by_event[f"{wait_class}:{event}" if wait_class else ON_CPU] += number
 
     def columns(self, entries: int) -> dict[str, list[float | None]]:
-        """Return the columns of so many entries; empty without any observation.
+        """Return the columns of the given number of entries; empty without any observation.
 
         ``waits_<class>_share``: share of the active clients in the entry, None without any.
         ``backends_active``, ``backends_idle``, ``backends_idle_in_transaction``,

@@ -149,7 +149,7 @@ class Batch(OnDatabase, frozen=True, kw_only=True, tag="batch"):
     """A file of SQL, or a program, that is timed from start to end, as a nightly job is.
 
     Attributes:
-        duration_s: It is ended, and counted as failed, after so long (``seconds``).
+        duration_s: It is ended, and counted as failed, after this time (``seconds``).
         clients: Always 1.
         file: The file: ``.sql`` goes through psql and ends at its first error; anything else is
             run as a program, with PGHOST, PGPORT, PGUSER and PGDATABASE in its environment.
@@ -236,14 +236,14 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
         ids: ``infer`` maps ids that the captured server made to those that this one makes; ``off``
             sends what was captured. ``infer`` unless given, ``off`` with ``read_only``.
         read_only: Send only what a transaction that reads only takes.
-        until_s: Only what was captured so many seconds after the first statement (``until``).
+        until_s: Seconds after the first statement at which the replay ends (``until``).
         connections: At once, at most; as many as were open at once in the capture unless given.
         databases: Captured databases whose sessions are played; needed where it has several.
         allow: What is else refused.
         allow_writes: Name of a database that is not ours, typed exactly: it may be written to.
         restore: A command of the shell that brings a database which is there already back to its
             snapshot, run before each sample with ``DATABASE_URL`` and libpq's variables set.
-        restore_s_max: It is ended, and the sample fails, after so long (``restore_seconds``).
+        restore_s_max: It is ended, and the sample fails, after this time (``restore_seconds``).
         compare_rows: What the captured database held at the end, as ``seatrial sql rows`` wrote it;
             the trace's own name with ``.rows`` behind it unless given, where that is there.
         schema: Schemas to try, each a migration of the snapshot; the snapshot's own unless given.

@@ -80,8 +80,8 @@ def _faults(
     metavar="KIND:HOST:SECONDS",
     multiple=True,
     callback=_faults,
-    help="kill, cut (its link), pause (2 s) or clock (set 3 s ahead) a host, so long after the lab "
-    "is up.",
+    help="kill, cut (its link), pause (2 s) or clock (set 3 s ahead) a host, "
+    "at a time after the start of the lab.",
 )
 @changing_options
 @measuring_options

@@ -41,7 +41,7 @@ def run_of(name: str) -> str:
 
 
 def shortened(name: str, characters_max: int) -> str:
-    """Return a name in at most so many characters: ``st-`` and its end if it is too long."""
+    """Return a name of limited length: ``st-`` and its end if it is too long."""
     if len(name) <= characters_max:
         return name
     rest = name.removeprefix(NAME_PREFIX)

@@ -192,7 +192,7 @@ def _pass(
     block_bytes_max: int,
     watcher: Watcher,
 ) -> DataCheck:
-    """Read a part once in blocks of at most so many bytes; errors do not end it."""
+    """Read a part once in blocks of at most the given number of bytes; errors do not end it."""
     block_bytes = _block_bytes(start_bytes, length_bytes, block_bytes_max)
     access = {
         "operation": "read",

@@ -415,7 +415,7 @@ def prior_times(prior: LatencyPrior, facts: Catalogue) -> RequestTimes:
 
 
 def _log_normal_sigma(ratio: float) -> float:
-    """Return the sigma of a log-normal whose 99.9th percentile is so many times its mean."""
+    """Return the sigma of a log-normal from the ratio of 99.9th percentile and mean."""
     wanted = math.log(max(ratio, 1.01))
     under = _P999_Z**2 - 2 * wanted
     sigma = _P999_Z - math.sqrt(under) if under > 0 else _SIGMA_MAX

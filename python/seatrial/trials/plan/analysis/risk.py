@@ -60,7 +60,7 @@ class FailureRate(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
 
     def draw(self, random: np.random.Generator, scenarios: int) -> NDArray[np.float64]:
-        """Return failures per drive-year in so many scenarios, of Gamma(failures + 1/2, years)."""
+        """Return failures per drive-year in each scenario, of Gamma(failures + 1/2, years)."""
         if self.typed is not None:
             return self.typed.at(random.standard_normal(scenarios))
         if self.drive_years > 0:

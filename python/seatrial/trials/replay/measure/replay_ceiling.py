@@ -38,7 +38,7 @@ def replay_ceiling_per_s(
     """Return the driver's maximum rate of statements per second.
 
     The trace is replayed at maximum speed, whatever the speed of the cell, from its beginning for
-    about so many seconds. Results are cached for the lifetime of this process, by trace and order.
+    a few seconds. Results are cached for the lifetime of this process, by trace and order.
 
     Args:
         replay: The cell's replay.

@@ -85,7 +85,7 @@ class SpeedType(click.ParamType[float | str]):
 @click.option(
     "--depth", type=int, default=256, show_default=True, help="Requests in flight at most."
 )
-@click.option("--seconds", type=float, metavar="SECONDS", help="End each round after so long.")
+@click.option("--seconds", type=float, metavar="SECONDS", help="End each round after this time.")
 @click.option("--buffered", is_flag=True, help="Go through the page cache.")
 @engine_option
 @measuring_options

@@ -27,7 +27,7 @@ class RecordingWorkload(WorkloadBase, frozen=True, kw_only=True, tag="recording"
         speed: Recorded time over time of the replay, a factor; ``max`` for as fast as possible.
         device: The only recorded device whose requests are sent; empty for all.
         depth: Requests in flight at most.
-        duration_s: A sample ends after so long (``seconds``), even if requests are left.
+        duration_s: A sample ends after this time (``seconds``), even if requests are left.
     """
 
     ENDS_BY_ITSELF: ClassVar[bool] = True

@@ -335,7 +335,7 @@ impl SecondTier {
 
     /// Makes a pass, where the device is fed; returns when the next one is due.
     ///
-    /// `leaving` gives the blocks of memory that will leave next, at most as many of each list as are read.
+    /// `leaving` gives the blocks of memory that will leave next.
     pub fn feed(
         &mut self,
         now_ns: u64,

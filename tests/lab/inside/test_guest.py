@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 
 from seatrial import _core
+from seatrial.machine.undo_result import wait_until
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, check=False, capture_output=True, text=True)
 
 
 def output(*argv: str) -> str:
@@ -45,7 +50,8 @@ def test_an_array_of_md_stands_and_falls(disks):
     options = ("--run", "--level=1", "--raid-devices=2", "--size=32M", "--assume-clean")
     output("mdadm", "--create", "/dev/md7", *options, *disks[:2])
     assert "md7 : active raid1" in Path("/proc/mdstat").read_text()
-    output("mdadm", "--stop", "/dev/md7")
+    # The kernel may still look for partitions of the new device.
+    assert wait_until(lambda: run("mdadm", "--stop", "/dev/md7").returncode == 0)
 
 
 def test_lvm_works_without_udev(disks):

@@ -101,7 +101,7 @@ def test_a_first_cell_that_is_too_fast_is_a_class_of_its_own():
         points = [
             msgspec.structs.replace(
                 point,
-                place=-1 if (point.block_size_bytes, point.threads) == place else point.place,
+                position=-1 if (point.block_size_bytes, point.threads) == place else point.position,
             )
             for point in table.points
         ]

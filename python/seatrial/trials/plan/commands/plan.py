@@ -92,12 +92,12 @@ class LoadFields(TypedDict):
     "--capacity",
     required=True,
     metavar="SIZE",
-    help="Size of the data today: 500GiB, or 400GiB..600GiB.",
+    help="Data stored now: 500GiB, 400GiB..600GiB.",
 )
 @click.option(
     "--growth",
     metavar="SHARE",
-    help="Yearly growth of load and size: 40%/y; 0..20%..60% by default.",
+    help="Growth of load and size: 40%/y; else 0..20%..60%.",
 )
 @click.option(
     "--years",
@@ -105,7 +105,7 @@ class LoadFields(TypedDict):
     default=1.0,
     show_default=True,
     metavar="N",
-    help="How many years the storage must last.",
+    help="Years to plan for.",
 )
 @click.option(
     "--objective", metavar="NAME=MS", help="Percentile to meet: commit.p99_ms=5, read.p95_ms=2."
@@ -124,24 +124,24 @@ class LoadFields(TypedDict):
 @click.option(
     "--other-day",
     metavar="TIMES",
-    help="Load of other days relative to this one; 0.8..1.6 by default.",
+    help="Load of other days over this one; else 0.8..1.6.",
 )
-@click.option("--budget", metavar="MONEY", help="Exclude what costs more per month: 800, 800EUR.")
+@click.option("--budget", metavar="MONEY", help="Exclude what costs more per month: 800EUR.")
 @click.option(
-    "--loss-max", metavar="SHARE", help="Exclude what loses its data more often per year: 0.1%."
+    "--loss-max", metavar="SHARE", help="Exclude a higher yearly risk of loss: 0.1%."
 )
 @click.option(
     "--provider",
     metavar="NAME",
     default="aws",
     show_default=True,
-    help="Provider of rented storage; aws has prices.",
+    help="Provider; aws has prices.",
 )
 @click.option(
     "--region",
     metavar="NAME",
     default="",
-    help="Region of prices, such as us-east-1; by default the only known one.",
+    help="Region of prices; else the only known one.",
 )
 @click.option(
     "--currency",
@@ -184,7 +184,7 @@ class LoadFields(TypedDict):
 @click.option(
     "--ram-price",
     metavar="PRICE",
-    help="Include more memory, at a price per GiB and month: 3.50USD.",
+    help="Include memory at a price per GiB: 3.50USD.",
 )
 @click.option("--ssd-price", metavar="PRICE", help="Include an SSD cache: 0.08USD, 120EUR/TiB/5y.")
 @click.option(

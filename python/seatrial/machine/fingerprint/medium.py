@@ -125,7 +125,7 @@ def extent_of_device(tree: SystemTree, number: str) -> Extent:
 def lasting_name(tree: SystemTree, number: str) -> str:
     """Return a name of a block device's bytes that survives a restart; empty if unknown.
 
-    For a loop device it is the inode of its file, as devices are numbered anew.
+    For a loop device it is the inode of its file, as devices are renumbered.
     """
     extent = extent_of_device(tree, number)
     inode = extent.medium.file.rpartition(":")[2]

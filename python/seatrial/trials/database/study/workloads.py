@@ -73,9 +73,9 @@ class OnDatabase(SampledWorkload, frozen=True, kw_only=True):
         processes: Client processes, each with a database of its own, as the two client machines
             of the article had.
         settings: Settings of the server by name; a list is a factor.
-        start: The state that each sample begins in. ``cold``: the server is started anew and the
-            page cache holds nothing of its files. ``warm``: started anew, the page cache as the
-            clone left it. ``prewarmed``: started anew, or an existing server as it is; its
+        start: The state that each sample begins in. ``cold``: the server is restarted and the
+            page cache holds nothing of its files. ``warm``: restarted, the page cache as the
+            clone left it. ``prewarmed``: restarted, or an existing server as it is; its
             tables read into shared buffers by pg_prewarm. ``as_is``: an existing server as it is.
         memory_limit_bytes: Memory of the server and of the page cache of its files
             (``memory_limit``); none unless given.

@@ -75,7 +75,7 @@ class JsonDisplay:
 
 
 class ScreenDisplay(LineDisplay):
-    """A screen that is drawn anew with each interval, and tables at the end."""
+    """A screen that is redrawn with each interval, and tables at the end."""
 
     def __init__(self, live: Live, screen: Screen, *, has_disks: bool) -> None:
         super().__init__(has_disks=has_disks)

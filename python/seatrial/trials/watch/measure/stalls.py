@@ -271,7 +271,7 @@ class _TaskSearch:
         every_s = SEARCH_EVERY_S / 2 if self._known else SEARCH_EVERY_S
         if now_s - self._at_s >= every_s:
             self._at_s = now_s
-            if now_s - self._forgotten_s >= FORGET_EVERY_S:  # their numbers may be given anew
+            if now_s - self._forgotten_s >= FORGET_EVERY_S:  # their numbers may be reused
                 self._forgotten_s = now_s
                 self._kernel_pids.clear()
             tasks = blocked_tasks(now_s, self._known, self._kernel_pids)

@@ -1,4 +1,4 @@
-"""The watch on a terminal: one screen that is drawn anew with every interval.
+"""The watch on a terminal: one screen that is redrawn with every interval.
 
 Rates and latencies by disk and operation, the tables or processes with the most requests, and a
 heat map of latencies over the last minute.

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
+import msgspec
 import numpy as np
 import pytest
 
+from seatrial import _core
 from seatrial.trials.watch.recording import (
+    ADDRESS,
     COLUMN_TYPES,
+    Losses,
     RecordedDevice,
     Recording,
     RecordingMetadata,
+    read_about,
 )
 
 ABOUT = RecordingMetadata(
@@ -42,3 +49,14 @@ def test_columns_that_do_not_fit_are_refused():
     columns = {name: getattr(sorted_ones, name) for name in COLUMN_TYPES}
     with pytest.raises(ValueError, match="sorted by arrival"):
         Recording(ABOUT, **{**columns, "arrived_ns": columns["arrived_ns"][::-1]})
+
+
+def test_a_synthetic_address_is_known_by_its_former_name(tmp_path):
+    knows = dict.fromkeys(
+        ("arrival", "sync", "failures", "queue", "device", "process", "relations"), True
+    )
+    about = {"began_at_ns": 1, "source": "fio", "knows": knows, "made_up": ["time", "place"]}
+    path = tmp_path / "old.rec"
+    writer = _core.RecordingWriter(path, json.dumps(about), began_ns=0, rotate_bytes=1 << 20)
+    writer.finish(1, msgspec.json.encode(Losses()).decode())
+    assert read_about(path).made_up == ("time", ADDRESS)

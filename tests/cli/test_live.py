@@ -29,7 +29,7 @@ def test_a_page_that_does_not_read_delays_nothing_and_what_it_misses_is_counted(
     observation = Observation(page)
     watcher = observation.with_page(SilentWatcher())
     for number in range(3000):  # several times what pipe and room hold
-        watcher.stage(f"step {number} {'x' * 200}")
+        watcher.step(f"step {number} {'x' * 200}")
     assert observation.dropped > 1000
     page.kill()
     page.communicate()
@@ -40,7 +40,7 @@ def test_all_events_arrive_in_order_however_slowly_they_are_read():
     observation = Observation(page)
     watcher = observation.with_page(SilentWatcher())
     for number in range(2000):
-        watcher.stage(f"step {number} {'x' * 200}")
+        watcher.step(f"step {number} {'x' * 200}")
     observation.take_report("a" * (3 << 20))
     observation.finish()
     assert page.stdin
@@ -49,7 +49,7 @@ def test_all_events_arrive_in_order_however_slowly_they_are_read():
     page.stdin.close()
     lines = page.stdout.read().splitlines()
     page.wait()
-    stages = [msgspec.json.decode(line)["stage"] for line in lines[:-1]]
+    stages = [msgspec.json.decode(line)["step"] for line in lines[:-1]]
     assert [each.split()[1] for each in stages] == [str(number) for number in range(2000)]
     last = msgspec.json.decode(lines[-1], type=FinishedEvent)
     assert (len(last.report), last.dropped) == (3 << 20, 0)
@@ -61,7 +61,7 @@ def test_a_page_that_has_ended_is_named_once_and_the_run_goes_on(capsys):
     observation = Observation(page)
     watcher = observation.with_page(SilentWatcher())
     for number in range(3):
-        watcher.stage(f"step {number}")
+        watcher.step(f"step {number}")
     observation.finish()
     assert capsys.readouterr().err == "The live page has ended early; the run goes on.\n"
 

@@ -228,10 +228,10 @@ class _WatcherPair:
     def __init__(self, first: Watcher, second: Watcher) -> None:
         self._watchers = (first, second)
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         """Pass it on."""
         for each in self._watchers:
-            each.stage(sentence)
+            each.step(sentence)
 
     def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
         """Pass it on."""

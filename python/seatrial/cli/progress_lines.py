@@ -27,12 +27,12 @@ class ProgressDocument(Document, frozen=True, kw_only=True):
 
     Attributes:
         at: Unix time in seconds.
-        event: ``stage`` before tests begin; ``started``, ``reading`` (once a second) and ``ended``
+        event: ``step`` before tests begin; ``started``, ``reading`` (once a second) and ``ended``
             of a test.
-        stage: What is prepared; empty for tests.
-        cell: Key of the test; empty for a stage.
-        test: The test in words; empty for a stage.
-        round: Number of the round, from 1; 0 for a stage.
+        step: What is prepared; empty for tests.
+        cell: Key of the test; empty for a step.
+        test: The test in words; empty for a step.
+        round: Number of the round, from 1; 0 for a step.
         left_s_max: The most seconds that the run may still take; null where that is unknown.
         reading: The last second of the test; null for other events.
         text: The reading in words; empty for other events.
@@ -42,8 +42,8 @@ class ProgressDocument(Document, frozen=True, kw_only=True):
 
     kind: Literal["progress"] = "progress"
     at: float
-    event: Annotated[str, one_of("stage", "started", "reading", "ended")]
-    stage: str = ""
+    event: Annotated[str, one_of("step", "started", "reading", "ended")]
+    step: str = ""
     cell: str = ""
     test: str = ""
     round: Count = 0
@@ -75,9 +75,9 @@ class JsonWatcher:
         self._left: TimeLeft | None = None
         self._since_s = self._reading_s = 0.0
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         """Print the step."""
-        self._send(ProgressDocument(at=time.time(), event="stage", stage=sentence))
+        self._send(ProgressDocument(at=time.time(), event="step", step=sentence))
 
     def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
         """Print the test."""

@@ -166,7 +166,7 @@ class BarWatcher:
         self._rates_per_s: deque[float] = deque(maxlen=SPARKS_MAX)
         self._spark_s = 0.0
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         """Show the step."""
         self._title = sentence
         self._progress.update(self._bar, description=sentence)
@@ -211,7 +211,7 @@ class PlainWatcher:
         self._was_hanging = False
         self._on_database = False
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         """Print the step."""
         self._cell = sentence
         click.echo(sentence, err=True)

@@ -65,7 +65,7 @@ class TimeLeft(msgspec.Struct, frozen=True, kw_only=True):
 class Watcher(Protocol):
     """Receives events in order; must return quickly."""
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         """Preparation has reached a new step, such as filling a file."""
 
     def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
@@ -81,7 +81,7 @@ class Watcher(Protocol):
 class SilentWatcher:
     """A watcher that does nothing."""
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         """Do nothing."""
 
     def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:

@@ -432,7 +432,7 @@ class Recorder:
         self._stage.bring_up(label, self.watcher, fills=True)
         discarded_bytes = self._stage.discard(label)
         reported = "is trimmed" if discarded_bytes else "cannot be trimmed and is used as it is"
-        self.watcher.stage(f"{self.plan.target(label).path or label} {reported}")
+        self.watcher.step(f"{self.plan.target(label).path or label} {reported}")
         return discarded_bytes
 
     def rest(self, cell: Cell, rest_s: float) -> float:

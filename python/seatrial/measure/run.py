@@ -171,7 +171,7 @@ def execute(
     require_descriptors(request.plan)
     paths = list(storage_paths(request.plan).values())
     servers = [target.url for target in request.plan.targets if target.url]
-    with RunLock(paths, servers=servers, waits=request.waits, report=watcher.stage) as lock:
+    with RunLock(paths, servers=servers, waits=request.waits, report=watcher.step) as lock:
         return _executed(request, store, watcher, strategy, OtherProcessIo(lock))
 
 

@@ -323,7 +323,7 @@ class Stage:
             raise error
         names = ", ".join(dict.fromkeys(cell.workload for cell in own))
         note = f"{names} is skipped on {label}: {error.seen.rstrip('.')}. {error.cause}"
-        watcher.stage(note)
+        watcher.step(note)
         self.plan = self.plan.without({cell.key for cell in own}, [note])
 
     def _is_filled_at_random(self, file: TrialFile) -> bool:
@@ -365,7 +365,7 @@ class Stage:
         what = f"{file.name} on {file.target}"
         if file.target not in self._folders:
             what = self.plan.target(file.target).path
-        watcher.stage(f"Filling {what}: {format_size(file.size_bytes)}")
+        watcher.step(f"Filling {what}: {format_size(file.size_bytes)}")
         measured = measure_spec(self._fill_spec(file), watcher, self._opened)
         if measured.interrupted:
             raise KeyboardInterrupt

@@ -1,1 +1,1 @@
-"""What can be put on trial: one folder a topic, with all of its stages inside."""
+"""What can be put on trial: one folder a topic, with all of its parts inside."""

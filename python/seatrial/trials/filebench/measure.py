@@ -83,7 +83,7 @@ class FilesDriver:
         spec = self._spec(cell, sample_context.round_number, is_made=is_made)
         if not is_made and making_s(cell) > _ANNOUNCE_S:
             size = format_size(cost_of(cell).made_bytes)
-            sample_context.watcher.stage(f"Making the files of {cell.key}: {size}")
+            sample_context.watcher.step(f"Making the files of {cell.key}: {size}")
         with sample_context.background or NoBackground():
             system = SystemCounters(Path(spec["folder"]))
             parts, interrupted = _run(spec, sample_context.watcher)

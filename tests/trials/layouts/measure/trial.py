@@ -24,7 +24,7 @@ class Stages(SilentWatcher):
     def __init__(self) -> None:
         self.reported: list[str] = []
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         self.reported.append(sentence)
 
     def cell_started(self, cell, round_number, time_left) -> None:

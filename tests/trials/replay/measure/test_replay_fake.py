@@ -44,7 +44,7 @@ class Heard(SilentWatcher):
         self.readings = []
         self.sentences = []
 
-    def stage(self, sentence: str) -> None:
+    def step(self, sentence: str) -> None:
         self.sentences.append(sentence)
 
     def live(self, reading) -> None:

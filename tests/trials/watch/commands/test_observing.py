@@ -50,7 +50,7 @@ def test_the_page_follows_the_run_and_becomes_its_report(tmp_path):
     startup = events[0][2]
     assert (startup["has_ended"], startup["run"]) == (False, f"io on {tmp_path / 'files'}")
     reported = [data for _, sort, data in events if sort == "run"]
-    assert reported[0]["stage"].startswith("Filling")
+    assert reported[0]["step"].startswith("Filling")
     tests = [each for each in reported if each["test"]]
     assert {each["test"] for each in tests} == {"io: random read 8 KiB, 1 thread"}
     for number in (1, 2):

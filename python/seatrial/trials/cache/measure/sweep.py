@@ -189,7 +189,7 @@ class SweepServer:
                 for name, now in relation_accesses(session.connection).items()
             }
             name = session.name()
-            self._watcher.stage("Reading from the storage without the server")
+            self._watcher.step("Reading from the storage without the server")
             storage = probe(folder, max(1, round(load_result.clients)))
         return RecordedReplay(
             load_result=load_result, relations=found, storage=storage, server=name
@@ -279,9 +279,9 @@ def _pgbench(
 ) -> LoadResult:
     """Run pgbench twice: to warm the buffers, and to count."""
     per_client = max(1, load.transactions // 2 // load.spec.clients)
-    watcher.stage(f"Warming up: {per_client * load.spec.clients:,} transactions")
+    watcher.step(f"Warming up: {per_client * load.spec.clients:,} transactions")
     _run_pgbench(load, endpoints, per_client, load.seed)
-    watcher.stage(f"Counting: {per_client * load.spec.clients:,} transactions")
+    watcher.step(f"Counting: {per_client * load.spec.clients:,} transactions")
     before = read_now()
     rates, printed, cpu_s = _run_pgbench(load, endpoints, per_client, load.seed + 1)
     counters = read_now().since(before)
@@ -355,7 +355,7 @@ def _replay(
         stall_threshold_ms=500,
         catalogue=catalogue,
     )
-    watcher.stage("Playing the trace; its second half is counted")
+    watcher.step("Playing the trace; its second half is counted")
     with native_errors():
         playback = _core.start_sql_playback(msgspec.json.encode(spec).decode())
     progress: list[tuple[float, int, int]] = []

@@ -118,7 +118,7 @@ def run_sweep(request: SweepRequest, watcher: Watcher) -> CacheSweepResult:
     run_id = new_run_id()
     target_table = Path(target.path)
     with ExitStack() as stack:
-        stack.enter_context(RunLock([target_table], waits=request.waits, report=watcher.stage))
+        stack.enter_context(RunLock([target_table], waits=request.waits, report=watcher.step))
         journal = stack.enter_context(UndoJournal(run_id))
         host = EmbeddedServers(target, [request.load.spec], journal)
         host.check()
@@ -140,7 +140,7 @@ def _run_sweep(
 ) -> CacheSweepResult:
     smallest = smallest_bytes(request.load.spec.clients)
     recorded = server.record(smallest, path)
-    watcher.stage("Simulating every size")
+    watcher.step("Simulating every size")
     references = _references(read(path), recorded.load_result)
     predictor = Predictor(references, measurement_of(recorded), smallest)
     result = result_of(request, recorded, references, predictor)
@@ -150,7 +150,7 @@ def _run_sweep(
     found: list[SweepCheck] = []
     for size in checks or steep_sizes_bytes(result.curve):
         predicted = predictor.point(size)
-        watcher.stage(f"Running {size >> 20} MiB: {predicted.per_s:,.0f} a second are predicted")
+        watcher.step(f"Running {size >> 20} MiB: {predicted.per_s:,.0f} a second are predicted")
         load_result = server.run(size)
         run = MeasuredRun(
             hits=load_result.counters.hits,

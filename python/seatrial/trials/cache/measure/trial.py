@@ -123,7 +123,7 @@ class PoolDriver:
     def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
         """Report who else runs ZFS; each sample prepares its own pool."""
         if self._folders and (others := other_daemons()):
-            watcher.stage(f"Another zfs-fuse runs (process {others[0]}); it is left alone")
+            watcher.step(f"Another zfs-fuse runs (process {others[0]}); it is left alone")
         return {}
 
     def close(self) -> None:

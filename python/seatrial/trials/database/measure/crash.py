@@ -390,7 +390,7 @@ class CrashTrial:
         finally:
             load.stop()
         self._server = None
-        watcher.stage("Server killed; recovering")
+        watcher.step("Server killed; recovering")
         verdict, recovery_s, faults, size_bytes, notes = self._recover()
         return CrashResult(
             load=load,

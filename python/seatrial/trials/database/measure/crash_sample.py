@@ -108,7 +108,7 @@ class CrashTrials:
         """
         trial = self._trials.get(cell.key)
         if trial is None:
-            watcher.stage(f"Creating a server for the crash trial on {cell.target}")
+            watcher.step(f"Creating a server for the crash trial on {cell.target}")
             trial = self._trials[cell.key] = self._trial(cell, round_number)
         system = SystemCounters(trial.data_folder)
         crashed = trial.crash(cell.parsed.duration_s, watcher)

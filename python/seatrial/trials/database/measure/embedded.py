@@ -248,7 +248,7 @@ class EmbeddedServers:
         if load.migrate:
             clone_folder(self._clusters[load.unmigrated, processes].folder, cluster.folder)
             return self._migrate(cluster, template, watcher)
-        watcher.stage(f"Creating a database cluster on {self._target.label}")
+        watcher.step(f"Creating a database cluster on {self._target.label}")
         create_cluster(cluster.folder, cluster.binaries, cluster.account, self._journal)
         self._try_settings(cluster, load, processes)
         return self._load(cluster, template, watcher)

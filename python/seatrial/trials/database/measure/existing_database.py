@@ -150,7 +150,7 @@ class ExistingDatabase:
         state = self._state()
         notes = (note for spec in self._specs for note in notes_on(required(spec), state))
         for note in dict.fromkeys(notes):
-            watcher.stage(note)
+            watcher.step(note)
 
     @contextmanager
     def ready(self, spec: DatabaseSpec) -> Iterator[ReadyServer]:

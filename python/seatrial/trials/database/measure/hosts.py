@@ -184,7 +184,7 @@ class HostLoadGenerator:
             PartialResult: when a host was lost before the start.
             TargetError: when no host finished, or their programs differ.
         """
-        watcher.stage(f"Loading from {len(hosts)} hosts")
+        watcher.step(f"Loading from {len(hosts)} hosts")
         endpoints_of_host = {
             host.name: _own_endpoints(endpoints, host.name, self._run_id) for host in hosts
         }

@@ -66,7 +66,7 @@ def migrate(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) 
         TargetError: when a statement of the file fails; with the server's message.
     """
     began_s = time.monotonic()
-    watcher.stage(f"Changing the schema on {where}: {Path(load.migrate).name}")
+    watcher.step(f"Changing the schema on {where}: {Path(load.migrate).name}")
     rows = sum(_migrate_one(load.migrate, endpoints, address) for address in endpoints.addresses)
     _checkpoint(endpoints)
     return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
@@ -108,7 +108,7 @@ def load_databases(
         )
         step = f"Loading {describe(load)} on {where}{which}"
         if load.kind != "nothing":
-            watcher.stage(f"{step}: {format_size(data_bytes(load))}")
+            watcher.step(f"{step}: {format_size(data_bytes(load))}")
         rows += _load_database(load, endpoints, address, partial(_report, watcher, step))
     _checkpoint(endpoints)
     return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
@@ -175,7 +175,7 @@ def _has_magic(path: Path, mark: bytes) -> bool:
 
 
 def _report(watcher: Watcher, step: str, done: str) -> None:
-    watcher.stage(f"{step}: {done}")
+    watcher.step(f"{step}: {done}")
 
 
 def _report_share(line: str, report: Callable[[str], None]) -> None:

@@ -107,7 +107,7 @@ class FleetStage(Stage):
             super().prepare(watcher)
             self._check_content()
             return
-        watcher.stage(f"Filling the files of {len(self._remaining())} hosts")
+        watcher.step(f"Filling the files of {len(self._remaining())} hosts")
         plan = _single_host_plan(self._full_plan)
         names = {host.name: number for number, host in enumerate(self._remaining())}
         answers = self._open_group().call_each(

@@ -241,7 +241,7 @@ class Array:
         drives.recheck()
         backend = backend_of(spec.backend)
         bare = assigned(spec, drives.paths)
-        watcher.stage(f"Building {spec.label} of {format_plural(spec.members, 'drive')}")
+        watcher.step(f"Building {spec.label} of {format_plural(spec.members, 'drive')}")
         try:
             wrappers = wrap(bare.used, spec, journal)
             name = array_name(journal.run_id, number)
@@ -320,4 +320,4 @@ def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord
 
 def _report_sync(watcher: Watcher, spec: LayoutSpec, share: float | None) -> None:
     reported = "" if share is None else f": {share:.0%}"
-    watcher.stage(f"Synchronising {spec.label}{reported}")
+    watcher.step(f"Synchronising {spec.label}{reported}")

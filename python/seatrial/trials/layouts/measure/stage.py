@@ -158,7 +158,7 @@ class LayoutStage:
         if spec is None or self._stands(spec):
             return
         if self._array:
-            watcher.stage(f"Removing {self._array.built.spec.label}")
+            watcher.step(f"Removing {self._array.built.spec.label}")
         self._end_array(is_blocking=True)
         self._built_count += 1
         self._array = Array.build(spec, self._drives, self._journal, self._built_count, watcher)

@@ -99,7 +99,7 @@ class Trial:
             SeatrialError: as raised by ``load``.
         """
         if self._cached and self._array.built.spec.cold_cache:
-            self._watcher.stage(f"Emptying the cache of {self._array.built.spec.label}")
+            self._watcher.step(f"Emptying the cache of {self._array.built.spec.label}")
             self._cached.make_cold(spec, probe)
         counting = self._cached or nullcontext()
         built = self._array.built
@@ -117,7 +117,7 @@ class Trial:
             background = _ArrayBackground(
                 self._members,
                 self._injection,
-                lambda share: self._watcher.stage(f"{waiting}: {share}"),
+                lambda share: self._watcher.step(f"{waiting}: {share}"),
             )
             sample = load(background)
             is_complete = sample.status != INTERRUPTED

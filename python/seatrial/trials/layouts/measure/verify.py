@@ -64,7 +64,7 @@ def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = Fals
         SeatrialError: when the file cannot be opened at all.
     """
     size_bytes = int(spec["target"]["size_bytes"])
-    watcher.stage(f"Reading all data of {spec['target']['path']}: {format_size(size_bytes)}")
+    watcher.step(f"Reading all data of {spec['target']['path']}: {format_size(size_bytes)}")
     # The page cache says nothing about the drives.
     notes = [] if spec["target"]["direct"] else _drop(Path(spec["target"]["path"]))
     parts: list[DataCheck] = []

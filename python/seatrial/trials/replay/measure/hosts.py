@@ -93,7 +93,7 @@ class HostReplayer:
         hosts = self._group.hosts
         self._require_same_trace(str(spec["trace"]))
         shares = _connections(spec.get("connections_max"), len(hosts))
-        watcher.stage(f"Reading the trace on {len(hosts)} hosts")
+        watcher.step(f"Reading the trace on {len(hosts)} hosts")
         prepared = self._group.call_each(
             lambda actor, host: actor.prepare_replay.remote(
                 _part(spec, hosts.index(host), len(hosts), shares)
@@ -103,7 +103,7 @@ class HostReplayer:
         _require_all(prepared)
         before = self._group.clocks()
         _require_all(before)
-        watcher.stage(f"Replaying on {len(hosts)} hosts")
+        watcher.step(f"Replaying on {len(hosts)} hosts")
         start_ns = time.monotonic_ns() + int(START_DELAY_S * NS_PER_S)
         answers = self._answers(start_ns, before)
         found = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}

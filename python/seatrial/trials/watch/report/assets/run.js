@@ -11,7 +11,7 @@ class Run {
   constructor() {
     this.samples = [];
     this.current = null;
-    this.stage = 'Preparing';
+    this.step = 'Preparing';
     this.text = '';
     this.left_s = null;
     this.left_at = 0;
@@ -21,8 +21,8 @@ class Run {
   add(event) {
     const { at } = event;
     if (event.left_s_max !== null) [this.left_s, this.left_at] = [event.left_s_max, at];
-    if (event.event === 'stage') {
-      this.stage = event.stage;
+    if (event.event === 'step') {
+      this.step = event.step;
       this.text = '';
     } else if (event.event === 'started') {
       this.begin(event);
@@ -34,7 +34,7 @@ class Run {
         to: at, per_s: event.completed_per_s, stalls: event.stalls,
       });
       this.current = null;
-      this.stage = `${event.test} has ended`;
+      this.step = `${event.test} has ended`;
       this.text = '';
     }
   }
@@ -59,7 +59,7 @@ function drawRun() {
   const put = (id, text) => { document.getElementById(id).textContent = text; };
   const { current, ending } = run;
   const isOver = ending !== null || view.watched.startup.saved !== undefined;
-  put('run-test', current ? `Round ${current.round}: ${current.test}` : run.stage);
+  put('run-test', current ? `Round ${current.round}: ${current.test}` : run.step);
   const left_s = run.left_s === null ? null : Math.max(0, run.left_s - (to - run.left_at));
   put('run-left', !left_s || isOver ? '' : `at most ${formatLeft(left_s)} left`);
   put('run-figures', run.text);

@@ -126,7 +126,7 @@ class Bench:
         self.alone(warm_up_s)
         self.observed(warm_up_s)
 
-    def why_single_host(self, seconds: int) -> Sample:
+    def alone(self, seconds: int) -> Sample:
         """Run pgbench alone."""
         before_ns = self._cpu_ns()
         printed = self._tpc_b(seconds)

@@ -139,7 +139,7 @@ class Topic:
             declares them.
         own_quantities: Quantities of thresholds that only this topic's workloads have, each with
             the message for a workload that lacks it.
-        space_words: What takes the space that its cells use, such as ``databases``.
+        space_phrase: What takes the space that its cells use, such as ``databases``.
         commands: Its commands of the command line, by name.
         observer: Module that ``--live`` runs to show a run while it is measured; if several
             topics define one, the first is used. `seatrial.cli.live` describes it.
@@ -158,7 +158,7 @@ class Topic:
     titles: Mapping[str, str] = MappingProxyType({})
     recorded_kinds: tuple[str, ...] = ()
     own_quantities: Mapping[str, str] = MappingProxyType({})
-    space_words: str = ""
+    space_phrase: str = ""
     commands: Mapping[str, Command] = MappingProxyType({})
     observer: str = ""
 
@@ -304,17 +304,17 @@ class Topic:
         del cell
         return "thread"
 
-    def sample_words(self, cells: Sequence[Cell]) -> str:
+    def sample_phrase(self, cells: Sequence[Cell]) -> str:
         """Return how long a sample of a workload lasts where that is not a number of seconds."""
         del cells
         return ""
 
-    def plan_words(self, cell: Cell) -> list[str]:
+    def plan_phrase(self, cell: Cell) -> list[str]:
         """Return what a plan prints for a workload after its factors, from its first cell."""
         del cell
         return []
 
-    def assumed_words(self, cells: Sequence[Cell]) -> str:
+    def assumed_phrase(self, cells: Sequence[Cell]) -> str:
         """Return what a plan assumes about the bytes that these cells write; empty for nothing."""
         del cells
         return ""

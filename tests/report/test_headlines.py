@@ -20,7 +20,7 @@ from seatrial.findings.verdict import verdict
 from seatrial.report.answer_text import answer_text
 from seatrial.report.exports import export
 from seatrial.report.page import render
-from seatrial.stats.fastest import settings_words
+from seatrial.stats.fastest import settings_phrase
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import NO_BREAK_SPACE, format_estimate
 from seatrial.trials.io.report.figures import figures_of, figures_of_run
@@ -75,8 +75,8 @@ def cell_of(summary: Summary, named: Headline, pattern: str = "") -> CellSummary
 
 
 def _names(each: CellSummary) -> tuple[str, ...]:
-    whole = settings_words(each)
-    size_was_reported = settings_words(each, leave_out=("block_size_bytes",))
+    whole = settings_phrase(each)
+    size_was_reported = settings_phrase(each, leave_out=("block_size_bytes",))
     return (whole, size_was_reported, f"{whole}, {each.cell.factors['pattern']}")
 
 

@@ -60,7 +60,7 @@ def test_repeated_runs_show_their_figures_over_time(entries):
     assert read.label == "8 KiB random read"
     assert [round(each.estimate.value / 74_000, 2) for each in read.points] == list(RATES)
     assert read.changes == [CHANGED_AT]
-    assert read.change_words == "Changed from 74k IOPS to 46k IOPS since 2026-11-26 07:45 UTC."
+    assert read.change_phrase == "Changed from 74k IOPS to 46k IOPS since 2026-11-26 07:45 UTC."
     assert read.picture.count("<circle") == len(RATES)
     assert read.picture.count('class="ends"') == len(RATES)
     assert read.picture.count('class="change"') == 1

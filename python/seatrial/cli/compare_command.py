@@ -26,10 +26,10 @@ from seatrial.report.comparison_page import (
 from seatrial.report.terminal import finding_text, table_text, wrapped
 from seatrial.results.model import Run, Sample, origin_of
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT, compare
-from seatrial.stats.compare.fingerprints import facts_of, in_words, named_alike, with_defaults
+from seatrial.stats.compare.fingerprints import described, facts_of, named_alike, with_defaults
 from seatrial.stats.compare.model import Comparison, Difference, Side, SideSamples
 from seatrial.stats.compare.noise import control_label
-from seatrial.stats.compare.verdict import judged, ratio_words
+from seatrial.stats.compare.verdict import judged, ratio_phrase
 from seatrial.stats.set_up import FACTS
 from seatrial.stats.timeline import SLICES_MIN
 from seatrial.stats.wording import format_identity, format_plural, format_share
@@ -338,7 +338,7 @@ def side_differences(a: SideSamples, b: SideSamples) -> list[Difference]:
     if not facts_a or not facts_b:
         return []
     alike = with_defaults(*named_alike(facts_a, facts_b))
-    return in_words(differences(*alike))
+    return described(differences(*alike))
 
 
 def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
@@ -361,11 +361,11 @@ def slower_than(comparison: Comparison, share: float) -> str:
     slower = judged(comparison, is_worse=True).beyond(share)
     for figure, ratio in slower.overall.items():
         cells = comparison.overall_answers[figure].cells
-        return f"{figure} of {format_plural(cells, 'test')} is {ratio_words(ratio)}"
+        return f"{figure} of {format_plural(cells, 'test')} is {ratio_phrase(ratio)}"
     if not slower.cells:
         return ""
     worst = max(slower.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
-    return f"{worst.figure} in {format_identity(worst.identity)} is {ratio_words(worst.ratio)}"
+    return f"{worst.figure} in {format_identity(worst.identity)} is {ratio_phrase(worst.ratio)}"
 
 
 def comparison_text(comparison: Comparison) -> str:

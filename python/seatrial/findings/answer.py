@@ -197,7 +197,7 @@ def _verdict(
     if fit := _fit(assessments, chosen, room):
         parts.append(fit)
     if not parts:
-        parts += [_tile_words(tile) for tile in tiles]
+        parts += [_tile_phrase(tile) for tile in tiles]
     line = _joined(parts or [_without_figures(summary.cells)], counts)
     # The name of a target keeps the user's spelling.
     is_named = any(line.startswith(f"{name}: ") for name in _targets(summary.cells))
@@ -292,14 +292,14 @@ def _fit_of_one(only: Assessment) -> str:
     if only.grade == "good":
         return f"fit for {title}{f' up to {only.capacity}' if only.capacity else ''}"
     bad = [each for each in only.figures if each.grade == only.grade]
-    why = ", ".join(_failing_words(each.requirement.label, each.figure) for each in bad)
+    why = ", ".join(_failing_phrase(each.requirement.label, each.figure) for each in bad)
     if only.grade == "unknown":
         missing = ", ".join(each.requirement.label for each in bad)
         return f"not enough measured for {title}: no {missing}"
     return f"{_FIT_WORDS[only.grade]} {title}: {why}"
 
 
-def _failing_words(label: str, figure: Estimate | None) -> str:
+def _failing_phrase(label: str, figure: Estimate | None) -> str:
     return f"{label} {format_value(figure)}" if figure is not None else label
 
 
@@ -319,7 +319,7 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _tile_words(tile: Tile) -> str:
+def _tile_phrase(tile: Tile) -> str:
     return f"{tile.label} {format_value(tile.estimate)}"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from seatrial.published import HIDDEN
-from seatrial.stats.compare.fingerprints import summary_words
+from seatrial.stats.compare.fingerprints import summary_phrase
 from seatrial.stats.compare.model import Comparison, Difference, FigureComparison
-from seatrial.stats.compare.verdict import figure_words, judged, ratio_words
+from seatrial.stats.compare.verdict import figure_phrase, judged, ratio_phrase
 from seatrial.stats.model import Estimate, Figures, Finding
 from seatrial.stats.wording import format_count, format_identity, format_plural
 
@@ -42,7 +42,7 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
         """Return the change: overall, in how many tests, and the largest one."""
         reported = f"{self.b} is {self.word} than {self.a}"
         if self.overall:
-            parts = [f"{figure_words(name)} {ratio_words(r)}" for name, r in self.overall.items()]
+            parts = [f"{figure_phrase(name)} {ratio_phrase(r)}" for name, r in self.overall.items()]
             cells = format_plural(self.overall_cells_count, "test")
             reported += f" over {cells}: {', '.join(parts)}"
         return f"{reported}; {self._of_cells()}."
@@ -52,7 +52,7 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
         if self.worst is None:
             return "no single test changed significantly"
         where = format_identity(self.worst.identity)
-        most = f"{figure_words(self.worst.figure)} {ratio_words(self.worst.ratio)} in {where}"
+        most = f"{figure_phrase(self.worst.figure)} {ratio_phrase(self.worst.ratio)} in {where}"
         every = format_plural(self.all_cells_count, "test")
         if self.cells_count == 1:
             return f"significant in 1 of {every}: {most}"
@@ -60,7 +60,7 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
 
     def cause(self) -> str:
         """Return the likely reasons: differences of the fingerprints, if any."""
-        likely = summary_words(self.differences)
+        likely = summary_phrase(self.differences)
         if likely:
             return f"Likely reasons, from the two fingerprints: {likely}."
         return (

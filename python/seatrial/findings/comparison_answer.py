@@ -18,7 +18,7 @@ from seatrial.findings.tile import Tile
 from seatrial.stats.compare.figures import COMPLETED, is_rate
 from seatrial.stats.compare.model import Comparison
 from seatrial.stats.compare.noise import whole_percent
-from seatrial.stats.compare.verdict import figure_words
+from seatrial.stats.compare.verdict import figure_phrase
 from seatrial.stats.wording import (
     format_half_width,
     format_interval,
@@ -71,7 +71,7 @@ def _words(comparison: Comparison) -> str:
         share = whole_percent(total.within_share or 0)
         return f"No difference between {a} and {b} (within {share} %)"
     times = f"{format_value(ratio)} ({format_interval(ratio)})"
-    measure = "as fast as" if is_rate(figure) else f"the {figure_words(figure)} of"
+    measure = "as fast as" if is_rate(figure) else f"the {figure_phrase(figure)} of"
     known = total is not None and total.answer in ("higher", "lower")
     return f"{'' if known else 'Undecided: '}{b} is {times} {measure} {a}"
 
@@ -93,13 +93,13 @@ def _tiles(comparisons: Sequence[Comparison]) -> list[Tile]:
     """Return the overall ratios; of several comparisons the first figure of each."""
     if len(comparisons) > 1:
         found = [
-            _tile(each, figure, label=f"{each.b.name}: {figure_words(figure)}")
+            _tile(each, figure, label=f"{each.b.name}: {figure_phrase(figure)}")
             for each in comparisons
             if (figure := _lead_figure(each))
         ]
         return found[:TILES_MAX]
     (only,) = comparisons
-    return [_tile(only, each, label=figure_words(each)) for each in only.overall][:TILES_MAX]
+    return [_tile(only, each, label=figure_phrase(each)) for each in only.overall][:TILES_MAX]
 
 
 def _tile(comparison: Comparison, figure: str, *, label: str) -> Tile:

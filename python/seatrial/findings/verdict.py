@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seatrial.findings.registry import rules
 from seatrial.findings.rule import Rule
 from seatrial.findings.tile import Tile
-from seatrial.stats.fastest import Figure, Served, fastest, served_by_caches, settings_words
+from seatrial.stats.fastest import Figure, Served, fastest, served_by_caches, settings_phrase
 from seatrial.stats.model import CellSummary, Estimate, Finding, is_broken
 from seatrial.stats.wording import (
     format_cell,
@@ -267,13 +267,13 @@ def _tile(summary: CellSummary, name: str, estimate: Estimate, *, size: bool = T
     cell = summary.cell
     latency = summary.latency.get(cell.operation, {})
     percentile = next((each for each in LATENCIES_OF_COMMITS if each in latency), "")
-    size_words = f"{format_size(cell.block_size_bytes)} " if size and cell.block_size_bytes else ""
+    size_phrase = f"{format_size(cell.block_size_bytes)} " if size and cell.block_size_bytes else ""
     left_out = ("block_size_bytes",)
     return Tile(
-        label=f"{size_words}{name}",
+        label=f"{size_phrase}{name}",
         estimate=estimate,
         detail=f"{percentile} {format_value(latency[percentile])}" if percentile else "",
-        test=", ".join(filter(None, [cell.workload, settings_words(summary, leave_out=left_out)])),
+        test=", ".join(filter(None, [cell.workload, settings_phrase(summary, leave_out=left_out)])),
         cell=cell.key,
     )
 
@@ -290,7 +290,7 @@ def _where(
     """
     several = len({each.cell.workload for each in among}) > 1
     name = f" (workload {summary.cell.workload})" if several else ""
-    settings = settings_words(summary, leave_out=reported)
+    settings = settings_phrase(summary, leave_out=reported)
     return f"with {settings}{name}" if settings else name.strip()
 
 
@@ -339,7 +339,7 @@ def _commits(cells: Sequence[CellSummary], served: Served) -> VerdictPart | None
     rate = f"commits {format_value(best.iops).replace(' commits/s', '/s')}"
     at = format_plural(best.cell.threads, "committer")
     names = ("block_size_bytes", "threads")
-    method = settings_words(best, leave_out=names)
+    method = settings_phrase(best, leave_out=names)
     at += f", {method}" if method else ""
     words = f"{rate} ({format_interval(best.iops)}){_tail_of_commits(best)} at {at}"
     return VerdictPart(words, (best,))

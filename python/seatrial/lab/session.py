@@ -325,7 +325,7 @@ class _Console:
             self._report(line)
         raise TargetError(
             seen=f"The lab's kernel ({self._machine.label}) ended before its command. "
-            f"Last output: {self._last_words()}",
+            f"Last output: {self._last_phrase()}",
             cause="It was killed, ran out of memory or crashed",
             next_step="Use more memory with --memory 2G, or try --machine qemu",
         )
@@ -359,14 +359,14 @@ class _Console:
         self._process.stdin.write(f"{word}\n".encode())
         self._process.stdin.flush()
 
-    def _last_words(self) -> str:
+    def _last_phrase(self) -> str:
         return " | ".join(self._last) or "nothing"
 
     def _not_booted(self) -> BootError:
         patience_s = self._machine.boot_patience_s
         return BootError(
             seen=f"{self._machine.label} was not ready within {patience_s:g} s. "
-            f"Last output: {self._last_words()}",
+            f"Last output: {self._last_phrase()}",
             cause="This CPU or this container may not support what it needs, or the machine is "
             "overloaded",
             next_step="Try `seatrial lab --machine qemu`, or run the study as root with --loop",

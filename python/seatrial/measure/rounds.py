@@ -72,8 +72,8 @@ def measure_again(budget: RunBudget, keys: Sequence[str], rounds: int) -> str:
                 time_left=budget.time_left(cell, sum(map(budget.expected_s, left))),
                 notes={REMEASURED: 1.0},
             )
-    rounds_words = "1 further round" if rounds == 1 else f"{rounds} further rounds"
-    return f"{reported} measured again in {rounds_words}."
+    rounds_phrase = "1 further round" if rounds == 1 else f"{rounds} further rounds"
+    return f"{reported} measured again in {rounds_phrase}."
 
 
 KINDS_IN_TABLES: Final = ("matrix", "io")

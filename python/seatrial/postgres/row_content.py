@@ -187,8 +187,8 @@ def _described_tables(
     """Yield every table with its columns from the catalogue, without rows."""
     owners = _owners(catalogue)
     words = _words(catalogue, owners)
-    all_words = sorted({word for each in words.values() for word in each})
-    hashes: dict[str, int] = dict(connection.execute(_WORDS, [all_words]).fetchall())
+    all_phrase = sorted({word for each in words.values() for word in each})
+    hashes: dict[str, int] = dict(connection.execute(_WORDS, [all_phrase]).fetchall())
     by_word = {word: owner for owner, own in words.items() for word in own}
     for index, table in enumerate(catalogue.tables):
         name = f"{table.schema}.{table.name}"

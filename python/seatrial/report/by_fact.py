@@ -8,7 +8,7 @@ from typing import Final, Literal
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.stats.compare.by_fact import ByFact, FactRow
-from seatrial.stats.compare.verdict import figure_words
+from seatrial.stats.compare.verdict import figure_phrase
 from seatrial.stats.wording import format_estimate, format_identity, format_plural
 
 DIFFERS: Final = " *"
@@ -66,7 +66,7 @@ def _row(row: FactRow) -> list[str]:
         (format_estimate(value) + (DIFFERS if differs else "")) if value else NO_FIGURE
         for value, differs in zip(row.values, row.differs, strict=True)
     ]
-    return [format_identity(row.test), figure_words(row.figure), *cells]
+    return [format_identity(row.test), figure_phrase(row.figure), *cells]
 
 
 def fact_sentences(found: ByFact) -> list[str]:

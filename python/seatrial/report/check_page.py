@@ -9,7 +9,7 @@ from seatrial.fingerprint import Fingerprint
 from seatrial.report.document import chapters, page_document
 from seatrial.report.first_screen import first_screen, worst_anchors
 from seatrial.report.markup import fill
-from seatrial.report.sections import findings_section, fingerprint_words
+from seatrial.report.sections import findings_section, fingerprint_phrase
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 
@@ -64,7 +64,7 @@ def render(
         head=first_screen(
             f"check of {target}",
             first,
-            {"Target": target, "Machine": fingerprint_words(fingerprint)},
+            {"Target": target, "Machine": fingerprint_phrase(fingerprint)},
             anchors=worst_anchors(first, findings),
         ),
         chapters=chapters(names),
@@ -74,7 +74,7 @@ def render(
                 "report/templates/check.html",
                 abilities=shown,
                 facts=fingerprint.facts(),
-                line=fingerprint_words(fingerprint),
+                line=fingerprint_phrase(fingerprint),
             ),
         ],
         skip=("findings", "the findings"),

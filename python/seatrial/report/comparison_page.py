@@ -36,9 +36,9 @@ from seatrial.report.part import KEY_FIGURES_MAX, charts_section, key_section, t
 from seatrial.report.sections import finding_list, machines_section, studies_section
 from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
 from seatrial.results.model import Run
-from seatrial.stats.compare.fingerprints import value_words
+from seatrial.stats.compare.fingerprints import value_phrase
 from seatrial.stats.compare.model import Comparison, FigureComparison, Overall, Side
-from seatrial.stats.compare.verdict import figure_words
+from seatrial.stats.compare.verdict import figure_phrase
 from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import (
     capitalized,
@@ -104,7 +104,7 @@ def overall_table(comparison: Comparison) -> Table:
         headers=["Figure", "Ratio", "95 %", "Answer"],
         rows=[
             [
-                figure_words(figure),
+                figure_phrase(figure),
                 ratio_text(ratio),
                 ratio_doubt(ratio),
                 overall_answer(comparison, figure),
@@ -124,8 +124,8 @@ def differences_table(comparison: Comparison) -> Table:
         rows=[
             [
                 each.words,
-                value_words(each.path, each.a),
-                value_words(each.path, each.b),
+                value_phrase(each.path, each.a),
+                value_phrase(each.path, each.b),
                 {"likely": "likely reason", "minor": "minor"}[each.weight],
             ]
             for each in comparison.differences
@@ -166,7 +166,7 @@ def overall_answer(comparison: Comparison, figure: str) -> str:
 def _comparand_row(comparand: FigureComparison) -> list[str]:
     return [
         cell_name(comparand.identity),
-        figure_words(comparand.figure),
+        figure_phrase(comparand.figure),
         format_value(comparand.a),
         doubt_text(comparand.a),
         format_value(comparand.b),
@@ -321,7 +321,7 @@ def _list_view(comparison: Comparison, figure: str, group: Sequence[FigureCompar
             f"{len(shown)} of {format_count(len(ordered))} tests are drawn, those that differ most."
         )
     return View(
-        label=capitalized(figure_words(figure)),
+        label=capitalized(figure_phrase(figure)),
         title=capitalized(_counts_text(comparison, figure, group)),
         rows=rows,
         names=[name for name in ANSWERS if name in found],
@@ -368,7 +368,7 @@ def _counts_text(comparison: Comparison, figure: str, group: Sequence[FigureComp
     """Return how many cells are higher, lower, the same or undecided."""
     counts = {answer: sum(each.answer == answer for each in group) for answer in ANSWERS}
     reported = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
-    return f"{figure_words(figure)} of {comparison.b.name}: {reported}"
+    return f"{figure_phrase(figure)} of {comparison.b.name}: {reported}"
 
 
 def _guides(comparison: Comparison, axis: str) -> list[Guide]:
@@ -447,11 +447,11 @@ def _pair_view(
         title = capitalized(name) or capitalized(where)
         panels.append(_curves(comparison, ordered, title, (x_axis, y_axis)))
         panels.append(_ratios(comparison, ordered, (x_axis, ratios)))
-    label = f"{where}: {figure_words(figure)}"
+    label = f"{where}: {figure_phrase(figure)}"
     return View(
         label=label,
         title=f"{capitalized(where)}, {_counts_text(comparison, figure, drawn)}",
-        group=capitalized(figure_words(figure)),
+        group=capitalized(figure_phrase(figure)),
         panels=panels,
     )
 
@@ -627,13 +627,13 @@ def _particulars(comparisons: Sequence[Comparison]) -> dict[str, str]:
         f"{letter}: {side.name}": _side_text(side)
         for letter, side in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", sides, strict=False)
     }
-    reported["Compared"] = "; ".join(_method_words(each) for each in comparisons)
+    reported["Compared"] = "; ".join(_method_phrase(each) for each in comparisons)
     if noise := comparisons[0].noise_share:
         reported["Noise floor"] = f"an A/A pair differed by up to {format_share(noise)}"
     return reported
 
 
-def _method_words(comparison: Comparison) -> str:
+def _method_phrase(comparison: Comparison) -> str:
     cells = len({part.key for part in comparison.comparands})
     method = "round by round" if comparison.paired else "not paired by round"
     return f"{format_plural(cells, 'common test')}, {method}"

@@ -103,7 +103,7 @@ def _tile(tile: Tile) -> dict[str, object]:
         "unit": unit if value else "",
         "interval": format_interval(tile.estimate),
         "grade": tile.grade,
-        "grade_words": GRADE_WORDS[tile.grade] if tile.grade else "",
+        "grade_phrase": GRADE_WORDS[tile.grade] if tile.grade else "",
         "small": [text for text in (tile.detail, tile.test, tile.rank, tile.limit) if text],
     }
 

@@ -37,7 +37,7 @@ from seatrial.report.sections import (
     machine_section,
     origin_section,
     particulars,
-    status_words,
+    status_phrase,
     steady_section,
     study_section,
     thresholds_section,
@@ -323,7 +323,7 @@ def _head(summary: Summary, first: RunAnswer) -> Markup:
         particulars(summary),
         anchors=worst_anchors(first, summary.findings),
         words=summary.verdict,
-        status=status_words(run),
+        status=status_phrase(run),
         notice=lab_notice(run),
     )
 

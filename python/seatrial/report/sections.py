@@ -91,15 +91,15 @@ def _evidence(finding: Finding) -> tuple[dict[str, object], dict[str, object]]:
 
 def machine_section(run: Run) -> Markup:
     """Return the fingerprint before the run, and what had changed or aged after it."""
-    return fill("report/templates/machine.html", run=run, line=machine_words(run))
+    return fill("report/templates/machine.html", run=run, line=machine_phrase(run))
 
 
-def machine_words(run: Run) -> str:
+def machine_phrase(run: Run) -> str:
     """Return the machine and the devices of the first target in one line."""
-    return fingerprint_words(run.fingerprint_before)
+    return fingerprint_phrase(run.fingerprint_before)
 
 
-def fingerprint_words(fingerprint: Fingerprint) -> str:
+def fingerprint_phrase(fingerprint: Fingerprint) -> str:
     """Return machine and devices of a fingerprint in one line; empty if none was taken."""
     machine = fingerprint.machine
     memory = f"{format_size(machine.memory_bytes)} memory" if machine.memory_bytes else ""
@@ -110,7 +110,7 @@ def fingerprint_words(fingerprint: Fingerprint) -> str:
 
 def machines_section(runs: Sequence[tuple[str, Run]]) -> Markup:
     """Return the fingerprints of runs by their names, collapsed; empty without any."""
-    line = "; ".join(dict.fromkeys(filter(None, (machine_words(run) for _, run in runs))))
+    line = "; ".join(dict.fromkeys(filter(None, (machine_phrase(run) for _, run in runs))))
     return fill("report/templates/machines.html", runs=runs, line=line)
 
 
@@ -242,7 +242,7 @@ _STATUS = {
 }
 
 
-def status_words(run: Run) -> str:
+def status_phrase(run: Run) -> str:
     """Return the status of an incomplete run as a sentence; empty for a complete one."""
     return _STATUS.get(run.status, "")
 

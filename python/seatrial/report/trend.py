@@ -72,7 +72,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
         return format_interval(self.points[-1].estimate)
 
     @property
-    def change_words(self) -> str:
+    def change_phrase(self) -> str:
         """The newest change of level as a sentence; empty if there was none."""
         if not self.changes:
             return ""
@@ -85,7 +85,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
         return f"Changed from {before} to {after} since {run.label or moment(run.started_at)}."
 
     @property
-    def range_words(self) -> str:
+    def range_phrase(self) -> str:
         """The smallest and the largest value."""
         ordered = sorted((point.estimate for point in self.points), key=lambda each: each.value)
         low, high = (format_value(each) for each in (ordered[0], ordered[-1]))

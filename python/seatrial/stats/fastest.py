@@ -75,7 +75,7 @@ def _effort(summary: CellSummary) -> tuple[int, int]:
     return cell.block_size_bytes, cell.threads * cell.depth
 
 
-def settings_words(summary: CellSummary, *, leave_out: Sequence[str] = ()) -> str:
+def settings_phrase(summary: CellSummary, *, leave_out: Sequence[str] = ()) -> str:
     """Return a cell's distinguishing settings without target or operation: ``1 MiB, 10 threads``.
 
     Args:

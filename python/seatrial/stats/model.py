@@ -70,7 +70,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     are in the text only. The tag of each is the kind of its findings.
     """
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step.
 
         Raises:
@@ -112,12 +112,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """What was observed, with figures."""
-        return self.figures.words().sentence
+        return self.figures.text().sentence
 
     @property
     def cause(self) -> str:
         """The likely cause."""
-        return self.figures.words().cause
+        return self.figures.text().cause
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def next(self) -> str:
         """The next command to try or thing to do."""
-        return self.figures.words().next
+        return self.figures.text().next
 
 
 class AnalysedRun(Protocol):

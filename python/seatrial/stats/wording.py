@@ -188,11 +188,11 @@ def _ends(unit: str, low: float | None, high: float | None) -> str:
     """Return the ends of a range; empty without one."""
     if low is None or high is None:
         return ""
-    low_words, _ = _figure(low, unit, None)
-    high_words, _ = _figure(high, unit, None)
+    low_phrase, _ = _figure(low, unit, None)
+    high_phrase, _ = _figure(high, unit, None)
     if unit == "B/s":
-        low_words = low_words.removesuffix(f" {high_words.rpartition(' ')[2]}")
-    return f"{low_words} to {high_words}"
+        low_phrase = low_phrase.removesuffix(f" {high_phrase.rpartition(' ')[2]}")
+    return f"{low_phrase} to {high_phrase}"
 
 
 def format_half_width(share: float) -> str:
@@ -279,7 +279,7 @@ def capitalized(text: str) -> str:
     return text if _SMALL_NAMES.match(text) else text[:1].upper() + text[1:]
 
 
-def operation_words(operation: str) -> str:
+def operation_phrase(operation: str) -> str:
     """Return the plural of an operation, such as ``copies``, ``mixed requests``."""
     return {"mixed": "mixed requests", "copy": "copies"}.get(operation, f"{operation}s")
 

@@ -288,7 +288,7 @@ def explain(
         right = suggestion(str(value), _choices(wanted))
         return source.error(path, f"is {_reported(value)}", right)
     found = "has a value that does not fit" if "[...]" in str(error) else f"is {_reported(value)}"
-    return source.error(path, found, f"Expected {_wanted_words(message)}")
+    return source.error(path, found, f"Expected {_wanted_phrase(message)}")
 
 
 def _unknown_key(
@@ -388,7 +388,7 @@ def _reported(value: object) -> str:
     return repr(value) if isinstance(value, str | int | float) else str(value)
 
 
-def _wanted_words(message: str) -> str:
+def _wanted_phrase(message: str) -> str:
     """Return the type that msgspec expected, in plain words."""
     bounds = _OUT_OF_BOUNDS.fullmatch(message)
     wrong = _WRONG_TYPE.fullmatch(message)

@@ -97,7 +97,7 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
     """Return one row of the table."""
     samples_s = sorted({cell.parsed.duration_s for cell in cells})
     sample = format_seconds(samples_s[0]) if len(samples_s) == 1 else ""
-    sample = topic_of(cells[0]).sample_words(cells) or sample
+    sample = topic_of(cells[0]).sample_phrase(cells) or sample
     written_bytes = sum(cell_write_bytes(cell) for cell in cells)
     return (
         label,
@@ -130,7 +130,7 @@ def _factors(cells: list[Cell]) -> str:
         used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
         is_plain = topic.prints_factor_name(cells[0], name)
         parts.append(f"{name} {_listed(map(str, used))}" if is_plain else _factor(name, used))
-    return "; ".join([*parts, *topic.plan_words(cells[0])])
+    return "; ".join([*parts, *topic.plan_phrase(cells[0])])
 
 
 def _factor(name: str, used: list[FactorValue]) -> str:
@@ -177,7 +177,7 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
         wears = "".join(_drive_writes(plan, target) for target in there)
         bound = f", limited to {format_size(budget.write_bytes)}" if budget.write_bytes else ""
         assumed = "".join(
-            f"; {words}" for topic in topics() if (words := topic.assumed_words(plan.cells))
+            f"; {words}" for topic in topics() if (words := topic.assumed_phrase(plan.cells))
         )
         yield _hanging("Writes  ", f"at most {_span(least, most)}{bound}{wears}{assumed}")
     else:
@@ -185,7 +185,7 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
     yield from building_lines(plan, took)
     used = list(_file_names(plan.of_group("", {})))
     if took.database_bytes:
-        held = dict.fromkeys(topic_of(cell).space_words for cell in plan.cells)
+        held = dict.fromkeys(topic_of(cell).space_phrase for cell in plan.cells)
         what = " and ".join(filter(None, held)) or "databases"
         used.append(f"about {format_size(took.database_bytes)} of {what}")
     if took.loop_bytes:

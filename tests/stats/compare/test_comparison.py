@@ -10,7 +10,7 @@ from seatrial.errors import UsageError
 from seatrial.results.model import OperationResult
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.noise import control_label
-from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.compare.verdict import ratio_phrase
 from seatrial.stats.estimate import Estimate
 from stats.builders import cell_of, sample_of
 from stats.compare.sides import cells_of, driver_sample, random_sides, side_of, side_with_rates
@@ -32,7 +32,7 @@ STEADY = [[1000, 1010, 990, 1005, 995]]
 )
 def test_ratios_are_reported_with_the_digits_that_they_know(value, low, high, reported):
     assert (
-        ratio_words(Estimate(value=value, low=low, high=high, rounds=3, unit="ratio")) == reported
+        ratio_phrase(Estimate(value=value, low=low, high=high, rounds=3, unit="ratio")) == reported
     )
 
 

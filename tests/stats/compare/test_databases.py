@@ -10,13 +10,13 @@ from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.fingerprints import (
     DEFAULT,
+    described,
     facts_of,
-    in_words,
     server_facts,
     with_defaults,
 )
 from seatrial.stats.compare.model import Side, SideSamples
-from seatrial.stats.compare.verdict import figure_words
+from seatrial.stats.compare.verdict import figure_phrase
 from stats.builders import cell_of, run_of, sample_of
 
 COMMIT = cell_of(workload="commit-truth", operation="commit", block_size_bytes=8192)
@@ -37,7 +37,7 @@ def one_side(*samples: Sample) -> SideSamples:
 
 def reported(a: SideSamples, b: SideSamples) -> dict[str, tuple[str, str, str]]:
     alike = with_defaults(facts_of(a), facts_of(b))
-    found = in_words(differences(*alike))
+    found = described(differences(*alike))
     return {each.words: (each.a, each.b, each.weight) for each in found}
 
 
@@ -93,6 +93,6 @@ def test_a_database_is_not_averaged_with_the_flushes_with_it():
 
 
 def test_rates_of_databases_are_called_tps():
-    assert [figure_words(name) for name in ("tps", "iops", "read p99")] == [
+    assert [figure_phrase(name) for name in ("tps", "iops", "read p99")] == [
         *("tps", "IOPS", "read p99")
     ]

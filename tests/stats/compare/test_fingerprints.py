@@ -4,11 +4,11 @@ import pytest
 
 from seatrial.machine.fingerprint.whole import differences
 from seatrial.stats.compare.fingerprints import (
+    described,
     facts_of,
-    in_words,
     named_alike,
-    summary_words,
-    value_words,
+    summary_phrase,
+    value_phrase,
 )
 from stats.builders import sample_of
 from stats.compare.sides import side_of
@@ -19,7 +19,7 @@ def stack(*nodes):
 
 
 def words(a, b):
-    return in_words(differences(*named_alike(a, b)))
+    return described(differences(*named_alike(a, b)))
 
 
 def test_likely_reasons_come_first_in_words():
@@ -41,10 +41,10 @@ def test_likely_reasons_come_first_in_words():
         "none",
         "bfq",
     )
-    assert summary_words(reported) == (
+    assert summary_phrase(reported) == (
         "firmware of sda (1.0, 1.1), I/O scheduler of sda (none, bfq), kernel (6.1, 6.2) and 1 more"
     )
-    assert summary_words([]) == ""
+    assert summary_phrase([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,6 @@ def test_a_simulated_device_differs_in_its_model_not_in_the_machine():
 def test_a_whole_device_is_reported_by_its_first_facts():
     device = {"name": "sda", "model": None, "kind": "disk", "size_bytes": 1 << 40, "parents": []}
     node = device | {f"fact_{number}": number for number in range(20)}
-    reported = value_words("target.stack[sda]", node)
+    reported = value_phrase("target.stack[sda]", node)
     assert reported == "name sda, kind disk, size 1 TiB and 22 more"
-    assert value_words("machine.limits", {"cpu": 2}) == '{"cpu":2}'
+    assert value_phrase("machine.limits", {"cpu": 2}) == '{"cpu":2}'

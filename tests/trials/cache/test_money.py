@@ -12,8 +12,8 @@ from seatrial.catalogue.units import Money
 from seatrial.errors import UsageError
 from seatrial.trials.cache.analysis.money import Prices, parse_endurance, parse_price, prices_of
 from seatrial.trials.cache.report.prediction_page import prediction_figures
+from seatrial.trials.cache.report.prediction_phrases import doubts, notable
 from seatrial.trials.cache.report.prediction_text import prediction_tables
-from seatrial.trials.cache.report.prediction_words import doubts, notable
 from seatrial.units import GIB
 from trials.cache.test_prediction import BLOCK, blocks_read, predict_caches, skewed
 

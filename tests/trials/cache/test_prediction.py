@@ -18,7 +18,7 @@ from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s
 from seatrial.trials.cache.analysis.curves import BEST, curve_of, curve_sizes_bytes, policies
 from seatrial.trials.cache.analysis.prediction import CachePrediction, PredictionRequest, predict
 from seatrial.trials.cache.analysis.simulations import Simulation
-from seatrial.trials.cache.report.prediction_words import doubts, notable, verdict_line
+from seatrial.trials.cache.report.prediction_phrases import doubts, notable, verdict_line
 from seatrial.trials.watch.recording import Recording
 from trials.watch.recordings import READ, WRITE, recording
 

@@ -13,8 +13,8 @@ from seatrial.trials.cache.analysis.sweep import (
 )
 from seatrial.trials.cache.analysis.sweep_bound import CacheBound, bound_points, present_relations
 from seatrial.trials.cache.report.sweep_page import sweep_figures
+from seatrial.trials.cache.report.sweep_phrases import doubts, notable, verdict_line
 from seatrial.trials.cache.report.sweep_text import bound_text, sweep_text
-from seatrial.trials.cache.report.sweep_words import doubts, notable, verdict_line
 from seatrial.units import MIB
 
 

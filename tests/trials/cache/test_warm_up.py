@@ -32,8 +32,8 @@ from seatrial.trials.cache.analysis.forecast import (
 )
 from seatrial.trials.cache.analysis.warm_up import CacheAnalysis, cache_analysis_of, warm_up_of
 from seatrial.trials.cache.analysis.warming_model import WarmingModel
+from seatrial.trials.cache.report.pool_phrases import misses_of_bounds, sentences, verdict_phrase
 from seatrial.trials.cache.report.pool_tables import pool_tables, published_pools
-from seatrial.trials.cache.report.pool_words import misses_of_bounds, sentences, verdict_words
 from seatrial.trials.cache.study.workload import spec_of
 from seatrial.units import MIB
 
@@ -212,15 +212,15 @@ def test_the_table_has_the_figures_of_2008_next_to_ours():
     assert forecast.rows[0][6] == "+0 %"
     assert memory.rows
     assert len(published_pools()) == 4
-    assert verdict_words(analysis).startswith("the cache device gives 20.0x the reads, 90 % warm")
+    assert verdict_phrase(analysis).startswith("the cache device gives 20.0x the reads, 90 % warm")
     assert any("cold start of every sample" in each for each in sentences(analysis))
 
 
 def test_a_run_of_one_kind_says_what_it_measured():
     with_device = cache_analysis_of(summary_of([sample_of(cache=True)]))
-    assert verdict_words(with_device) == "10k IOPS with the cache device, 90 % warm after 18 s"
+    assert verdict_phrase(with_device) == "10k IOPS with the cache device, 90 % warm after 18 s"
     without = cache_analysis_of(summary_of([sample_of(cache=False)]))
-    assert verdict_words(without) == "an ARC of 16 MiB serves 0 % of the reads: 500 IOPS"
+    assert verdict_phrase(without) == "an ARC of 16 MiB serves 0 % of the reads: 500 IOPS"
 
 
 def test_memory_alone_is_judged_by_what_it_serves():
@@ -245,7 +245,7 @@ def test_memory_alone_is_judged_by_what_it_serves():
     analysis = CacheAnalysis(
         cells=cells, rows=cache_analysis_of(summary_of([sample_of(cache=False)])).rows
     )
-    assert verdict_words(analysis) == (
+    assert verdict_phrase(analysis) == (
         "an ARC of 138 MiB serves 16 % of the reads, one of 19 MiB 5 %: up to 680 IOPS"
     )
     assert "within 6.0 points, and the rate within 10 %" in sentences(analysis)[0]

@@ -21,7 +21,7 @@ class ChangedMeanwhileFigures(Figures, frozen=True, kw_only=True, tag="changed_m
     restarted: bool
     values_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = ["the machine was restarted"] if self.restarted else []
         reported += [

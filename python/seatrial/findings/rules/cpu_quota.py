@@ -26,7 +26,7 @@ class CpuQuotaFigures(Figures, frozen=True, kw_only=True, tag="cpu_quota"):
     of_samples_count: Annotated[int, HIDDEN]
     worst_duration_s: Annotated[float, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

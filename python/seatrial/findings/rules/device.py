@@ -24,7 +24,7 @@ class DriveHealthFigures(Figures, frozen=True, kw_only=True, tag="drive_health")
     smart: Smart
     device_label: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -119,7 +119,7 @@ class ArrayDegradedFigures(Figures, frozen=True, kw_only=True, tag="array_degrad
     sync_action: str | None
     busy: Annotated[str | None, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         missing = self.missing_count
         reported = [f"is degraded ({missing:.0f} missing)"] if missing else []
@@ -176,7 +176,7 @@ class CgroupThrottleFigures(Figures, frozen=True, kw_only=True, tag="cgroup_thro
     io_limits: dict[str, Mapping[str, int]]
     names: Annotated[dict[str, str], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = [
             f"{self.names[number]} to {_limits(limit)}" for number, limit in self.io_limits.items()
@@ -261,7 +261,7 @@ class LoopDeviceFigures(Figures, frozen=True, kw_only=True, tag="loop_device"):
     names: Annotated[Sequence[str], HIDDEN]
     names_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         are = "is a loop device" if self.names_count == 1 else "are loop devices"
         return FindingText(
@@ -301,7 +301,7 @@ class MisalignedPartitionFigures(Figures, frozen=True, kw_only=True, tag="misali
     start_bytes: float
     physical_block_bytes: int
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -363,7 +363,7 @@ class SchedulerFigures(Figures, frozen=True, kw_only=True, tag="scheduler"):
     reason: Annotated[str, HIDDEN]
     wanted: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.device_label} uses the I/O scheduler {self.scheduler}.",
@@ -435,7 +435,7 @@ class WriteCacheFigures(Figures, frozen=True, kw_only=True, tag="write_cache"):
     write_cache: str
     devices: list[str]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

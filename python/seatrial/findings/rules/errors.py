@@ -209,7 +209,7 @@ class ErrorsFigures(Figures, frozen=True, kw_only=True, tag="errors"):
     first: Annotated[ErrorSample | None, HIDDEN]
     explained: Annotated[ErrorAdvice, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         share = self.failed_count / self.offered_count if self.offered_count else 1.0
         return FindingText(

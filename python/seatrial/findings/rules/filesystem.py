@@ -33,7 +33,7 @@ class FilesystemNearlyFullFigures(Figures, frozen=True, kw_only=True, tag="files
     free_bytes: float
     size_bytes: float
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -86,7 +86,7 @@ class MemoryFileSystemFigures(Figures, frozen=True, kw_only=True, tag="memory_fi
     filesystem_type: str
     mount_point: str | None
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -131,7 +131,7 @@ class OverlayFileSystemFigures(Figures, frozen=True, kw_only=True, tag="overlay_
 
     mount_point: str | None
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=("The target is on an overlay file system, like the root of a container."),
@@ -175,7 +175,7 @@ class NetworkFileSystemFigures(Figures, frozen=True, kw_only=True, tag="network_
     filesystem_type: str
     mount_point: str | None
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -227,7 +227,7 @@ class BarriersOffFigures(Figures, frozen=True, kw_only=True, tag="barriers_off")
     mount_options: list[str]
     mount_point: str | None
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -73,7 +73,7 @@ class ForeignRunsFigures(Figures, frozen=True, kw_only=True, tag="foreign_traffi
         """Return it in a few words."""
         return f"another run of Seatrial used the same medium{_during(cells_count)}"
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -129,7 +129,7 @@ class ForeignProgramsFigures(Figures, frozen=True, kw_only=True, tag="foreign_tr
     foreign_share: Annotated[float, HIDDEN]
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -83,7 +83,7 @@ class NearNullLimitFigures(
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -139,7 +139,7 @@ class OutOfProcessorFigures(
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -186,7 +186,7 @@ class KernelWorkersFigures(
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

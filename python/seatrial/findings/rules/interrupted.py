@@ -22,7 +22,7 @@ class InterruptedFigures(Figures, frozen=True, kw_only=True, tag="interrupted"):
     samples_cut_short_count: int
     context_run_command: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = f"the run has status '{self.run_status}'"
         if self.samples_cut_short_count:

@@ -108,7 +108,7 @@ class ErrorsLoggedFigures(Figures, frozen=True, kw_only=True, tag="kernel_errors
     lines: list[str | None]
     is_meant: Annotated[bool, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = ", ".join(
             f"{format_count(count)} {_NAMES[kind]}" for kind, count in self.by_kind.items()
@@ -154,7 +154,7 @@ class ErrorsCountedFigures(Figures, frozen=True, kw_only=True, tag="kernel_error
     harmless: Annotated[bool, HIDDEN]
     grown: Annotated[dict[str, int], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = [f"{format_count(count)} {_COUNTERS[key]}" for key, count in self.grown.items()]
         return FindingText(

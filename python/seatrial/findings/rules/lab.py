@@ -16,7 +16,7 @@ class LabFigures(Figures, frozen=True, kw_only=True, tag="lab"):
     kinds_left_out: list[str]
     kernel: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         clock = " It has one CPU and a 100 Hz timer tick." * _is_uml(self.kernel)
         return FindingText(

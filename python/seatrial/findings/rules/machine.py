@@ -33,7 +33,7 @@ class ClockSourceFigures(Figures, frozen=True, kw_only=True, tag="clock_source")
     clock_sources_available: list[str]
     slow: Annotated[bool, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"The kernel's clock source is {self.clock_source}, not tsc.",
@@ -89,7 +89,7 @@ class CpuGovernorFigures(Figures, frozen=True, kw_only=True, tag="cpu_governor")
 
     cpu_governor: str | None
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"The CPU frequency governor is {self.cpu_governor}.",
@@ -138,7 +138,7 @@ class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy")
     others: Annotated[dict[str, float], FLATTENED]
     is_loaded: Annotated[bool, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = []
         if self.is_loaded:
@@ -213,7 +213,7 @@ class VirtualisedFigures(Figures, frozen=True, kw_only=True, tag="virtualised"):
     container: str | None
     names: Annotated[list[str], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"This is a virtual machine or container ({', '.join(self.names)}).",
@@ -261,7 +261,7 @@ class IoUringDisabledFigures(Figures, frozen=True, kw_only=True, tag="io_uring_d
 
     io_uring_disabled: float
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         whom = "all processes" if self.io_uring_disabled >= 2 else "unprivileged processes"
         return FindingText(
@@ -312,7 +312,7 @@ class DirtyPagesFigures(Figures, frozen=True, kw_only=True, tag="dirty_pages"):
     dirty_limit_percent: float | None
     memory_bytes: float | None
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -56,7 +56,7 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
     cpu_pressure_share_max: float
     of_samples_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         steal_share, pressure_share = self.steal_share_max, self.cpu_pressure_share_max
         reported = []

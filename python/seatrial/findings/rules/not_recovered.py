@@ -27,7 +27,7 @@ class NotRecoveredFigures(Figures, frozen=True, kw_only=True, tag="not_recovered
     rest_s: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

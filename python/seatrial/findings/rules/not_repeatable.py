@@ -95,7 +95,7 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="n
     rates_count: Annotated[int, HIDDEN]
     command: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         slowest, fastest = (
             format_iops(min(self.worst_rounds_per_s)),
@@ -157,7 +157,7 @@ class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="
     needed_count: Annotated[int, HIDDEN]
     known: Annotated[list[int], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         if self.known_count == self.needed_count:
             reported = f"about {format_count(max(self.known))} rounds would reach it in all tests"

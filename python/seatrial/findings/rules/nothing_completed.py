@@ -23,7 +23,7 @@ class NothingCompletedFigures(Figures, frozen=True, kw_only=True, tag="nothing_c
     first_blank: Annotated[str, HIDDEN]
     have_servers: Annotated[bool, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

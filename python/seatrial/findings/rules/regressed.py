@@ -11,7 +11,7 @@ from seatrial.stats.model import Finding, FindingText
 class RegressedFigures(ChangeFigures, frozen=True, kw_only=True, tag="regressed"):
     """Figures of ``regressed``."""
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=self.sentence(),

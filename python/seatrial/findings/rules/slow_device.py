@@ -22,7 +22,7 @@ class SlowDeviceFigures(Figures, frozen=True, kw_only=True, tag="slow_device"):
     stall_median_factor: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         low, high = (
             format_duration_s(self.median_latency_s_min),

@@ -67,13 +67,13 @@ class SlowerAtEndFigures(Figures, frozen=True, kw_only=True, tag="slower_at_end"
     end_bandwidth: Annotated[Estimate, HIDDEN]
     start_bandwidth: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.start_cell_operation.capitalize()}s at the end of the address range reach "
                 f"{format_share(self.trend_ratio)} of the rate at its start "
-                f"({_interval_words(self.trend)}, trend over {self.zones_count} zones): "
+                f"({_interval_phrase(self.trend)}, trend over {self.zones_count} zones): "
                 f"{format_estimate(self.end_bandwidth)}, compared with "
                 f"{format_estimate(self.start_bandwidth)}."
             ),
@@ -142,7 +142,7 @@ def _has_disk(fingerprint: Fingerprint) -> bool:
     return any(device.rotational and device.kind == "disk" for device in fingerprint.stack)
 
 
-def _interval_words(trend: Estimate) -> str:
+def _interval_phrase(trend: Estimate) -> str:
     if trend.low is None or trend.high is None:
         return format_interval(trend)
     return f"{format_share(trend.low)} to {format_share(trend.high)}"

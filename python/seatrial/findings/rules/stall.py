@@ -105,7 +105,7 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
     concerned: Annotated[AffectedCells, HIDDEN]
     command: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -37,7 +37,7 @@ class StartUpPhaseFigures(Figures, frozen=True, kw_only=True, tag="start_up_phas
     phase: Annotated[RunningPhase, HIDDEN]
     cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         direction = "faster" if self.worst_start_up_ratio > 1 else "slower"
         return FindingText(

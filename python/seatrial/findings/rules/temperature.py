@@ -34,7 +34,7 @@ class HeatLoggedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
 
     thermal_messages_count: float
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -86,7 +86,7 @@ class ThrottledFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     temperature_limit_c: float | None
     others: Annotated[dict[str, int], FLATTENED]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         at = (
             f" (maximum {self.temperature_c_max:.0f} °C)"
@@ -107,7 +107,7 @@ class AtLimitFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     temperature_c_max: float
     temperature_limit_c: float
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -127,7 +127,7 @@ class WarmedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     temperature_limit_c: float | None
     first_c: Annotated[float, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -404,11 +404,11 @@ def find_keys(rows: Iterable[Mapping[str, Any]], unit_s: float | None) -> JsonKe
             return JsonKeys(name, unit_s or UNITS_S[matched[1]])
     for name, usual_s in TIMES.items():
         if name in names:
-            return JsonKeys(name, unit_s or usual_s or _by_words(rows, name))
+            return JsonKeys(name, unit_s or usual_s or _by_phrase(rows, name))
     return None
 
 
-def _by_words(rows: Iterable[Mapping[str, Any]], name: str) -> float:
+def _by_phrase(rows: Iterable[Mapping[str, Any]], name: str) -> float:
     """Return 1 if the values include their unit, such as ``12.5ms``; else 0."""
     reported = [row[name] for row in rows if name in row]
     spoken = [_SPOKEN.fullmatch(each) for each in reported if isinstance(each, str)]

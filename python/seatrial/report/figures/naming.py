@@ -21,7 +21,7 @@ from seatrial.stats.wording import (
     format_share,
     format_size,
     is_on_database,
-    operation_words,
+    operation_phrase,
 )
 from seatrial.study.cell import FactorValue
 
@@ -70,7 +70,7 @@ def name_by(summary: CellSummary, factors: Iterable[str]) -> str:
 def identity_by(identity: Identity, factors: Iterable[str], kind: str = "") -> str:
     """Return the values of these factors of a cell, given by its identity."""
     if is_on_database(identity):
-        return ", ".join(_database_words(identity, factors))
+        return ", ".join(_database_phrase(identity, factors))
     words = {
         name: format_factor(name, identity[name], kind)
         for name in factors
@@ -97,7 +97,7 @@ def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
     return _named_factor(name, value)
 
 
-def _database_words(identity: Identity, factors: Iterable[str]) -> Iterator[str]:
+def _database_phrase(identity: Identity, factors: Iterable[str]) -> Iterator[str]:
     """Yield a database's factors in words; for a replay only the unusual ones."""
     is_replay = identity.get("operation") == STATEMENT
     for name in factors:
@@ -165,7 +165,7 @@ def cell_name(identity: Identity) -> str:
 
 def requests_word(operation: str) -> str:
     """Return the name of an operation's requests, such as ``reads``."""
-    return operation_words(operation)
+    return operation_phrase(operation)
 
 
 def line_style_of(names: Iterable[str]) -> dict[str, int]:

@@ -18,7 +18,7 @@ import msgspec
 
 from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.compare.figures import Rounds, figures_of
-from seatrial.stats.compare.fingerprints import value_words
+from seatrial.stats.compare.fingerprints import value_phrase
 from seatrial.stats.compare.model import Difference, SideSamples
 from seatrial.stats.compare.pairing import identity_without_target
 from seatrial.stats.compare.ratio import ALPHA, contrast, holm, p_value
@@ -190,7 +190,7 @@ class Grouping:
             values: dict[str, dict[str, None]] = {group: {} for group in groups}
             for group, likely in self._differences:
                 value = likely[path].b if path in likely else first.a
-                values[group][value_words(path, value)] = None
+                values[group][value_phrase(path, value)] = None
             if len({frozenset(each) for each in values.values()}) > 1:
                 texts = [", ".join(values[group]) for group in groups]
                 found.append(OtherFact(words=first.words, values=texts))

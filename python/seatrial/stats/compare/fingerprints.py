@@ -210,7 +210,7 @@ def _stack(facts: Facts) -> list[Facts]:
     return [node for node in nodes or [] if isinstance(node, dict) and "name" in node]
 
 
-def in_words(differences: Iterable[tuple[str, Any, Any]]) -> list[Difference]:
+def described(differences: Iterable[tuple[str, Any, Any]]) -> list[Difference]:
     """Return what differs, in words, the likeliest reasons first.
 
     Args:
@@ -239,18 +239,18 @@ def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
     return (True, len(_PATTERNS)), path.replace("_", " ").replace(".", ", "), "minor"
 
 
-def summary_words(differences: Sequence[Difference]) -> str:
+def summary_phrase(differences: Sequence[Difference]) -> str:
     """Return the likely reasons in short, such as ``I/O scheduler of sda (none, bfq)``."""
     likely = [each for each in differences if each.weight == "likely"]
     reported = [
-        f"{each.words} ({value_words(each.path, each.a)}, {value_words(each.path, each.b)})"
+        f"{each.words} ({value_phrase(each.path, each.a)}, {value_phrase(each.path, each.b)})"
         for each in likely[:_REASONS_MAX]
     ]
     more = len(likely) - len(reported)
     return ", ".join(reported) + (f" and {more} more" if more > 0 else "")
 
 
-def value_words(path: str, value: object) -> str:
+def value_phrase(path: str, value: object) -> str:
     """Return one side's value of a difference, with the unit that its key ends in.
 
     For a mapping too long for a line, such as a whole device, the first known facts.

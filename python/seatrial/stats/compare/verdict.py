@@ -22,7 +22,7 @@ from seatrial.stats.wording import (
 )
 
 
-def figure_words(figure: str) -> str:
+def figure_phrase(figure: str) -> str:
     """Return a figure for headings: ``IOPS``, for databases ``tps``, ``read p99``.
 
     Args:
@@ -96,7 +96,7 @@ DECIMALS_MAX = 3
 WIDE = 0.1
 
 
-def ratio_words(ratio: Estimate) -> str:
+def ratio_phrase(ratio: Estimate) -> str:
     """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``.
 
     The number of decimals depends on the interval, so that its ends and the ratio can be compared:
@@ -184,7 +184,7 @@ def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
     known = f"over {over}" if total.cells > 1 else "in the only test"
     if total.p_value is None:
         return (
-            f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}: too few rounds to "
+            f"{b} is {ratio_phrase(ratio)} {_as(figure)} {a}{of} {known}: too few rounds to "
             "determine significance"
         )
     if total.answer == "same":
@@ -194,13 +194,13 @@ def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
             start = f"no difference seen{of or _of(figure)} (within {share} %) {known}"
     elif total.answer == "undecided":
         floor = ", within the noise floor of the A/A control" if total.below_noise else ""
-        start = f"Undecided: {b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}{floor}"
+        start = f"Undecided: {b} is {ratio_phrase(ratio)} {_as(figure)} {a}{of} {known}{floor}"
         if lead:
-            start = f"undecided{of or _of(figure)}: {ratio_words(ratio)} {known}{floor}"
+            start = f"undecided{of or _of(figure)}: {ratio_phrase(ratio)} {known}{floor}"
         if total.rounds_more:
             start += f", and {format_plural(total.rounds_more, 'more round')} would decide it"
     else:
-        start = f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}"
+        start = f"{b} is {ratio_phrase(ratio)} {_as(figure)} {a}{of} {known}"
     return start + _counted(figure, total, cells, _of(figure) if lead else "")
 
 
@@ -209,7 +209,7 @@ def _as(figure: str) -> str:
 
 
 def _of(figure: str) -> str:
-    return f" in {figure_words(figure)}"
+    return f" in {figure_phrase(figure)}"
 
 
 def _counted(figure: str, total: Overall, cells: Sequence[FigureComparison], of: str) -> str:
@@ -223,9 +223,9 @@ def _counted(figure: str, total: Overall, cells: Sequence[FigureComparison], of:
         return f"; no test significantly {more} or {less}{of}"
     counts = sorted([(higher, more), (lower, less)], reverse=True)
     (most, most_word), (rest, rest_word) = counts
-    rest_words = "none" if not rest else format_count(rest)
+    rest_phrase = "none" if not rest else format_count(rest)
     whole = format_plural(len(cells), "test")
-    return f"; {format_count(most)} of {whole} {most_word}, {rest_words} {rest_word}{of}"
+    return f"; {format_count(most)} of {whole} {most_word}, {rest_phrase} {rest_word}{of}"
 
 
 def _latencies(comparison: Comparison) -> list[str]:
@@ -236,7 +236,7 @@ def _latencies(comparison: Comparison) -> list[str]:
         return []
     follows = [{"higher": "lower", "lower": "higher"}.get(answer) for answer in rates]
     return [
-        f"{figure} is {ratio_words(comparison.overall[figure])} as high"
+        f"{figure} is {ratio_phrase(comparison.overall[figure])} as high"
         for figure, total in comparison.overall_answers.items()
         if not is_rate(figure)
         and total.answer in ("higher", "lower")

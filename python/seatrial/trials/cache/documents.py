@@ -9,7 +9,7 @@ from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.sweep import CacheSweepResult
 from seatrial.trials.cache.analysis.sweep_bound import CacheBound
-from seatrial.trials.cache.report import sweep_words
+from seatrial.trials.cache.report import sweep_phrases
 
 
 class CacheAnswer(Document, frozen=True, kw_only=True):
@@ -77,9 +77,9 @@ def cache_document(
 def sweep_document(found: CacheSweepResult) -> str:
     """Return what one replay says of every size, as JSON."""
     document = CacheSweepDocument(
-        verdict=sweep_words.verdict_line(found),
-        notable=sweep_words.notable(found),
-        doubts=sweep_words.doubts(found),
+        verdict=sweep_phrases.verdict_line(found),
+        notable=sweep_phrases.notable(found),
+        doubts=sweep_phrases.doubts(found),
         sweep=found,
     )
     return as_text(document)
@@ -88,9 +88,9 @@ def sweep_document(found: CacheSweepResult) -> str:
 def bound_document(found: CacheBound) -> str:
     """Return what a server that runs bounds, as JSON."""
     document = CacheBoundDocument(
-        verdict=sweep_words.bound_verdict(found),
-        notable=sweep_words.bound_notable(found),
-        doubts=sweep_words.bound_doubts(found),
+        verdict=sweep_phrases.bound_verdict(found),
+        notable=sweep_phrases.bound_notable(found),
+        doubts=sweep_phrases.bound_doubts(found),
         bound=found,
     )
     return as_text(document)

@@ -35,7 +35,7 @@ class CacheTopic(Topic):
 
     name = "cache"
     charts_first = True
-    space_words = "files of the pool's disks"
+    space_phrase = "files of the pool's disks"
     shows_io = False
     commands = MappingProxyType(
         {
@@ -117,11 +117,11 @@ class CacheTopic(Topic):
         del cell
         return "client"
 
-    def plan_words(self, cell: Cell) -> list[str]:
+    def plan_phrase(self, cell: Cell) -> list[str]:
         """Return disks, file, ARC and cache device of a pool."""
-        from seatrial.trials.cache.study.cells import plan_words
+        from seatrial.trials.cache.study.cells import plan_phrase
 
-        return plan_words(cell)
+        return plan_phrase(cell)
 
     def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver:
         """Return what builds the pools of a plan."""
@@ -196,7 +196,7 @@ class CacheTopic(Topic):
         """Return how good the predictions were."""
         from seatrial.report.exports.markdown import sentences_part
         from seatrial.trials.cache.analysis.warm_up import cache_analysis_of
-        from seatrial.trials.cache.report.pool_words import misses_of_bounds, sentences
+        from seatrial.trials.cache.report.pool_phrases import misses_of_bounds, sentences
 
         found = cache_analysis_of(summary)
         return (
@@ -208,18 +208,18 @@ class CacheTopic(Topic):
     def answers(self, analyses: Mapping[str, Any]) -> list[str]:
         """Return what the cache device gives, and how good the prediction was."""
         from seatrial.stats.wording import capitalized
-        from seatrial.trials.cache.report.pool_words import sentences, verdict_words
+        from seatrial.trials.cache.report.pool_phrases import sentences, verdict_phrase
 
         found: CacheAnalysis | None = analyses.get(self.name)
-        return [f"{capitalized(verdict_words(found))}.", *sentences(found)] if found else []
+        return [f"{capitalized(verdict_phrase(found))}.", *sentences(found)] if found else []
 
     def verdict_line(self, summary: Summary) -> str:
         """Return what the cache device gives."""
         from seatrial.trials.cache.analysis.warm_up import cache_analysis_of
-        from seatrial.trials.cache.report.pool_words import verdict_words
+        from seatrial.trials.cache.report.pool_phrases import verdict_phrase
 
         found = cache_analysis_of(summary)
-        return verdict_words(found) if found else ""
+        return verdict_phrase(found) if found else ""
 
 
 TOPIC = CacheTopic()

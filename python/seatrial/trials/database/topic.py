@@ -42,7 +42,7 @@ class DatabaseTopic(Topic):
     name = "database"
     comes_last = True
     has_server = True
-    space_words = "databases"
+    space_phrase = "databases"
     shows_io = False
     has_named_operation = False
     own_quantities = MappingProxyType(
@@ -195,7 +195,7 @@ class DatabaseTopic(Topic):
         """Return ``client``, or ``session`` for a replay."""
         return "session" if cell.kind == "replay" else "client"
 
-    def sample_words(self, cells: Sequence[Cell]) -> str:
+    def sample_phrase(self, cells: Sequence[Cell]) -> str:
         """Return the duration of a batch or a replay in words."""
         from seatrial.trials.replay.study.cells import replay_sample
 
@@ -204,14 +204,14 @@ class DatabaseTopic(Topic):
         lasts = {cell.parsed.duration_s for cell in cells}
         return "until done" if cells[0].kind == "batch" and len(lasts) == 1 else ""
 
-    def plan_words(self, cell: Cell) -> list[str]:
+    def plan_phrase(self, cell: Cell) -> list[str]:
         """Return the size of a trace, and the settings that all cells have in common."""
         from seatrial.trials.database.study.cells import fixed_settings
         from seatrial.trials.replay.study.cells import trace_text
 
         return [*trace_text(cell), *fixed_settings(cell)]
 
-    def assumed_words(self, cells: Sequence[Cell]) -> str:
+    def assumed_phrase(self, cells: Sequence[Cell]) -> str:
         """Return the assumption on a database's writes."""
         from seatrial.trials.database.study.cost import ASSUMED_WRITES, database_cells
 

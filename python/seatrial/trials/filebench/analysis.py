@@ -130,7 +130,7 @@ TILES_MAX: Final = 4
 _PERCENTILE: Final = "p99"
 
 
-def headline_words(cells: Sequence[CellSummary]) -> tuple[str, tuple[CellSummary, ...]]:
+def headline_phrase(cells: Sequence[CellSummary]) -> tuple[str, tuple[CellSummary, ...]]:
     """Return the rates of the first cells as text, and these cells.
 
     Args:

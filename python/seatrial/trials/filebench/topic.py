@@ -38,7 +38,7 @@ class FilebenchTopic(Topic):
     shows_io = False
     has_named_operation = False
     rate_unit = "operations/s"
-    space_words = "sets of files"
+    space_phrase = "sets of files"
     titles = MappingProxyType({"filebench": "File workloads"})
     commands = MappingProxyType(
         {
@@ -152,10 +152,10 @@ class FilebenchTopic(Topic):
     ) -> VerdictPart | None:
         """Return the rates of a target's first file workloads."""
         from seatrial.findings.verdict import VerdictPart
-        from seatrial.trials.filebench.analysis import headline_words
+        from seatrial.trials.filebench.analysis import headline_phrase
 
         del everywhere, analyses
-        words, own = headline_words(cells)
+        words, own = headline_phrase(cells)
         return VerdictPart(words, own) if own else None
 
     def tiles(self, cells: Sequence[CellSummary], analyses: Mapping[str, Any]) -> list[Tile]:

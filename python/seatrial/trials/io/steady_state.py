@@ -19,7 +19,7 @@ def rate_per_s(sample: Sample) -> float:
     return sample.outcome.completed / sample.duration_s
 
 
-def conditioning_words(summary: Summary) -> str:
+def conditioning_phrase(summary: Summary) -> str:
     """Return whether every proof of preconditioning is steady; empty for any other run."""
     proofs = [part for part in summary.cells if part.cell.kind != "fill"]
     if summary.run.study_name != PRECONDITION:

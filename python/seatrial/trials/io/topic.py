@@ -100,16 +100,16 @@ class IoTopic(PatternTopic):
         """Return whether a cell fills the trial file."""
         return cell.kind == "fill"
 
-    def sample_words(self, cells: Sequence[Cell]) -> str:
+    def sample_phrase(self, cells: Sequence[Cell]) -> str:
         """Return that a fill lasts until the file is full."""
         lasts = {cell.parsed.duration_s for cell in cells}
         return "until full" if cells[0].kind == "fill" and len(lasts) == 1 else ""
 
     def verdict_line(self, summary: Summary) -> str:
         """Return whether preconditioning reached steady state; empty for any other run."""
-        from seatrial.trials.io.steady_state import conditioning_words
+        from seatrial.trials.io.steady_state import conditioning_phrase
 
-        return conditioning_words(summary)
+        return conditioning_phrase(summary)
 
     def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
         """Return latency over time, IOPS against block size, commits, else what there is."""

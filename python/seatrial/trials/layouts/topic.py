@@ -67,7 +67,7 @@ class LayoutsTopic(Topic):
 
     def target_noun(self, summary: CellSummary) -> str:
         """Return ``layout`` for a cell that was measured on one."""
-        from seatrial.trials.layouts.report.words import is_of_layout
+        from seatrial.trials.layouts.report.phrases import is_of_layout
 
         return "layout" if is_of_layout(summary) else ""
 
@@ -111,7 +111,7 @@ class LayoutsTopic(Topic):
     def markdown(self, summary: Summary) -> list[str]:
         """Return sentences on saturation and misalignment."""
         from seatrial.report.exports.markdown import sentences_part
-        from seatrial.trials.layouts.report.words import layout_sentences
+        from seatrial.trials.layouts.report.phrases import layout_sentences
 
         return sentences_part("Layouts", layout_sentences(summary))
 

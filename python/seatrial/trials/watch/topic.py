@@ -151,7 +151,7 @@ class WatchTopic(EngineTopic):
         on_storage = cell.parsed.target.kind == "file"
         return replay_of(cell).sent.written_bytes if on_storage else 0
 
-    def sample_words(self, cells: Sequence[Cell]) -> str:
+    def sample_phrase(self, cells: Sequence[Cell]) -> str:
         """Return that a sample lasts until the recording's end."""
         del cells
         return "until the recording ends"
@@ -201,9 +201,9 @@ class WatchTopic(EngineTopic):
         replays = _replays_of(summary)
         if not replays:
             return ""
-        from seatrial.trials.watch.report.replayed import replayed_words
+        from seatrial.trials.watch.report.replayed import replayed_phrase
 
-        return replayed_words(replays[0])
+        return replayed_phrase(replays[0])
 
     def tables(self, summary: Summary) -> list[Table]:
         """Return latencies as recorded and as replayed."""

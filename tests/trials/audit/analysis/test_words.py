@@ -5,7 +5,7 @@ import pytest
 from seatrial.trials.audit.analysis.tables import observations_of
 from seatrial.trials.audit.queueing.fit import fit
 from seatrial.trials.audit.queueing.forms import Variant
-from seatrial.trials.audit.queueing.words import parameters_of
+from seatrial.trials.audit.queueing.phrases import parameters_of
 
 from .synthetic import READ_VALUES, SIZES, table_of
 

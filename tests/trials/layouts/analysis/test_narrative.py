@@ -44,7 +44,7 @@ def test_the_best_layout_for_a_use_is_reported_with_doubt():
     assert "not significantly more than" in run.verdict
 
 
-def test_uses_for_which_none_of_many_is_significantly_best_are_reported_in_one_phrase():
+def test_uses_for_which_none_of_many_is_significantly_best_are_reported_in_one_words():
     samples = [
         sample
         for number in range(5)

@@ -21,7 +21,7 @@ from seatrial.trials.layouts.report.figures import (
     line_names,
     numbers_sentence,
 )
-from seatrial.trials.layouts.report.words import array_marks, dips_of, event_text
+from seatrial.trials.layouts.report.phrases import array_marks, dips_of, event_text
 from trials.layouts.report.layout_hand import SPECS, layout_summary
 
 

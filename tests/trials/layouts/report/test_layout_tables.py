@@ -12,8 +12,8 @@ from seatrial.findings.summary import summarise
 from seatrial.report.table import NO_FIGURE, Table, as_text
 from seatrial.report.tables import tables
 from seatrial.trials.layouts.analysis.model import layouts_of
+from seatrial.trials.layouts.report.phrases import layout_sentences
 from seatrial.trials.layouts.report.tables import data_text, rebuild_text, unprotected_text
-from seatrial.trials.layouts.report.words import layout_sentences
 from trials.layouts.report.layout_hand import (
     ROUNDS,
     SPECS,

@@ -19,7 +19,7 @@ from seatrial.trials.replay.compare.model import (
     MeasuredSide,
     Unit,
 )
-from seatrial.trials.replay.compare.report.wording import floor_words
+from seatrial.trials.replay.compare.report.wording import floor_phrase
 from seatrial.trials.replay.compare.table import compared
 from seatrial.trials.replay.compare.verdict import Criteria, slower_by
 
@@ -121,7 +121,7 @@ def test_the_words_of_the_noise_claim_no_more_than_was_measured():
     sides = [log(name, {"often": often(seed)}) for name, seed in (("a", 1), ("b", 2))]
     floor = compared(*sides).floor
     assert floor.overall == floor.query
-    reported = floor_words(floor)
+    reported = floor_phrase(floor)
     assert "95 of 100" not in reported
     assert reported.startswith(
         "up to 90 %, overall and for a single one (from identical pgbench runs"

@@ -11,7 +11,7 @@ import pytest
 from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, MeasuredSide, Table, Unit
 from seatrial.trials.replay.compare.report.terminal import before_after_text
 from seatrial.trials.replay.compare.table import compared
-from seatrial.trials.replay.compare.verdict import change_words, table_sentences
+from seatrial.trials.replay.compare.verdict import change_phrase, table_sentences
 
 from .sides import keys_of, turns
 
@@ -121,7 +121,7 @@ def test_what_fails_at_once_is_not_faster(monkeypatch):
     (change,) = [each for each in table.changes if each.key == key]
     assert change.speed_up.value > 100
     assert (change.answer, change.failing, change.in_average) == ("undecided", "after", False)
-    assert change_words(change, once="").endswith("?, more failures after")
+    assert change_phrase(change, once="").endswith("?, more failures after")
     assert table.overall.answer != "faster"
     assert table.overall.faster == 0
     assert saved_is_what_the_whole_saves(table)

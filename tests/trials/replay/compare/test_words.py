@@ -17,10 +17,10 @@ from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, Measu
 from seatrial.trials.replay.compare.report.terminal import before_after_text
 from seatrial.trials.replay.compare.table import compared
 from seatrial.trials.replay.compare.verdict import (
-    batch_words,
+    batch_phrase,
     perhaps_slower_by,
     slower_by,
-    speed_words,
+    speed_phrase,
     verdict,
 )
 
@@ -62,7 +62,7 @@ def test_the_nightly_batch_is_reported_as_measured_once():
     batch = compare_batch("nightly batch", [before], [after],
                           margin_share=0.05)  # fmt: skip
     assert batch.answer == "faster"
-    assert batch_words(batch) == "Nightly batch 11.4x faster (measured once each)"
+    assert batch_phrase(batch) == "Nightly batch 11.4x faster (measured once each)"
 
 
 def test_a_batch_of_many_nights_has_an_interval():
@@ -87,10 +87,10 @@ def test_a_batch_of_many_nights_has_an_interval():
 def test_a_row_of_a_batch_says_what_its_verdict_says(before_s, after_s, words):
     times = [[BatchRun(real_s=each) for each in side] for side in (before_s, after_s)]
     batch = compare_batch("b", *times, margin_share=0.05)
-    text = before_after_text(BeforeAfter(batches=[batch], verdict=[batch_words(batch)]), top=1)
+    text = before_after_text(BeforeAfter(batches=[batch], verdict=[batch_phrase(batch)]), top=1)
     (row,) = [line for line in text.splitlines() if line.startswith("b ")]
     assert row.endswith(words)
-    assert words.rstrip("?") in batch_words(batch)
+    assert words.rstrip("?") in batch_phrase(batch)
 
 
 @pytest.mark.parametrize(("after_s", "answer"), [(700, "undecided"), (1300, "slower")])
@@ -109,7 +109,7 @@ def test_a_batch_that_failed_is_reported():
 
 def test_slower_is_reported_by_how_much_longer_it_takes():
     ratio = Estimate(value=0.8, low=0.75, high=0.85, rounds=9, unit="ratio")
-    assert speed_words(ratio) == "1.25x slower (1.18 to 1.33)"
+    assert speed_phrase(ratio) == "1.25x slower (1.18 to 1.33)"
 
 
 def test_what_is_slower_is_first_and_named():

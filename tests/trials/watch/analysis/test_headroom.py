@@ -11,7 +11,7 @@ from seatrial.trials.watch.analysis.activity import Interval, Losses, RequestGro
 from seatrial.trials.watch.analysis.headroom import (
     DiskLoadLine,
     headroom_of,
-    share_words,
+    share_phrase,
     without_line,
 )
 from seatrial.units import KIB
@@ -62,14 +62,14 @@ def test_the_share_has_the_interval_of_the_limit():
         "sda: 6,200 IOPS of about 48k (46k to 50k) that kept p99 below 3 ms: 13 % (12 to 13 %) "
         "(load line of 2026-11-21: random reads of 8 KiB)."
     )
-    assert share_words([found]) == "sda at 13 % of its load line"
+    assert share_phrase([found]) == "sda at 13 % of its load line"
 
 
 def test_where_no_rate_exceeded_the_limit_the_share_is_a_bound():
     open_line = line(sustained=sustained(50_000.0, 40_000.0, None))
     (found,) = headroom_of([open_line], interval(group("read", 12_400)))
     assert "6,200 IOPS of at least 40k that kept p99 below 3 ms: at most 16 %" in found.text
-    assert share_words([found]) == "sda at at most 16 % of its load line"
+    assert share_phrase([found]) == "sda at at most 16 % of its load line"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_another_mix_or_size_has_no_share_and_says_what_would_be_comparable(grou
     assert found.limit_per_s == 48_000.0
     assert "not comparable with about 48k (46k to 50k) that kept p99 below 3 ms" in found.text
     assert f"because {why}; `seatrial loadline TARGET --percentile p99 --limit 3ms" in found.text
-    assert share_words([found]) == ""
+    assert share_phrase([found]) == ""
     if "reads" in why:
         assert "--read-share 0.5 --block-size 8K` measures a line of such requests." in found.text
 

@@ -9,8 +9,8 @@ from seatrial.trials.watch.analysis.activity import Losses
 from seatrial.trials.watch.analysis.load.profile import LoadProfile, load_of
 from seatrial.trials.watch.recording import ADDRESS, TIME, RecordingMetadata
 from seatrial.trials.watch.report.load_figures import load_figures
+from seatrial.trials.watch.report.load_phrases import doubts, kind_line, notable
 from seatrial.trials.watch.report.load_text import load_tables, load_text
-from seatrial.trials.watch.report.load_words import doubts, kind_line, notable
 from trials.watch.recordings import FLUSH, READ, WRITE, recording
 
 COUNT = 6000

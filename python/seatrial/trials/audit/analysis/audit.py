@@ -37,7 +37,7 @@ from seatrial.trials.audit.analysis.interpretations import interpret, is_contrad
 from seatrial.trials.audit.analysis.model import CellTable, Gap, Prediction, TableAudit, TablePoint
 from seatrial.trials.audit.analysis.predict import limits_of, predictions
 from seatrial.trials.audit.analysis.tables import is_large_enough, known_points, tables_of
-from seatrial.trials.audit.queueing.words import parameters_of
+from seatrial.trials.audit.queueing.phrases import parameters_of
 from seatrial.units import MIB
 
 if TYPE_CHECKING:
@@ -418,7 +418,7 @@ def _by_monotony(
             "No model fits: the best one has a median cross-validation error of "
             f"{format_share(interpretation.choice.held_out_share_median)}, too many outliers, or "
             "tests that contradict it by order. "
-            f"{_by_order_words(scatter_log)}"
+            f"{_by_order_phrase(scatter_log)}"
         ),
         parameters=[],
         predictions={},
@@ -431,7 +431,7 @@ def _by_monotony(
     )
 
 
-def _by_order_words(scatter_log: float) -> str:
+def _by_order_phrase(scatter_log: float) -> str:
     factor = math.exp(gap_limit_log(scatter_log))
     if factor > FACTOR_JUDGED_MAX:
         return (
@@ -498,12 +498,12 @@ def _with_drain_cause(
         return gap
     return msgspec.structs.replace(
         gap,
-        cause=f"{gap.cause} {_drain_words(drain, fill)}",
+        cause=f"{gap.cause} {_drain_phrase(drain, fill)}",
         drain_mib_per_s=drain.mib_per_s,
     )
 
 
-def _drain_words(drain: Drain, fill: Fill) -> str:
+def _drain_phrase(drain: Drain, fill: Fill) -> str:
     is_inferred = " (inferred from the largest writes)" if drain.is_cell_time_inferred else ""
     return (
         f"The implied drain rate of the {fill.size_bytes / MIB:,.0f} MiB written before is "

@@ -90,7 +90,7 @@ class GapFigures(Figures, frozen=True, kw_only=True, tag="gap"):
     audit: Annotated[TableAudit, HIDDEN]
     points: Annotated[list[TablePoint], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=self.each.sentence,

@@ -95,7 +95,7 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
     targets_count: Annotated[int, HIDDEN]
     targets: Annotated[list[str], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         shared = _OR_THE_DRIVES
         if self.targets_count > 1:

@@ -90,7 +90,7 @@ class LockLimitedFigures(Figures, frozen=True, kw_only=True, tag="lock_limited")
     gain_rounds: Annotated[int, HIDDEN]
     lock: Annotated[Parameter | None, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -53,7 +53,7 @@ class PredictedFigures(Figures, frozen=True, kw_only=True, tag="predicted"):
     left_out_count: Annotated[int, HIDDEN]
     table_points: Annotated[list[TablePoint], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         known = (
             "no model fits, so they are unknown"

@@ -68,7 +68,7 @@ class SaturatedFigures(Figures, frozen=True, kw_only=True, tag="saturated"):
     reached_gain_beyond: Annotated[Estimate, HIDDEN]
     admitted: Annotated[Parameter | None, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

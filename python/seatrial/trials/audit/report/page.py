@@ -102,8 +102,8 @@ def _verdict(audits: Sequence[TableAudit]) -> str:
     errors = [e for audit in fitting if (e := audit.error_share_median) is not None]
     error = f" (median error {format_share(max(errors))})" if errors else ""
     tables = format_plural(len(audits), "table")
-    gap_words = format_plural(gaps, "gap") if gaps else "no gap"
-    return f"A model fits {len(fitting)} of {tables}{error}; {gap_words}."
+    gap_phrase = format_plural(gaps, "gap") if gaps else "no gap"
+    return f"A model fits {len(fitting)} of {tables}{error}; {gap_phrase}."
 
 
 def _answer_tiles(answered: Sequence[Answer]) -> Iterator[Tile]:

@@ -144,7 +144,7 @@ def predict(
     """
     from seatrial.trials.cache.analysis.prediction import PredictionRequest  # noqa: PLC0415
     from seatrial.trials.cache.analysis.tiers import default_device  # noqa: PLC0415
-    from seatrial.trials.cache.report import prediction_words  # noqa: PLC0415
+    from seatrial.trials.cache.report import prediction_phrases  # noqa: PLC0415
     from seatrial.trials.watch.commands.record import recording_of  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
 
@@ -177,9 +177,9 @@ def predict(
 
         document = cache_document(
             prediction,
-            prediction_words.verdict_line(prediction),
-            prediction_words.notable(prediction),
-            prediction_words.doubts(prediction, found.about),
+            prediction_phrases.verdict_line(prediction),
+            prediction_phrases.notable(prediction),
+            prediction_phrases.doubts(prediction, found.about),
         )
         click.echo(document, nl=False)
     else:

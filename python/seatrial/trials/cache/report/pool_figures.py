@@ -21,7 +21,7 @@ from seatrial.trials.cache.analysis.warm_up import (
     reads_by_second,
     spec_of_sample,
 )
-from seatrial.trials.cache.report.pool_words import pool_words, signed_percent
+from seatrial.trials.cache.report.pool_phrases import pool_phrase, signed_percent
 from seatrial.trials.watch.report.load_figures import size_axis
 
 MEASURED: Final = "measured"
@@ -126,7 +126,7 @@ def _memory_view(cells: Sequence[CacheCell]) -> View:
         ],
     )
     title = f"{format_size(largest[0])} of ARC serve {format_share(largest[1])} of the reads"
-    return View(label=pool_words(cells[-1]), title=title, panels=[panel])
+    return View(label=pool_phrase(cells[-1]), title=title, panels=[panel])
 
 
 def _charted_samples(found: CacheAnalysis, summary: Summary) -> list[tuple[CacheCell, Sample]]:
@@ -143,7 +143,7 @@ def _charted_samples(found: CacheAnalysis, summary: Summary) -> list[tuple[Cache
 
 
 def _label(cell: CacheCell, sample: Sample) -> str:
-    return f"{pool_words(cell)}, round {sample.round + 1}"
+    return f"{pool_phrase(cell)}, round {sample.round + 1}"
 
 
 def _warm_up_view(cell: CacheCell, sample: Sample) -> View:
@@ -192,9 +192,9 @@ def _lines(
     measured: Sequence[tuple[float, float]],
     predicted: Sequence[tuple[float, float]],
     x: Axis,
-    format_words: object,
+    format_phrase: object,
 ) -> list[Line]:
-    format_value = format_words if callable(format_words) else str
+    format_value = format_phrase if callable(format_phrase) else str
     rows = ((MEASURED, 0, measured), (PREDICTED, 1, predicted))
     return [
         Line(

@@ -14,13 +14,13 @@ from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import capitalized, format_iops
 from seatrial.trials.cache.analysis.warm_up import LEVELS, CacheCell, cache_analysis_of
 from seatrial.trials.cache.report.pool_figures import pool_figures
-from seatrial.trials.cache.report.pool_tables import SOURCE, pool_tables, published_pools
-from seatrial.trials.cache.report.pool_words import (
+from seatrial.trials.cache.report.pool_phrases import (
     misses_of_bounds,
-    pool_words,
+    pool_phrase,
     sentences,
-    verdict_words,
+    verdict_phrase,
 )
+from seatrial.trials.cache.report.pool_tables import SOURCE, pool_tables, published_pools
 
 HEADING: Final = "Cache device"
 KEY: Final = "cache-device"
@@ -39,7 +39,7 @@ def pool_part(summary: Summary, detail: Detail) -> PagePart:
     section = fill(
         "trials/cache/report/pool_section.html",
         heading=HEADING,
-        line=capitalized(verdict_words(found)),
+        line=capitalized(verdict_phrase(found)),
         tables=tables,
         sentences=sentences(found),
         figures=figures,
@@ -71,7 +71,7 @@ def _pool(cell: CacheCell, part: CellSummary | None) -> dict[str, object]:
         if record.notes:
             facts["note"] = " ".join(record.notes)
     commands = "\n".join(record.commands) if record else ""
-    return {"name": f"{pool_words(cell)}, {device}", "facts": facts, "commands": commands}
+    return {"name": f"{pool_phrase(cell)}, {device}", "facts": facts, "commands": commands}
 
 
 def pool_columns(summary: Summary) -> dict[str, dict[str, Field]]:

@@ -19,7 +19,7 @@ from seatrial.trials.cache.analysis.warm_up import (
     CacheRow,
     WarmUp,
 )
-from seatrial.trials.cache.report.pool_words import signed_percent, signed_points, time_words
+from seatrial.trials.cache.report.pool_phrases import signed_percent, signed_points, time_phrase
 
 FILE: Final = "l2arc-2008.csv"
 SOURCE: Final = (
@@ -105,7 +105,7 @@ def _article_row(row: CacheRow) -> list[str]:
     then = next((e for e in published_pools() if (e.record_bytes, e.pool, e.clients) == key), None)
     return [
         *(format_size(row.record_bytes), row.pool, row.clients, _arc(row.arc_bytes)),
-        NO_FIGURE if row.warm_s is None else time_words(row.warm_s),
+        NO_FIGURE if row.warm_s is None else time_phrase(row.warm_s),
         *(_rate(row.with_bytes_per_s), _rate(row.without_bytes_per_s)),
         NO_FIGURE if row.ratio is None else f"{row.ratio:.1f}x",
         *(
@@ -160,7 +160,7 @@ def _labels(cell: CacheCell) -> list[str]:
 def _forecast_texts(sample: WarmUp) -> list[str]:
     times = []
     for level in LEVELS:
-        times += [time_words(sample.warm_s.get(level)), signed_percent(sample.error_of(level))]
+        times += [time_phrase(sample.warm_s.get(level)), signed_percent(sample.error_of(level))]
     return [
         *times,
         format_iops(sample.plateau_reads_per_s or 0.0),

@@ -18,15 +18,15 @@ from seatrial.stats.wording import (
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.curves import BEST, CachePoint
 from seatrial.trials.cache.analysis.prediction import CachePrediction
-from seatrial.trials.cache.report.prediction_text import prediction_tables
-from seatrial.trials.cache.report.prediction_words import (
-    caches_words,
+from seatrial.trials.cache.report.prediction_phrases import (
+    caches_phrase,
     confidence,
     doubts,
     enough_point,
     notable,
     verdict_line,
 )
+from seatrial.trials.cache.report.prediction_text import prediction_tables
 from seatrial.trials.watch.recording import RecordingMetadata
 from seatrial.trials.watch.report.load_figures import size_axis
 from seatrial.trials.watch.report.load_page import PageWords, page_of
@@ -126,7 +126,7 @@ def _money(found: CachePrediction) -> Iterator[Figure]:
         own = tiers[cost.memory_bytes, cost.device_bytes]
         time_ns = own.read_ns_p99 if is_p99 else own.read_ns_mean
         if time_ns:
-            words = caches_words(cost.memory_bytes, cost.device_bytes)
+            words = caches_phrase(cost.memory_bytes, cost.device_bytes)
             text = f"{words}: {format_money(cost.month)}, {format_duration_ns(time_ns)}"
             points.setdefault(cost.device_bytes, []).append(
                 Point(cost.month.mid, time_ns, None, None, text)

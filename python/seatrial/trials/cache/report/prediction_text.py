@@ -17,10 +17,10 @@ from seatrial.trials.cache.analysis.curves import BEST, CachePoint
 from seatrial.trials.cache.analysis.money import CacheCost
 from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.tiers import CacheTiers
-from seatrial.trials.cache.report.prediction_words import (
+from seatrial.trials.cache.report.prediction_phrases import (
     confidence,
     notable,
-    per_read_words,
+    per_read_phrase,
     verdict_line,
 )
 from seatrial.trials.watch.recording import RecordingMetadata
@@ -76,7 +76,7 @@ def _costs_row(each: CacheCost) -> list[str]:
         format_size(each.device_bytes) if each.device_bytes else "none",
         format_money(each.month),
         saved,
-        per_read_words(each.month_per_read) if each.month_per_read else NO_FIGURE,
+        per_read_phrase(each.month_per_read) if each.month_per_read else NO_FIGURE,
         format_money(each.storage_month) if each.storage_month else NO_FIGURE,
         alone,
         f"{each.worn_out_years:.1f} years" if each.worn_out_years is not None else NO_FIGURE,

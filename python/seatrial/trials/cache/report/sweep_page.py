@@ -9,8 +9,8 @@ from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Poin
 from seatrial.stats.wording import format_count, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.sweep import CacheSweepResult
+from seatrial.trials.cache.report.sweep_phrases import doubts, notable, verdict_line
 from seatrial.trials.cache.report.sweep_text import sweep_tables
-from seatrial.trials.cache.report.sweep_words import doubts, notable, verdict_line
 from seatrial.trials.watch.report.load_figures import size_axis
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 

@@ -11,7 +11,7 @@ from seatrial.stats.wording import format_count, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.sweep import CacheSweepResult, SweepCheck, SweepPoint
 from seatrial.trials.cache.analysis.sweep_bound import CacheBound
-from seatrial.trials.cache.report import sweep_words
+from seatrial.trials.cache.report import sweep_phrases
 
 _COLUMNS: Final = 4
 _LITTLE_SHARE: Final = 0.01
@@ -20,16 +20,16 @@ _LITTLE_SHARE: Final = 0.01
 def sweep_text(found: CacheSweepResult, next_step: str) -> str:
     """Return a sweep as lines: the answer, what stands out, what limits it, what next."""
     return _text(
-        sweep_words.verdict_line(found), sweep_words.notable(found), sweep_words.doubts(found),
-        next_step, sweep_tables(found),
+        sweep_phrases.verdict_line(found), sweep_phrases.notable(found),
+        sweep_phrases.doubts(found), next_step, sweep_tables(found),
     )  # fmt: skip
 
 
 def bound_text(found: CacheBound, next_step: str) -> str:
     """Return a bound as lines."""
     return _text(
-        sweep_words.bound_verdict(found), sweep_words.bound_notable(found),
-        sweep_words.bound_doubts(found), next_step, bound_tables(found),
+        sweep_phrases.bound_verdict(found), sweep_phrases.bound_notable(found),
+        sweep_phrases.bound_doubts(found), next_step, bound_tables(found),
     )  # fmt: skip
 
 

@@ -170,7 +170,7 @@ def _space_bytes(cell: Cell) -> int:
     return pool.disks * pool.disk_bytes + (pool.cache_bytes if pool.has_cache else 0)
 
 
-def plan_words(cell: Cell) -> list[str]:
+def plan_phrase(cell: Cell) -> list[str]:
     """Return what a plan prints of the pool of a workload."""
     pool = spec_of(cell)
     limit = f"{pool.disk_reads_per_s} reads/s each" if pool.disk_reads_per_s else "not limited"

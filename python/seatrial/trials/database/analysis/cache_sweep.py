@@ -25,7 +25,7 @@ from seatrial.lazy import np
 from seatrial.stats.cell_estimates import t_quantile
 from seatrial.stats.compare.figures import COMPLETED, figures_of_both
 from seatrial.stats.compare.ratio import contrast, ratio_estimate
-from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.compare.verdict import ratio_phrase
 from seatrial.stats.estimate import Estimate, t_of
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
@@ -555,7 +555,7 @@ def _gain_text(first: CellSummary, last: CellSummary) -> str:
     of = contrast(both.a[name], both.b[name], paired=False)
     if of is None:  # a round in which nothing completed
         return f"{last.iops.value / first.iops.value:.2g}x"
-    return ratio_words(ratio_estimate(of, ALPHA))
+    return ratio_phrase(ratio_estimate(of, ALPHA))
 
 
 def _unit_of_work(cell: Cell) -> str:

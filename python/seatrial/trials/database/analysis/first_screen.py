@@ -11,7 +11,7 @@ from seatrial.findings.tile import Tile
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate, format_plural, format_value
 from seatrial.trials.database.analysis.crashes import crash_outcome, is_crash_trial
-from seatrial.trials.database.analysis.headline import PERCENTILES, cell_words, headline_cell
+from seatrial.trials.database.analysis.headline import PERCENTILES, cell_phrase, headline_cell
 from seatrial.trials.database.analysis.model import batch_length, database_of
 from seatrial.trials.replay.analysis.model import is_replay, replays_of
 
@@ -79,7 +79,7 @@ def _tile(
 def _test(summary: CellSummary) -> str:
     if is_replay(summary.cell):
         return PurePath(str(summary.cell.factors.get("trace", "trace"))).name
-    return cell_words(summary).removeprefix("at ").removeprefix("with ")
+    return cell_phrase(summary).removeprefix("at ").removeprefix("with ")
 
 
 def database_verdict(summary: Summary) -> str:

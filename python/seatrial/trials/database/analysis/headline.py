@@ -87,7 +87,7 @@ def headline(
     if summary.cell.operation == "batch":
         return f"{_batch_headline(summary)}{ending}"
     rate = format_estimate(summary.iops)
-    return f"{rate}{_tail(summary)} {cell_words(summary)}{distinguishing}{ending}"
+    return f"{rate}{_tail(summary)} {cell_phrase(summary)}{distinguishing}{ending}"
 
 
 _BOUND_NAMES = {"cpu": "CPU"}
@@ -153,7 +153,7 @@ def _distinguishing_text(summary: CellSummary, alongside: Sequence[CellSummary])
         for each in alongside
         if each.cell.key != summary.cell.key
         and is_of_database(each.cell)
-        and cell_words(each) == cell_words(summary)
+        and cell_phrase(each) == cell_phrase(summary)
     ]
     names = [name for name in own if any(other.get(name) != own[name] for other in others)]
     shown = {name: own[name] for name in names if name not in ("threads", "trace")}
@@ -161,7 +161,7 @@ def _distinguishing_text(summary: CellSummary, alongside: Sequence[CellSummary])
     return f" ({text})" if text else ""
 
 
-def cell_words(summary: CellSummary) -> str:
+def cell_phrase(summary: CellSummary) -> str:
     """Return scale, clients or devices of a test, such as ``at scale 10 with 10 clients``."""
     spec = specification(summary.cell)
     clients = format_plural(summary.cell.threads, "client")

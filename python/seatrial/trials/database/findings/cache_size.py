@@ -46,7 +46,7 @@ class CacheSizeFigures(Figures, frozen=True, kw_only=True, tag="cache_size"):
     others: Annotated[dict[str, float], FLATTENED]
     sweep: Annotated[CacheSweep, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=self.sweep.sentence,

@@ -76,7 +76,7 @@ class CheckpointDipsFigures(Figures, frozen=True, kw_only=True, tag="checkpoint_
     worst_summary_cell: Annotated[Cell, HIDDEN]
     effect: Annotated[CheckpointEffect, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

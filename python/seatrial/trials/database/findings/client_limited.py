@@ -28,7 +28,7 @@ class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limit
     concerned: Annotated[AffectedCells, HIDDEN]
     ceiling_per_s: Annotated[float, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = []
         if self.client_cpu_share_max:

@@ -117,7 +117,7 @@ class DatabaseBoundFigures(Figures, frozen=True, kw_only=True, tag="database_bou
     typical_next: Annotated[str, HIDDEN]
     others_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         also = (
             f" The same holds for {format_plural(self.others_count, 'other test')} on this target."

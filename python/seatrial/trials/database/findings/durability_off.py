@@ -94,7 +94,7 @@ class DurabilityOffFigures(Figures, frozen=True, kw_only=True, tag="durability_o
     concerned: Annotated[AffectedCells, HIDDEN]
     loosened: Annotated[Loosened, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -98,7 +98,7 @@ class FasterThanItTurnsFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     fastest_cell: Annotated[Cell, HIDDEN]
     fastest_iops: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -151,7 +151,7 @@ class FlushesNotSentFigures(Figures, frozen=True, kw_only=True, tag="flushes_not
     worst_cell: Annotated[Cell, HIDDEN]
     worst_iops: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -213,7 +213,7 @@ class FlushesAddNothingFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     worst_iops: Annotated[Estimate, HIDDEN]
     write_iops: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

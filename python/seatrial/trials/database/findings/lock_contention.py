@@ -26,7 +26,7 @@ class LockContentionFigures(Figures, frozen=True, kw_only=True, tag="lock_conten
     concerned: Annotated[AffectedCells, HIDDEN]
     worst_cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         waited = (
             f"; lock waits took {format_share(self.lock_share_max)} of the active clients' time "

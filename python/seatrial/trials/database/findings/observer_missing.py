@@ -23,7 +23,7 @@ class ObserverMissingFigures(Figures, frozen=True, kw_only=True, tag="observer_m
     concerned: Annotated[AffectedCells, HIDDEN]
     notes_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = list(self.notes)[:NOTES_SHOWN_MAX]
         more = self.notes_count - len(reported)

@@ -31,7 +31,7 @@ class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_
     concerned: Annotated[AffectedCells, HIDDEN]
     scale: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         sizes = f" (database: {format_size(self.database_bytes_max)}"
         if self.memory_bytes:

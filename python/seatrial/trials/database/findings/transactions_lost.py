@@ -66,7 +66,7 @@ class TransactionsLostFigures(Figures, frozen=True, kw_only=True, tag="transacti
     cell: Annotated[Cell, HIDDEN]
     off: Annotated[list[str], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         crashes = format_plural(self.crashes_count, "crash", "crashes")
         return FindingText(

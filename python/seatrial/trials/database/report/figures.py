@@ -33,7 +33,7 @@ from seatrial.trials.database.analysis.model import CacheSweep, DatabaseCell
 from seatrial.trials.database.report.tables import inverse, process_rate
 from seatrial.trials.database.report.wording import (
     WAIT_NAMES,
-    cell_words,
+    cell_phrase,
     database_spec,
     label_names,
     sweep_text,
@@ -145,7 +145,7 @@ def _by_setting(shown: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
     def name(part: CellSummary) -> str:
         same = [each for each in shown if each.cell.workload == part.cell.workload]
         names = [name for name in label_names(same) if name != "target"]
-        text = cell_words(part, names)
+        text = cell_phrase(part, names)
         return f"{part.cell.workload}: {text}" if len(workloads) > 1 else text
 
     return grouped(shown, name)
@@ -201,7 +201,7 @@ def _bars_title(shown: Sequence[CellSummary]) -> str:
     """Return the fastest and, with several targets, the slowest."""
     best = max(shown, key=lambda part: part.iops.value)
     names = label_names([p for p in shown if p.cell.workload == best.cell.workload])
-    words = cell_words(best, names) or best.cell.workload
+    words = cell_phrase(best, names) or best.cell.workload
     title = f"{words}: {format_estimate(best.iops)}"
     if len(shown) == 1:
         return capitalized(title) if "target" not in names else title
@@ -228,7 +228,7 @@ def _latencies(cells: Sequence[CellSummary]) -> list[Figure]:
         for part in members:
             own = workload if len({each.cell.workload for each in shown}) > 1 else ""
             for kind in part.latency:
-                words = ", ".join(filter(None, [own, cell_words(part, names)])) or workload
+                words = ", ".join(filter(None, [own, cell_phrase(part, names)])) or workload
                 rows.append((part, kind, words if kind == "transaction" else f"{words}: {kind}"))
     if not rows:
         return []
@@ -250,7 +250,7 @@ def _waits(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCell]) -> lis
     """Return the share of the clients' time by wait class, a view for each test."""
     names = label_names(cells)
     views = [
-        _waits_view(cell_words(part, names) or part.cell.workload, by_key[part.cell.key])
+        _waits_view(cell_phrase(part, names) or part.cell.workload, by_key[part.cell.key])
         for part in cells
         if part.cell.key in by_key and by_key[part.cell.key].waits
     ]

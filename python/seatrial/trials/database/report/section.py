@@ -41,7 +41,7 @@ from seatrial.trials.database.report.time_tables import (
 from seatrial.trials.database.report.timelines import timeline_figure, timeline_table
 from seatrial.trials.database.report.wording import (
     analysed,
-    cell_words,
+    cell_phrase,
     database_cells,
     label_names,
     seconds_interval,
@@ -160,7 +160,7 @@ def _cell_heading(
 ) -> str:
     same = [cell for cell in cells if cell.cell.workload == part.cell.workload]
     several = len({cell.cell.workload for cell in cells}) > 1
-    words = [part.cell.workload if several else "", cell_words(part, label_names(same))]
+    words = [part.cell.workload if several else "", cell_phrase(part, label_names(same))]
     name = ": ".join(filter(None, words)) or part.cell.workload
     # A target's name keeps the user's spelling.
     name = name if several or "target" in label_names(same) else capitalized(name)

@@ -27,7 +27,7 @@ from seatrial.trials.database.analysis.model import CacheSweep, batch_length
 from seatrial.trials.database.report.time_tables import time_tables
 from seatrial.trials.database.report.wording import (
     by_workload,
-    cell_words,
+    cell_phrase,
     database_cells,
     database_spec,
     label_headers,
@@ -366,7 +366,7 @@ def latency_table(cells: Sequence[CellSummary]) -> Table:
         names = label_names(members)
         for part in members:
             for kind, latency in part.latency.items() or {"": {}}.items():
-                words = cell_words(part, names) or workload
+                words = cell_phrase(part, names) or workload
                 counted_texts = [part.completed, part.failed, len(part.samples)]
                 rows.append(
                     [

@@ -29,7 +29,7 @@ from seatrial.trials.database.report.wording import (
     FIGURE_NAMES,
     WAIT_NAMES,
     analysed,
-    cell_words,
+    cell_phrase,
     database_cells,
     database_spec,
     figure_name,
@@ -211,7 +211,7 @@ def _column_per_cell(cells: Sequence[CellSummary], by_key: dict[str, DatabaseCel
         id="database-time",
         title="Where the time goes",
         labels=1,
-        headers=["Figure", *(cell_words(part, labels) or part.cell.workload for part in cells)],
+        headers=["Figure", *(cell_phrase(part, labels) or part.cell.workload for part in cells)],
         rows=[
             [capitalized(name), *(column.get(name, NO_FIGURE) for column in columns)]
             for name in names

@@ -44,7 +44,7 @@ from seatrial.stats.wording import (
 )
 from seatrial.trials.database.report.wording import WAIT_CLASSES, WAIT_NAMES
 from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.layouts.report.words import (
+from seatrial.trials.layouts.report.phrases import (
     ARRAY_COLUMNS,
     array_marks,
     event_text,

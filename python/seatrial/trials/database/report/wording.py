@@ -187,7 +187,7 @@ def database_spec(cell: Cell) -> DatabaseSpec:
     return spec_of(cell.spec)
 
 
-def cell_words(part: CellSummary, names: Iterable[str]) -> str:
+def cell_phrase(part: CellSummary, names: Iterable[str]) -> str:
     """Return a cell's values of these factors in one line: ``hdd, scale 100, 10 clients``."""
     return identity_by(known_factors(part.cell), names)
 
@@ -214,7 +214,7 @@ def sweep_text(sweep: CacheSweep, cells: Sequence[CellSummary]) -> str:
         if (part.cell.target, part.cell.workload) == (sweep.target, sweep.workload)
     ]
     names = [name for name in label_names(alongside) if name != sweep.factor]
-    return ": ".join(filter(None, [name, cell_words(cells_of_sweep[0], names)]))
+    return ": ".join(filter(None, [name, cell_phrase(cells_of_sweep[0], names)]))
 
 
 def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellSummary]]:

@@ -21,7 +21,7 @@ class EventRateMissedFigures(Figures, frozen=True, kw_only=True, tag="event_rate
     taken_per_s: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         share = format_share(self.taken_per_s / self.due_per_s)
         return FindingText(

@@ -25,7 +25,7 @@ class FilesEndedEarlyFigures(Figures, frozen=True, kw_only=True, tag="files_ende
     duration_s_min: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         after = format_seconds(self.duration_s_min)
         ended = format_plural(self.samples_count, "sample")

@@ -19,7 +19,7 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
     bound_ns: int | None
     wall_offset_ns: int | None
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         if self.bound_ns is None:
             return FindingText(

@@ -23,7 +23,7 @@ class HostAbsentFigures(Figures, frozen=True, kw_only=True, tag="host_absent"):
     waited_s: float
     detail: str
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         detail = f": {self.detail.rstrip('.')}" if self.detail else ""
         return FindingText(

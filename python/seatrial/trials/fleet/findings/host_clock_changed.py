@@ -23,7 +23,7 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
     round: int
     is_time_of_day: bool = False
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         direction = "ahead" if self.change_ns > 0 else "back"
         if self.is_time_of_day:

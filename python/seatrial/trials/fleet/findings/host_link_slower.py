@@ -21,7 +21,7 @@ class HostLinkSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_link_s
     bytes_per_s_p50: float
     obstacle: str
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         if self.obstacle:
             return FindingText(

@@ -37,7 +37,7 @@ class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
     detail: str
     cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         detail = f" ({self.detail})" if self.detail else ""
         return FindingText(

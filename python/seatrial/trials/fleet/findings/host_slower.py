@@ -26,7 +26,7 @@ class HostSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_slower"):
     cpu_share: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         cause = "Its network, its mount options or its drive are slower than those of the others."
         if self.cpu_share >= CPU_SHARE_MIN:

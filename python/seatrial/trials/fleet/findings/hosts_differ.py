@@ -19,7 +19,7 @@ class HostsDifferFigures(Figures, frozen=True, kw_only=True, tag="hosts_differ")
     what: str
     values: dict[str, str]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         counts = Counter(self.values.values())
         usual = counts.most_common(1)[0][0]

@@ -23,7 +23,7 @@ class HostsStartedApartFigures(Figures, frozen=True, kw_only=True, tag="hosts_st
     of_samples_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"In {self.samples_count} of {self.of_samples_count} samples the hosts "

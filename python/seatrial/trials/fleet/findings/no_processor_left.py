@@ -13,7 +13,7 @@ class NoProcessorLeftFigures(Figures, frozen=True, kw_only=True, tag="no_process
     hosts: list[str]
     cpus: int
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"Ray may use all {self.cpus} processors of {', '.join(self.hosts)}.",

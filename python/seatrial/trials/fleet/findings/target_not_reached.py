@@ -16,7 +16,7 @@ class TargetNotReachedFigures(Figures, frozen=True, kw_only=True, tag="target_no
     hosts: list[str]
     obstacle: str
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{', '.join(self.hosts)} cannot use {self.target}: {self.obstacle}.",
@@ -64,7 +64,7 @@ class MountsDifferFigures(Figures, frozen=True, kw_only=True, tag="mounts_differ
     target: str
     mounts: dict[str, str]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         seen = "; ".join(f"{host}: {mount}" for host, mount in self.mounts.items())
         return FindingText(

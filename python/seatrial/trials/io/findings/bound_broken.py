@@ -79,17 +79,17 @@ class BoundBrokenFigures(Figures, frozen=True, kw_only=True, tag="bound_broken")
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
     rate: Annotated[Estimate, HIDDEN]
-    bound_words: Annotated[str, HIDDEN]
+    bound_phrase: Annotated[str, HIDDEN]
     bound_detail: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         significant = "" if self.bandwidth_low_bytes_per_s is None else "at least "
         return FindingText(
             sentence=(
                 f"The rate of {self.concerned} (up to {format_estimate(self.rate)}) exceeds the "
                 f"bandwidth of the path to the target by {significant}"
-                f"{format_share(self.excess_share)}: {self.bound_words} at "
+                f"{format_share(self.excess_share)}: {self.bound_phrase} at "
                 f"{format_rate_bytes(self.bound_bytes_per_s, 0)} ({self.bound_detail})."
             ),
             cause=CAUSES[self.bound],
@@ -121,7 +121,7 @@ def _of_bound(
             cells_count=len(concerned),
             concerned=context.affected_cells(concerned),
             rate=rate,
-            bound_words=bound.words,
+            bound_phrase=bound.words,
             bound_detail=bound.detail,
         ),
     )

@@ -313,7 +313,7 @@ class BurstCreditFigures(Figures, frozen=True, kw_only=True, tag="burst_credit")
     credit_base: Annotated[Estimate, HIDDEN]
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -33,7 +33,7 @@ class CorruptionFigures(Figures, frozen=True, kw_only=True, tag="corruption"):
     concerned: Annotated[AffectedCells, HIDDEN]
     first_bytes: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

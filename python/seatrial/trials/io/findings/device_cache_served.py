@@ -107,15 +107,15 @@ class AboveLinksFigures(
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
     rate: Annotated[Estimate, HIDDEN]
-    bound_words: Annotated[str, HIDDEN]
+    bound_phrase: Annotated[str, HIDDEN]
     bound_detail: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"A cache served {self.concerned}: up to {format_estimate(self.rate)}, but "
-                f"{self.bound_words} at {format_rate_bytes(self.link_bytes_per_s, 0)} "
+                f"{self.bound_phrase} at {format_rate_bytes(self.link_bytes_per_s, 0)} "
                 f"({self.bound_detail})."
             ),
             cause=(
@@ -151,7 +151,7 @@ def _above_links(
             cells_count=len(concerned),
             concerned=context.affected_cells(concerned),
             rate=rate,
-            bound_words=bound.words,
+            bound_phrase=bound.words,
             bound_detail=bound.detail,
         ),
     )
@@ -167,13 +167,13 @@ class ControllerCacheFigures(
     span_bytes_min: int
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
-    cache_words: Annotated[str, HIDDEN]
+    cache_phrase: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{self.concerned} may be served by a cache: {self.cache_words} "
+                f"{self.concerned} may be served by a cache: {self.cache_phrase} "
                 f"({format_size(self.cache_bytes)}) can hold "
                 f"{format_share(min(1.0, self.cache_bytes / self.span_bytes_min))} of the file "
                 f"({format_size(self.span_bytes_min)})."
@@ -208,7 +208,7 @@ def _controller_cache(context: Context, plausible: list[CellSummary]) -> Finding
             span_bytes_min=span,
             cells_count=len(concerned),
             concerned=context.affected_cells(concerned),
-            cache_words=cache.words,
+            cache_phrase=cache.words,
         ),
     )
 
@@ -223,7 +223,7 @@ class DeviceIdleFigures(
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -280,7 +280,7 @@ class SmallFileFigures(
     pairs_count: int
     most: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -60,7 +60,7 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
     concerned: Annotated[AffectedCells, HIDDEN]
     worst: Annotated[Lateness, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{_opening(self.concerned, self.worst)}: {_reported(self.worst)}.",

@@ -72,7 +72,7 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
     is_database: Annotated[bool, HIDDEN]
     command: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         ending = "and then recovered" if self.returned else "and did not recover"
         over = "over its rounds" if self.over == "rounds" else "within a sample"

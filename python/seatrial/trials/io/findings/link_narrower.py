@@ -72,7 +72,7 @@ class PcieNarrowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="l
     at: Annotated[str, HIDDEN]
     reason: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -193,7 +193,7 @@ class SataSlowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="lin
     lowered: Annotated[bool, HIDDEN]
     drive_max_gb_s: Annotated[float | None, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         ends = "its port supports" if self.drive_max_gb_s is None else "both ends support"
         return FindingText(

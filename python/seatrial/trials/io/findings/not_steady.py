@@ -93,7 +93,7 @@ class NotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
     is_whole_run: Annotated[bool, HIDDEN]
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         where = "most of the run" if self.is_whole_run else f"{self.concerned}"
         among = "rounds" if self.over == "rounds" else "parts of a sample"
@@ -159,7 +159,7 @@ class DatabaseNotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_stea
     first: Annotated[Estimate, HIDDEN]
     last: Annotated[Estimate, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -72,7 +72,7 @@ def _fastest_above(context: Context, concerned: list[CellSummary]) -> Broken | N
     return max(above, key=lambda broken: broken.rate.value, default=None)
 
 
-def _path_words(above: Broken | None) -> list[str]:
+def _path_phrase(above: Broken | None) -> list[str]:
     if above is None:
         return []
     limit = format_rate_bytes(above.bound.bytes_per_s, 0)
@@ -99,9 +99,9 @@ class ReadsCachedFigures(
     concerned: Annotated[AffectedCells, HIDDEN]
     above: Annotated[Broken | None, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = _path_words(self.above)
+        reported = _path_phrase(self.above)
         if self.device_read_share_min is not None:
             reported.append(
                 f"the device delivered only {format_share(self.device_read_share_min)} of the bytes"
@@ -193,9 +193,9 @@ class WritesCachedFigures(
     concerned: Annotated[AffectedCells, HIDDEN]
     above: Annotated[Broken | None, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = _path_words(self.above)
+        reported = _path_phrase(self.above)
         if self.device_write_share_min is not None:
             least = format_share(self.device_write_share_min)
             reported.append(f"only {least} of the bytes had reached the device at the end")

@@ -28,7 +28,7 @@ from seatrial.report.figures.naming import (
     varying,
     varying_among,
 )
-from seatrial.stats.fastest import Served, fastest, least_within, settings_words
+from seatrial.stats.fastest import Served, fastest, least_within, settings_phrase
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import capitalized, format_estimate, format_plural
 from seatrial.trials.audit.analysis.model import TableAudit
@@ -240,7 +240,7 @@ def _where(summary: CellSummary, cells: Sequence[CellSummary]) -> str:
     target = f" on {summary.cell.target}" if several else ""
     patterns = {each.cell.factors.get("pattern") for each in cells}
     pattern = f", {summary.cell.factors.get('pattern')}" if len(patterns) > 1 else ""
-    return f"with {settings_words(summary)}{pattern}{target}"
+    return f"with {settings_phrase(summary)}{pattern}{target}"
 
 
 _TITLE_ROWS_MAX = 3

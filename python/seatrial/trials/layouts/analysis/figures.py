@@ -162,7 +162,7 @@ EQUALS_NAMED_MAX: Final = 2
 RECOVERIES_SHOWN_MAX: Final = 2
 
 
-def best_words(found: LayoutAnalysis) -> list[str]:
+def best_phrase(found: LayoutAnalysis) -> list[str]:
     """Return a phrase for each use with its fastest layout; empty if there is only one layout.
 
     Uses without a significantly fastest layout share one phrase; the table has their order.
@@ -216,7 +216,7 @@ def _against(best: BestLayout) -> str:
     return f"{reported}{' and' if reported else ','} not significantly more than {others}"
 
 
-def recovery_words(recoveries: Sequence[Recovery]) -> list[str]:
+def recovery_phrases(recoveries: Sequence[Recovery]) -> list[str]:
     """Return the effects of failures, a phrase for each of the first cells.
 
     Cells that lost data or failed requests come first.
@@ -230,7 +230,7 @@ def worst_recovery(recoveries: Sequence[Recovery]) -> str:
     if not recoveries:
         return ""
     worst = min(recoveries, key=_gravity)
-    state = lost_words(worst) or _kept_words(worst)
+    state = lost_phrase(worst) or _kept_phrase(worst)
     count = format_count(worst.failed_count) if worst.failed_count else "no"
     phrase = f"{_when(worst)}, {worst.cell.target} {state}: {count} failed requests"
     if (phase := _phase_after(worst)) and phase.share:
@@ -244,7 +244,7 @@ def _phase_after(recovery: Recovery) -> PhaseFigures | None:
 
 
 def _gravity(recovery: Recovery) -> tuple[bool, bool]:
-    return not lost_words(recovery), not recovery.failed_count
+    return not lost_phrase(recovery), not recovery.failed_count
 
 
 def _when(recovery: Recovery) -> str:
@@ -270,12 +270,12 @@ def recovery_phrase(recovery: Recovery) -> str:
         parts.append(f"was rebuilt in {format_estimate(recovery.rebuild_time)}")
     elif recovery.unfinished_count:
         parts.append("did not finish its rebuild")
-    lost = lost_words(recovery)
-    parts.append(lost or _kept_words(recovery))
+    lost = lost_phrase(recovery)
+    parts.append(lost or _kept_phrase(recovery))
     return ", ".join(parts)
 
 
-def lost_words(recovery: Recovery) -> str:
+def lost_phrase(recovery: Recovery) -> str:
     """Return the data loss: ``lost 12 KiB (unreadable)``; empty if there is none.
 
     Corrupt data returned to the load are reported only if all data were correct at the end.
@@ -294,7 +294,7 @@ def lost_words(recovery: Recovery) -> str:
     return f"returned corrupt data to {format_plural(wrong, 'read')}" if wrong else ""
 
 
-def _kept_words(recovery: Recovery) -> str:
+def _kept_phrase(recovery: Recovery) -> str:
     """Return the state of data without a known loss."""
     if recovery.checked_blocks:
         return "lost no data"
@@ -302,7 +302,7 @@ def _kept_words(recovery: Recovery) -> str:
     return "preserved the sums of its database" if known else "was not checked for data loss"
 
 
-def checked_words(recovery: Recovery) -> str:
+def checked_phrase(recovery: Recovery) -> str:
     """Return how much was verified: ``24 MiB``, or reads if there was no final verification."""
     if not recovery.checked_blocks and recovery.sums_differ_count is not None:
         return "those in pgbench's tables, whose sums every transaction preserves"
@@ -311,7 +311,7 @@ def checked_words(recovery: Recovery) -> str:
     return f"{format_plural(recovery.checked_blocks, 'read')} verified"
 
 
-def window_words(recovery: Recovery) -> str:
+def window_phrase(recovery: Recovery) -> str:
     """Return the time without redundancy: ``4.1 s (± 3 %)``, ``more than 60 s``; may be empty."""
     if recovery.window_open_s is not None:
         return f"more than {format_duration_s(recovery.window_open_s)}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from seatrial.findings.model import Summary
 from seatrial.findings.verdict import Overview, VerdictPart
 from seatrial.stats.model import CellSummary
-from seatrial.trials.layouts.analysis.figures import best_words, recovery_words, worst_recovery
+from seatrial.trials.layouts.analysis.figures import best_phrase, recovery_phrases, worst_recovery
 from seatrial.trials.layouts.analysis.model import LayoutAnalysis, layouts_of
 
 
@@ -16,7 +16,7 @@ def verdict_line(summary: Summary) -> str:
     layouts = layouts_of(summary)
     if layouts is None:
         return ""
-    return worst_recovery(layouts.recoveries) or next(iter(best_words(layouts)), "")
+    return worst_recovery(layouts.recoveries) or next(iter(best_phrase(layouts)), "")
 
 
 def overview(cells: Sequence[CellSummary], layouts: LayoutAnalysis) -> Overview:
@@ -25,6 +25,6 @@ def overview(cells: Sequence[CellSummary], layouts: LayoutAnalysis) -> Overview:
     broken = {each.cell.key for each in layouts.recoveries}
     of_best = tuple(c for c in cells if c.cell.target in best and c.cell.key not in broken)
     of_broken = tuple(c for c in cells if c.cell.key in broken)
-    parts = [VerdictPart(words, of_best) for words in best_words(layouts)]
-    parts += [VerdictPart(words, of_broken) for words in recovery_words(layouts.recoveries)]
+    parts = [VerdictPart(words, of_best) for words in best_phrase(layouts)]
+    parts += [VerdictPart(words, of_broken) for words in recovery_phrases(layouts.recoveries)]
     return Overview(parts, is_whole=bool(layouts.best))

@@ -29,7 +29,7 @@ from seatrial.stats.compare.ratio import (
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import RunningPhase, running, running_from
-from seatrial.stats.wording import format_plural, format_size, operation_words
+from seatrial.stats.wording import format_plural, format_size, operation_phrase
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.layouts.analysis.accounting import accounting
 from seatrial.trials.layouts.analysis.measured_figures import measured_figures
@@ -268,7 +268,7 @@ def _uses(measured: LayoutCells) -> Iterator[UseCase]:
         if use:
             yield use
     for operation in ("commit", "transaction", "copy"):
-        use = _use(measured, _operation(operation), operation_words(operation))
+        use = _use(measured, _operation(operation), operation_phrase(operation))
         if use:
             yield use
 

@@ -399,7 +399,7 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
         cell=summary.cell,
         variant=variant(spec, summary.cell.target),
         rounds=len(samples),
-        faults=[_fault_words(each) for each in records[0].events if each.what in FAULTS],
+        faults=[_fault_phrase(each) for each in records[0].events if each.what in FAULTS],
         phases=phase_figures(timelines),
         lowest_share=lowest,
         lowest_share_before=lowest_before,
@@ -439,7 +439,7 @@ def _sums_differ_count(samples: Sequence[Sample]) -> int | None:
     return sum(not holds for holds in known) if known else None
 
 
-def _fault_words(event: ArrayEvent) -> str:
+def _fault_phrase(event: ArrayEvent) -> str:
     if event.what == "failed" and not event.member:
         return f"a drive failed {event.detail or 'spontaneously'}"
     words = _FAULT_WORDS[event.what].format(member=event.member or "the array")

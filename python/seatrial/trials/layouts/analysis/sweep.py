@@ -10,7 +10,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.fastest import Saturation, saturation
 from seatrial.stats.model import CellSummary
 from seatrial.stats.running import running
-from seatrial.stats.wording import format_estimate, format_plural, is_on_database, operation_words
+from seatrial.stats.wording import format_estimate, format_plural, is_on_database, operation_phrase
 from seatrial.study.cell import FactorValue
 from seatrial.trials.layouts.analysis.model import (
     ArraySaturation,
@@ -164,7 +164,7 @@ def _saturation(
 def _sentence(reached: Saturation, cell: Factors) -> str:
     operation = str(cell["operation"])
     what = RATES_NAMED.get(
-        operation, "transactions" if is_on_database(cell) else operation_words(operation)
+        operation, "transactions" if is_on_database(cell) else operation_phrase(operation)
     )
     gain = format_estimate(reached.gain_beyond)
     return (

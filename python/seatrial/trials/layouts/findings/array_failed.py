@@ -22,7 +22,7 @@ class ArrayFailedFigures(Figures, frozen=True, kw_only=True, tag="array_failed")
     faults: list[str]
     first: Annotated[Recovery, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

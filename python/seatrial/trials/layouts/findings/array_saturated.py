@@ -54,7 +54,7 @@ class ArraySaturatedFigures(Figures, frozen=True, kw_only=True, tag="array_satur
     series_cell: Annotated[dict[str, str | int | float | bool], HIDDEN]
     reached_sentence: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         others = ""
         if self.series_count > 1:

@@ -10,7 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell
 from seatrial.study.layouts.layout import FILESYSTEMS
-from seatrial.trials.layouts.analysis.figures import checked_words, lost_words
+from seatrial.trials.layouts.analysis.figures import checked_phrase, lost_phrase
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 
 
@@ -33,7 +33,7 @@ def data_lost(context: Context) -> list[Finding]:
         dm-integrity).
     """
     recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
-    return [_finding(each) for each in recoveries if lost_words(each)]
+    return [_finding(each) for each in recoveries if lost_phrase(each)]
 
 
 class DataLostFigures(Figures, frozen=True, kw_only=True, tag="data_lost"):
@@ -50,12 +50,12 @@ class DataLostFigures(Figures, frozen=True, kw_only=True, tag="data_lost"):
     faults: list[str]
     recovery: Annotated[Recovery, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{format_cell(self.recovery.cell)} {lost_words(self.recovery)}, of "
-                f"{checked_words(self.recovery)}, "
+                f"{format_cell(self.recovery.cell)} {lost_phrase(self.recovery)}, of "
+                f"{checked_phrase(self.recovery)}, "
                 f"after: {'; '.join(self.faults)}."
             ),
             cause=_cause(self.recovery),

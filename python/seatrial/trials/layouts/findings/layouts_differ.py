@@ -9,7 +9,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
-from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.compare.verdict import ratio_phrase
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.model import LayoutRatio, layouts_of
@@ -60,7 +60,7 @@ class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_diff
     ordered: Annotated[list[LayoutRatio], HIDDEN]
     ordered_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         reported = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
         more = self.ordered_count - PAIRS_SHOWN_MAX
@@ -115,7 +115,7 @@ def _finding(context: Context, group: Sequence[LayoutRatio]) -> Finding:
 
 def _words(each: LayoutRatio) -> str:
     cells = f" over {format_plural(each.cells, 'test')}" if each.cells > 1 else ""
-    return f"{each.operation} {each.b} {ratio_words(each.ratio)} of {each.a}{cells}"
+    return f"{each.operation} {each.b} {ratio_phrase(each.ratio)} of {each.a}{cells}"
 
 
 _CAUSE: Final = "The layouts differ in nothing else, so this factor is the cause."

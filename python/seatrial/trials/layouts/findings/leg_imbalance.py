@@ -13,7 +13,7 @@ from seatrial.results.model import Run
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.figures import RATE
 from seatrial.stats.compare.model import Comparison, Side, SideSamples
-from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.compare.verdict import ratio_phrase
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural, format_size
@@ -33,13 +33,13 @@ class LegImbalanceFigures(Figures, frozen=True, kw_only=True, tag="leg_imbalance
     a_target: Annotated[str, HIDDEN]
     total_cells: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.slower_target} is slower than {self.fast_target}, although both are "
                 f"{_equality_text(self.drives_a, self.drives_b)}: the rate of {self.b_target} is "
-                f"{ratio_words(self.ratio)} that of {self.a_target} over "
+                f"{ratio_phrase(self.ratio)} that of {self.a_target} over "
                 f"{format_plural(self.total_cells, 'test')}. In an array the slower one delays "
                 "every stripe."
             ),

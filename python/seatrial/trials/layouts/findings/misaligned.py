@@ -41,7 +41,7 @@ class MisalignedFigures(Figures, frozen=True, kw_only=True, tag="misaligned"):
     reason: str
     layouts_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         named = (
             self.layouts[0]

@@ -69,7 +69,7 @@ class SlowMemberFigures(Figures, frozen=True, kw_only=True, tag="mixed_members")
     ratio: Annotated[Estimate | None, HIDDEN]
     each_cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
@@ -141,7 +141,7 @@ class UnequalMembersFigures(Figures, frozen=True, kw_only=True, tag="mixed_membe
     drives: list[str]
     kinds_count: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

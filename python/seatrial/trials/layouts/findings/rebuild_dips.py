@@ -51,7 +51,7 @@ class RebuildDipsFigures(Figures, frozen=True, kw_only=True, tag="rebuild_dips")
     worst: Annotated[Recovery, HIDDEN]
     phase_figures: Annotated[PhaseFigures, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=_sentence(self.worst, self.phase_figures, self.cells_count),

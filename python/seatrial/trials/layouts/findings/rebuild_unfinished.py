@@ -22,7 +22,7 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
     rebuild_limit_kib_per_s: int | None
     first_cell: Annotated[Cell, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         done = (
             f" ({format_share(self.done_share)} complete when the load ended)"

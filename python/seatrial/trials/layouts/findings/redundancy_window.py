@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
-from seatrial.trials.layouts.analysis.figures import window_words
+from seatrial.trials.layouts.analysis.figures import window_phrase
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 from seatrial.units import NS_PER_S
 
@@ -61,11 +61,11 @@ class RedundancyWindowFigures(Figures, frozen=True, kw_only=True, tag="redundanc
     target: Annotated[str, HIDDEN]
     recovery: Annotated[Recovery, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{self.target} was without redundancy for {window_words(self.recovery)}: in this "
+                f"{self.target} was without redundancy for {window_phrase(self.recovery)}: in this "
                 f"time one more failure among {_left(self.other_drives_count)} "
                 f"{_loss(self.recovery)}."
             ),

@@ -55,7 +55,7 @@ class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismat
     concerned: Annotated[AffectedCells, HIDDEN]
     is_injected: Annotated[bool, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         what = "the injected corruption" if self.is_injected else "inconsistent copies or parity"
         return FindingText(

@@ -50,7 +50,7 @@ class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_ampli
     reported: Annotated[Accounting, HIDDEN]
     worst: Annotated[ExcessIo, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         others = (
             f" (worst of {format_plural(self.cells_count, 'test')})" if self.cells_count > 1 else ""

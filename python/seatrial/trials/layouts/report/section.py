@@ -26,6 +26,14 @@ from seatrial.trials.layouts.report.figures import (
     numbers_sentence,
     shown_figures,
 )
+from seatrial.trials.layouts.report.phrases import (
+    BuiltVariant,
+    array_marks,
+    dips_of,
+    mean_of_builds,
+    misaligned,
+    variants_of,
+)
 from seatrial.trials.layouts.report.tables import (
     accounting_table,
     best_table,
@@ -41,14 +49,6 @@ from seatrial.trials.layouts.report.tables import (
     phases_table,
     ratios_table,
     rebuild_text,
-)
-from seatrial.trials.layouts.report.words import (
-    BuiltVariant,
-    array_marks,
-    dips_of,
-    mean_of_builds,
-    misaligned,
-    variants_of,
 )
 from seatrial.units import NS_PER_S
 
@@ -171,7 +171,7 @@ def _accounting_part(found: LayoutAnalysis | None) -> dict[str, object]:
         label = f"Device I/O of all {format_plural(len(sizes), 'kind')} of requests"
         folded.insert(0, (label, accounting_table(sizes)))
     return {
-        "accounting": accounting_table(shown, with_words=True),
+        "accounting": accounting_table(shown, with_rule=True),
         "folded": [
             (label, first_rows(table, ROWS_MAX), _more(len(table.rows))) for label, table in folded
         ],

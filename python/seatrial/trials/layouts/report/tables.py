@@ -38,7 +38,7 @@ from seatrial.trials.layouts.analysis.model import (
     layouts_of,
 )
 from seatrial.trials.layouts.report.figures import figure_name
-from seatrial.trials.layouts.report.words import (
+from seatrial.trials.layouts.report.phrases import (
     PHASE_NAMES,
     BuiltVariant,
     chunk_text,
@@ -302,12 +302,12 @@ def _built_row(variant: BuiltVariant) -> list[str]:
     ]
 
 
-def accounting_table(accounts: Sequence[Accounting], *, with_words: bool = False) -> Table:
+def accounting_table(accounts: Sequence[Accounting], *, with_rule: bool = False) -> Table:
     """Return the device I/O per request to the array, with the rule of the level.
 
     Args:
         accounts: At least one.
-        with_words: Whether to add the rule in words.
+        with_rule: Whether to add the rule in words.
     """
     table = Table(
         id="layout-accounting",
@@ -316,9 +316,9 @@ def accounting_table(accounts: Sequence[Accounting], *, with_words: bool = False
         headers=[
             *("Layout", "Request", "Reads", "Writes", "Rule"),
             *("Bytes read", "Bytes written", "Rule (bytes)"),
-            *(["Rule in words"] if with_words else []),
+            *(["Rule in words"] if with_rule else []),
         ],
-        rows=[_account_row(each, with_words=with_words) for each in accounts],
+        rows=[_account_row(each, with_rule=with_rule) for each in accounts],
     )
     return without_empty(table)
 
@@ -381,7 +381,7 @@ def _is_buffered(account: Accounting) -> bool:
     return not is_of_database(account.cell) and not account.cell.parsed.target.direct
 
 
-def _account_row(account: Accounting, *, with_words: bool) -> list[str]:
+def _account_row(account: Accounting, *, with_rule: bool) -> list[str]:
     rule = account.rule
     return [
         account.variant.target,
@@ -392,7 +392,7 @@ def _account_row(account: Accounting, *, with_words: bool) -> list[str]:
         _ratio_text(account.read_bytes),
         _ratio_text(account.write_bytes),
         _bytes_rule_text(account),
-        *([rule.words if rule and rule.words else NO_FIGURE] if with_words else []),
+        *([rule.words if rule and rule.words else NO_FIGURE] if with_rule else []),
     ]
 
 

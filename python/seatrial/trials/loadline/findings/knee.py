@@ -69,7 +69,7 @@ class KneeFigures(Figures, frozen=True, kw_only=True, tag="knee"):
     line: Annotated[LoadLine, HIDDEN]
     is_one_of_several: Annotated[bool, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         opening = _opening(self.line, is_one_of_several=self.is_one_of_several)
         own = f" {self.generator}." if self.generator else ""

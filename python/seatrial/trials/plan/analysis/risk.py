@@ -70,13 +70,13 @@ class FailureRate(msgspec.Struct, frozen=True, kw_only=True):
         return np.asarray(random.gamma(picked[:, 0] + 0.5, 1 / picked[:, 1]))
 
 
-def rate_of_model(model: str, failures: Sequence[FieldFailures], today_words: str) -> FailureRate:
+def rate_of_model(model: str, failures: Sequence[FieldFailures], today_phrase: str) -> FailureRate:
     """Return the failure rate of a model in the field; of one that is not known, of all models.
 
     Args:
         model: As a user writes it; a part of the catalogue's name is enough.
         failures: Rows of the catalogue.
-        today_words: The origin of these rows.
+        today_phrase: The origin of these rows.
     """
     words = model.lower().split()
     fitting = [each for each in failures if words and all(word in each.model for word in words)]
@@ -86,12 +86,12 @@ def rate_of_model(model: str, failures: Sequence[FieldFailures], today_words: st
         return FailureRate(
             failures=count,
             drive_years=years,
-            origin=f"{today_words}, {names}: {count} failures in {years:,.0f} drive-years",
+            origin=f"{today_phrase}, {names}: {count} failures in {years:,.0f} drive-years",
         )
     usable = [(e.failures, e.drive_years) for e in failures if e.confidence != "low"]
     return FailureRate(
         models=usable,
-        origin=f"{today_words}, any of {len(usable)} models of hard disks, as this one is unknown",
+        origin=f"{today_phrase}, any of {len(usable)} models of hard disks, as this one is unknown",
     )
 
 

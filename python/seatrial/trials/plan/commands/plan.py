@@ -127,9 +127,7 @@ class LoadFields(TypedDict):
     help="Load of other days over this one; else 0.8..1.6.",
 )
 @click.option("--budget", metavar="MONEY", help="Exclude what costs more per month: 800EUR.")
-@click.option(
-    "--loss-max", metavar="SHARE", help="Exclude a higher yearly risk of loss: 0.1%."
-)
+@click.option("--loss-max", metavar="SHARE", help="Exclude a higher yearly risk of loss: 0.1%.")
 @click.option(
     "--provider",
     metavar="NAME",

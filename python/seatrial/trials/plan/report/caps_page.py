@@ -9,7 +9,7 @@ from seatrial.report.figures.axes import linear_axis, time_axis
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, View
 from seatrial.stats.wording import format_duration_s
 from seatrial.trials.plan.analysis.caps import CapReport
-from seatrial.trials.plan.report.caps_text import caps_table, rate_words, verdict_line
+from seatrial.trials.plan.report.caps_text import caps_table, rate_phrase, verdict_line
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def caps_figure(found: CapReport, demand: Demand) -> Figure:
                 None,
                 None,
                 f"{format_duration_s(slot * demand.slot_s)}: "
-                f"{rate_words(quantity, float(load[slot : slot + step].max()))}",
+                f"{rate_phrase(quantity, float(load[slot : slot + step].max()))}",
             )
             for slot in range(0, len(load), step)
         ]

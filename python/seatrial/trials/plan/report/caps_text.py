@@ -18,7 +18,7 @@ from seatrial.trials.plan.analysis.caps import AT_LIMIT_SHARE, Cap, CapReport, W
 _NOTHING = "–"
 
 
-def rate_words(quantity: str, per_s: float) -> str:
+def rate_phrase(quantity: str, per_s: float) -> str:
     """Return a rate in the unit of its quantity, such as ``12,000 IOPS`` or ``312 MB/s``."""
     if quantity == "throughput":
         return format_rate_bytes(per_s, per_s * 0.005)
@@ -34,7 +34,7 @@ def verdict_line(found: CapReport) -> str:
     if found.load:
         return _with_load(first)
     parts = [
-        f"{each.quantity} by the {each.subject}, {rate_words(each.quantity, each.per_s)}"
+        f"{each.quantity} by the {each.subject}, {rate_phrase(each.quantity, each.per_s)}"
         for each in found.binding
     ]
     return f"What limits: {'; '.join(parts)}."
@@ -42,8 +42,8 @@ def verdict_line(found: CapReport) -> str:
 
 def _with_load(cap: Cap) -> str:
     limit = f"the {cap.subject}'s {cap.quantity}"
-    rate = rate_words(cap.quantity, cap.per_s)
-    load = rate_words(cap.quantity, cap.load_per_s or 0.0)
+    rate = rate_phrase(cap.quantity, cap.per_s)
+    load = rate_phrase(cap.quantity, cap.load_per_s or 0.0)
     if cap.is_broken and cap.dry_after_s is not None:
         return (
             f"The load exceeds {limit}: credits run out after "
@@ -65,7 +65,7 @@ def wasted_sentence(wasted: WastedPerformance, instance: str) -> str:
     if wasted.iops:
         parts.append(f"{format_count(round(wasted.iops))} IOPS")
     if wasted.bytes_per_s:
-        parts.append(rate_words("throughput", wasted.bytes_per_s))
+        parts.append(rate_phrase("throughput", wasted.bytes_per_s))
     return (
         f"{' and '.join(parts)} of the volume exceed what {instance} can sustain: they cost "
         f"{format_money(wasted.month)} a month and help only while the instance has credits."
@@ -89,18 +89,18 @@ def _row(cap: Cap, *, with_load: bool) -> list[str]:
     burst = _NOTHING
     if cap.burst_per_s is not None and cap.burst_s is not None:
         lasts = format_duration_s(cap.burst_s)
-        burst = f"{rate_words(cap.quantity, cap.burst_per_s)}, {lasts}"
+        burst = f"{rate_phrase(cap.quantity, cap.burst_per_s)}, {lasts}"
     load = []
     if with_load:
         busiest = cap.load_per_s
         load = [
-            _NOTHING if busiest is None else rate_words(cap.quantity, busiest),
+            _NOTHING if busiest is None else rate_phrase(cap.quantity, busiest),
             _NOTHING if cap.share is None else format_share(cap.share),
             _dry(cap),
         ]
     return [
         f"{cap.subject} {cap.name}",
-        rate_words(cap.quantity, cap.per_s),
+        rate_phrase(cap.quantity, cap.per_s),
         burst,
         *load,
         cap.origin,

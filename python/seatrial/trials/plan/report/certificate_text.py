@@ -6,7 +6,7 @@ from seatrial.catalogue.units import Money, format_money
 from seatrial.report.table import Table
 from seatrial.stats.wording import format_estimate, format_plural
 from seatrial.trials.plan.analysis.certificate import Certificate, PromiseCheck
-from seatrial.trials.plan.report.caps_text import rate_words
+from seatrial.trials.plan.report.caps_text import rate_phrase
 
 _NOTHING = "–"
 
@@ -48,7 +48,7 @@ def _promise(each: PromiseCheck) -> list[str]:
     cap = each.cap
     return [
         f"{cap.subject} {cap.name}, {cap.quantity}",
-        rate_words(cap.quantity, cap.per_s),
+        rate_phrase(cap.quantity, cap.per_s),
         format_estimate(each.delivered),
         each.verdict,
         each.cell,

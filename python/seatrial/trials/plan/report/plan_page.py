@@ -15,10 +15,10 @@ from seatrial.trials.plan.report.plan_text import (
     explained,
     notes,
     separating_sentences,
-    times_words,
+    times_phrase,
     verdict_line,
 )
-from seatrial.trials.plan.report.risk_text import chance_words, years_words
+from seatrial.trials.plan.report.risk_text import chance_phrase, years_phrase
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 from seatrial.units import NS_PER_MS
 
@@ -62,7 +62,7 @@ def _particulars(plan: StoragePlan) -> dict[str, str]:
         "Stored": format_size(int(plan.capacity.mid)),
         "Objective": plan.objective.words if plan.objective else "none but the rates",
         "Candidates": format_count(plan.candidates),
-        "Evaluated after": years_words(plan.years),
+        "Evaluated after": years_phrase(plan.years),
     }
 
 
@@ -144,6 +144,6 @@ def _point(choice: Choice) -> Point:
         middle,
         (choice.response_ms_low or 0.0) * NS_PER_MS if has_ends else None,
         (choice.response_ms_high or 0.0) * NS_PER_MS if has_ends else None,
-        f"{choice.name}: {choice.month.mid:,.2f} {choice.month.currency}, {times_words(choice)}, "
-        f"loss {chance_words(choice.lost_per_year.mid)} a year",
+        f"{choice.name}: {choice.month.mid:,.2f} {choice.month.currency}, {times_phrase(choice)}, "
+        f"loss {chance_phrase(choice.lost_per_year.mid)} a year",
     )

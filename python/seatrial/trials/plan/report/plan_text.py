@@ -12,8 +12,8 @@ from seatrial.trials.plan.analysis import scenarios
 from seatrial.trials.plan.analysis.answer import Choice, StoragePlan
 from seatrial.trials.plan.analysis.commits import CommitForecast
 from seatrial.trials.plan.analysis.figure import Figure
-from seatrial.trials.plan.report.caps_text import rate_words
-from seatrial.trials.plan.report.risk_text import chance_words, figure_words, years_words
+from seatrial.trials.plan.report.caps_text import rate_phrase
+from seatrial.trials.plan.report.risk_text import chance_phrase, figure_phrase, years_phrase
 
 CHOICES_MAX = 12
 REFUSALS_MAX = 3
@@ -63,15 +63,15 @@ def _summary(choice: Choice, plan: StoragePlan) -> str:
     ]
     if plan.objective is not None:
         parts.append(
-            f"{plan.objective.operation} {plan.objective.percentile} {times_words(choice)}"
+            f"{plan.objective.operation} {plan.objective.percentile} {times_phrase(choice)}"
         )
     if choice.lost_per_year.mid >= _SAFE_ENOUGH or not choice.is_redundant:
-        chance = chance_words(choice.lost_per_year.mid)
+        chance = chance_phrase(choice.lost_per_year.mid)
         parts.append(f"loses its data with a probability of {chance} a year")
     return ", ".join(parts)
 
 
-def times_words(choice: Choice) -> str:
+def times_phrase(choice: Choice) -> str:
     """Return the percentile with its interval; an infinite end is not served."""
     if choice.response_ms_mid is None:
         return "not served in most scenarios"
@@ -129,11 +129,11 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
             if choice.binding_quantity == "throughput"
             else plan.busiest_per_s
         )
-        sustained = rate_words(choice.binding_quantity, choice.binding_per_s)
+        sustained = rate_phrase(choice.binding_quantity, choice.binding_per_s)
         return (
             f"{choice.binding} carries {sustained}, and the need's busiest slot is "
-            f"{rate_words(choice.binding_quantity, load)} before growth and other days"
-            f"{_cached_words(choice)}; it falls "
+            f"{rate_phrase(choice.binding_quantity, load)} before growth and other days"
+            f"{_cached_phrase(choice)}; it falls "
             f"short in {missed} of the scenarios."
         )
     if choice.miss == "capacity":
@@ -143,23 +143,23 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
         )
     if choice.miss == "objective" and plan.objective is not None:
         return (
-            f"{plan.objective.operation} {plan.objective.percentile} is {times_words(choice)}, "
+            f"{plan.objective.operation} {plan.objective.percentile} is {times_phrase(choice)}, "
             f"above {plan.objective.limit_ms:g} ms in {missed} of the scenarios."
         )
     if choice.miss == "risk":
-        chance = chance_words(choice.lost_per_year.mid)
+        chance = chance_phrase(choice.lost_per_year.mid)
         return f"it loses its data with a probability of {chance} a year."
     return f"{format_money(choice.month)} a month are above the budget."
 
 
-def _cached_words(choice: Choice) -> str:
+def _cached_phrase(choice: Choice) -> str:
     """Return what a cache serves of the reads, as the end of a clause; empty without one."""
     if choice.disk_share == 1:
         return ""
     return f", and the cache serves {format_share(1 - choice.disk_share)} of the reads"
 
 
-def commits_words(forecast: CommitForecast) -> str:
+def commits_phrase(forecast: CommitForecast) -> str:
     """Return commits a second and the 99th percentile of transactions, with their intervals."""
     rate, times = forecast.commits_per_s, forecast.transaction_ms_p99
     return (
@@ -196,8 +196,8 @@ def _row(choice: Choice) -> list[str]:
         choice.name,
         money,
         format_share(choice.fit_share),
-        times_words(choice),
-        chance_words(choice.lost_per_year.mid),
+        times_phrase(choice),
+        chance_phrase(choice.lost_per_year.mid),
         f"{regret}{' overlaps' if choice.overlaps_best else ''}",
         f"{choice.binding} {choice.binding_quantity}, {choice.holds:.2g} x",
     ]
@@ -216,7 +216,7 @@ def notes(plan: StoragePlan) -> list[str]:
     found = separating_sentences(plan)
     found += [
         f"Refused: {each.name}, {format_money(each.month)} a month: {refusal_reason(each, plan)}"
-        + ("" if each.commits is None else f" Its commits: {commits_words(each.commits)}.")
+        + ("" if each.commits is None else f" Its commits: {commits_phrase(each.commits)}.")
         for each in _distinct_refusals(plan.refused)
     ]
     if any(each.kind == "own" for each in plan.choices):
@@ -230,7 +230,7 @@ def notes(plan: StoragePlan) -> list[str]:
     if plan.choices and plan.choices[0].commits is not None:
         found.append(
             f"Commits of the recorded clients on {plan.choices[0].name}: "
-            f"{commits_words(plan.choices[0].commits)}."
+            f"{commits_phrase(plan.choices[0].commits)}."
         )
     if plan.twice_fit_share is not None and not plan.lacks:
         better = (
@@ -247,15 +247,15 @@ def notes(plan: StoragePlan) -> list[str]:
 
 def explained(plan: StoragePlan) -> Iterator[str]:
     """Yield every step to the first candidate, with the origin of each figure."""
-    busiest = rate_words("IOPS", plan.busiest_per_s)
-    through = rate_words("throughput", plan.busiest_bytes_per_s)
+    busiest = rate_phrase("IOPS", plan.busiest_per_s)
+    through = rate_phrase("throughput", plan.busiest_bytes_per_s)
     yield f"Load: {plan.load}; busiest slot {busiest}, {through}"
     yield from plan.logged
     if plan.follows is not None:
-        yield f"Of that reaches storage: {figure_words(plan.follows)}"
-    yield f"Another day: {figure_words(plan.other_day)} times that"
-    yield f"Stored now: {_size_words(plan.capacity)}"
-    yield f"Growth a year: {figure_words(plan.growth)}; judged after {years_words(plan.years)}"
+        yield f"Of that reaches storage: {figure_phrase(plan.follows)}"
+    yield f"Another day: {figure_phrase(plan.other_day)} times that"
+    yield f"Stored now: {_size_phrase(plan.capacity)}"
+    yield f"Growth a year: {figure_phrase(plan.growth)}; judged after {years_phrase(plan.years)}"
     if plan.objective is not None:
         yield f"Objective: {plan.objective.words}"
     yield (
@@ -266,7 +266,7 @@ def explained(plan: StoragePlan) -> Iterator[str]:
         for item in each.bill:
             yield f"{item.what}: {format_money(item.money)} a month ({item.origin})"
         yield (
-            f"{each.binding} has {rate_words(each.binding_quantity, each.binding_per_s)}: "
+            f"{each.binding} has {rate_phrase(each.binding_quantity, each.binding_per_s)}: "
             f"{each.holds:.3g} times the load, all its buckets simulated over a day"
         )
         yield f"Times of requests: {each.reads_origin}; k servers simulated"
@@ -274,9 +274,9 @@ def explained(plan: StoragePlan) -> Iterator[str]:
             yield f"Stalls: {each.stalls}{_stalls_part(each, plan)}"
         if each.commits is not None:
             yield (
-                f"Commits of the recorded clients, in a closed loop: {commits_words(each.commits)}"
+                f"Commits of the recorded clients, in a closed loop: {commits_phrase(each.commits)}"
             )
-        yield f"Loss a year: {figure_words(each.lost_per_year)}"
+        yield f"Loss a year: {figure_phrase(each.lost_per_year)}"
 
 
 def _stalls_part(choice: Choice, plan: StoragePlan) -> str:
@@ -290,7 +290,7 @@ def _stalls_part(choice: Choice, plan: StoragePlan) -> str:
     )
 
 
-def _size_words(figure: Figure) -> str:
+def _size_phrase(figure: Figure) -> str:
     low, mid, high = (format_size(int(each)) for each in (figure.low, figure.mid, figure.high))
     return (
         f"{mid} ({figure.origin})" if low == high else f"{mid}, {low} to {high} ({figure.origin})"

@@ -6,7 +6,7 @@ from typing import Final
 
 from seatrial.catalogue.units import HOURS_PER_MONTH
 from seatrial.trials.plan.analysis.answer import StoragePlan
-from seatrial.trials.plan.report.risk_text import years_words
+from seatrial.trials.plan.report.risk_text import years_phrase
 
 BUDGET_S: Final = 600
 FILL_BYTES: Final = 8 << 30
@@ -37,7 +37,7 @@ def study_text(plan: StoragePlan, reads_share: float, size_bytes: float) -> str:
     bad_day_per_s = busiest_per_s * plan.other_day.high * (1 + plan.growth.mid) ** plan.years
     return (
         f"# Proves a plan: {first.name} has to sustain {busiest_per_s:,.0f} requests per\n"
-        f"# second, and {bad_day_per_s:,.0f} on a bad day after {years_words(plan.years)}.\n"
+        f"# second, and {bad_day_per_s:,.0f} on a bad day after {years_phrase(plan.years)}.\n"
         "\n"
         'name = "plan-proof"\n'
         "\n"

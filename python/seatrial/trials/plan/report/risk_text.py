@@ -12,7 +12,7 @@ from seatrial.trials.plan.analysis.wear import Wear
 _STEPS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
-def chance_words(share: float) -> str:
+def chance_phrase(share: float) -> str:
     """Return a probability as people read it: ``1.2 %``, or ``1 in 4,100`` where it is small."""
     if share <= 0:
         return "none"
@@ -23,7 +23,7 @@ def chance_words(share: float) -> str:
     return f"1 in {round(one_in / digits) * digits:,}"
 
 
-def bytes_words(amount_bytes: float) -> str:
+def bytes_phrase(amount_bytes: float) -> str:
     """Return decimal bytes to two digits, as drives are sold."""
     for unit, scale in _STEPS:
         if amount_bytes >= scale:
@@ -35,29 +35,29 @@ def bytes_words(amount_bytes: float) -> str:
     return f"{amount_bytes:.2g} bytes"
 
 
-def figure_words(figure: Figure) -> str:
+def figure_phrase(figure: Figure) -> str:
     """Return a figure with its interval and its origin."""
     if figure.low == figure.high:
         return f"{figure.mid:.3g} ({figure.origin})"
     return f"{figure.mid:.3g}, {figure.low:.3g} to {figure.high:.3g} ({figure.origin})"
 
 
-def years_words(years: float) -> str:
+def years_phrase(years: float) -> str:
     """Return a time in years."""
     return "1 year" if years == 1 else f"{years:.3g} years"
 
 
 def verdict_line(risk: Risk) -> str:
     """Return the probability of losing the array, with the cause that matters most."""
-    lost, years = risk.lost, years_words(risk.assumed.years)
+    lost, years = risk.lost, years_phrase(risk.assumed.years)
     head = (
-        f"{risk.array.name}: lost within {years} with a probability of {chance_words(lost.mean)} "
-        f"({chance_words(lost.low)} to {chance_words(lost.high)})"
+        f"{risk.array.name}: lost within {years} with a probability of {chance_phrase(lost.mean)} "
+        f"({chance_phrase(lost.low)} to {chance_phrase(lost.high)})"
     )
-    return f"{head}; {cause_words(risk)}."
+    return f"{head}; {cause_phrase(risk)}."
 
 
-def cause_words(risk: Risk) -> str:
+def cause_phrase(risk: Risk) -> str:
     """Return the main cause, such as ``80 % of that by a common cause``."""
     parts = {
         "by more failed drives than it tolerates": risk.by_drives.mean,
@@ -80,7 +80,7 @@ def risk_table(risk: Risk) -> Table:
         ("by a common cause", _chance_cells(risk.by_common)),
         ("by unreadable sectors", _chance_cells(risk.by_unreadable)),
         ("Sectors unreadable, array kept", _chance_cells(risk.unreadable)),
-        ("Bytes lost, expected", _mean_and_ends(risk.lost_bytes, bytes_words)),
+        ("Bytes lost, expected", _mean_and_ends(risk.lost_bytes, bytes_phrase)),
         ("Drives that fail", _mean_and_ends(risk.failed_drives, lambda value: f"{value:.2g}")),
         (
             "Time without full redundancy",
@@ -89,7 +89,7 @@ def risk_table(risk: Risk) -> Table:
     ]
     return Table(
         id="table-risk",
-        title=f"{risk.array.name}, {years_words(risk.assumed.years)}",
+        title=f"{risk.array.name}, {years_phrase(risk.assumed.years)}",
         labels=1,
         headers=["What", "Mean", "5 %", "95 %"],
         rows=[[name, *words] for name, words in rows],
@@ -97,7 +97,7 @@ def risk_table(risk: Risk) -> Table:
 
 
 def _chance_cells(found: MeanInterval) -> list[str]:
-    return _mean_and_ends(found, chance_words)
+    return _mean_and_ends(found, chance_phrase)
 
 
 def _mean_and_ends(found: MeanInterval, words: object) -> list[str]:
@@ -115,16 +115,16 @@ def assumed_lines(assumed: RiskAssumptions, array: Array) -> list[str]:
     }[assumed.on_unreadable]
     return [
         f"Failures: {assumed.failures.origin}",
-        f"Rebuild: {figure_words(assumed.rebuild_h)} hours",
-        f"A failed drive is replaced after {figure_words(assumed.replace_h)} hours"
+        f"Rebuild: {figure_phrase(assumed.rebuild_h)} hours",
+        f"A failed drive is replaced after {figure_phrase(assumed.replace_h)} hours"
         + (
-            f"; a spare takes over after {figure_words(assumed.detect_h)} hours"
+            f"; a spare takes over after {figure_phrase(assumed.detect_h)} hours"
             if array.spares
             else ""
         ),
-        f"Unreadable bits per bit read: {figure_words(assumed.unreadable_per_bit)}; one "
+        f"Unreadable bits per bit read: {figure_phrase(assumed.unreadable_per_bit)}; one "
         f"{unreadable} ({assumed.on_unreadable})",
-        f"Share of failures with a common cause: {figure_words(assumed.common_share)}",
+        f"Share of failures with a common cause: {figure_phrase(assumed.common_share)}",
     ]
 
 
@@ -133,10 +133,10 @@ def wear_line(wear: Wear) -> str:
     years = wear.years
     return (
         f"Each drive lasts {years.mid:.2g} years ({years.low:.2g} to {years.high:.2g}) of being "
-        f"written: {bytes_words(wear.written_per_day.mid)} a day ({wear.written_per_day.origin}), "
+        f"written: {bytes_phrase(wear.written_per_day.mid)} a day ({wear.written_per_day.origin}), "
         f"{wear.per_drive_low:.2g} to {wear.per_drive_high:.2g} of that on each drive, "
         f"{wear.within_drive.low:.2g} to {wear.within_drive.high:.2g} times that on its flash "
-        f"({wear.within_drive.origin}), of {bytes_words(wear.endurance.mid)} "
+        f"({wear.within_drive.origin}), of {bytes_phrase(wear.endurance.mid)} "
         f"({wear.endurance.origin})"
         + (f", {format_share(wear.used_share)} used already" if wear.used_share else "")
         + "."

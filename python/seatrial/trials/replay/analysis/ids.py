@@ -129,9 +129,9 @@ def not_followed_sentence(ids: ReplayIds) -> str:
     counts = "; ".join(
         f"{format_count(n)} in {reason_text(location)}" for location, n in locations.items()
     )
-    were, ids_words = ("was", "an ID") if count == 1 else ("were", "IDs")
+    were, ids_phrase = ("was", "an ID") if count == 1 else ("were", "IDs")
     return (
-        f"{format_plural(count, 'value')} that may be {ids_words} {were} not mapped, because IDs "
+        f"{format_plural(count, 'value')} that may be {ids_phrase} {were} not mapped, because IDs "
         f"are not tracked there: {counts}"
     )
 

@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial.stats.compare.noise import is_same, rounds_more, whole_percent, within_share
 from seatrial.stats.compare.ratio import Contrast, ratio_estimate
-from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.compare.verdict import ratio_phrase
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_count, format_iops, format_plural
 from seatrial.trials.replay.compare.floors import LEVEL, floor_factors
@@ -57,7 +57,7 @@ def verdict(reported: BeforeAfter) -> list[str]:
         if table is not None
         for sentence in table_sentences(table)
     ]
-    return [*sentences, *(f"{batch_words(batch)}." for batch in reported.batches)]
+    return [*sentences, *(f"{batch_phrase(batch)}." for batch in reported.batches)]
 
 
 def table_sentences(table: Table) -> Iterator[str]:
@@ -73,7 +73,7 @@ def table_sentences(table: Table) -> Iterator[str]:
             "one side."
         )
     else:
-        geometric = factor_words(overall.geometric)  # the number of measurements precedes it
+        geometric = factor_phrase(overall.geometric)  # the number of measurements precedes it
         plural = nouns_of(table.before)
         yield f"{_average(table, overall, noun)}; geometric mean over {plural}: {geometric}."
     counts = _counts(overall) if overall else Counter(change.answer for change in table.changes)
@@ -99,11 +99,11 @@ def _average(table: Table, overall: Overall, noun: str) -> str:
         percent = whole_percent(overall.within_share or 0)
         return f"No difference in the average {noun} (within {percent} %)"
     once = once_of(table)
-    text = speed_words(overall.speed_up, once=once)
+    text = speed_phrase(overall.speed_up, once=once)
     if overall.answer != "undecided":
         pages = "Pages" if noun == "page" else f"Average {noun}"
         return f"{pages} {text}"
-    text = as_fast_words(overall.speed_up, once=once)
+    text = as_fast_phrase(overall.speed_up, once=once)
     return f"Undecided: average {noun} {text}{_why(once, overall)}"
 
 
@@ -116,24 +116,24 @@ def _why(once: str, overall: Overall) -> str:
     return f"; one measurement of {of} is not enough to settle it" if of else ""
 
 
-def batch_words(batch: Batch) -> str:
+def batch_phrase(batch: Batch) -> str:
     """Return the verdict on a batch: ``Nightly batch 11.4x faster (measured once each)``."""
     name = batch.name[:1].upper() + batch.name[1:]
     once = once_of_batch(batch)
     if batch.answer in ("faster", "slower"):
-        return f"{name} {speed_words(batch.speed_up, once=once)}"
-    return f"Undecided: {name} {as_fast_words(batch.speed_up, once=once)}"
+        return f"{name} {speed_phrase(batch.speed_up, once=once)}"
+    return f"Undecided: {name} {as_fast_phrase(batch.speed_up, once=once)}"
 
 
-def batch_answer_words(batch: Batch) -> str:
+def batch_answer_phrase(batch: Batch) -> str:
     """Return the same for a column; a question mark marks what is not significant."""
     once = once_of_batch(batch)
     if batch.answer in ("faster", "slower"):
-        return speed_words(batch.speed_up, once=once)
-    return f"{as_fast_words(batch.speed_up, once=once)}?"
+        return speed_phrase(batch.speed_up, once=once)
+    return f"{as_fast_phrase(batch.speed_up, once=once)}?"
 
 
-def change_words(change: Change, *, once: str) -> str:
+def change_phrase(change: Change, *, once: str) -> str:
     """Return the verdict on one query: ``1.3x slower (1.2 to 1.4)``, ``same (within 2 %)``.
 
     Args:
@@ -144,24 +144,24 @@ def change_words(change: Change, *, once: str) -> str:
         return f"same (within {whole_percent(change.within_share or 0)} %)"
     failed = f", more failures {change.failing}" if change.failing else ""
     if change.answer == "undecided":
-        return f"{as_fast_words(change.speed_up, once=once)}?{failed}"
-    return f"{speed_words(change.speed_up, once=once)}{failed}"
+        return f"{as_fast_phrase(change.speed_up, once=once)}?{failed}"
+    return f"{speed_phrase(change.speed_up, once=once)}{failed}"
 
 
-def factor_words(speed_up: Estimate, *, once: str = "") -> str:
+def factor_phrase(speed_up: Estimate, *, once: str = "") -> str:
     """Return a speed-up in words; faster or slower only if its whole interval is.
 
     Args:
         speed_up: Before over after.
-        once: As for ``speed_words``.
+        once: As for ``speed_phrase``.
     """
     low, high = speed_up.low, speed_up.high
     if low is None or high is None or low <= 1 <= high:
-        return as_fast_words(speed_up, once=once)
-    return speed_words(speed_up, once=once)
+        return as_fast_phrase(speed_up, once=once)
+    return speed_phrase(speed_up, once=once)
 
 
-def speed_words(speed_up: Estimate, *, once: str = "") -> str:
+def speed_phrase(speed_up: Estimate, *, once: str = "") -> str:
     """Return a speed-up as ``6.1x faster (5.8 to 6.4)`` or ``1.2x slower (1.1 to 1.3)``.
 
     Args:
@@ -173,8 +173,8 @@ def speed_words(speed_up: Estimate, *, once: str = "") -> str:
     return _factor_with_interval(speed_up, "faster", once=once)
 
 
-def as_fast_words(speed_up: Estimate, *, once: str = "") -> str:
-    """Return what is not significant as ``1.03x as fast (0.97 to 1.1)``; as ``speed_words``."""
+def as_fast_phrase(speed_up: Estimate, *, once: str = "") -> str:
+    """Return what is not significant as ``1.03x as fast (0.97 to 1.1)``; as ``speed_phrase``."""
     return _factor_with_interval(speed_up, "as fast", once=once)
 
 
@@ -183,7 +183,7 @@ def _factor_with_interval(estimate: Estimate, word: str, *, once: str) -> str:
         text = f"{_value(estimate.value)}x {word}"
         return f"{text} ({once})" if once else text
     plain = msgspec.structs.replace(estimate, over="rounds")
-    value, _, interval = ratio_words(plain).partition(" ")
+    value, _, interval = ratio_phrase(plain).partition(" ")
     if not once:
         return f"{value} {word} {interval}"
     return f"{value} {word} ({interval.strip('()')} within the captures; {once})"
@@ -371,7 +371,7 @@ def _slow_texts(found: BeforeAfter, is_reported: Callable[[Concluded, float], bo
     for batch in found.batches:
         criteria = Criteria(basis="in_sequence", margin_share=0.0, floor=batch.floor)
         if is_reported(batch, _confident_share(batch, criteria)):
-            texts.append(batch_words(batch))
+            texts.append(batch_phrase(batch))
     return texts
 
 
@@ -380,7 +380,7 @@ def _slow_in_table(table: Table, is_reported: Callable[[Concluded, float], bool]
     overall_criteria, query_criteria = criteria_of(table.basis, table.margin_share, table.floor)
     overall = table.overall
     if overall and is_reported(overall, _confident_share(overall, overall_criteria)):
-        words = speed_words if overall.answer == "slower" else as_fast_words
+        words = speed_phrase if overall.answer == "slower" else as_fast_phrase
         yield f"average {noun_of(table.before)} {words(overall.speed_up, once=once)}"
     slow = [
         change
@@ -394,7 +394,7 @@ def _slow_in_table(table: Table, is_reported: Callable[[Concluded, float], bool]
 def _slow_queries(slow: Sequence[Change], once: str) -> Iterator[str]:
     for change in slow[:NAMED_MAX]:
         text = change.text if len(change.text) <= TEXT_MAX else f"{change.text[: TEXT_MAX - 4]} ..."
-        yield f"{text} {change_words(change, once=once).replace('?', '')}"
+        yield f"{text} {change_phrase(change, once=once).replace('?', '')}"
     if len(slow) > NAMED_MAX:
         yield f"and {len(slow) - NAMED_MAX} more"
 

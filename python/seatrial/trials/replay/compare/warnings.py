@@ -66,16 +66,16 @@ def _basis(table: Table) -> Iterator[str]:
             inside = ", and the intervals cover only the variance within the captures"
         yield (
             f"{which} measured once: there is no significance test{inside}. Other traffic, data or "
-            f"neighbours can look like a difference; {_floor_words(table)}.{_how_to_settle(table)}"
+            f"neighbours can look like a difference; {_floor_phrase(table)}.{_how_to_settle(table)}"
         )
     elif table.basis == "in_sequence":
         yield (
             f"{before.name} and {after.name} were measured one after the other: drift between them "
-            f"can look like a difference; {_floor_words(table)}.{_how_to_settle(table)}"
+            f"can look like a difference; {_floor_phrase(table)}.{_how_to_settle(table)}"
         )
 
 
-def _floor_words(table: Table) -> str:
+def _floor_phrase(table: Table) -> str:
     floor = table.floor
     factor = math.ceil(100 * (floor.query if floor else 1.0)) / 100
     return f"differences below {factor:g}x are not reported as such"

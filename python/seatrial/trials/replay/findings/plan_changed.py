@@ -9,7 +9,7 @@ from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.compare.model import BeforeAfter, Change
-from seatrial.trials.replay.compare.verdict import change_words, once_of
+from seatrial.trials.replay.compare.verdict import change_phrase, once_of
 from seatrial.trials.replay.findings.replaying import query_text
 
 
@@ -23,9 +23,9 @@ class PlanChangedFigures(Figures, frozen=True, kw_only=True, tag="plan_changed")
     example: Annotated[Change, HIDDEN]
     once: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        how = change_words(self.example, once=self.once)
+        how = change_phrase(self.example, once=self.once)
         return FindingText(
             sentence=(
                 f"The plans of {format_count(self.changed_count)} of "

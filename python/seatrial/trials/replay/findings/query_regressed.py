@@ -10,7 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_s, format_share
 from seatrial.trials.replay.compare.model import BeforeAfter, Change, Table
-from seatrial.trials.replay.compare.verdict import once_of, speed_words
+from seatrial.trials.replay.compare.verdict import once_of, speed_phrase
 from seatrial.trials.replay.compare.warnings import noun_of, nouns_of
 from seatrial.trials.replay.findings.replaying import query_text
 
@@ -56,7 +56,7 @@ class QueryRegressedFigures(Figures, frozen=True, kw_only=True, tag="query_regre
     table: Annotated[Table, HIDDEN]
     slower: Annotated[list[Change], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=_sentence(self.table, self.slower, self.cost_s, self.cost_share),
@@ -91,7 +91,7 @@ def _sentence(table: Table, slower: list[Change], cost_s: float, share: float) -
     worst = slower[0]
     counts = f"{format_count(len(slower))} of {format_count(len(table.changes))} {nouns}"
     costs = format_duration_s(cost_s) if cost_s > 0 else "0 s"
-    slowest = speed_words(worst.speed_up, once=once_of(table))
+    slowest = speed_phrase(worst.speed_up, once=once_of(table))
     return (
         f"{counts} became significantly slower, the slowest {slowest}: "
         f"{query_text(worst.text)}. Together they take {costs} more per unit of load "

@@ -29,7 +29,7 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         limits = []
         if self.client_core_share_max > CORE_SHARE_MAX:

@@ -36,7 +36,7 @@ class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="repla
     where: Annotated[Affected, HIDDEN]
     content: Annotated[ReplayContent, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {lowered(content_sentence(self.content))}.",

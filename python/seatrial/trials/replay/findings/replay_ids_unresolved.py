@@ -40,7 +40,7 @@ class ReplayIdsUnresolvedFigures(Figures, frozen=True, kw_only=True, tag="replay
     ids: Annotated[ReplayIds, HIDDEN]
     sums: Annotated[IdSums, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {_ids_text(self.ids, self.sums)}{_first_example(self.ids)}.",

@@ -64,7 +64,7 @@ class ReplayLateFigures(Figures, frozen=True, kw_only=True, tag="replay_late"):
     worst: Annotated[Lateness, HIDDEN]
     by: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=_sentence(self.concerned, self.part, self.worst),

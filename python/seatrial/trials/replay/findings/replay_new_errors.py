@@ -38,7 +38,7 @@ class ReplayNewErrorsFigures(Figures, frozen=True, kw_only=True, tag="replay_new
     record: Annotated[ReplayRecord, HIDDEN]
     errors: Annotated[ReplayErrors, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {_errors_text(self.record)}.",

@@ -21,7 +21,7 @@ class ReplayOrderChangedFigures(Figures, frozen=True, kw_only=True, tag="replay_
     sent_count: int
     where: Annotated[Affected, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         share = self.postponed_count / self.sent_count if self.sent_count else 0.0
         return FindingText(

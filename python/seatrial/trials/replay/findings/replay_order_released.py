@@ -25,7 +25,7 @@ class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay
     where: Annotated[Affected, HIDDEN]
     released: Annotated[int, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -26,7 +26,7 @@ class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     rounds_count: int
     where: Annotated[Affected, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

@@ -29,7 +29,7 @@ class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     where: Annotated[Affected, HIDDEN]
     record: Annotated[ReplayRecord, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {' and '.join(_difference_texts(self.record))}.",

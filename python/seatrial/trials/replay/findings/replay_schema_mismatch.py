@@ -52,7 +52,7 @@ class ReplaySchemaMismatchFigures(Figures, frozen=True, kw_only=True, tag="repla
     schema: Annotated[str, HIDDEN]
     example: Annotated[ReplayErrorExample, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

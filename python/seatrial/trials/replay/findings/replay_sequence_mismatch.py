@@ -29,7 +29,7 @@ class ReplaySequenceMismatchFigures(
     first_source: Annotated[str, HIDDEN]
     first_column: Annotated[str, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         more = (
             format_plural(self.sequences_count - 1, "more sequence")

@@ -40,7 +40,7 @@ class ReplaySkippedFigures(Figures, frozen=True, kw_only=True, tag="replay_skipp
     where: Annotated[Affected, HIDDEN]
     reasons: Annotated[dict[str, int], HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         listed = ", ".join(f"{format_count(n)} {_REASONS[why]}" for why, n in self.reasons.items())
         return FindingText(

@@ -30,7 +30,7 @@ class ReplayStartsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_
     first: Annotated[StartDifference, HIDDEN]
     is_estimated: Annotated[bool, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

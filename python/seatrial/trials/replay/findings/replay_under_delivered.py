@@ -57,7 +57,7 @@ class ReplayUnderDeliveredFigures(Figures, frozen=True, kw_only=True, tag="repla
     judged: Annotated[Fault, HIDDEN]
     worst_record: Annotated[ReplayRecord, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(

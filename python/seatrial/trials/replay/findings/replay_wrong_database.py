@@ -30,7 +30,7 @@ class ReplayWrongDatabaseFigures(Figures, frozen=True, kw_only=True, tag="replay
     where: Annotated[Affected, HIDDEN]
     judged: Annotated[Fault, HIDDEN]
 
-    def words(self) -> FindingText:
+    def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {lowered(self.judged.sentence)}.",

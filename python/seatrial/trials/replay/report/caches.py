@@ -24,7 +24,7 @@ from seatrial.stats.wording import format_count, format_estimate, format_size
 from seatrial.trials.database.analysis.cache_sweep import CACHES, cache_bytes, is_of_sweep
 from seatrial.trials.database.analysis.model import CacheSweep, database_of
 from seatrial.trials.database.report.figures import model_points
-from seatrial.trials.database.report.wording import cell_words, label_names
+from seatrial.trials.database.report.wording import cell_phrase, label_names
 from seatrial.trials.replay.analysis.model import is_replay
 
 _STORAGES: Final = {"single-hdd": "one disk", "2x-ssd-concatenated": "two SSDs"}
@@ -71,7 +71,7 @@ def cache_sizes(summary: Summary) -> list[CacheSizes]:
         if len({cache_bytes(part.cell, factor) for part in sized}) < 2:
             continue
         names = [name for name in label_names(sized) if name not in (factor, "threads")]
-        groups = grouped(sized, partial(cell_words, names=names))
+        groups = grouped(sized, partial(cell_phrase, names=names))
         matching = [sweep for sweep in sweeps if sweep.factor == factor]
         lines = [_line(name, members, factor, matching) for name, members in groups.items()]
         found.append(CacheSizes(factor, lines))

@@ -10,7 +10,7 @@ from seatrial.results.model import Sample
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_share
-from seatrial.trials.database.report.wording import cell_words, label_names
+from seatrial.trials.database.report.wording import cell_phrase, label_names
 from seatrial.trials.replay.analysis.model import (
     NO_CONNECTION,
     NOT_LOGGED,
@@ -109,7 +109,7 @@ def name_of(part: CellSummary, cells: Sequence[CellSummary]) -> str:
     if len(cells) == 1:
         return ""
     names = [name for name in label_names(cells) if name != "threads"]
-    return cell_words(part, names) or part.cell.workload
+    return cell_phrase(part, names) or part.cell.workload
 
 
 def speed_text(replay: ReplayCell) -> str:

@@ -259,7 +259,7 @@ def _command(line: DiskLoadLine, load: DiskLoad) -> str:
     )
 
 
-def share_words(headrooms: Iterable[Headroom]) -> str:
+def share_phrase(headrooms: Iterable[Headroom]) -> str:
     """Return the shares, such as ``vda at 13 % of its load line``; empty without any."""
     return ", ".join(
         f"{each.disk} at {_share_of(each)} of its load line"

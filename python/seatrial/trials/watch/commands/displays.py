@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from seatrial.report.terminal import wrapped
-from seatrial.trials.watch.analysis.headroom import share_words
+from seatrial.trials.watch.analysis.headroom import share_phrase
 from seatrial.trials.watch.documents import watch_document
 from seatrial.trials.watch.report import terminal
 
@@ -51,7 +51,7 @@ class LineDisplay:
         self._open -= {each.number for each in stalls if each.is_over}
         for line in terminal.event_lines(frame.marks, changed):
             click.echo(line)
-        parts = [terminal.interval_line(frame.interval), share_words(frame.headroom)]
+        parts = [terminal.interval_line(frame.interval), share_phrase(frame.headroom)]
         click.echo(f"{time.strftime('%H:%M:%S')}  {'; '.join(filter(None, parts))}")
 
     def end(self, total: Interval | None, headroom: Sequence[Headroom] = ()) -> None:

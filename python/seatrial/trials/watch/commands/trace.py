@@ -213,7 +213,7 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
     """
     from seatrial.trials.watch.analysis.load.profile import load_of  # noqa: PLC0415
     from seatrial.trials.watch.recording import read  # noqa: PLC0415
-    from seatrial.trials.watch.report import load_words  # noqa: PLC0415
+    from seatrial.trials.watch.report import load_phrases  # noqa: PLC0415
 
     found = read(recording)
     load = load_of(found)
@@ -229,9 +229,9 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
         document = recording_document(
             found.about,
             load,
-            load_words.kind_line(load),
-            load_words.notable(load),
-            load_words.doubts(load, found.about),
+            load_phrases.kind_line(load),
+            load_phrases.notable(load),
+            load_phrases.doubts(load, found.about),
         )
         click.echo(document, nl=False)
     else:

@@ -18,7 +18,7 @@ from seatrial.stats.wording import (
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.comparison import LoadFigure
 from seatrial.trials.watch.analysis.load.imitation import Imitation
-from seatrial.trials.watch.report.load_words import number
+from seatrial.trials.watch.report.load_phrases import number
 from seatrial.units import KIB
 
 _SIZES: Final = ("size", "block_sizes", "limit_bytes")

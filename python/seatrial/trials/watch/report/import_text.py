@@ -6,7 +6,7 @@ from seatrial.report.terminal import wrapped
 from seatrial.stats.wording import format_count, format_duration_s, format_plural
 from seatrial.study.units import format_size
 from seatrial.trials.watch.recording import TIME, RecordingMetadata
-from seatrial.trials.watch.report.load_words import left_out_lines, unknown_lines
+from seatrial.trials.watch.report.load_phrases import left_out_lines, unknown_lines
 
 
 def import_text(

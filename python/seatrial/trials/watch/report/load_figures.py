@@ -37,7 +37,7 @@ from seatrial.trials.watch.analysis.load.over_time import (
     rates_of,
 )
 from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile
-from seatrial.trials.watch.report.load_words import cache_for
+from seatrial.trials.watch.report.load_phrases import cache_for
 
 if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording

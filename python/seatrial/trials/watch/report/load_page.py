@@ -14,8 +14,8 @@ from seatrial.stats.wording import format_count, format_duration_s, moment
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.report.load_figures import load_figures
+from seatrial.trials.watch.report.load_phrases import confidence, doubts, kind_line, notable
 from seatrial.trials.watch.report.load_text import load_tables
-from seatrial.trials.watch.report.load_words import confidence, doubts, kind_line, notable
 
 if TYPE_CHECKING:
     from seatrial.report.figures.model import Figure

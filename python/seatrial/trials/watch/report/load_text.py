@@ -17,7 +17,7 @@ from seatrial.stats.wording import (
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile
 from seatrial.trials.watch.recording import RecordingMetadata
-from seatrial.trials.watch.report.load_words import confidence, kind_line, notable, number
+from seatrial.trials.watch.report.load_phrases import confidence, kind_line, notable, number
 
 _ROWS_MAX: Final = 10
 _CACHE_ROWS: Final = 6

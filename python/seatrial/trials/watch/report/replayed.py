@@ -30,12 +30,12 @@ HEADING: Final = "Recordings"
 _TABLE_ID: Final = "recordings"
 
 
-def speed_words(speed: float) -> str:
+def speed_phrase(speed: float) -> str:
     """Return a speed, such as ``1x``, or ``full speed``."""
     return f"{speed:g}x" if speed else "full speed"
 
 
-def replayed_words(replayed: ReplayResult) -> str:
+def replayed_phrase(replayed: ReplayResult) -> str:
     """Return in a few words whether a recording was replayed completely, and how late."""
     sent = replayed.requests * replayed.rounds
     whole = (
@@ -44,11 +44,11 @@ def replayed_words(replayed: ReplayResult) -> str:
         else f"{format_count(replayed.completed)} of {format_count(sent)} requests"
     )
     rounds = f", {format_plural(replayed.rounds, 'round')}" if replayed.rounds > 1 else ""
-    late = f"; {lag_words(replayed)}" if replayed.speed else ""
-    return f"replayed {whole} at {speed_words(replayed.speed)}{rounds}{late}"
+    late = f"; {lag_phrase(replayed)}" if replayed.speed else ""
+    return f"replayed {whole} at {speed_phrase(replayed.speed)}{rounds}{late}"
 
 
-def lag_words(replayed: ReplayResult) -> str:
+def lag_phrase(replayed: ReplayResult) -> str:
     """Return the lag of requests."""
     if replayed.lag_mean_s is None:
         return "lag unknown"
@@ -72,7 +72,7 @@ def replayed_table(replays: Sequence[ReplayResult]) -> Table:
         rows=[
             [
                 *(
-                    (f"{each.workload}, {each.target}", speed_words(each.speed))
+                    (f"{each.workload}, {each.target}", speed_phrase(each.speed))
                     if len(replays) > 1
                     else ()
                 ),
@@ -151,7 +151,7 @@ def replayed_tiles(cells: Sequence[CellSummary], replays: Sequence[ReplayResult]
         summary = summaries.get(each.cell)
         if summary is None:
             continue
-        test = f"{each.workload} at {speed_words(each.speed)}"
+        test = f"{each.workload} at {speed_phrase(each.speed)}"
         tiles.append(
             Tile(label="replayed requests", estimate=summary.iops, test=test, cell=each.cell)
         )
@@ -187,7 +187,7 @@ def replayed_part(replays: Sequence[ReplayResult]) -> PagePart:
                 "notes": notes,
             }
             for each in replays
-            for text, notes in [(f"{replayed_words(each)}.", replayed_notes(each))]
+            for text, notes in [(f"{replayed_phrase(each)}.", replayed_notes(each))]
         ],
         table=replayed_table(replays),
     )
@@ -232,5 +232,5 @@ def _lag_view(replayed: ReplayResult) -> View:
             )
         ],
     )
-    name = f"{replayed.workload} on {replayed.target} at {speed_words(replayed.speed)}"
-    return View(label=name, title=f"{name}: {lag_words(replayed)}", panels=[panel])
+    name = f"{replayed.workload} on {replayed.target} at {speed_phrase(replayed.speed)}"
+    return View(label=name, title=f"{name}: {lag_phrase(replayed)}", panels=[panel])

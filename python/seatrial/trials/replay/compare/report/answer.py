@@ -18,9 +18,9 @@ from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.compare.model import BeforeAfter, Overall
 from seatrial.trials.replay.compare.report.wording import (
     NOUNS,
-    answer_words,
-    compared_words,
-    floor_words,
+    answer_phrase,
+    compared_phrase,
+    floor_phrase,
     page_verdict,
     tables_of,
 )
@@ -66,7 +66,7 @@ def _tiles(found: BeforeAfter) -> Iterator[Tile]:
         yield Tile(
             label=f"Average {noun}, speed-up",
             estimate=table.overall.speed_up,
-            detail=answer_words(table.overall),
+            detail=answer_phrase(table.overall),
             test=_counts(table.overall),
             cell="",
         )
@@ -80,7 +80,7 @@ def _tiles(found: BeforeAfter) -> Iterator[Tile]:
         yield Tile(
             label=f"{batch.name}, speed-up",
             estimate=batch.speed_up,
-            detail=answer_words(batch),
+            detail=answer_phrase(batch),
             test=f"{len(batch.before_s)} before, {len(batch.after_s)} after",
             cell="",
         )
@@ -92,9 +92,9 @@ def _counts(overall: Overall) -> str:
 
 
 def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
-    phrases = [compared_words(table, subject) for table, subject in tables_of(found)]
+    phrases = [compared_phrase(table, subject) for table, subject in tables_of(found)]
     phrases += [
-        f"noise {noise}" for table, _ in tables_of(found) if (noise := floor_words(table.floor))
+        f"noise {noise}" for table, _ in tables_of(found) if (noise := floor_phrase(table.floor))
     ]
     if found.batches and not phrases:
         phrases.append(format_plural(len(found.batches), "batch", "batches"))

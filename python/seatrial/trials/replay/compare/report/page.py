@@ -38,18 +38,23 @@ from seatrial.trials.replay.compare.report.wording import (
     NOUNS,
     Subject,
     calls_text,
-    compared_words,
-    counts_words,
-    floor_words,
-    interval_words,
+    compared_phrase,
+    counts_phrase,
+    floor_phrase,
+    interval_phrase,
     once_each,
     page_verdict,
-    saved_words,
+    saved_phrase,
     seconds,
-    side_words,
+    side_phrase,
     tables_of,
 )
-from seatrial.trials.replay.compare.verdict import change_words, factor_words, once_of, speed_words
+from seatrial.trials.replay.compare.verdict import (
+    change_phrase,
+    factor_phrase,
+    once_of,
+    speed_phrase,
+)
 from seatrial.trials.replay.report.wording import shortened
 from seatrial.units import NS_PER_S
 
@@ -75,7 +80,7 @@ def compared_part(
         id=subject,
         heading=HEADINGS[subject],
         plural=plural,
-        counts=counts_words(table.overall, subject) if table.overall else "",
+        counts=counts_phrase(table.overall, subject) if table.overall else "",
         overall=overall_table(table, subject),
         regressions=slower if table.regressions else None,
         regressions_left_out=_left_out(len(table.regressions) - rows_max, plural),
@@ -226,10 +231,10 @@ def _particulars(tables: Sequence[tuple[Table, Subject]]) -> dict[str, str]:
     facts: dict[str, str] = {}
     for table, subject in tables:
         kind = f" ({HEADINGS[subject].lower()})" if len(tables) > 1 else ""
-        facts[f"Before{kind}: {table.before.name}"] = side_words(table.before)
-        facts[f"After{kind}: {table.after.name}"] = side_words(table.after)
-        facts[f"Compared{kind}"] = compared_words(table, subject)
-        if noise := floor_words(table.floor):
+        facts[f"Before{kind}: {table.before.name}"] = side_phrase(table.before)
+        facts[f"After{kind}: {table.after.name}"] = side_phrase(table.after)
+        facts[f"Compared{kind}"] = compared_phrase(table, subject)
+        if noise := floor_phrase(table.floor):
             facts[f"Noise floor{kind}"] = noise
     return facts
 
@@ -291,7 +296,7 @@ def _scatter(table: Table, overall: Overall, subject: Subject) -> Figure | None:
             "the dashed line it became faster, above it slower. Significant differences are "
             f"filled; within the grey band (± {format_share(table.margin_share)}) a difference "
             "counts as none. Vertical bars are intervals of the change "
-            f"({interval_words(table.level)}). Numbers refer to the table of regressions.",
+            f"({interval_phrase(table.level)}). Numbers refer to the table of regressions.",
             *_shown_in_table_only(len(timed) - len(shown), plural),
         ],
         views=[view],
@@ -307,7 +312,7 @@ def _scatter_title(table: Table, overall: Overall, plural: str) -> str:
         return f"None of {of} became significantly faster or slower"
     if not slower:
         return f"{format_count(overall.faster)} of {of} became significantly faster, none slower"
-    worst = speed_words(slower[0].speed_up, once=once_of(table))
+    worst = speed_phrase(slower[0].speed_up, once=once_of(table))
     text = shortened(slower[0].text, _TITLE_MAX)
     return (
         f"{format_count(len(slower))} of {of} became significantly slower, the most {worst}: {text}"
@@ -335,7 +340,7 @@ def _bubble(change: Change, largest_s: float, label: str, *, once: str) -> Bubbl
         name=change.answer,
         label=label,
         heading=shortened(change.text, _LABEL_MAX),
-        text=f"{change_words(change, once=once)}; {times}; "
+        text=f"{change_phrase(change, once=once)}; {times}; "
         f"{calls_text(change.before.calls)} calls took {seconds(change.before.total_s)}",
     )
 
@@ -376,14 +381,14 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
 
     for each in largest:
         label = shortened(each.text, _LABEL_MAX)
-        rows.append(_part(label, at_s, -each.saved_s, saved_words(each, once=once)))
+        rows.append(_part(label, at_s, -each.saved_s, saved_phrase(each, once=once)))
         at_s -= each.saved_s
     if rest:
         left_s = sum(each.saved_s for each in rest)
         verb = "save" if left_s >= 0 else "cost"
         label = f"{format_plural(len(rest), 'other')}, total"
         rows.append(_part(label, at_s, -left_s, f"{verb} {seconds(abs(left_s))}"))
-    remark = f"{seconds(overall.after_s)}: {factor_words(overall.speed_up, once=once)}"
+    remark = f"{seconds(overall.after_s)}: {factor_phrase(overall.speed_up, once=once)}"
     rows.append(_whole(f"{table.after.name}, same calls", overall.after_s, remark))
     view = View(
         label=plural,

@@ -17,11 +17,11 @@ from seatrial.trials.replay.compare.report.wording import (
     LEVEL_OF_ONE,
     NOUNS,
     Subject,
-    answer_words,
+    answer_phrase,
     calls_text,
     factor_text,
+    interval_phrase,
     interval_text,
-    interval_words,
     lacking_time_s,
     seconds,
 )
@@ -45,7 +45,7 @@ def overall_table(compared: Compared, subject: Subject) -> Table:
                 f"average {singular}, weighted by calls before",
                 factor_text(overall.speed_up),
                 interval_text(overall.speed_up),
-                answer_words(overall),
+                answer_phrase(overall),
                 seconds(overall.before_s),
                 seconds(overall.after_s),
             ],
@@ -90,7 +90,7 @@ def regressions_table(
             labels=2,
             headers=[
                 "No.", singular.capitalize(), "Class", "Before", "After", "Slower by",
-                interval_words(level), "p, adjusted", "Costs", "Plan",
+                interval_phrase(level), "p, adjusted", "Costs", "Plan",
             ],
             rows=[
                 [
@@ -131,7 +131,7 @@ def changes_table(
         id=f"{subject}-changes",
         title=f"Every {singular} of both sides; calls and totals per unit",
         labels=1,
-        headers=[singular.capitalize(), "Class", "Speed-up", interval_words(level), "Verdict",
+        headers=[singular.capitalize(), "Class", "Speed-up", interval_phrase(level), "Verdict",
                  "Saves", *heads, *heads],
         groups=[Group("", 6), Group(names[0], len(heads)), Group(names[1], len(heads))],
         rows=[_change_row(change, characters_max, has_errors=has_errors) for change in changes],
@@ -154,7 +154,7 @@ def _change_row(change: Change, characters_max: int, *, has_errors: bool) -> lis
         change.kind,
         factor_text(change.speed_up),
         interval_text(change.speed_up),
-        answer_words(change),
+        answer_phrase(change),
         seconds(change.saved_s),
         *sides,
     ]
@@ -208,7 +208,7 @@ def plans_table(
             "Plan before",
             "Plan after",
             "Speed-up",
-            interval_words(level),
+            interval_phrase(level),
             "Verdict",
         ],
         rows=[
@@ -218,7 +218,7 @@ def plans_table(
                 change.plan_after or NO_FIGURE,
                 factor_text(change.speed_up),
                 interval_text(change.speed_up),
-                answer_words(change),
+                answer_phrase(change),
             ]
             for change in changes
             if change.plan_changed
@@ -288,7 +288,7 @@ def batches_table(batches: Sequence[Batch]) -> Table:
                 _times(batch.after_s),
                 factor_text(batch.speed_up),
                 interval_text(batch.speed_up),
-                answer_words(batch),
+                answer_phrase(batch),
                 factor_text(_factor(batch.floor)),
             ]
             for batch in batches

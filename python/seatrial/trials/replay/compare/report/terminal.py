@@ -19,14 +19,14 @@ from seatrial.trials.replay.compare.model import (
 )
 from seatrial.trials.replay.compare.report.wording import (
     calls_text,
-    compared_words,
-    floor_words,
+    compared_phrase,
+    floor_phrase,
     seconds,
-    side_words,
+    side_phrase,
 )
 from seatrial.trials.replay.compare.verdict import (
-    batch_answer_words,
-    change_words,
+    batch_answer_phrase,
+    change_phrase,
 )
 from seatrial.trials.replay.compare.warnings import noun_of, nouns_of
 from seatrial.trials.replay.report.wording import shortened
@@ -58,7 +58,7 @@ def before_after_text(found: BeforeAfter, *, top: int) -> str:
     if warnings:
         blocks.append("\n".join(map(_marked, dict.fromkeys(warnings))))
     for table in (found.queries, found.pages):
-        if table is not None and (floor := floor_words(table.floor)):
+        if table is not None and (floor := floor_phrase(table.floor)):
             blocks.append(wrapped(f"Noise floor: {floor}."))
     blocks.append("\n".join(map(wrapped, found.verdict)))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
@@ -86,9 +86,9 @@ def _sides(table: Table) -> str:
     """Return both sides and how they were compared, in three lines."""
     subject = "page" if noun_of(table.before) == "page" else "query"
     lines = {
-        "before": f"{table.before.name}: {side_words(table.before)}",
-        "after": f"{table.after.name}: {side_words(table.after)}",
-        "compared": compared_words(table, subject),  # type: ignore[arg-type]  # one of the two
+        "before": f"{table.before.name}: {side_phrase(table.before)}",
+        "after": f"{table.after.name}: {side_phrase(table.after)}",
+        "compared": compared_phrase(table, subject),  # type: ignore[arg-type]  # one of the two
     }
     return "\n".join(wrapped(text, name.ljust(10)) for name, text in lines.items())
 
@@ -110,7 +110,7 @@ def _changes(table: Table, changes: Sequence[Change], title: str) -> ReportTable
                 calls_text(change.before.calls),
                 seconds(change.before.mean_s),
                 seconds(change.after.mean_s),
-                change_words(change, once=""),
+                change_phrase(change, once=""),
                 seconds(change.saved_s),
                 *([_failed(change)] if has_failed else []),
                 *([_plan(change)] if has_plans else []),
@@ -215,7 +215,7 @@ def _batches_table(batches: Sequence[Batch]) -> ReportTable:
                 batch.name,
                 _times(batch.before_s),
                 _times(batch.after_s),
-                batch_answer_words(batch),
+                batch_answer_phrase(batch),
             ]
             for batch in batches
         ],

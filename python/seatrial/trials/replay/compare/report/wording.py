@@ -6,7 +6,7 @@ import math
 from typing import Final, Literal
 
 from seatrial.report.table import ONCE
-from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.compare.verdict import ratio_phrase
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import (
     format_count,
@@ -29,8 +29,8 @@ from seatrial.trials.replay.compare.model import (
 )
 from seatrial.trials.replay.compare.verdict import ONCE as BOTH_ONCE
 from seatrial.trials.replay.compare.verdict import (
-    batch_words,
-    change_words,
+    batch_phrase,
+    change_phrase,
     once_of,
     table_sentences,
 )
@@ -64,11 +64,11 @@ def interval_text(factor: Estimate) -> str:
     """Return the interval of a factor, such as ``5.8 to 6.4``, or that there is none."""
     if factor.low is None or factor.high is None:
         return ONCE
-    text = ratio_words(factor).partition("(")[2].removesuffix(")")
+    text = ratio_phrase(factor).partition("(")[2].removesuffix(")")
     return f"{text}, 1 capture" if factor.over == "timeline" else text
 
 
-def answer_words(answered: Change | Overall | Batch) -> str:
+def answer_phrase(answered: Change | Overall | Batch) -> str:
     """Return the answer in words: ``slower``, ``same within 4 %``, ``undecided, ...``."""
     if isinstance(answered, Batch):
         return answered.answer
@@ -93,7 +93,7 @@ def _conclusion_text(answered: Change | Overall) -> str:
 def page_verdict(found: BeforeAfter) -> str:
     """Return the headline of a page: each table's verdict with both speed-ups, and batches."""
     text = [next(table_sentences(table)) for table, _ in tables_of(found)]
-    return " ".join([*text, *(f"{batch_words(batch)}." for batch in found.batches)])
+    return " ".join([*text, *(f"{batch_phrase(batch)}." for batch in found.batches)])
 
 
 def tables_of(found: BeforeAfter) -> list[tuple[Table, Subject]]:
@@ -102,7 +102,7 @@ def tables_of(found: BeforeAfter) -> list[tuple[Table, Subject]]:
     return [(table, subject) for table, subject in named if table is not None]
 
 
-def counts_words(overall: Overall, subject: Subject) -> str:
+def counts_phrase(overall: Overall, subject: Subject) -> str:
     """Return how many are faster, slower, the same and undecided, and the changed plans."""
     counts = {
         "significantly faster": overall.faster,
@@ -118,7 +118,7 @@ def counts_words(overall: Overall, subject: Subject) -> str:
     return sentence
 
 
-def floor_words(floor: Floor | None) -> str:
+def floor_phrase(floor: Floor | None) -> str:
     """Return the noise floor and its source; empty if there is none.
 
     Halves of interleaved rounds are not reported: these rounds include their own noise.
@@ -143,7 +143,7 @@ def _excess_text(factor: float) -> str:
     return f"{format_iops(factor)}x" if factor >= 2 else format_share(factor - 1)
 
 
-def side_words(side: Side) -> str:
+def side_phrase(side: Side) -> str:
     """Return a side in words: ``replay, 5 rounds, 8,200 calls in 12 s each, client times``."""
     noun = "request" if side.kind == "web" else "call"
     parts = [KINDS.get(side.kind, side.kind)]
@@ -161,7 +161,7 @@ def side_words(side: Side) -> str:
     return ", ".join(parts)
 
 
-def compared_words(table: Table, subject: Subject) -> str:
+def compared_phrase(table: Table, subject: Subject) -> str:
     """Return how two sides were compared, and the offset of client times if there is one."""
     singular, plural = NOUNS[subject]
     text = [f"{format_plural(len(table.changes), f'common {singular}', f'common {plural}')}"]
@@ -191,12 +191,12 @@ def calls_text(calls: float) -> str:
     return f"{calls:.1f}"
 
 
-def saved_words(change: Change, *, once: str) -> str:
+def saved_phrase(change: Change, *, once: str) -> str:
     """Return what a query saves or costs, as shown in the waterfall."""
     if not change.saved_s:
-        return f"saves nothing: {change_words(change, once=once)}"
+        return f"saves nothing: {change_phrase(change, once=once)}"
     verb = "saves" if change.saved_s > 0 else "costs"
-    return f"{verb} {seconds(abs(change.saved_s))}: {change_words(change, once=once)}"
+    return f"{verb} {seconds(abs(change.saved_s))}: {change_phrase(change, once=once)}"
 
 
 def factor_text(factor: Estimate) -> str:
@@ -204,7 +204,7 @@ def factor_text(factor: Estimate) -> str:
     return format_value(factor)
 
 
-def interval_words(level: float) -> str:
+def interval_phrase(level: float) -> str:
     """Return the heading of intervals: ``95 %``, or ``99.17 %, adjusted``."""
     if level <= LEVEL_OF_ONE:
         return f"{100 * LEVEL_OF_ONE:g} %"

@@ -307,7 +307,7 @@ def _imitated(
     yield _size_sentence(load)
     if load.arrivals is not None:
         per_s = format_iops(_transfers_per_s(load)).removesuffix(" IOPS")
-        yield f"Rate: {per_s} reads and writes a second, {_times_words(load)}."
+        yield f"Rate: {per_s} reads and writes a second, {_times_phrase(load)}."
     if (every := _flushes(load)).get("sync_every"):
         yield f"Flushes: a sync after every {every['sync_every']} writes."
 
@@ -324,7 +324,7 @@ def _imitated_streams(load: LoadProfile, streams: Sequence[Stream]) -> Iterator[
         sequential = format_share(own.sequential / own.requests)
         yield (
             f"{name}: {share} of reads and writes, {sequential} sequential; "
-            f"{_stream_words(load, own)}."
+            f"{_stream_phrase(load, own)}."
         )
     yield _size_sentence(load)
 
@@ -334,7 +334,7 @@ def _size_sentence(load: LoadProfile) -> str:
     return f"Size of the file: {format_size(_file_bytes(load))}, for {accessed} accessed."
 
 
-def _stream_words(load: LoadProfile, own: Stream) -> str:
+def _stream_phrase(load: LoadProfile, own: Stream) -> str:
     if own.pause_s is not None:
         flush = " and its flush" if own.flushes else ""
         return f"each {format_duration_s(own.pause_s)} (mean) after the end of the last one{flush}"
@@ -346,7 +346,7 @@ def _stream_words(load: LoadProfile, own: Stream) -> str:
     return f"{per_s} a second in recorded bursts of {of} at random times"
 
 
-def _times_words(load: LoadProfile) -> str:
+def _times_phrase(load: LoadProfile) -> str:
     if _is_steady(load):
         return "evenly spaced"
     burst = _batch(load)

@@ -25,7 +25,7 @@ NOT_REACHED: Final = "not reached"
 UNKNOWN: Final = "–"
 
 
-def pool_words(cell: CacheCell) -> str:
+def pool_phrase(cell: CacheCell) -> str:
     """Return what a pool is: ``8 KiB, striped, ARC 32 MiB``; clients unless direct."""
     clients = ", cached clients" if cell.clients == "cached" else ""
     arc = f", ARC {format_size(cell.arc_bytes)}" if cell.arc_bytes else ""
@@ -42,12 +42,12 @@ def signed_points(points: float | None) -> str:
     return UNKNOWN if points is None else f"{points * 100:+.1f}"
 
 
-def time_words(time_s: float | None) -> str:
+def time_phrase(time_s: float | None) -> str:
     """Return a time, or that it was not reached."""
     return NOT_REACHED if time_s is None else format_duration_s(time_s)
 
 
-def verdict_words(found: CacheAnalysis) -> str:
+def verdict_phrase(found: CacheAnalysis) -> str:
     """Return the result of the first pool with a device in a few words, lower case."""
     ratios = (each for each in found.rows if each.ratio is not None)
     row = next(ratios, found.rows[0] if found.rows else None)
@@ -95,7 +95,7 @@ def sentences(found: CacheAnalysis) -> list[str]:
         for name in LEVELS:
             error = cell.median_of(each.error_of(name) for each in cell.samples)
             errors.append(f"{name} {signed_percent(error)}")
-        line = f"{pool_words(cell)}: the prediction made before was off by {', '.join(errors)}"
+        line = f"{pool_phrase(cell)}: the prediction made before was off by {', '.join(errors)}"
         points = cell.median_of(each.fill_law_points for each in cell.samples)
         if points is not None:
             line += (
@@ -131,7 +131,7 @@ def misses_of_bounds(found: CacheAnalysis) -> list[str]:
     lines = []
     for cell in found.cells:
         for sample in cell.samples:
-            where = f"{pool_words(cell)}, round {sample.round + 1}"
+            where = f"{pool_phrase(cell)}, round {sample.round + 1}"
             for name in LEVELS:
                 error = sample.error_of(name)
                 if error is not None and abs(error) > BOUND_SHARE:

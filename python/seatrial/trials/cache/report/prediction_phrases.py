@@ -19,7 +19,7 @@ from seatrial.trials.cache.analysis.curves import BEST, CachePoint, PolicyCurve
 from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.tiers import CacheTiers
 from seatrial.trials.watch.recording import RecordingMetadata
-from seatrial.trials.watch.report.load_words import left_out_lines, unknown_lines
+from seatrial.trials.watch.report.load_phrases import left_out_lines, unknown_lines
 
 _ENOUGH_SHARE: Final = 0.95
 """A cache with this share of the highest hit share is enough."""
@@ -106,20 +106,20 @@ def _faster(found: CachePrediction) -> Iterator[str]:
     if found.clients is not None and rates[0] and rates[1]:
         yield (
             f"{format_count(found.clients)} clients get {format_iops(rates[0])} of reads with "
-            f"{sizes_words(best)}, and {format_iops(rates[1])} with {sizes_words(least)}."
+            f"{sizes_phrase(best)}, and {format_iops(rates[1])} with {sizes_phrase(least)}."
         )
         return
     ratio = (least.read_ns_mean or 0.0) / max(1.0, best.read_ns_mean or 0.0)
     if ratio > _TIMES_MAX_RATIO:
         yield (
-            f"Warm, {sizes_words(best)} gives a mean read of "
-            f"{format_duration_ns(best.read_ns_mean or 0.0)}; {sizes_words(least)} gives "
+            f"Warm, {sizes_phrase(best)} gives a mean read of "
+            f"{format_duration_ns(best.read_ns_mean or 0.0)}; {sizes_phrase(least)} gives "
             f"{format_duration_ns(least.read_ns_mean or 0.0)}. Clients that wait for their reads "
-            f"get {_ratio_words(ratio, best, least)} times as many."
+            f"get {_ratio_phrase(ratio, best, least)} times as many."
         )
 
 
-def _ratio_words(ratio: float, best: CacheTiers, least: CacheTiers) -> str:
+def _ratio_phrase(ratio: float, best: CacheTiers, least: CacheTiers) -> str:
     """Return a ratio of mean response times, with its interval where there is one."""
     low = (least.read_ns_mean_low or 0.0) / max(1.0, best.read_ns_mean_high or 0.0)
     high = (least.read_ns_mean_high or 0.0) / max(1.0, best.read_ns_mean_low or 0.0)
@@ -134,8 +134,8 @@ def _money(found: CachePrediction) -> Iterator[str]:
     best = min(priced, key=lambda each: each.month_per_read.mid if each.month_per_read else 0.0)
     assert best.month_per_read is not None  # noqa: S101 - they were chosen by it
     yield (
-        f"{caches_words(best.memory_bytes, best.device_bytes)} costs {format_money(best.month)} a "
-        f"month: {per_read_words(best.month_per_read)} for each read per second that the storage "
+        f"{caches_phrase(best.memory_bytes, best.device_bytes)} costs {format_money(best.month)} a "
+        f"month: {per_read_phrase(best.month_per_read)} for each read per second that the storage "
         "no longer serves."
     )
     if best.storage_month is not None:
@@ -152,24 +152,24 @@ def _money(found: CachePrediction) -> Iterator[str]:
     first = min(worn, key=lambda each: each.worn_out_years or 0.0, default=None)
     if first is not None:
         yield (
-            f"{caches_words(first.memory_bytes, first.device_bytes)}: the SSD's endurance is used "
+            f"{caches_phrase(first.memory_bytes, first.device_bytes)}: the SSD's endurance is used "
             f"up after {first.worn_out_years:.1f} years at this rate."
         )
 
 
-def per_read_words(money: Money) -> str:
+def per_read_phrase(money: Money) -> str:
     """Return a small amount with two significant digits."""
     if money.is_exact:
         return f"{money.mid:.2g} {money.currency}"
     return f"{money.mid:.2g} ({money.low:.2g} to {money.high:.2g}) {money.currency}"
 
 
-def sizes_words(tiers: CacheTiers) -> str:
+def sizes_phrase(tiers: CacheTiers) -> str:
     """Return the sizes of caches in words."""
-    return caches_words(tiers.memory_bytes, tiers.device_bytes)
+    return caches_phrase(tiers.memory_bytes, tiers.device_bytes)
 
 
-def caches_words(memory_bytes: int, device_bytes: int) -> str:
+def caches_phrase(memory_bytes: int, device_bytes: int) -> str:
     """Return the sizes of memory and cache device in words."""
     memory = f"{format_size(memory_bytes)} of memory" if memory_bytes else "no memory"
     if not device_bytes:
@@ -177,7 +177,7 @@ def caches_words(memory_bytes: int, device_bytes: int) -> str:
     return f"{memory} and {format_size(device_bytes)} of SSD"
 
 
-def _when_words(found: CachePrediction) -> str:
+def _when_phrase(found: CachePrediction) -> str:
     if found.clients is not None:
         return "when clients have read all that was recorded"
     return f"after {format_duration_s(found.seconds)}, when the recording ends"
@@ -187,14 +187,14 @@ def _warm_up(found: CachePrediction) -> Iterator[str]:
     cold = [each for each in found.tiers if not each.is_warm and each.disk_share < 1]
     if cold:
         yield (
-            f"Not warm {_when_words(found)}: "
-            f"{'; '.join(sizes_words(each) for each in cold[:3])}. What they serve when warm is "
+            f"Not warm {_when_phrase(found)}: "
+            f"{'; '.join(sizes_phrase(each) for each in cold[:3])}. What they serve when warm is "
             "more than is shown."
         )
     warm = [each for each in found.tiers if each.is_warm and each.device_bytes]
     for each in warm[:1]:
         yield (
-            f"{sizes_words(each)}: half warm after {format_duration_s(each.warm_s['50%'] or 0)}, "
+            f"{sizes_phrase(each)}: half warm after {format_duration_s(each.warm_s['50%'] or 0)}, "
             f"90 % after {format_duration_s(each.warm_s['90%'] or 0)}."
         )
 
@@ -216,7 +216,8 @@ def _written(found: CachePrediction) -> Iterator[str]:
         per_day = most.device_written_bytes_per_day / most.device_bytes
         times = f"{per_day:.1f}" if per_day < _TENTHS_BELOW else format_count(round(per_day))
         yield (
-            f"{sizes_words(most)}: {format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
+            f"{sizes_phrase(most)}: "
+            f"{format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
             f"written to the SSD, {times} times its size a day."
         )
 

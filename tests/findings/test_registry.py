@@ -23,7 +23,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Figures, Finding, FindingText
 
 class TooPurple(Figures, frozen=True, tag="too_purple"):
-    def words(self):
+    def text(self):
         return FindingText("Purple.", "", "")
 
 @from_samples(rank=1, section="Time")

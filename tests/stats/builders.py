@@ -32,7 +32,7 @@ class Stated(Figures, frozen=True, kw_only=True):
     evidence: Annotated[dict[str, Any], FLATTENED]
     given: Annotated[tuple[str, str, str], HIDDEN]
 
-    def words(self):
+    def text(self):
         return FindingText(*self.given)
 
 

@@ -33,15 +33,15 @@ class RunRow(Row, frozen=True, kw_only=True):
         study_name: Name of the study.
         study_json: The study as measured, with defaults.
         plan_hash: Identifies the tests; equal for runs of one plan.
-        seed: Seed of order and addresses, as text because it may exceed 63 bits.
+        seed: Seed of the order and the addresses, as text because it may exceed 63 bits.
         status: ``complete``, ``interrupted``, ``failed`` or ``running``.
-        started_at: Begin of the run.
+        started_at: Start of the run.
         ended_at: End of the run; NULL while running or after a kill.
-        seatrial_version: Version that measured.
+        seatrial_version: Version of Seatrial that measured the run.
         imported_format: Format of an imported result, such as ``fio-json``; NULL for a run that
             Seatrial measured.
-        host: Make, processor and number of CPUs of the machine; NULL if unknown, as are the
-            other facts of the machine. Host names are not stored.
+        host: Make, processor and number of CPUs of the machine. This and the other facts of the
+            machine are NULL if unknown. Host names are not stored.
         kernel: Version of the kernel.
         distribution: The operating system.
         cpu_model: The processor.
@@ -49,10 +49,10 @@ class RunRow(Row, frozen=True, kw_only=True):
         memory_bytes: Size of the memory.
         virtualisation: The hypervisor, or ``none``.
         container: The kind of container, or ``none``.
-        is_of_lab: Whether it was measured in the lab's kernel: ratios and counts hold, absolute
-            speed does not.
-        fingerprint_before_json: All that is known of machine and targets before the run.
-        fingerprint_after_json: What changed meanwhile.
+        is_of_lab: Whether the run was measured in the lab's kernel: ratios and counts are valid,
+            absolute speed is not.
+        fingerprint_before_json: What was known about machine and targets before the run.
+        fingerprint_after_json: What changed during the run.
     """
 
     run_id: str
@@ -82,22 +82,22 @@ class RunRow(Row, frozen=True, kw_only=True):
 
 
 class TargetRow(Row, frozen=True, kw_only=True):
-    """One target of a run, and what lies under it.
+    """One target of a run, and the file system and devices under it.
 
     Attributes:
         run_id: The run.
         target: Label of the target in the study.
-        path: What was measured; NULL without a path.
-        kind: ``file``, ``directory``, ``device``, or ``absent`` if it was still to be created.
-        filesystem: Type of the file system; NULL under a device.
-        mount_options: Its mount options, with commas between.
-        drive: Models of the physical devices, with commas between; NULL if unknown.
+        path: The path that was measured; NULL if the target has none.
+        kind: ``file``, ``directory``, ``device``, or ``absent`` if it did not exist yet.
+        filesystem: Type of the file system; NULL if the target is a device.
+        mount_options: Its mount options, separated by commas.
+        drive: Models of the physical devices, separated by commas; NULL if unknown.
         firmware: Their firmware.
-        transport: How they are reached: ``pcie``, ``sata``, ``virtio`` ...
+        transport: How they are connected: ``pcie``, ``sata``, ``virtio`` ...
         scheduler: Their I/O schedulers.
         write_cache: Their write caches.
-        physical_devices: How many there are.
-        physical_size_bytes: The sum of their sizes; NULL where one is unknown.
+        physical_devices: Number of physical devices.
+        physical_size_bytes: The sum of their sizes; NULL if one of them is unknown.
     """
 
     run_id: str
@@ -126,36 +126,36 @@ class SampleRow(Row, frozen=True, kw_only=True):
         workload: Name of the workload in the study.
         kind: Kind of the workload.
         operation: What the test does: ``read``, ``write``, ``mixed`` ...
-        block_size_bytes: Size of one request; 0 where the workload has a distribution.
+        block_size_bytes: Size of one request; 0 if the workload has a distribution of sizes.
         threads: Concurrent workers; 0 if unknown.
-        depth: Requests that each keeps in flight.
+        depth: Requests that each worker keeps in flight.
         factors_json: The workload's other factors by name, such as ``pattern``.
         position: Position in the order of its round, from 0.
-        started_at: Begin of the sample.
-        duration_s: Measured wall time; NULL for an imported rate without a time.
+        started_at: Start of the sample.
+        duration_s: Measured wall-clock time; NULL for an imported rate without a duration.
         status: ``complete`` or ``interrupted``.
-        engine: What measured: ``io_uring``, ``psync``, ``pgbench``, ``imported`` ...
-        engine_reason: Why that engine.
+        engine: Engine that measured: ``io_uring``, ``psync``, ``pgbench``, ``imported`` ...
+        engine_reason: Why that engine was used.
         offered: Requests that were due: the sum of the next four columns.
         completed: Requests that succeeded.
         failed: Requests that ended with an error.
         late_skipped: Requests that were not sent because they were too late.
         in_flight_at_end: Requests that had not ended when the sample did.
-        completed_per_s: Completed requests per second of the whole sample, with its start-up
-            phase; table ``figures`` has the rates of reports.
+        completed_per_s: Completed requests per second over the whole sample, including its
+            start-up phase; table ``figures`` has the rates that reports show.
         transferred_bytes: Bytes of completed requests.
-        transferred_bytes_per_s: The same per second.
+        transferred_bytes_per_s: Bytes of completed requests per second, over the whole sample.
         oldest_in_flight_ns: Age of the oldest request that had not ended; 0 if none.
-        stalls: Number of stalls, without those beyond the limit of a sample.
+        stalls: Number of stalls, excluding those beyond the limit of a sample.
         stalls_dropped: Stalls beyond that limit.
         errors_count: Failed requests, of which table ``errors`` has examples.
-        checked_blocks: Blocks compared with what was written; NULL where data was not checked.
-        corrupt_blocks: Blocks that differed; NULL where data was not checked.
-        database_json: Part of a sample of a database; NULL for others.
-        layout_json: Part of a sample on an array that was built for it; NULL for others.
-        replay_json: Part of a replay; NULL for others.
-        cache_json: Part of a sample of a cache device; NULL for others.
-        fleet_json: Part of a sample of several hosts; NULL for others.
+        checked_blocks: Blocks compared with what was written; NULL if data was not checked.
+        corrupt_blocks: Blocks that differed; NULL if data was not checked.
+        database_json: Record of a sample of a database; NULL for other samples.
+        layout_json: Record of a sample on an array that was built for it; NULL for other samples.
+        replay_json: Record of a sample of a replay; NULL for other samples.
+        cache_json: Record of a sample of a cache device; NULL for other samples.
+        fleet_json: Record of a sample of several hosts; NULL for other samples.
     """
 
     run_id: str
@@ -213,23 +213,24 @@ class SampleKeyRow(Row, frozen=True, kw_only=True):
 class OperationRow(SampleKeyRow, frozen=True, kw_only=True):
     """One kind of request of a sample, with its percentiles.
 
-    Percentiles are of the sample's full bucket counts. They are NULL if too few requests completed
-    to know them: ten above each. Never average them: add up ``buckets`` instead.
+    Percentiles are computed from the sample's full bucket counts. A percentile is NULL if fewer
+    than ten requests are above it. Never average percentiles: add up ``buckets`` instead.
 
     Attributes:
         operation: ``read``, ``write``, ``sync``, ``transaction`` ...
         completed: Requests that succeeded.
         failed: Requests that ended with an error.
         transferred_bytes: Bytes of completed requests.
-        response_ns_min: Shortest response time, from when a request was due; NULL without entries.
+        response_ns_min: Shortest response time, from when a request was due; NULL if none
+            completed.
         response_ns_mean: Exact mean of response times.
         response_ns_p50: Median response time.
         response_ns_p90: Response time that 90 % do not exceed.
         response_ns_p99: Response time that 99 % do not exceed.
         response_ns_p99_9: Response time that 99.9 % do not exceed.
         response_ns_max: Longest response time.
-        service_ns_min: Shortest service time, from when a request was sent; NULL in a closed loop,
-            where it is the response time, as are the other service times.
+        service_ns_min: Shortest service time, from when a request was sent. All service times are
+            NULL in a closed loop, where they equal the response times.
         service_ns_mean: Exact mean of service times.
         service_ns_p50: Median service time.
         service_ns_p90: Service time that 90 % do not exceed.
@@ -237,7 +238,7 @@ class OperationRow(SampleKeyRow, frozen=True, kw_only=True):
         service_ns_p99_9: Service time that 99.9 % do not exceed.
         service_ns_max: Longest service time.
         reported_ns_json: Response times of an imported result without counts, by name, as its
-            source reports them; NULL for others.
+            source reports them; NULL for other results.
     """
 
     operation: str
@@ -266,10 +267,10 @@ class BucketRow(SampleKeyRow, frozen=True, kw_only=True):
 
     Attributes:
         operation: Kind of request.
-        time: ``response`` or ``service``; a closed loop has response times only.
+        time: ``response`` or ``service``; a closed loop has only response times.
         low_ns: Lower bound, inclusive.
         high_ns: Upper bound, exclusive; at most 0.8 % above the lower one.
-        count: Requests in it.
+        count: Requests in the bucket.
     """
 
     operation: str
@@ -285,10 +286,10 @@ class SliceRow(SampleKeyRow, frozen=True, kw_only=True):
     Attributes:
         operation: Kind of request.
         slice: Number of the slice, from 0.
-        start_ns: Begin of the slice, from the sample's start.
+        start_ns: Start of the slice, from the sample's start.
         length_ns: Length of the slice.
-        completed: Requests that succeeded in it.
-        transferred_bytes: Their bytes.
+        completed: Requests that succeeded in the slice.
+        transferred_bytes: Bytes of these requests.
     """
 
     operation: str
@@ -300,14 +301,14 @@ class SliceRow(SampleKeyRow, frozen=True, kw_only=True):
 
 
 class SliceBucketRow(SampleKeyRow, frozen=True, kw_only=True):
-    """One bucket of the response times of one slice of a timeline. The largest of the tables.
+    """One bucket of the response times of one slice of a timeline. This is the largest table.
 
     Attributes:
         operation: Kind of request.
         slice: Number of the slice, from 0.
         low_ns: Lower bound, inclusive.
         high_ns: Upper bound, exclusive.
-        count: Requests in it.
+        count: Requests in the bucket.
     """
 
     operation: str
@@ -318,13 +319,13 @@ class SliceBucketRow(SampleKeyRow, frozen=True, kw_only=True):
 
 
 class SeriesRow(SampleKeyRow, frozen=True, kw_only=True):
-    """One reading of machine, device or server during a sample.
+    """One reading of the machine, a device or the server during a sample.
 
     Attributes:
-        name: What was read, its unit last, such as ``device_read_per_s``.
-        start_s: Begin of the reading's period, from the sample's start.
+        name: What was read, with the unit last, such as ``device_read_per_s``.
+        start_s: Start of the reading's period, from the sample's start.
         length_s: Length of the period.
-        value: The reading in the unit of its name; NULL if nothing could be read.
+        value: The reading, in the unit in its name; NULL if nothing could be read.
     """
 
     name: str
@@ -337,8 +338,8 @@ class CounterRow(SampleKeyRow, frozen=True, kw_only=True):
     """One counter of a sample.
 
     Attributes:
-        name: What was counted, its unit last, such as ``cpu_user_ns``.
-        value: The value in the unit of its name.
+        name: What was counted, with the unit last, such as ``cpu_user_ns``.
+        value: The value, in the unit in its name.
     """
 
     name: str
@@ -349,13 +350,13 @@ class StallRow(SampleKeyRow, frozen=True, kw_only=True):
     """One stall: requests outstanding and none completed for longer than a threshold.
 
     Attributes:
-        start_s: Begin, from the sample's start.
-        length_s: Until the next completion, or the sample's end.
+        start_s: Start, from the sample's start.
+        length_s: Time until the next completion, or until the sample's end.
         cause: ``device``, ``filesystem``, ``cgroup_throttle``, ``cpu_quota``, ``generator`` or
             ``unknown``.
-        depth: Requests outstanding at its end.
-        operations_json: The same by kind of request.
-        evidence_json: Readings of the watchdog by name.
+        depth: Requests outstanding at the end of the stall.
+        operations_json: The same, by kind of request.
+        evidence_json: Readings of the watchdog, by name.
     """
 
     start_s: float
@@ -367,14 +368,14 @@ class StallRow(SampleKeyRow, frozen=True, kw_only=True):
 
 
 class ErrorRow(SampleKeyRow, frozen=True, kw_only=True):
-    """One failed request, an example: at most 32 of a sample.
+    """One failed request, as an example; there are at most 32 per sample.
 
     Attributes:
         operation: Kind of request.
         offset_bytes: Its offset in the target.
         length_bytes: Its length.
-        errno: The system's number.
-        name: The system's name, such as EIO.
+        errno: Error number of the system.
+        name: Its name, such as EIO.
         at_s: When it failed, from the sample's start.
     """
 
@@ -387,7 +388,7 @@ class ErrorRow(SampleKeyRow, frozen=True, kw_only=True):
 
 
 class CorruptionRow(SampleKeyRow, frozen=True, kw_only=True):
-    """One block whose content is not what was written to it, an example.
+    """One block whose content is not what was written to it, as an example.
 
     Attributes:
         kind: Kind of the actual content: ``flipped_bit``, ``torn_write``, ``stale``,
@@ -407,16 +408,16 @@ class FigureRow(Row, frozen=True, kw_only=True):
     Attributes:
         run_id: The run.
         cell_key: The test.
-        operation: Kind of request of a response time; NULL for rates, which are of all kinds.
-        figure: ``completed_per_s``, ``transferred_bytes_per_s``, or of response times ``mean``,
+        operation: Kind of request of a response time; NULL for rates, which cover all kinds.
+        figure: ``completed_per_s`` or ``transferred_bytes_per_s``; for response times, ``mean``,
             ``p50``, ``p90``, ``p99``, ``p99.9`` or ``max``.
         value: The figure.
         low: Lower end of the 95 % interval; NULL if it is unknown.
-        high: Upper end; NULL if it is unknown.
+        high: Upper end of the interval; NULL if it is unknown.
         rounds: Number of rounds.
         unit: Unit of value and interval.
-        over: ``rounds``; ``timeline``, the interval within the only round; ``range``, median and
-            extremes of rounds that scatter; or ``reported`` by another tool.
+        over: Basis of the interval: ``rounds``; ``timeline``, within the only round; ``range``, the
+            median and the extremes of rounds that differ widely; or ``reported`` by another tool.
     """
 
     run_id: str
@@ -441,9 +442,9 @@ class FindingRow(Row, frozen=True, kw_only=True):
         severity: ``critical``, ``warning`` or ``note``.
         sentence: What was observed.
         cause: The likely cause.
-        next: The next thing to do.
-        cells_json: Factors of the affected tests; empty for the machine or the run.
-        evidence_json: The figures behind it.
+        next: The recommended next step.
+        cells_json: Factors of the affected tests; empty if it concerns the machine or the run.
+        evidence_json: The figures on which the finding is based.
     """
 
     run_id: str

@@ -78,7 +78,7 @@ def test_two_recordings_are_compared_shown_and_exported(tmp_path):
     assert "not the most" in " ".join(compared.out.split())
     assert re.search(r"watch: read +read p50 .* 0\.2\dx", compared.out), compared.out
     shown = seatrial("show", after, "--tables", folder=tmp_path)
-    assert "WatchOptions requests (watch)" in shown.out, shown
+    assert "Watched requests (watch)" in shown.out, shown
     assert re.search(r"read p99 +150 µs .* at 750 requests/s", shown.out), shown.out
     assert "thread" not in shown.out
     assert "watch," not in shown.out
@@ -88,7 +88,7 @@ def test_two_recordings_are_compared_shown_and_exported(tmp_path):
     assert exported.out.count("\n") >= 3, exported
     page = seatrial("report", after, "--output", "page.html", folder=tmp_path)
     assert page.code == 0, page
-    assert "WatchOptions requests" in (tmp_path / "page.html").read_text()
+    assert "Watched requests" in (tmp_path / "page.html").read_text()
 
 
 def test_an_import_is_stored_once_under_its_label_and_named(tmp_path):

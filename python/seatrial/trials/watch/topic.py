@@ -44,7 +44,7 @@ class WatchTopic(EngineTopic):
     shows_io = False
     has_named_operation = False
     rate_unit = "requests/s"
-    titles = MappingProxyType({"recording": "Recordings", WATCHED: "WatchOptions requests"})
+    titles = MappingProxyType({"recording": "Recordings", WATCHED: "Watched requests"})
     recorded_kinds = (WATCHED,)
     observer = "seatrial.trials.watch.commands.observing"
     commands = MappingProxyType(
@@ -56,12 +56,12 @@ class WatchTopic(EngineTopic):
                 section="Watch and predict",
             ),
             "mark": Command(
-                "Set a marker in every watch that is running.",
+                "Set a marker in every running watch.",
                 "seatrial.trials.watch.commands.mark:command",
                 after="watch",
             ),
             "trace": Command(
-                "Recorded block requests: what kind of load it is; replay it on other storage.",
+                "Analyse recorded block requests, and replay them on other storage.",
                 "seatrial.trials.watch.commands.trace:command",
                 after="watch",
             ),

@@ -140,7 +140,7 @@ def test_a_broken_row_is_reported_with_its_place(rows: dict[str, dict[str, objec
 def test_currencies_are_not_mixed_and_no_rate_is_made_up():
     with pytest.raises(UsageError, match="USD and EUR cannot be added"):
         Money.of(1, "USD") + Money.of(1, "EUR")
-    with pytest.raises(UsageError, match="No rate from USD to EUR"):
+    with pytest.raises(UsageError, match="No exchange rate from USD to EUR"):
         shipped().in_currency(Money.of(1, "USD"), "EUR")
     with pytest.raises(UsageError, match=r"no instance .r7i\.3xlarge"):
         shipped().find("instances", "r7i.3xlarge")

@@ -82,7 +82,7 @@ def test_every_export_takes_an_imported_run(folder, label, name):
 def test_the_same_file_is_not_stored_twice(folder):
     ended = seatrial("import", RAID5, folder=folder)
     assert ended.code == 2
-    assert "holds this file already" in ended.err
+    assert "already contains this file" in ended.err
     assert len(seatrial("list", "--json", folder=folder).document["runs"]) == 3
 
 
@@ -177,7 +177,7 @@ def test_runs_of_results_files_are_imported_once(machines):
     ]
     assert runs_of(machines / "results.seatrial") == runs_of(machines / "both.seatrial")
     again = seatrial("import", "both.seatrial", "a.seatrial", folder=machines)
-    assert (again.code, again.out) == (0, "Nothing to copy.\n3 runs were there already.\n")
+    assert (again.code, again.out) == (0, "Nothing to copy.\n3 runs were already there.\n")
     document_ = seatrial("import", "b.seatrial", "--json", folder=machines).document
     assert_published(document_)
     assert document_["left_out_ids"] == ["20261122-074500-bbbb"]

@@ -13,7 +13,7 @@ import pytest
 from cli.command import ended, heed_interrupts, seatrial, start
 from cli.terminal import INTERRUPT, Terminal
 
-STOPPING = "Stopping: what was measured is kept, and what was made is undone."
+STOPPING = "Stopping: results are kept, and changes to the system are undone."
 BUSY = """
 import hashlib, sys, time
 from seatrial import interrupts

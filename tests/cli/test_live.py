@@ -63,7 +63,7 @@ def test_a_page_that_has_ended_is_named_once_and_the_run_goes_on(capsys):
     for number in range(3):
         watcher.step(f"step {number}")
     observation.finish()
-    assert capsys.readouterr().err == "The live page has ended early; the run goes on.\n"
+    assert capsys.readouterr().err == "The live page ended early; the run continues.\n"
 
 
 @pytest.mark.parametrize("sentence", ["", "The run was interrupted."])

@@ -96,7 +96,7 @@ def test_too_few_drives_are_reported_with_the_layout(tmp_path):
 
 
 def test_a_drive_is_a_block_device(tmp_path):
-    with pytest.raises(StudyError, match="is to be a drive of layouts, but it is a directory"):
+    with pytest.raises(StudyError, match="was given as a drive for layouts, but it is a directory"):
         plan_of("raid-sweep", devices=str(tmp_path))
 
 

@@ -94,7 +94,7 @@ def test_a_delay_of_one_line_among_several_is_named(tmp_path) -> None:
     assert jobs is not None
     assert "stream" not in jobs.mapping["access"][0]["lines"][0]
     (note,) = (each for each in jobs.notes if "delay" in each)
-    assert "7 ms after every 2 requests is not done, as the specification has several" in note
+    assert "7 ms after every 2 requests is ignored, as the specification has several" in note
 
 
 def test_what_is_done_otherwise_is_named(tmp_path) -> None:

@@ -90,7 +90,7 @@ def wait_for(process: subprocess.Popen[str], condition: Callable[[], object]) ->
 
 def goes_on(reported: Ended, folder: Path) -> Ended:
     """Run the line that a command printed for going on."""
-    (line,) = re.findall(r"^Go on:  \S*seatrial (.*)$", reported.out, re.MULTILINE)
+    (line,) = re.findall(r"^Resume: \S*seatrial (.*)$", reported.out, re.MULTILINE)
     done = subprocess.run(
         [SEATRIAL, *shlex.split(line)], cwd=folder, env=os.environ | own(folder), check=False,
         capture_output=True, text=True, timeout=120,

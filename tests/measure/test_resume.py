@@ -68,7 +68,7 @@ def test_a_study_killed_twice_and_resumed_has_every_sample_once_and_in_order(tmp
     assert len(resumed.document["samples"]) == len(due)
     assert_nothing_left(place, tmp_path)
     again = seatrial("study", study, "--resume", folder=tmp_path)
-    assert (again.code, "holds no unfinished run" in again.err) == (2, True)
+    assert (again.code, "has no unfinished run" in again.err) == (2, True)
 
 
 def test_a_resume_goes_on_with_its_own_plan_only(tmp_path, place):
@@ -77,7 +77,7 @@ def test_a_resume_goes_on_with_its_own_plan_only(tmp_path, place):
     wait_for_samples(tmp_path, 3)
     kill(process)
     other = seatrial("study", study, "--resume", "--seconds", "0.06", folder=tmp_path)
-    assert (other.code, "holds no unfinished run" in other.err) == (2, True)
+    assert (other.code, "has no unfinished run" in other.err) == (2, True)
     assert samples_count(tmp_path) < len(planned(study))
 
 

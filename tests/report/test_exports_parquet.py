@@ -313,7 +313,7 @@ def test_absent_pyarrow_is_named(monkeypatch):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "pyarrow" else find(name)
     )
-    with pytest.raises(Exception, match="pyarrow is not installed") as raised:
+    with pytest.raises(Exception, match="pyarrow, which is not installed") as raised:
         files.require_pyarrow()
     assert "pip install 'seatrial[parquet]'" in str(raised.value)
 

@@ -19,7 +19,7 @@ PLACEHOLDER = "X"
 """Stands for what a program puts in, and for any value that is written in capitals."""
 IN_QUOTES = re.compile(r"`+((?:sudo +)?(?:\S*/)?seatrial +[^`]+?)`+|'(seatrial +[^'`]+)'")
 ON_A_LINE = re.compile(
-    r"^(?:Again:|Next:|Go on:|\$|;|#)? *((?:sudo +)?(?:\S*/)?seatrial +[a-z-].*)$", re.MULTILINE
+    r"^(?:Again:|Next:|Resume:|\$|;|#)? *((?:sudo +)?(?:\S*/)?seatrial +[a-z-].*)$", re.MULTILINE
 )
 ENDS = re.compile(r" {2,}| *[|;&<>]| #| \\u2026")
 NOT_A_WORD = re.compile(r"\.{3}|\u2026")

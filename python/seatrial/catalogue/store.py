@@ -156,7 +156,7 @@ class Catalogue:
         noun = table.removesuffix("s")
         if ends:
             raise UsageError(
-                seen=f"{key!r} is {len(ends)} {table} of the catalogue: {', '.join(ends)}",
+                seen=f"{key!r} matches {len(ends)} {table} of the catalogue: {', '.join(ends)}",
                 cause=f"The name of a {noun} is not unique without its provider",
                 next_step=f"Write one of them in full, such as {ends[0]}",
             )
@@ -164,8 +164,8 @@ class Catalogue:
         near = difflib.get_close_matches(key, names, 1)
         raise UsageError(
             seen=f"The catalogue has no {noun} {key!r}",
-            cause=f"Did you mean {near[0]!r}?" if near else "It may be new, or spelled otherwise",
-            next_step=f"Type it: `seatrial catalogue set {table}/{key} FIELD=VALUE`"
+            cause=f"Did you mean {near[0]!r}?" if near else "It may be new, or spelled differently",
+            next_step=f"Add it: `seatrial catalogue set {table}/{key} FIELD=VALUE`"
             if not near
             else f"See what there is: `seatrial catalogue show {table}`",
         )
@@ -196,9 +196,9 @@ class Catalogue:
         back = rates.get(f"{currency}/{money.currency}")
         if there is None and back is None:
             raise UsageError(
-                seen=f"No rate from {money.currency} to {currency} is known",
-                cause="The catalogue has none on purpose: it changes every day",
-                next_step=f"Type one: `seatrial catalogue set rates/{money.currency}/{currency} "
+                seen=f"No exchange rate from {money.currency} to {currency} is known",
+                cause="The catalogue has none on purpose: exchange rates change every day",
+                next_step=f"Set one: `seatrial catalogue set rates/{money.currency}/{currency} "
                 "ratio=0.92`",
             )
         ratio = there.ratio if there else 1 / back.ratio if back else 1.0
@@ -299,7 +299,7 @@ def _validated(kind: type[FactType], row: Mapping[str, Any], where: str) -> Fact
 
 def _invalid_row(where: str, why: str) -> UsageError:
     return UsageError(
-        seen=f"A row of the catalogue is broken: {where}: {why}",
+        seen=f"A row of the catalogue is invalid: {where}: {why}",
         cause="It was written by hand, or for another version",
         next_step=f"Correct it, or remove it from {own_file()}",
     )
@@ -318,7 +318,7 @@ def read_own(path: Path) -> dict[str, dict[str, FactorValue]]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(
             seen=f"{path} cannot be read: {error}",
-            cause="It is no TOML file, or not readable",
+            cause="It is not a TOML file, or this user cannot read it",
             next_step=f"Correct it, or move it away: {path}",
         ) from None
     for key, fields in document.items():

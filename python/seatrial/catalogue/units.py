@@ -66,8 +66,8 @@ class Money(msgspec.Struct, frozen=True):
         if other.currency != self.currency:
             raise UsageError(
                 seen=f"{self.currency} and {other.currency} cannot be added",
-                cause="Seatrial knows no rates of exchange",
-                next_step=f"Type one: `seatrial catalogue set rates/{other.currency}/"
+                cause="The catalogue has no exchange rate between them",
+                next_step=f"Set one: `seatrial catalogue set rates/{other.currency}/"
                 f"{self.currency} ratio=1.08`",
             )
         return Money(

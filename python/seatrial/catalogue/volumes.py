@@ -113,7 +113,9 @@ def parse_volume(text: str, facts: Catalogue) -> ProvisionedVolume:
     expected = "write NAME:SIZE[:IOPS[:THROUGHPUT]], such as gp3:700GiB:10000:500"
     if not 1 <= len(rest) <= 3:
         raise UsageError(
-            seen=f"{text!r} is not a volume", cause="Its parts are not right", next_step=expected
+            seen=f"{text!r} is not a volume",
+            cause="A part of it is missing or invalid",
+            next_step=expected,
         )
     volume = facts.find("volumes", name)
     try:
@@ -194,7 +196,7 @@ def _check_size(provisioned: ProvisionedVolume) -> None:
 def _size_error(provisioned: ProvisionedVolume, why: str) -> UsageError:
     volume = provisioned.volume
     return UsageError(
-        seen=f"{volume.key} cannot be had so: {why}",
+        seen=f"{volume.key} cannot be configured this way: {why}",
         cause=f"The catalogue has this rule as of {volume.as_of}: "
         f"{volume.iops_rule or volume.rule}; {volume.throughput_rule or 'no throughput'}",
         next_step=f"Change it, or the rule: `seatrial catalogue show volumes/{volume.key}`",
@@ -403,10 +405,10 @@ def _price(prices: Catalogue, provider: str, item: str, component: str, region: 
     if found is None:
         where = region or _SOME_REGION
         raise NoPriceError(
-            seen=f"The catalogue has no price of {provider}/{item}, {component}"
+            seen=f"The catalogue has no price for {provider}/{item}, {component}"
             + (f", in {region}" if region else ""),
-            cause="Prices of most regions and instances are not shipped",
-            next_step=f"Type it: `seatrial catalogue set prices/{provider}/{item}/{component}/"
+            cause="Seatrial ships no prices for most regions and instances",
+            next_step=f"Set it: `seatrial catalogue set prices/{provider}/{item}/{component}/"
             f"{where} mid=0.08 currency=USD unit={_UNITS.get(component, 'month')}`",
         )
     return found

@@ -68,10 +68,10 @@ def compare_by_fact(
         click.echo(table_text(fact_table(found, ROWS_SHOWN_MAX)))
     if common > ROWS_SHOWN_MAX:
         left_out = common - ROWS_SHOWN_MAX
-        click.echo(f"{left_out:,} rows more: --json has them all, --figure selects.\n")
+        click.echo(f"{left_out:,} more rows: --json has all of them, --figure selects some.\n")
     if alone := len(found.rows) - common:
         rows = format_plural(alone, "figure")
-        click.echo(wrapped(f"{rows} known of one {fact} only: --json has them.\n"))
+        click.echo(wrapped(f"{rows} known for only one {fact}: see --json.\n"))
     for sentence in [*warnings, *fact_sentences(found)]:
         click.echo(wrapped(sentence))
     return 0
@@ -125,7 +125,7 @@ def _sides(run: Run, samples: Sequence[Sample]) -> Iterator[SideSamples]:
 def _nothing(count: int, figures: Sequence[str]) -> UsageError:
     if figures and count:
         return UsageError(
-            seen=f"No figure {' or '.join(map(repr, figures))} is known of these runs",
+            seen=f"These runs have no figure {' or '.join(map(repr, figures))}",
             cause="No figure has this name, or too few requests completed to compute it",
             next_step="Leave out --figure to see all that are known",
         )

@@ -174,7 +174,7 @@ def show(what: str, as_json: bool) -> int:
 @command.command("set", epilog=EPILOG)
 @click.argument("key", metavar="TABLE/KEY")
 @click.argument("fields", nargs=-1, metavar="FIELD=VALUE...")
-@click.option("--remove", is_flag=True, help="Remove your figures of this row.")
+@click.option("--remove", is_flag=True, help="Remove your figures for this row.")
 @json_option
 def set_own(key: str, fields: tuple[str, ...], remove: bool, as_json: bool) -> int:
     """Override figures of a row with your own, or add a row.
@@ -239,8 +239,8 @@ def _field(text: str) -> tuple[str, str | float]:
     if not found:
         raise UsageError(
             seen=f"{text!r} is not a figure",
-            cause="A figure is written FIELD=VALUE, without blanks around the sign",
-            next_step="Such as mid=0.07 or 'source=our contract'",
+            cause="A figure is written FIELD=VALUE, without spaces around the equals sign",
+            next_step="For example: mid=0.07 or 'source=our contract'",
         )
     name, value = found[1], found[2]
     if name in ("as_of", "source", "note"):
@@ -270,7 +270,7 @@ def _found(facts: Catalogue, what: str) -> list[tuple[str, Fact]]:
     if not found:
         raise UsageError(
             seen=f"No row of the catalogue has {what!r} in its key",
-            cause="It may be new, or spelled otherwise",
+            cause="It may be new, or spelled differently",
             next_step="List the tables: `seatrial catalogue check`",
         )
     return found

@@ -179,10 +179,10 @@ def server_text(check: ServerCheck) -> str:
         for each in check.programs
     ]
     if check.obstacle:
-        return "\n".join([*lines, _below(f"no server of our own here: {check.obstacle}")])
+        return "\n".join([*lines, _below(f"no server can be started here: {check.obstacle}")])
     whom = f"as the unused user {check.uid}" if check.is_dropped else "as you"
     memory = "cannot be limited" if check.memory_obstacle else "can be limited"
-    lines.append(_below(f"a server of our own would run {whom}; its memory {memory}"))
+    lines.append(_below(f"a server started here would run {whom}; its memory {memory}"))
     if check.memory_obstacle:
         lines.append(_below(check.memory_obstacle))
     return "\n".join(lines)

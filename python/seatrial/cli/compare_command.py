@@ -111,7 +111,7 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Compare B, C ... with A: how the set-ups differ, how the figures differ, and is it real.
+    """Compare B, C ... with A: how the set-ups and figures differ, and whether that is real.
 
     A result is a run (last, an id or its beginning, a label), RUN:TARGET, or a file: a results
     file, a fio JSON, a bm-flash table, a CSV. An existing file takes precedence
@@ -381,7 +381,7 @@ def comparison_text(comparison: Comparison) -> str:
         left_out = len(comparison.comparands) - ROWS_SHOWN_MAX
         blocks.append(table_text(comparison_table(shortened(comparison, ROWS_SHOWN_MAX))))
         if left_out > 0:
-            blocks.append(f"{left_out:,} rows more: --json or --report FILE has them all.")
+            blocks.append(f"{left_out:,} more rows: --json or --report FILE has all of them.")
         blocks.append(table_text(overall_table(comparison)))
     blocks += [finding_text(finding) for finding in comparison.findings]
     if noise := _noise_text(comparison):

@@ -90,7 +90,7 @@ _QUIET = click.option(
     is_flag=True,
     expose_value=False,
     callback=_keep("quiet"),
-    help="Print the verdict line alone.",
+    help="Print only the verdict line.",
 )
 _PROFILE = click.option(
     "--profile",
@@ -135,7 +135,7 @@ _LIVE: Final = click.option(
     is_flag=True,
     expose_value=False,
     callback=_keep("live"),
-    help="Show the run on a page of this machine while it is measured (docs/watch.md).",
+    help="Show the run on a local web page while it is measured (docs/watch.md).",
 )
 _LIVE_PORT: Final = click.option(
     "--port",

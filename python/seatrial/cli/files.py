@@ -220,14 +220,14 @@ _force_option: Final = click.option(
     is_eager=True,
     expose_value=False,
     callback=_keep_force,
-    help="Replace any ordinary file; without it only a report or export of Seatrial.",
+    help="Replace any ordinary file, not only a report or export of Seatrial.",
 )
 
 
 def _to_standard_output(context: click.Context, output: Output, *, is_all: bool) -> Output:
     if not is_all and context.params.get("as_json"):
         raise UsageError(
-            seen="Two things are to go to standard output: the file, and the document of --json",
+            seen="Both the file and the document of --json would go to standard output",
             cause="An output of - or /dev/stdout is standard output",
             next_step="Name a file, or leave out --json",
         )
@@ -280,7 +280,7 @@ def writable_path(path: Path, *, force: bool = False, kind: Kind = REMADE) -> Pa
         ) from None
     if leads_nowhere:
         raise RefusedError(
-            seen=f"{path} is a symbolic link that leads nowhere",
+            seen=f"{path} is a dangling symbolic link",
             cause="Writing through a link would create a file under another name",
             next_step=f"Name the file itself, or remove the link with `rm {path}`",
         )
@@ -318,7 +318,7 @@ def writable_trace_path(path: Path, *, force: bool, kind: Kind = TRACE) -> Path:
     if part.is_symlink():
         raise RefusedError(
             seen=f"{part} is a symbolic link",
-            cause=f"A {kind.name} is written under that name until it is whole",
+            cause=f"A {kind.name} is written under that name until it is complete",
             next_step=f"Name another file, or remove the link with `rm {part}`",
         )
     writable_path(part, force=True, kind=kind)
@@ -350,7 +350,7 @@ def _require_replaceable(path: Path, real: Path, kind: Kind, *, force: bool) -> 
     if is_own:
         raise RefusedError(
             seen=f"{path} exists",
-            cause=f"It is a {kind.name}, which cannot be made again, or the name was mistyped",
+            cause=f"It is a {kind.name}, which cannot be recreated, or the name was mistyped",
             next_step="Name another file, or replace it with --force",
         )
     through = f", a symbolic link to {real}," if via_link else ""
@@ -362,7 +362,7 @@ def _require_replaceable(path: Path, real: Path, kind: Kind, *, force: bool) -> 
         way_out = "Name another file, or replace it with --force"
     raise RefusedError(
         seen=f"{path}{through} exists and is not a {kind.name}",
-        cause="What it holds would be lost; the name may be mistyped",
+        cause="Its content would be lost; the name may be mistyped",
         next_step=way_out,
     )
 

@@ -122,7 +122,7 @@ _OPTIONS: Final = (
     click.option(
         "--drives",
         type=click.IntRange(1, DRIVES_MAX),
-        help="How many drives there are, with --link.",
+        help="Number of drives, with --link.",
     ),
     click.option(
         "--link",
@@ -208,10 +208,10 @@ def command(
     """Store results of other tools or machines, so that every command works on them.
 
     FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, CSV, or a log of
-    pgbench; of these, several may be named. Of results files of Seatrial, one or several, all runs
-    are copied that are not there yet. Hardware that FILE does not describe can be given with
-    --drives, --link, --bus and the like. A job file of fio holds no result: the equivalent study
-    is printed.
+    pgbench, of which several may be given. If FILE is a results file of Seatrial, all runs that are
+    not yet in --results are copied; several may be given. Hardware that FILE does not describe can
+    be declared with --drives, --link, --bus and so on. A job file of fio contains no results: the
+    equivalent study is printed.
     """
     from seatrial.cli.outcome import answered_text, echo_paths  # noqa: PLC0415
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - loads the analysis
@@ -248,7 +248,7 @@ def _require_results_files(files: Sequence[Path], *, is_described: bool) -> None
         raise UsageError(
             seen=f"{others[0]} is not a results file of Seatrial, but another of the files is",
             cause="Runs of results files are copied as they are; other results become a new run",
-            next_step="Import them one after the other",
+            next_step="Import them one by one",
         )
     if is_described:
         raise UsageError(
@@ -279,7 +279,7 @@ def _stored(imported: Imported, results: Path) -> Imported:
     with ResultsFile.open(results, create=True) as store:
         if any(stored.id == run.id for stored in store.runs()):
             raise UsageError(
-                seen=f"{results} holds this file already, as run {run.id}",
+                seen=f"{results} already contains this file, as run {run.id}",
                 cause="The same content with the same time was imported before",
                 next_step=f"Look at it with `{next_command('show', run.id, results=results)}`",
             )

@@ -218,7 +218,7 @@ class Observation:
         except BlockingIOError:
             pass
         except BrokenPipeError:
-            click.echo("The live page has ended early; the run goes on.", err=True)
+            click.echo("The live page ended early; the run continues.", err=True)
             self._page, self._pending = None, b""
 
 

@@ -49,7 +49,7 @@ COMMANDS: Final = {
         section="Results",
     ),
     "compare": Command(
-        "Which of two or more results is better, by how much, and is it real.",
+        "Which of two or more results is better, by how much, and whether it is real.",
         f"{_CLI}.compare_command:command",
         section="Results",
     ),

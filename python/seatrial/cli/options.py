@@ -99,7 +99,7 @@ json_option = click.option(
 ray_option = click.option(
     "--ray",
     metavar="ADDRESS",
-    help="Use the hosts of the Ray cluster whose head is at HOST:PORT, or auto for this machine's.",
+    help="Use the hosts of a Ray cluster: HOST:PORT of its head, or auto for this machine's.",
 )
 
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d)?")
@@ -151,7 +151,7 @@ destroy_option = click.option(
     "--destroy",
     metavar="SERIAL,...",
     help="Serial number (or exact path, where it has none) of the device or file whose content "
-    "may be overwritten; of several drives with commas between.",
+    "may be overwritten; separate several drives by commas.",
 )
 
 report_option = output_option(
@@ -199,7 +199,7 @@ def _checked_label(_context: click.Context, _parameter: click.Parameter, label: 
 
 
 label_option = click.option(
-    "--label", default="", callback=_checked_label, help="What to call the run."
+    "--label", default="", callback=_checked_label, help="Label of the run."
 )
 
 
@@ -261,7 +261,7 @@ wait_option = click.option(
 
 _CHANGES: Final = (
     click.option(
-        "--full", is_flag=True, help="Every matrix from 512 B to 4 MiB, 1, 10, 40 threads."
+        "--full", is_flag=True, help="All block sizes, 512 B to 4 MiB; 1, 10, 40 threads."
     ),
     click.option("--size", metavar="SIZE", help="Size of the trial file, such as 8GiB."),
     click.option("--seconds", type=float, help="Length of each sample, except fills."),
@@ -271,10 +271,8 @@ _CHANGES: Final = (
         "--write-budget", metavar="SIZE", help="Bytes that the run may write, such as 80GiB."
     ),
     click.option("--seed", type=int, help="Seed of the order of tests and of all addresses."),
-    click.option("--buffered", is_flag=True, help="Go through the page cache."),
-    click.option(
-        "--resume", is_flag=True, help="Go on with the newest unfinished run of this plan."
-    ),
+    click.option("--buffered", is_flag=True, help="Use the page cache."),
+    click.option("--resume", is_flag=True, help="Resume the newest unfinished run of this plan."),
 )
 
 
@@ -290,13 +288,13 @@ _DRIVES: Final = (
         "--devices",
         metavar="A,B,...",
         default="",
-        help="Drives that layouts are built of; each must be named with --destroy.",
+        help="Drives to build layouts from; each must be named with --destroy.",
     ),
     click.option(
         "--loop",
         metavar="NxSIZE",
         default="",
-        help="Loop devices that layouts are built of, such as 6x2G.",
+        help="Loop devices to build layouts from, such as 6x2G.",
     ),
     click.option(
         "--loop-dir",
@@ -416,7 +414,7 @@ def servers_of(urls: Sequence[str]) -> list[str]:
     if len(passwords) > 1:
         raise UsageError(
             seen="Two addresses have different passwords",
-            cause="A process passes one password on, in the variable PGPASSWORD",
+            cause="Only one password can be passed on, in the variable PGPASSWORD",
             next_step="Leave them out of the addresses, and write both into ~/.pgpass",
         )
     for password in passwords:

@@ -118,7 +118,7 @@ def _report_failed(run: Run, store: ResultsFile) -> None:
     click.echo(answered_text(summarise(run, samples)))
     if is_resumable(run.command):
         moved = shlex.quote(os.fsdecode(store.path.absolute())) if store.is_moved else ""
-        click.echo(f"Go on:  {repeated(resuming(run.command, moved))}")
+        click.echo(f"Resume: {repeated(resuming(run.command, moved))}")
     else:
         click.echo(f"Repeat: {repeated(run.command)}")
     click.echo(f"More:   {next_command('show', run.id, '--tables', results=store.path)}")

@@ -55,7 +55,7 @@ class _Result(_Stream):
             raise OutputClosed from None
         raise OutputError(
             seen=f"Standard output cannot be written: {error.strerror}",
-            cause="The disk that it goes to is full, or it was closed",
+            cause="Its disk is full, or it was closed",
             next_step="Send it elsewhere. What was measured is in the results file: see "
             "`seatrial list`",
         ) from None

@@ -76,7 +76,7 @@ def export_parquet(
             words = format_plural(rows[name], "row")
             click.echo(f"{click.format_filename(path)}: {words}")
         click.echo(
-            f"{format_plural(len(run_ids), 'run')} exported; docs/parquet.md has the columns"
+            f"{format_plural(len(run_ids), 'run')} exported; docs/parquet.md describes the columns"
         )
     return 0
 

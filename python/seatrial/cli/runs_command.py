@@ -89,7 +89,7 @@ def _edited(
 
 @command.command("delete")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Delete without confirmation.")
 @results_option
 @json_option
 def delete(runs: tuple[str, ...], yes: bool, results: Path, as_json: bool) -> int:
@@ -116,9 +116,9 @@ def _confirm(found: Sequence[Run], *, as_json: bool) -> None:
     """Ask whether runs may be deleted; raises click.Abort when not."""
     if as_json or not sys.stdin.isatty():
         raise UsageError(
-            seen="Nobody is there to confirm that the runs may be deleted",
+            seen="The deletion of the runs cannot be confirmed",
             cause="Standard input is not a terminal, or --json was given",
-            next_step="Add --yes to delete without a question",
+            next_step="Add --yes to delete without confirmation",
         )
     click.echo("\n".join(_line(run) for run in found))
     click.confirm("Delete permanently?", abort=True)
@@ -130,7 +130,7 @@ def _line(run: Run) -> str:
 
 @command.command("merge")
 @click.argument("other", type=click.Path(dir_okay=False, path_type=Path), metavar="OTHER.seatrial")
-@click.option("--skip-existing", is_flag=True, help="Copy only runs that are not there yet.")
+@click.option("--skip-existing", is_flag=True, help="Skip runs that are already in this file.")
 @results_option
 @json_option
 def merge(other: Path, skip_existing: bool, results: Path, as_json: bool) -> int:
@@ -171,5 +171,5 @@ def merge_files(
     click.echo("\n".join(f"Copied {_line(run)}" for run in copied) or "Nothing to copy.")
     if left_out:
         verb = "was" if len(left_out) == 1 else "were"
-        click.echo(f"{format_plural(len(left_out), 'run')} {verb} there already.")
+        click.echo(f"{format_plural(len(left_out), 'run')} {verb} already there.")
     return 0

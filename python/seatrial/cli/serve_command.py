@@ -29,7 +29,7 @@ first browser. Do not browse while a run is measuring: pages are computed on thi
     type=click.IntRange(0, PORT_MAX),
     default=0,
     metavar="PORT",
-    help="The TCP port; 0, the default, takes a free one.",
+    help="The TCP port; 0, the default, selects a free one.",
 )
 @profile_option
 @results_option
@@ -47,8 +47,8 @@ def _require_packages() -> None:
     missing = [each for each in ("starlette", "uvicorn") if importlib.util.find_spec(each) is None]
     if missing:
         raise UsageError(
-            seen=f"{' and '.join(missing)} not installed, which `seatrial serve` needs",
-            cause="They are an optional extra of Seatrial",
+            seen=f"`seatrial serve` needs {' and '.join(missing)}",
+            cause="They are an optional extra of Seatrial, which is not installed",
             next_step="Install them with `pip install 'seatrial[serve]'`, or write static pages "
             "with `seatrial report --all`",
         )

@@ -206,7 +206,7 @@ PARQUET_FORMAT: Final = "parquet"
     show_default=True,
     is_eager=True,  # --output then names a directory
     metavar="FORMAT",
-    help=f"Which format: {', '.join([*FORMATS, PARQUET_FORMAT])}.",
+    help=f"Output format: {', '.join([*FORMATS, PARQUET_FORMAT])}.",
 )
 @output_option(
     "--output",

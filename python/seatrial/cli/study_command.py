@@ -238,7 +238,7 @@ def _require_paths(plan: Plan) -> None:
         if target.kind == "database" and not target.url:
             raise UsageError(
                 seen=f"The study names no address for its target {target.label!r}",
-                cause="A target of kind 'database' is a server that is there already",
+                cause="A target of kind 'database' is an existing server",
                 next_step=f"Name it with --target {where}postgresql://USER@HOST/DATABASE",
             )
 
@@ -268,7 +268,7 @@ def _unfinished(plan: Plan, results: Path) -> Run:
     drives = study_to_mapping(plan.study)["drives"]
     if run is None or (plan.study.layouts and run.study.get("drives") != drives):
         raise UsageError(
-            seen=f"{results} holds no unfinished run of this plan on this target",
+            seen=f"{results} has no unfinished run of this plan on this target",
             cause="It was completed, or the study, its options or the target changed since",
             next_step="Start it without --resume; `seatrial list` shows the runs",
         )

@@ -73,8 +73,8 @@ def _drive_info(device: str) -> DriveInfo:
     info = _info(existing(device))
     if info.kind != "device":
         raise StudyError(
-            seen=f"{device} is to be a drive of layouts, but it is a {info.kind or 'name'}",
-            cause="Layouts are built of block devices",
+            seen=f"{device} was given as a drive for layouts, but it is a {info.kind or 'name'}",
+            cause="Layouts are built from block devices",
             next_step="Name devices such as /dev/sdb, or use loop devices with --loop 6x2G",
         )
     return DriveInfo(
@@ -113,7 +113,7 @@ def existing(target: str) -> ResolvedTarget:
     if found.kind is TargetKind.NEW_FILE and found.path is not None:
         raise TargetError(
             seen=f"{found.path} does not exist, though its directory does",
-            cause="The name is mistyped; trial files are made and removed inside of a directory",
+            cause="The name is mistyped; trial files are created and removed inside a directory",
             next_step=f"Name a directory that exists, such as {found.path.parent}",
         )
     return found

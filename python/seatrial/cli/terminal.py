@@ -44,7 +44,7 @@ SPARKS_MAX: Final = 24
 SPARK_EVERY_S: Final = 0.25
 STALLS_SHOWN_MAX: Final = 3
 """Of a sample; the report has all of them."""
-STOPPING: Final = "Stopping: what was measured is kept, and what was made is undone."
+STOPPING: Final = "Stopping: results are kept, and changes to the system are undone."
 
 
 @contextmanager

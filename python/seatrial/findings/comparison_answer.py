@@ -128,7 +128,7 @@ def _confidence(comparisons: Sequence[Comparison]) -> str:
     elif any(each.overall for each in comparisons):
         phrases.append("measured once, so no interval is known")
     if (noise := first.noise_share) is not None:
-        phrases.append(f"two measurements of the same differ by up to {format_share(noise)}")
+        phrases.append(f"two measurements of the same side differ by up to {format_share(noise)}")
     every = [each for comparison in comparisons for each in comparison.comparands]
     undecided = sum(each.answer == "undecided" for each in every)
     if undecided:
@@ -150,5 +150,5 @@ def _next_step(comparisons: Sequence[Comparison]) -> str:
     if rounds:
         return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
     if any(each.differences for each in comparisons):
-        return "Look at what differs between the two below: it usually is the reason."
+        return "Check the differences between the two below: they are usually the reason."
     return "Nothing: the comparison has its answer."

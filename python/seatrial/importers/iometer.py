@@ -54,7 +54,7 @@ def study_of(document: Document) -> JobStudy:
         )
     depth = max(1, _first(lines, "'number of outstanding io") or _first(lines, _OUTSTANDING))
     workers = max(1, sum(text.lower() == "'worker" for _, text in lines))
-    notes.append("Targets are not taken over: specify one with --target")
+    notes.append("Targets are not imported: specify one with --target")
     return JobStudy(
         mapping={
             "name": _NAME.sub("-", document.path.stem).strip("-") or "iometer",
@@ -167,7 +167,7 @@ def _pause(rows: Sequence[Table], name: str, notes: list[str]) -> None:
         if stream := row.pop("stream", None):
             notes.append(
                 f"{name}: the delay of {1000 * stream['pause']:g} ms after every "
-                f"{stream['burst']:g} requests is not done, as the specification has several lines"
+                f"{stream['burst']:g} requests is ignored, as the specification has several lines"
             )
 
 

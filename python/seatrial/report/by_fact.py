@@ -102,6 +102,6 @@ def fact_sentences(found: ByFact) -> list[str]:
     else:
         sentences.append(
             f"No other usual cause of a difference in speed differs between the columns, as far "
-            f"as the fingerprints know, but runs of different {found.fact} were not interleaved."
+            f"as the fingerprints show, but runs of different {found.fact} were not interleaved."
         )
     return sentences

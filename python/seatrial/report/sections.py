@@ -205,7 +205,7 @@ def _value(value: object) -> str:
     if isinstance(value, Mapping):
         pairs = (f"{_key(key)} = {_value(item)}" for key, item in value.items() if item is not None)
         return f"{{ {', '.join(pairs)} }}"
-    raise TypeError(f"a study holds a {type(value).__name__}, which TOML cannot say")
+    raise TypeError(f"a study holds a {type(value).__name__}, which TOML cannot express")
 
 
 _FORMATS: Final = {
@@ -236,7 +236,7 @@ def _blank_text(count: int) -> str:
 
 
 _STATUS = {
-    "running": "Not ended: the run is still going on, or was killed. ",
+    "running": "Not finished: the run is still in progress, or was killed. ",
     "interrupted": "Interrupted: what was measured until then is shown. ",
     "failed": "Failed before its end: what was measured until then is shown. ",
 }

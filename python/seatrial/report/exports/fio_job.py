@@ -260,7 +260,7 @@ class _Job:
     def _percent(self, what: str, share: float) -> str:
         percent = round(100 * share)
         if not math.isclose(percent, 100 * share, abs_tol=1e-6):
-            self.comments.append(f"fio takes whole percent: {what} {share:.4g} is {percent} %.")
+            self.comments.append(f"fio takes whole percentages: {what} {share:.4g} is {percent} %.")
         return str(percent)
 
     def _distribution(self, address: SpecAddress) -> Options:

@@ -217,8 +217,8 @@ def _figures(cells: Iterable[CellSummary]) -> Iterator[Estimate]:
 def _one_round_note(mark: str, within: bool) -> str:
     """Return the note on figures of one round, whose interval may come from the timeline."""
     if not within:
-        return "the figures have no interval, so how far they repeat is not known."
-    return f"their {mark} come from within the one round, so how far they repeat is not known."
+        return "the figures have no interval, so their repeatability is unknown."
+    return f"their {mark} come from within the one round, so their repeatability is unknown."
 
 
 def blank_notes(cells: Iterable[CellSummary]) -> list[str]:

@@ -49,7 +49,7 @@ def require_pyarrow() -> None:
     """
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError(
-            seen="pyarrow is not installed, which `seatrial export --format parquet` needs",
+            seen="`seatrial export --format parquet` needs pyarrow, which is not installed",
             cause="It is an optional extra of Seatrial",
             next_step="Install it with `pip install 'seatrial[parquet]'`, or export one run with "
             "--format csv or json",

@@ -68,7 +68,7 @@ def all_hosts_lost(lost: Sequence[HostLost], used: str, next_step: str) -> Targe
     """
     return TargetError(
         seen=f"No host is left: {'; '.join(each.words for each in lost)}",
-        cause=f"All hosts died, fell silent, or could not use the {used}",
+        cause=f"All hosts died, stopped responding, or could not use the {used}",
         next_step=next_step,
     )
 
@@ -150,7 +150,7 @@ class Group:
         if len(usable) < count:
             raise ClusterError(
                 seen=f"The study needs {count} hosts, and the cluster has {len(usable)} with a "
-                f"processor for us: {', '.join(_names(usable)) or 'none'}",
+                f"free processor: {', '.join(_names(usable)) or 'none'}",
                 cause="Hosts are missing, or were started with --num-cpus=0, as a head is",
                 next_step="Add hosts with `ray start --address=HEAD:6379`, or use fewer in "
                 "[hosts] counts",
@@ -159,8 +159,8 @@ class Group:
         group = placement_group([{"CPU": 1}] * count, strategy="STRICT_SPREAD")
         if not group.wait(START_S):
             raise ClusterError(
-                seen=f"Ray found no {count} hosts with a free processor within {START_S:g} s",
-                cause="Other work of the cluster holds their processors",
+                seen=f"Ray did not find {count} hosts with a free processor within {START_S:g} s",
+                cause="Other work on the cluster occupies their processors",
                 next_step="See `ray status`, and wait for the other work to end",
             )
         node_ids = ray.util.placement_group_table(group)["bundles_to_node_id"]
@@ -169,8 +169,8 @@ class Group:
         ranks = {node.id: rank for rank, node in enumerate(nodes)}
         if any(node_id not in ranks for node_id in node_ids.values()):
             raise ClusterError(
-                seen="A host left the cluster while our actor was started on it",
-                cause="It was stopped, or its network was cut, just now",
+                seen="A host left the cluster while Seatrial was starting on it",
+                cause="It was just stopped, or its network was cut",
                 next_step="See `ray status`, and try again",
             )
         order = sorted(range(count), key=lambda bundle: ranks[node_ids[bundle]])
@@ -205,7 +205,7 @@ class Group:
             self._heartbeats.watch(name, node.address, port)
         if not self.hosts:
             raise ClusterError(
-                seen="Our actor started on no host"
+                seen="Seatrial did not start on any host"
                 + "".join(f"; {each.host}: {each.detail}" for each in self.missing[:1]),
                 cause="Seatrial is not installed there in the Python that runs Ray, or Ray is too "
                 "busy to start it",
@@ -296,10 +296,10 @@ class Group:
 
     def _head_error(self) -> PartialResult:
         return PartialResult(
-            seen=f"The head of the cluster at {self.cluster.address} is gone; the samples until "
-            "then are stored",
-            cause="Its machine, its network or its Ray daemons gave out",
-            next_step="Start a cluster again, and go on with --resume",
+            seen=f"The head of the cluster at {self.cluster.address} is gone; all earlier "
+            "samples are stored",
+            cause="Its machine, its network or its Ray daemons failed",
+            next_step="Start the cluster again, and continue with --resume",
         )
 
     def _unresponsive(self, names: Iterable[str], began_s: float) -> list[HostLost]:

@@ -384,7 +384,7 @@ def _require_tools() -> None:
         return
     raise TargetError(
         seen=f"The lab lacks {', '.join(missing)}" if missing else "The lab needs root",
-        cause="Its hosts are namespaces of the kernel, with networks of their own",
+        cause="Its hosts are kernel namespaces with separate networks",
         next_step="Install iproute2 and util-linux, or run it with sudo",
     )
 
@@ -394,7 +394,7 @@ def _ip(*arguments: str) -> None:
     if done.returncode:
         raise TargetError(
             seen=f"`ip {' '.join(arguments)}` failed: {done.stderr.strip()}",
-            cause="The kernel or a container forbids networks of our own",
+            cause="The kernel or a container forbids creating networks",
             next_step="Run it on a machine where `ip netns add test` works",
         )
 
@@ -418,7 +418,7 @@ def _start_error(number: int, log: Path) -> TargetError:
     name = f"Host {number}" if number else "The head"
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return TargetError(
-        seen=f"{name} of the lab did not come up: {lines[-1] if lines else 'without output'}",
+        seen=f"{name} of the lab did not start: {lines[-1] if lines else 'without output'}",
         cause="Ray could not start there: too little memory, or a machine that is too busy",
         next_step=f"Read {log}, and try it with fewer hosts",
     )

@@ -106,7 +106,7 @@ class RelayCost(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> str:
         """The overhead in words."""
         return (
-            "Delay and loss are made by a relay in user space: this kernel has no netem. It adds "
+            "Delay and loss come from a relay in user space: this kernel has no netem. It adds "
             f"{self.extra_ns_p50 / 1e6:.2f} ms each way (median; {self.extra_ns_max / 1e6:.1f} ms "
             f"at most of {ECHOES} echoes) and carries at most "
             f"{self.bytes_per_s_max / 1e6:.0f} MB/s."
@@ -136,7 +136,7 @@ def start_relay(
         _, error = process.communicate(timeout=10.0)
         lines = error.decode(errors="replace").strip().splitlines()
         raise TargetError(
-            seen=f"No relay of network frames: {lines[-1] if lines else 'it ended'}",
+            seen=f"The relay of network frames did not start: {lines[-1] if lines else 'it ended'}",
             cause=f"The kernel or a container forbids TAP devices ({TUN})",
             next_step="Leave out --delay and --loss, or use a kernel with netem",
         )
@@ -313,7 +313,7 @@ def measure_cost(address: str, impairment: Impairment, statistics_path: Path) ->
     trips_ns = echo_round_trips_ns(address, ECHOES)
     if not trips_ns:
         raise TargetError(
-            seen=f"No echo of {ECHOES} came back from {address} through the relay",
+            seen=f"None of {ECHOES} echoes came back from {address} through the relay",
             cause=f"{impairment.loss_percent:g} % of the frames are lost each way",
             next_step="Use a smaller --loss",
         )

@@ -69,7 +69,7 @@ def test_an_absent_host_is_critical_and_named():
     gone = HostAbsent(name="c", how="failed", waited_s=3.0, detail="No module named 'seatrial'")
     (found,) = find_in_hosts(facts(host("a"), absent=[gone]))
     assert (found.kind, found.severity) == ("host_absent", "critical")
-    assert found.sentence.startswith("c takes no part (failed after 3.0 s): No module named")
+    assert found.sentence.startswith("c does not take part (failed after 3.0 s): No module named")
     assert verdict_line(facts(host("a"), absent=[gone]), [found]).startswith("1 of 2 hosts; 1 prob")
 
 

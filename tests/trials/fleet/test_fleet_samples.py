@@ -140,7 +140,7 @@ def test_a_host_that_does_less_in_every_round():
     assert found("host_slower", rounds(800)) == []
     assert found("host_slower", rounds(700, count=1)) == []
     (finding,) = found("host_slower", rounds(700))
-    assert finding.sentence.startswith("c did 70 % of what the median host did")
+    assert finding.sentence.startswith("c reached 70 % of the rate of the median host")
     (finding,) = found("host_slower", rounds(700, cpu_share=0.95))
     assert "Its processors are at their limit (95 % busy)" in finding.cause
 

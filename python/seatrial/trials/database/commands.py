@@ -542,7 +542,7 @@ def _settings(
 )
 @click.option("--budget", "budget_s", type=float, metavar="SECONDS", help="Time for the rounds.")
 @click.option("--seed", type=int, help="Seed of the order and of the transactions.")
-@click.option("--resume", is_flag=True, help="Continue the newest unfinished run of this plan.")
+@click.option("--resume", is_flag=True, help="Resume the newest unfinished run of this plan.")
 @ray_option
 @_factor(
     "--hosts", "N", _INTEGERS, "With --ray: numbers of hosts that load at once; all of the cluster."
@@ -589,7 +589,7 @@ def _hosts(ray: str | None, counts: list[int] | None) -> list[int] | None:
             raise UsageError(
                 seen="--hosts is given without --ray",
                 cause="The hosts are those of a Ray cluster",
-                next_step="Say where its head answers, with --ray HOST:6379",
+                next_step="Specify the address of its head with --ray HOST:6379",
             )
         return None
     if counts:

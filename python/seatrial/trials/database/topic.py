@@ -54,7 +54,7 @@ class DatabaseTopic(Topic):
     commands = MappingProxyType(
         {
             "db": Command(
-                "What storage does for PostgreSQL: transactions, their limits, crash trials.",
+                "Measure PostgreSQL on storage: transactions, their limits, crash trials.",
                 "seatrial.trials.database.commands:command",
                 section="Databases",
             ),

@@ -51,7 +51,7 @@ of a workload file (.f) of Filebench. docs/filebench.md lists what is supported.
     metavar="SECONDS",
     help="Duration of a sample; by default that of the file, or 60.",
 )
-@click.option("--rounds", type=int, default=3, show_default=True, help="Samples of the workload.")
+@click.option("--rounds", type=int, default=3, show_default=True, help="Number of samples.")
 @click.option("--cold", is_flag=True, help="Drop the files from the page cache before each sample.")
 @click.option(
     "--growth",
@@ -116,7 +116,7 @@ def _variables(assignments: Sequence[str]) -> dict[str, bool | float | str]:
         if not (equals and name and value.strip()):
             raise UsageError(
                 seen=f"--set {assignment!r} is not NAME=VALUE",
-                cause="A variable of the workload file gets another value",
+                cause="--set gives a variable of the workload file another value",
                 next_step="Write --set nfiles=1000, for example",
             )
         found[name] = _value(value.strip())

@@ -109,7 +109,7 @@ def wait_tables(summary: Summary) -> list[Table]:
     return [
         Table(
             id=f"{FILEBENCH}-waits",
-            title="File workloads: limits, semaphores, pauses and use of the processor by flowop",
+            title="File workloads: limits, semaphores, pauses and CPU use by flowop",
             labels=3,
             headers=["Target", "Workload", "Flowop", "Times", "Mean", "Share of thread time"],
             rows=rows,

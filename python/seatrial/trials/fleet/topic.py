@@ -28,7 +28,7 @@ class FleetTopic(Topic):
     commands = MappingProxyType(
         {
             "fleet": Command(
-                "Many hosts: what would distort results on a Ray cluster.",
+                "Check the hosts of a Ray cluster for what would distort results.",
                 "seatrial.trials.fleet.commands.fleet:command",
                 after="check",
             )

@@ -69,7 +69,7 @@ def test_faults_are_injected_at_their_time_and_none_after_the_load():
     assert [fault for _, fault in fake.done] == ["fail", "scrub"]
     for (did_s, _), failure in zip(fake.done, (SOON, LATER), strict=True):
         assert failure.after_s <= did_s < failure.after_s + 0.25
-    assert injection.notes == ["replace after 60 s was not done: the load had ended."]
+    assert injection.notes == ["replace after 60 s was not injected: the load had ended."]
 
 
 def test_an_array_that_nothing_is_done_to_has_no_thread():

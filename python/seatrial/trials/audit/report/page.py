@@ -166,5 +166,5 @@ def _next_step(summary: Summary, audits: Sequence[TableAudit]) -> str:
     if any(audit.gaps for audit in audits) and origin_of(summary.run) is None:
         return f"Measure the gaps again: 'seatrial audit {summary.run.id} --remeasure'"
     if any(audit.holds for audit in audits):
-        return "Ask the model for a test that was not measured: 'seatrial audit --predict 16k,20'"
+        return "Predict a test that was not measured: 'seatrial audit --predict 16k,20'"
     return "Measure more block sizes and threads: 'seatrial study one-dvd-per-second'"

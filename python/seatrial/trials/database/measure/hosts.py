@@ -49,7 +49,7 @@ seconds."""
 GRACE_S: Final = 15.0
 NAME_BYTES_MAX: Final = 63
 """PostgreSQL truncates longer application names."""
-_CHECK_HINT: Final = "Look with `seatrial fleet check --ray ADDRESS URL`, and go on with --resume"
+_CHECK_HINT: Final = "Run `seatrial fleet check --ray ADDRESS URL`, and continue with --resume"
 _TERMINATE: Final = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE application_name = %s AND datname = ANY(%s)
@@ -307,9 +307,9 @@ class HostLoadGenerator:
         if lost:
             self._lost |= {host.host for host in lost}
             raise PartialResult(
-                seen=f"{'; '.join(each.words for each in lost)}, before the next test began; the "
-                "samples until then are stored",
-                cause="The host has no pgbench, cannot reach the server, or is gone",
+                seen=f"{'; '.join(each.words for each in lost)}, before the next test began; all "
+                "earlier samples are stored",
+                cause="The host has no pgbench, cannot reach the server, or is down",
                 next_step=_CHECK_HINT,
             )
 

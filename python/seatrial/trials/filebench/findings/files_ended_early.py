@@ -34,8 +34,8 @@ class FilesEndedEarlyFigures(Figures, frozen=True, kw_only=True, tag="files_ende
                 sentence=f"{ended} of {self.concerned} ran out of files, the first after {after}.",
                 cause="A thread found no file to open, create or delete, as the set is too small "
                 "for the duration",
-                next="Use more files (--set nfiles=NUMBER) or a shorter --seconds; where the "
-                "workload is to end so, say so in its file: set mode quit firstdone",
+                next="Use more files (--set nfiles=NUMBER) or a shorter --seconds; if the "
+                "workload should end this way, add to its file: set mode quit firstdone",
             )
         return FindingText(
             sentence=f"{ended} of {self.concerned} reached the limit of written bytes, the first "

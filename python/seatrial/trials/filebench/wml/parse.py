@@ -43,7 +43,7 @@ _UNSUPPORTED_STATEMENTS: Final = {
     "system": "It would run a command of a shell",
     "domultisync": "It keeps several clients in step",
     "load": "It reads another workload file",
-    "fscheck": "It flushes caches by a program of its own",
+    "fscheck": "It flushes caches with a separate program",
     "statsdump": "It writes a file of figures",
 }
 """Unsupported statements of Filebench, with what they would do."""

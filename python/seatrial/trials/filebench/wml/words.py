@@ -58,7 +58,7 @@ def file_error(
     return WorkloadFileError(
         seen=f"{where}: {seen}",
         cause=cause,
-        next_step=next_step or "Correct the line; docs/filebench.md lists what is understood",
+        next_step=next_step or "Correct the line; docs/filebench.md lists what is supported",
     )
 
 

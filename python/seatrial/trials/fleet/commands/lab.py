@@ -51,7 +51,7 @@ def _faults(
     return found
 
 
-@click.command("lab", epilog=EPILOG, short_help="Run a study on hosts that are namespaces.")
+@click.command("lab", epilog=EPILOG, short_help="Run a study on simulated hosts (namespaces).")
 @click.argument("file", metavar="STUDY", shell_complete=complete_studies)
 @click.option(
     "--target",
@@ -65,14 +65,14 @@ def _faults(
     "delay_ms",
     type=click.FloatRange(0, 10_000),
     default=0.0,
-    help="Milliseconds by which each packet from or to a host is late.",
+    help="Delay of each packet from or to a host, in milliseconds.",
 )
 @click.option(
     "--loss",
     "loss_percent",
     type=click.FloatRange(0, 100),
     default=0.0,
-    help="Percent of the packets that are lost, from and to each host.",
+    help="Packet loss from and to each host, in percent.",
 )
 @click.option(
     "--fault",

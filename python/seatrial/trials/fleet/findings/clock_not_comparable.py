@@ -29,8 +29,8 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
             )
         if self.bound_ns > BOUND_NS_MAX:
             return FindingText(
-                sentence=f"The clock of {self.host} is known to "
-                f"{format_duration_ns(self.bound_ns)} only, so starts may be up to "
+                sentence=f"The clock of {self.host} is known only to within "
+                f"{format_duration_ns(self.bound_ns)}, so starts may be up to "
                 f"{format_duration_ns(2 * self.bound_ns)} apart.",
                 cause="The network to it is slow, or the host is busy.",
                 next="Use hosts of one network, and measure when they are idle.",
@@ -38,7 +38,7 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
         ahead = "ahead of" if (self.wall_offset_ns or 0) > 0 else "behind"
         return FindingText(
             sentence=f"The time of day of {self.host} is "
-            f"{format_duration_ns(abs(self.wall_offset_ns or 0))} {ahead} ours.",
+            f"{format_duration_ns(abs(self.wall_offset_ns or 0))} {ahead} this machine's.",
             cause="It has no time service, or one that does not work. Samples are not affected: "
             "they start by the monotonic clock.",
             next="Run chrony or systemd-timesyncd there, so that its logs can be compared.",

@@ -9,9 +9,9 @@ from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
 _CAUSES = {
     "failed": "Seatrial is missing in the Python that runs Ray there, or has another version",
-    "died": "The host went away, or its memory is full and Ray ended our actor",
-    "unreachable": "Its daemons were ended, or the network to it broke",
-    "silent": "The host is overloaded, stopped, or a firewall drops the ports of Ray's workers",
+    "died": "The host left the cluster, or its memory is full and Ray ended Seatrial on it",
+    "unreachable": "Its daemons were stopped, or the network to it failed",
+    "silent": "The host is overloaded or stopped, or a firewall drops the ports of Ray's workers",
 }
 
 
@@ -27,7 +27,7 @@ class HostAbsentFigures(Figures, frozen=True, kw_only=True, tag="host_absent"):
         """Return sentence, cause and next step."""
         detail = f": {self.detail.rstrip('.')}" if self.detail else ""
         return FindingText(
-            sentence=f"{self.host} takes no part ({self.how} after "
+            sentence=f"{self.host} does not take part ({self.how} after "
             f"{format_duration_s(self.waited_s)}){detail}.",
             cause=f"{_CAUSES[self.how]}.",
             next="Run `pip install 'seatrial[ray]'` there before `ray start`, and see "

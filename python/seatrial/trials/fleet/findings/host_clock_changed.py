@@ -29,15 +29,15 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
         if self.is_time_of_day:
             return FindingText(
                 sentence=f"The time of day of {self.host} was set {direction} by "
-                f"{format_duration_ns(abs(self.change_ns))} against ours (± "
+                f"{format_duration_ns(abs(self.change_ns))} relative to this machine (± "
                 f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",
                 cause="A time service or a person set the clock there, or here.",
-                next="Figures are by the monotonic clocks and remain valid; times of day in logs "
+                next="Figures use the monotonic clocks and remain valid; times of day in logs "
                 "of that host do not match.",
             )
         return FindingText(
             sentence=f"The monotonic clock of {self.host} went {direction} by "
-            f"{format_duration_ns(abs(self.change_ns))} against ours (± "
+            f"{format_duration_ns(abs(self.change_ns))} relative to this machine (± "
             f"{format_duration_ns(self.bound_ns)}) during a sample of round {self.round + 1}.",
             cause="The machine was suspended, paused by its hypervisor or moved to another host.",
             next="Repeat the sample; use hosts that are not moved or paused.",

@@ -31,7 +31,7 @@ class HostLinkSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_link_s
             )
         return FindingText(
             sentence=f"The link of {self.host} carried {format_rate_bytes(self.bytes_per_s)}, "
-            f"that of the median host {format_rate_bytes(self.bytes_per_s_p50)}.",
+            f"and that of the median host {format_rate_bytes(self.bytes_per_s_p50)}.",
             cause="Its link has a lower speed, is shared, or loses packets.",
             next="Compare `ethtool` and `ip -s link` on both hosts.",
         )

@@ -18,8 +18,8 @@ _HOW = {
     "failed": "failed",
 }
 _CAUSES = {
-    "died": "The host, its memory or its Ray daemons gave out.",
-    "unreachable": "The host or its network gave out.",
+    "died": "The host, its memory or its Ray daemons failed.",
+    "unreachable": "The host or its network failed.",
     "silent": "The host was stopped or its network was cut, or its target hangs.",
     "failed": "The target or the engine refused on that host.",
 }
@@ -44,9 +44,9 @@ class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
             sentence=f"{self.host} {_HOW[self.how]}{detail} in round {self.round + 1} of "
             f"{format_cell(self.cell)}, noticed {format_duration_s(self.noticed_s)} after the "
             f"start; the sample is the sum of {self.left_hosts} of {self.planned_hosts} hosts and "
-            "stands apart from the others.",
+            "is not combined with the others.",
             cause=_CAUSES[self.how],
-            next="Look with `seatrial fleet check --ray ADDRESS`, bring the host back, and go on "
+            next="Run `seatrial fleet check --ray ADDRESS`, bring the host back, and continue "
             "with --resume.",
         )
 

@@ -32,8 +32,8 @@ class HostSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_slower"):
         if self.cpu_share >= CPU_SHARE_MIN:
             cause = f"Its processors are at their limit ({format_share(self.cpu_share)} busy)."
         return FindingText(
-            sentence=f"{self.host} did {format_share(self.share_of_median)} of what the median "
-            f"host did in {self.concerned}.",
+            sentence=f"{self.host} reached {format_share(self.share_of_median)} of the rate of the "
+            f"median host in {self.concerned}.",
             cause=cause,
             next="Compare it with another host: `seatrial fleet check --ray ADDRESS PATH`.",
         )

@@ -27,8 +27,8 @@ class HostsDifferFigures(Figures, frozen=True, kw_only=True, tag="hosts_differ")
         return FindingText(
             sentence=f"The hosts differ in {self.what}: {'; '.join(others)}; the others {usual}.",
             cause="They were installed or bought at different times.",
-            next=f"Bring all hosts to the same {self.what}, or leave those out that differ; a "
-            "difference between hosts is then one of the storage.",
+            next=f"Bring all hosts to the same {self.what}, or leave out those that differ; then "
+            "any difference between hosts is one of the storage.",
         )
 
 

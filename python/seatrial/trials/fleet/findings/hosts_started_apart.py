@@ -28,11 +28,11 @@ class HostsStartedApartFigures(Figures, frozen=True, kw_only=True, tag="hosts_st
         return FindingText(
             sentence=f"In {self.samples_count} of {self.of_samples_count} samples the hosts "
             f"started up to {format_duration_ns(self.skew_ns_max)} apart (± "
-            f"{format_duration_ns(self.skew_bound_ns)}), {self.last_host} the last.",
+            f"{format_duration_ns(self.skew_bound_ns)}); {self.last_host} started last.",
             cause="The last host was busy when its threads were to start, its pgbench needed more "
             "than the second before to connect its clients, or Ray delivered the call too late.",
-            next="Keep a processor free on each host (`seatrial fleet check` says where none is); "
-            "figures are of the common window and remain valid.",
+            next="Keep a processor free on each host (`seatrial fleet check` shows where none is); "
+            "figures cover the common window and remain valid.",
         )
 
 

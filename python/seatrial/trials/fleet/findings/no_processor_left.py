@@ -17,8 +17,8 @@ class NoProcessorLeftFigures(Figures, frozen=True, kw_only=True, tag="no_process
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"Ray may use all {self.cpus} processors of {', '.join(self.hosts)}.",
-            cause="`ray start` counts them all, and its daemons then wait for our threads; it "
-            "declares hosts dead whose daemons do not answer.",
+            cause="`ray start` counts them all, and its daemons then wait for the load "
+            "generator; it declares hosts dead if their daemons do not answer.",
             next=f"Start Ray there with --num-cpus={max(1, self.cpus - 1)}.",
         )
 

@@ -20,7 +20,7 @@ class TargetNotReachedFigures(Figures, frozen=True, kw_only=True, tag="target_no
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{', '.join(self.hosts)} cannot use {self.target}: {self.obstacle}.",
-            cause="It is not mounted there, its server refuses the host, or a firewall is between.",
+            cause="It is not mounted there, its server refuses the host, or a firewall blocks it.",
             next="Mount it on every host with the same options, or open the server's port.",
         )
 

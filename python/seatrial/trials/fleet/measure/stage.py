@@ -192,7 +192,7 @@ class FleetStage(Stage):
             raise all_hosts_lost(
                 missing,
                 "target",
-                "Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
+                "Run `seatrial fleet check --ray ADDRESS`, and continue with --resume",
             )
         after = self._open_group().clocks(finished)
         parts = [
@@ -298,15 +298,15 @@ def _single_host_plan(plan: Plan) -> Plan:
 def _not_prepared(lost: HostLost) -> TargetError:
     return TargetError(
         seen=f"{lost.host} could not be prepared ({lost.how}): {lost.detail or 'no answer'}",
-        cause="The target's path is missing there, or the host is gone",
-        next_step="Look with `seatrial fleet check --ray ADDRESS PATH`",
+        cause="The target's path is missing there, or the host is down",
+        next_step="Run `seatrial fleet check --ray ADDRESS PATH`",
     )
 
 
 def _lost_before_start(lost: Sequence[HostLost]) -> PartialResult:
     names = "; ".join(f"{each.host} ({each.detail or each.how})" for each in lost)
     return PartialResult(
-        seen=f"{names} was lost before the next test began; the samples until then are stored",
-        cause="The host or its part of Seatrial ended, or its network is gone",
-        next_step="Look with `seatrial fleet check --ray ADDRESS`, and go on with --resume",
+        seen=f"{names} was lost before the next test began; all earlier samples are stored",
+        cause="The host or Seatrial's process on it ended, or its network failed",
+        next_step="Run `seatrial fleet check --ray ADDRESS`, and continue with --resume",
     )

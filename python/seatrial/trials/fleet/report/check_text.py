@@ -69,7 +69,7 @@ def reach_table(facts: FleetFacts) -> Table | None:
     if not rows:
         return None
     rows.sort(key=lambda row: row[0])
-    return Table(id="places", title="What they reach", labels=2, headers=headers, rows=rows)
+    return Table(id="places", title="Paths and addresses", labels=2, headers=headers, rows=rows)
 
 
 def _seen(obstacle: str, source: str, filesystem: str) -> tuple[str, str]:

@@ -73,7 +73,9 @@ def command() -> None:
     """
 
 
-@command.command("show", epilog=SHOW_EPILOG, short_help="Show a study's or the standing layouts.")
+@command.command(
+    "show", epilog=SHOW_EPILOG, short_help="Show the layouts of a study, or standing ones."
+)
 @click.argument("file", required=False, shell_complete=complete_studies)
 @click.argument("variant", required=False)
 @drives_options

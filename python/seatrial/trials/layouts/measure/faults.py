@@ -94,7 +94,7 @@ class FaultInjection:
                 f"A command on the array did not end within {JOIN_S_MAX:g} s: a drive may hang."
             )
         self.notes += [
-            f"{failure.fault} after {failure.after_s:g} s was not done: the load had ended."
+            f"{failure.fault} after {failure.after_s:g} s was not injected: the load had ended."
             for failure in self._failures
         ]
         self._failures = []

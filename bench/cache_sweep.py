@@ -109,7 +109,7 @@ def page(found: Sequence[tuple[str, dict[str, Any]]]) -> str:
         sweep = document["sweep"]
         rows += [_row(name, sweep, check) for check in sweep["checks"]]
     close = sum("is off" not in each for _, document in found for each in document["notable"]
-                if each.startswith("Really run"))  # fmt: skip
+                if each.startswith("Measured"))  # fmt: skip
     return "\n\n".join(
         [
             "## cache-sweep: every size of shared buffers from one replay, and sizes really run",

@@ -24,7 +24,7 @@ def document(verb: str, error_share: float) -> dict[str, object]:
         "rate_error_share": error_share,
     }
     return {
-        "notable": [f"Really run, 32 MiB {verb}: hit ratio 90 %"],
+        "notable": [f"Measured, 32 MiB {verb}: hit ratio 90 %"],
         "sweep": {"data_bytes": 167_000_000, "checks": [check]},
     }
 

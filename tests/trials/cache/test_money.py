@@ -98,7 +98,7 @@ def test_memory_that_serves_half_costs_its_size_and_saves_half_the_reads():
     assert cost.month_per_read.mid == pytest.approx(1.0 / 500, rel=0.01)
     text = " ".join(notable(found))
     assert "costs 1.00 USD a month: 0.002 USD for each read per second" in text
-    assert "The storage itself costs 5.00 USD a month for as many reads" in text
+    assert "The storage itself costs 5.00 USD per month for as many reads" in text
 
 
 def test_an_ssd_is_compared_with_memory_and_wears_out():

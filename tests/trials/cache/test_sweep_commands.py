@@ -25,7 +25,7 @@ SIZE_BYTES = 3 << 30
 @pytest.mark.parametrize(
     ("words", "seen"),
     [
-        ([], "There is nothing to play"),
+        ([], "There is nothing to replay"),
         (["--log", "a.trace", "--pgbench", "select-only"], "are both given"),
         (["--log", "a.trace", "--prepare", "a.sql", "--scale", "2"], "are given together"),
         (["--pgbench", "select-only", "--set", "shared_buffers=1GB"], "is the swept setting"),
@@ -148,7 +148,7 @@ def test_a_sweep_predicts_what_a_size_then_does_and_leaves_nothing(disk: Path, t
     assert abs(check["hit_error_points"]) < 2
     assert check["measured_hit_share"] > shares[0] + 0.1
     page = (tmp_path / "sweep.html").read_text()
-    assert "really run" in page
+    assert "sizes that were measured" in page
     assert [each.name for each in disk.iterdir()] == ["lost+found"]
 
 

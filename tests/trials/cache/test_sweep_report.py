@@ -104,7 +104,7 @@ def test_the_answer_compares_the_present_size_with_the_smallest_that_is_enough()
 
 def test_what_stands_out_is_said_with_its_figures():
     words = " ".join(notable(result()))
-    assert "Really run, 16 MiB agrees: hit ratio 90 %" in words
+    assert "Measured, 16 MiB agrees: hit ratio 90 %" in words
     assert "(+0.4 points)" in words
     assert "(+3 %)" in words
     assert "orders_pkey (index of orders) (20 MiB) fits at 32 MiB" in words
@@ -117,7 +117,7 @@ def test_a_prediction_that_missed_is_said_to_have_missed():
         found = result(checks=[missed])
         assert any("is off" in each for each in notable(found))
         assert "At 16 MiB the prediction missed what was measured." in doubts(found)
-    assert "nothing checks the prediction" in " ".join(doubts(result(checks=[])))
+    assert "the prediction is not checked" in " ".join(doubts(result(checks=[])))
 
 
 def test_limits_are_named_where_there_are_any():
@@ -143,7 +143,7 @@ def test_charts_have_the_curve_the_present_size_and_the_checks():
     hits, rates, relations = sweep_figures(result())
     for each in (hits, rates):
         (panel,) = each.views[0].panels
-        assert [line.name for line in panel.lines][:2] == ["predicted", "really run"]
+        assert [line.name for line in panel.lines][:2] == ["predicted", "measured"]
         assert (panel.guides[0].low, panel.guides[0].label) == (16 * MIB, "present")
     first = rates.views[0].panels[0].lines[0].points[0]
     assert (first.low, first.high) == (180.0, 200 * 1.1)
@@ -169,9 +169,9 @@ def test_a_bound_says_that_it_is_one():
         "A bound, not a prediction: 16 MiB of shared buffers serve 80 % of the page accesses, and "
         "no size does more than 4.0 times the work."
     )
-    assert "Wholly in shared buffers: lines." in text
+    assert "Entirely in shared buffers: lines." in text
     assert "8 MiB 40 % 80 %" in text
     untimed = msgspec.structs.replace(bound, read_wait_share=None, gain_ratio_max=None)
     text = " ".join(bound_text(untimed, "Replay its log").split())
-    assert "what the other accesses cost is not known" in text
+    assert "the cost of the other accesses is unknown" in text
     assert "track_io_timing = on" in text

@@ -141,7 +141,7 @@ def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "No limit of this storage is known"),
+        ((), "No limit is known for this storage"),
         (("--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
         (("--volume", "gp3:5GiB:9000"), "3,000 to 3,000"),
         (("reads=5,size=8KiB", "--volume", "gp3:5GiB"), "it has no writes"),

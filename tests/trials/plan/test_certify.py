@@ -63,7 +63,7 @@ def test_the_page_is_written_and_the_price_may_be_typed(folder: Path):
     done = called(folder, "--price", "73USD", "-o", "certificate.html")
     assert (done.code, done.err) == (0, "")
     assert "To repeat it: seatrial io simulated" in " ".join(done.out.split())
-    assert "73.00 USD a month (typed)" in " ".join(done.out.split())
+    assert "73.00 USD per month (typed)" in " ".join(done.out.split())
     page = (folder / "certificate.html").read_text()
     assert "table-sustained" in page
     document = called(folder, "--price", "73USD", "--json").document

@@ -145,7 +145,7 @@ def test_without_block_io_only_commits_are_judged(log: Path):
     assert done.code == 0, done
     assert_published(done.document)
     plan = done.document["plan"]
-    assert done.document["verdict"].startswith("Not ranked, as the log holds no block I/O.")
+    assert done.document["verdict"].startswith("Not ranked, as the log has no block I/O.")
     assert done.document["notes"][0] == LACKS == plan["lacks"]
     assert "watch" in LACKS
     assert plan["busiest_per_s"] == pytest.approx(15.0)
@@ -159,7 +159,7 @@ def test_without_block_io_only_commits_are_judged(log: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--objective", "read.p99_ms=5"), "cannot be judged by the log"),
+        (("--objective", "read.p99_ms=5"), "cannot be judged from the log"),
         (("--study", "p.toml"), "there is no rate to prove"),
         (("--io", "reads=900,size=8KiB"), "it has no writes"),
     ],

@@ -377,19 +377,19 @@ def test_an_own_drive_is_as_slow_as_the_run_that_is_named(tmp_path: Path, slow_b
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*NEED, "--drive-like", "last"), "--drive-like is --measured now"),
+        ((*NEED, "--drive-like", "last"), "--drive-like is now called --measured"),
         (("reads=6000,size=8KiB", "--capacity", "1GiB"), "it has no writes"),
         ((*NEED, "--instance", "r7i.3xlarge"), "no instance 'r7i.3xlarge'"),
-        ((*NEED, "--instance", "m7g.large"), "no price of aws/m7g.large, instance"),
-        ((*NEED, "--currency", "EUR"), "No rate from USD to EUR"),
-        ((*NEED, "--budget", "800EUR"), "No rate from EUR to USD"),
+        ((*NEED, "--instance", "m7g.large"), "no price for aws/m7g.large, instance"),
+        ((*NEED, "--currency", "EUR"), "No exchange rate from USD to EUR"),
+        ((*NEED, "--budget", "800EUR"), "No exchange rate from EUR to USD"),
         ((*NEED, "--budget", "much"), "'much' is not an amount"),
         ((*NEED, "--growth", "fast"), "is not a valid --growth"),
         ((*NEED, "--objective", "p99=5"), "is not an objective"),
         ((*NEED, "--provider", "nowhere"), "no candidate with a known price"),
         ((*NEED, "--drive", "DC600M"), "has no price"),
         ((*NEED, "--drive", "Micron=100"), "drives of the catalogue"),
-        ((*NEED, "--drive", "PM9A3=100"), "does not know the size"),
+        ((*NEED, "--drive", "PM9A3=100"), "has no capacity for"),
         (("reads=1,writes=1,size=8KiB", "--capacity", "500GB"), "is not a capacity"),
         (("nothing", "--capacity", "500GiB"), "nothing"),
     ],
@@ -487,7 +487,10 @@ def test_a_cache_that_serves_nothing_changes_nothing():
         ((*NEED, "--ram-price", "5USD"), "is not a recording"),
         (("hot.rec", "--capacity", "1GiB", "--ssd-price", "cheap"), "no price for ssd=cheap"),
         (("hot.rec", "--capacity", "1GiB", "--ram-price", "5USD/IOPS"), "has a price for each GiB"),
-        (("hot.rec", "--capacity", "1GiB", "--ram-price", "5EUR"), "No rate from EUR to USD"),
+        (
+            ("hot.rec", "--capacity", "1GiB", "--ram-price", "5EUR"),
+            "No exchange rate from EUR to USD",
+        ),
     ],
 )
 def test_a_cache_without_a_recording_or_price_is_refused(

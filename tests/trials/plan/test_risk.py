@@ -214,7 +214,7 @@ def test_the_dominating_cause_is_in_the_first_sentence(tmp_path: Path):
     ("words", "said"),
     [
         (("--drives", "3", "--capacity", "8TB", "--level", "raid6"), "at least 4 drives"),
-        (("--drives", "4", "--level", "raid6"), "size of a drive is not known"),
+        (("--drives", "4", "--level", "raid6"), "size of a drive is unknown"),
         (("--drives", "4", "--capacity", "8", "--level", "raid6", "--failures", "1"), "needs both"),
         (
             ("--drives", "4", "--capacity", "8XB", "--level", "raid6"),
@@ -223,7 +223,7 @@ def test_the_dominating_cause_is_in_the_first_sentence(tmp_path: Path):
         (("--drives", "4", "--capacity", "8TB", "--level", "raid6", "--afr", "x"), "--afr"),
         (
             ("--drives", "4", "--capacity", "8TB", "--level", "raid6", "--written", "1TB"),
-            "How long drives last is not known",
+            "The lifetime of the drives is unknown",
         ),
     ],
 )

@@ -40,7 +40,7 @@ class CacheTopic(Topic):
     commands = MappingProxyType(
         {
             "cache": Command(
-                "What more memory or an SSD in front would do, from a recording.",
+                "Predict the effect of more memory or an SSD cache.",
                 "seatrial.trials.cache.commands.cache:command",
                 after="trace",
             ),

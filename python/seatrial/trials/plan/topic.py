@@ -25,12 +25,12 @@ class PlanTopic(Topic):
                 after="plan",
             ),
             "risk": Command(
-                "What an array loses in its years, by which cause, and how long its drives last.",
+                "The risk of data loss of an array, by cause, and the lifetime of its drives.",
                 "seatrial.trials.plan.commands.risk:command",
                 after="plan",
             ),
             "certify": Command(
-                "One page about a run: promised, delivered, price of what was sustained.",
+                "One page about a run: rates promised and delivered, and their price.",
                 "seatrial.trials.plan.commands.certify:command",
                 after="report",
             ),

@@ -150,7 +150,7 @@ def _catalogue_price(what: str, volume: str, facts: Catalogue) -> UnitPrice:
         raise UsageError(
             seen=f"The catalogue has no price for {what}={volume}",
             cause="It has the capacity and the IOPS of network volumes, not memory",
-            next_step=f"Type one: `--price {what}=0.10USD`; what there is: "
+            next_step=f"Set one: `--price {what}=0.10USD`; what there is: "
             "`seatrial catalogue show prices`",
         )
     money = Money(price.low, price.mid, price.high, price.currency)
@@ -196,7 +196,9 @@ def parse_endurance(text: str, facts: Catalogue) -> Endurance:
     drive = facts.find("drives", text)
     assert isinstance(drive, Drive)  # noqa: S101 - the table has no other
     if drive.tbw_tb is None and drive.dwpd_low is None:
-        raise ValueError(f"the data sheet of {text} does not say it; give 3504TB or 1DWPD")
+        raise ValueError(
+            f"the data sheet of {text} does not state its endurance; give 3504TB or 1DWPD"
+        )
     return Endurance(
         total_bytes=drive.tbw_tb * TB if drive.tbw_tb is not None else None,
         writes_per_day=drive.dwpd_low if drive.tbw_tb is None else None,

@@ -205,9 +205,9 @@ def _loop(
     if request.clients is None:
         return None
     if not times.disk_ns or not seconds:
-        raise ValueError("the recording does not know how long reads took")
+        raise ValueError("the recording has no read latencies")
     if any(request.device_bytes) and not times.device_ns:
-        raise ValueError("it is unknown how long the SSD takes")
+        raise ValueError("the read latency of the SSD is unknown")
     return closed_loop(
         clients=request.clients,
         accesses_per_s=accesses.accesses / seconds,

@@ -20,7 +20,7 @@ docs/cache.md describes what is simulated and how it was checked.
 
 @click.group("cache", epilog=EPILOG)
 def command() -> None:
-    """What more memory or an SSD in front would do."""
+    """Predict the effect of more memory or an SSD cache."""
 
 
 command.add_command(predict)

@@ -54,7 +54,7 @@ def _sizes_bytes(
     "memory_bytes",
     metavar="SIZE,...",
     callback=_sizes_bytes,
-    help="Sizes of memory in addition to the present caches; five that fit the load if not given.",
+    help="Sizes of memory in addition to the present caches; by default five that fit the load.",
 )
 @click.option(
     "--ssd",
@@ -69,7 +69,7 @@ def _sizes_bytes(
     type=click.Choice(POLICIES),
     default="linux",
     show_default=True,
-    help=f"What memory keeps: {', '.join(POLICIES)}.",
+    help=f"Replacement policy of the memory: {', '.join(POLICIES)}.",
 )
 @click.option(
     "--ssd-kind",
@@ -77,7 +77,7 @@ def _sizes_bytes(
     metavar="KIND",
     type=click.Choice(DEVICES),
     show_default="l2arc-2.3 behind an ARC, else bcache",
-    help=f"How blocks get to the SSD: {', '.join(DEVICES)}.",
+    help=f"Type of SSD cache: {', '.join(DEVICES)}.",
 )
 @click.option(
     "--block-size",
@@ -85,7 +85,7 @@ def _sizes_bytes(
     metavar="SIZE",
     default="8KiB",
     show_default=True,
-    help="What a cache holds or drops as a whole.",
+    help="Block size of the caches.",
 )
 @click.option(
     "--clients",
@@ -104,13 +104,13 @@ def _sizes_bytes(
     "prices",
     metavar="WHAT=PRICE",
     multiple=True,
-    help="What a GiB of `ram` or `ssd`, or an IOPS of the `storage`, costs a month: ssd=0.08USD, "
+    help="Price per month of a GiB of `ram` or `ssd`, or an IOPS of the `storage`: ssd=0.08USD, "
     "ssd=120EUR/TiB/5y (paid once, used for five years), ssd=aws/gp3 (from the catalogue).",
 )
 @click.option(
     "--endurance",
     metavar="AMOUNT",
-    help="What may be written to the SSD: 3504TB, 1DWPD, or a drive of the catalogue.",
+    help="Rated write endurance of the SSD: 3504TB, 1DWPD, or a drive of the catalogue.",
 )
 @output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
 @ray_option
@@ -133,7 +133,7 @@ def predict(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Predict what memory and an SSD in front would serve of the recording FILE, or that of RUN.
+    """Predict what memory and an SSD cache would serve of the recording FILE, or of RUN's.
 
     Caches are simulated with the recorded requests at their times, or as clients send them: the
     share of the reads that each tier serves, warm-up, response time, what is written to the SSD.
@@ -215,9 +215,9 @@ def _prediction(
         ) from None
     if prediction is None:
         raise UsageError(
-            seen=f"{recording} has no read",
+            seen=f"{recording} has no reads",
             cause="A cache serves reads",
-            next_step=f"See what it has: `seatrial trace show {recording}`",
+            next_step=f"See its contents: `seatrial trace show {recording}`",
         )
     return prediction
 
@@ -255,9 +255,9 @@ def _check_feed(policy: str, kind: str, memory_bytes: list[int]) -> None:
     if kind not in fed_devices() or (policy in feeding and 0 not in memory_bytes):
         return
     raise UsageError(
-        seen=f"An SSD of the kind {kind} is not fed by {policy}"
+        seen=f"An SSD cache of type {kind} cannot be fed by the policy {policy}"
         if policy not in feeding
-        else f"An SSD of the kind {kind} behind no memory receives nothing",
+        else f"An SSD cache of type {kind} receives nothing if there is no memory",
         cause="Its thread copies what memory will drop next, which only these policies know: "
         f"{', '.join(feeding)}",
         next_step="Choose --policy arc and memory, or --ssd-kind bcache",
@@ -281,14 +281,14 @@ def _check_times(found: Recording, request: PredictionRequest) -> None:
 
     if not found.about.knows_device or TIME in found.about.made_up:
         raise UsageError(
-            seen="--clients needs a recording that knows when reads came and how long they took",
-            cause=f"Its source ({found.about.source}) does not know it",
+            seen="--clients needs a recording with the times and latencies of reads",
+            cause=f"Its source ({found.about.source}) does not have them",
             next_step="Omit --clients, or record with `seatrial watch --record`",
         )
     if any(request.device_bytes) and not request.device_ns:
         raise UsageError(
-            seen="--clients and --ssd need to know how long the SSD takes",
-            cause="Clients that wait for it ask for more the sooner it answers",
+            seen="--clients with --ssd needs the read latency of the SSD",
+            cause="Clients that wait for their reads send more of them if the SSD is faster",
             next_step="Name a run that measured it: --ssd-like RUN",
         )
 
@@ -315,8 +315,8 @@ def _ssd_reads(reference: str, results: Path) -> tuple[list[int], int]:
             best = found
     if best is None:
         raise UsageError(
-            seen=f"The run {reference} has no read",
-            cause="--ssd-like takes the latencies of reads",
+            seen=f"The run {reference} has no reads",
+            cause="--ssd-like uses the read latencies of a run",
             next_step="Measure the SSD: `seatrial io DIRECTORY --block-size 8k`",
         )
     count = 1000

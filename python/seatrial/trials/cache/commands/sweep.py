@@ -75,10 +75,10 @@ def _size_bytes(text: str) -> int:
         raise click.BadParameter(str(error)) from None
 
 
-@click.command("sweep", epilog=EPILOG, short_help="Every size of shared buffers from one replay.")
+@click.command("sweep", epilog=EPILOG, short_help="Predict all sizes of shared buffers.")
 @click.argument("target", metavar="DIR|URL")
-@click.option("--log", metavar="FILE", help="A trace of SQL to play (`seatrial sql read`).")
-@click.option("--prepare", metavar="FILE", help="Data to load before: SQL, or a pg_dump archive.")
+@click.option("--log", metavar="FILE", help="Trace of SQL to replay (`seatrial sql read`).")
+@click.option("--prepare", metavar="FILE", help="Data to load first: SQL, or a pg_dump archive.")
 @click.option(
     "--scale", type=click.IntRange(min=1), metavar="N", help="Load pgbench tables of this scale."
 )
@@ -86,7 +86,7 @@ def _size_bytes(text: str) -> int:
     "--pgbench",
     "script",
     metavar="SCRIPT",
-    help=f"Play pgbench instead of a trace: {', '.join(SCRIPTS)}, or a script file.",
+    help=f"Run pgbench instead of a trace: {', '.join(SCRIPTS)}, or a script file.",
 )
 @click.option(
     "--clients",
@@ -102,13 +102,13 @@ def _size_bytes(text: str) -> int:
     show_default=True,
     help="Transactions of pgbench in total; the second half is counted.",
 )
-@click.option("--read-only", is_flag=True, help="Play only the statements of the trace that read.")
+@click.option("--read-only", is_flag=True, help="Replay only the reads of the trace.")
 @click.option(
     "--database",
     "databases",
     multiple=True,
     metavar="NAME",
-    help="Play only sessions of this captured database; may be repeated.",
+    help="Replay only sessions of this captured database; may be repeated.",
 )
 @click.option(
     "--present",
@@ -154,10 +154,10 @@ def sweep(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - as in `sql replay`
 ) -> int:
-    """Predict what every size of shared buffers would do, and run two to check it.
+    """Predict the effect of every size of shared buffers, and run two sizes to check it.
 
-    In DIR a server of our own plays the load. Of a server at URL, which is not restarted, its
-    counters give a bound.
+    In DIR, a separate server replays the load. The counters of a server at URL, which is not
+    restarted, give a bound.
 
     Raises:
         UsageError: if options exclude each other.
@@ -197,9 +197,9 @@ def _print_bound(url: str, options: Mapping[str, Any], output: Output, *, as_jso
 
     if options["log"] or options["script"] or output.is_named:
         raise UsageError(
-            seen="A running server is not restarted, and gets no replay",
+            seen="A running server is neither restarted nor used for a replay",
             cause="--log, --pgbench and --output need a directory",
-            next_step="Name a directory for a server of our own, or leave them out for a bound",
+            next_step="Name a directory for a separate server, or leave them out for a bound",
         )
     found = sampled_bound(url, options["for_s"])
     if as_json:
@@ -267,10 +267,10 @@ def _workload(options: Mapping[str, Any]) -> Table:
     log, script = options["log"], options["script"]
     if (log is None) == (script is None):
         raise UsageError(
-            seen="There is nothing to play"
+            seen="There is nothing to replay"
             if log is None
             else "--log and --pgbench are both given",
-            cause="A sweep plays a trace of SQL, or pgbench",
+            cause="A sweep replays a trace of SQL, or runs pgbench",
             next_step="Name one: --log prod.trace with --prepare prod.dump, or --pgbench tpcb-like",
         )
     if script is not None:

@@ -276,7 +276,7 @@ class Pool:
         ) or (daemon.poll() is not None):
             words = log.read_text(errors="replace").strip()[-400:] or "nothing"
             raise TargetError(
-                seen="The daemon of ZFS (zfs-fuse) did not start",
+                seen="The ZFS daemon (zfs-fuse) did not start",
                 cause=f"Its output: {words}",
                 next_step="Try it by hand: `zfs-fuse --no-daemon`",
             )

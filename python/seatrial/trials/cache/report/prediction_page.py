@@ -138,7 +138,7 @@ def _money(found: CachePrediction) -> Iterator[Figure]:
     what = "99th percentile" if is_p99 else "Mean"
     panel = Panel(
         title="",
-        x=linear_axis(f"{currency} a month", currency, [each.x for each in shown]),
+        x=linear_axis(f"{currency} per month", currency, [each.x for each in shown]),
         y=log_axis(f"{what} of reads", "ns", [each.y for each in shown]),
         lines=[
             Line(
@@ -154,7 +154,7 @@ def _money(found: CachePrediction) -> Iterator[Figure]:
         kind="lines",
         topic="Price",
         notes=["Each point is one size of memory; lower and further left is better."],
-        views=[View(label="price", title="What a shorter read costs", panels=[panel])],
+        views=[View(label="price", title="Cost of shorter reads", panels=[panel])],
         table="table-cache-costs",
     )
 

@@ -112,7 +112,7 @@ def _faster(found: CachePrediction) -> Iterator[str]:
     ratio = (least.read_ns_mean or 0.0) / max(1.0, best.read_ns_mean or 0.0)
     if ratio > _TIMES_MAX_RATIO:
         yield (
-            f"Warm, {sizes_phrase(best)} gives a mean read of "
+            f"Warm, {sizes_phrase(best)} gives a mean read time of "
             f"{format_duration_ns(best.read_ns_mean or 0.0)}; {sizes_phrase(least)} gives "
             f"{format_duration_ns(least.read_ns_mean or 0.0)}. Clients that wait for their reads "
             f"get {_ratio_phrase(ratio, best, least)} times as many."
@@ -140,13 +140,13 @@ def _money(found: CachePrediction) -> Iterator[str]:
     )
     if best.storage_month is not None:
         yield (
-            f"The storage itself costs {format_money(best.storage_month)} a month for as many "
+            f"The storage itself costs {format_money(best.storage_month)} per month for as many "
             f"reads: {format_iops(best.saved_reads_per_s)}."
         )
     if best.memory_alone_bytes is not None and best.memory_alone_month is not None:
         yield (
             f"Memory alone serves as much with {format_size(best.memory_alone_bytes)}, which costs "
-            f"{format_money(best.memory_alone_month)} a month."
+            f"{format_money(best.memory_alone_month)} per month."
         )
     worn = [each for each in found.costs if each.worn_out_years is not None]
     first = min(worn, key=lambda each: each.worn_out_years or 0.0, default=None)
@@ -188,8 +188,8 @@ def _warm_up(found: CachePrediction) -> Iterator[str]:
     if cold:
         yield (
             f"Not warm {_when_phrase(found)}: "
-            f"{'; '.join(sizes_phrase(each) for each in cold[:3])}. What they serve when warm is "
-            "more than is shown."
+            f"{'; '.join(sizes_phrase(each) for each in cold[:3])}. They serve more when "
+            "warm than is shown."
         )
     warm = [each for each in found.tiers if each.is_warm and each.device_bytes]
     for each in warm[:1]:
@@ -216,9 +216,8 @@ def _written(found: CachePrediction) -> Iterator[str]:
         per_day = most.device_written_bytes_per_day / most.device_bytes
         times = f"{per_day:.1f}" if per_day < _TENTHS_BELOW else format_count(round(per_day))
         yield (
-            f"{sizes_phrase(most)}: "
-            f"{format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
-            f"written to the SSD, {times} times its size a day."
+            f"{sizes_phrase(most)}: {format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
+            f"written to the SSD, {times} times its size per day."
         )
 
 
@@ -244,7 +243,7 @@ def _doubts(found: CachePrediction) -> Iterator[str]:
     if found.seconds < _SHORT_S:
         yield (
             f"Short: {format_duration_s(found.seconds)} hold few of the reuses that a large cache "
-            "lives on."
+            "depends on."
         )
     if found.reads < _READS_MIN:
         yield (
@@ -269,7 +268,7 @@ def _doubts(found: CachePrediction) -> Iterator[str]:
     if any(priced):
         yield "Saved reads are the mean of the recording: its busiest minute needs more."
     if found.tiers and not found.knows_disk_times:
-        yield "The recording does not know how long reads took: response times are unknown."
+        yield "The recording has no read latencies: response times are unknown."
     has_device = any(each.device_bytes for each in found.tiers)
     if has_device and found.knows_disk_times and not found.knows_device_times:
         yield "The SSD's read latency is unknown: name a run that measured it with --ssd-like."

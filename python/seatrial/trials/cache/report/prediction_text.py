@@ -55,10 +55,10 @@ def _all_tables(found: CachePrediction) -> tuple[Table, ...]:
 def _costs_table(found: CachePrediction) -> Table:
     return Table(
         id="cache-costs",
-        title="What caches cost a month",
+        title="Monthly cost of caches",
         labels=2,
         headers=["Memory", "SSD", "Per month", "Reads per second saved", "Each of them per month",
-                 "Storage for as many", "Memory alone for as much", "SSD worn out after"],
+                 "Storage for as many", "Memory alone instead", "SSD worn out after"],
         rows=[_costs_row(each) for each in found.costs],
     )  # fmt: skip
 
@@ -86,7 +86,7 @@ def _costs_row(each: CacheCost) -> list[str]:
 def _tiers_table(found: CachePrediction) -> Table:
     return Table(
         id="cache-tiers",
-        title="What each tier serves of the last fifth of the reads",
+        title="Share of each tier in the last fifth of the reads",
         labels=2,
         headers=["Memory", "SSD", "Memory serves", "SSD serves", "Storage serves", "95 %",
                  "Reads/s", "Mean read", "p99", "90 % warm after", "Written to the SSD"],

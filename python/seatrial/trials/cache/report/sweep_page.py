@@ -72,7 +72,7 @@ def _hits(found: CacheSweepResult) -> Figure:
     behind = [_share(each.memory_bytes, each.served_share) for each in found.behind]
     lines = [
         Line(name="predicted", style=0, look="plain", points=predicted),
-        Line(name="really run", style=1, look="dots", points=run),
+        Line(name="measured", style=1, look="dots", points=run),
         Line(
             name="page cache behind the present size, of what it reads",
             style=2,
@@ -96,7 +96,7 @@ def _rates(found: CacheSweepResult) -> Figure:
     ]
     lines = [
         Line(name="predicted", style=0, look="plain", points=predicted),
-        Line(name="really run", style=1, look="dots", points=run),
+        Line(name="measured", style=1, look="dots", points=run),
     ]
     highs = [each.per_s_high for each in found.curve]
     highs += [each.measured_high or each.measured_per_s for each in found.checks]
@@ -150,7 +150,7 @@ def _figure(name: str, topic: str, title: str, panel: Panel) -> Figure:
         id=f"{name}-chart",
         kind="lines",
         topic=topic,
-        notes=["The upright line is the present size; points are sizes that were really run."],
+        notes=["The upright line is the present size; points are sizes that were measured."],
         views=[View(label="curve", title=title, panels=[panel])],
         table=f"table-{table}",
     )

@@ -69,7 +69,7 @@ def _checks(found: CacheSweepResult) -> Iterator[str]:
         points = round(each.hit_error_points, 1) + 0.0
         percent = round(100 * each.rate_error_share) + 0.0
         yield (
-            f"Really run, {format_size(each.buffers_bytes)} {verb}: hit ratio "
+            f"Measured, {format_size(each.buffers_bytes)} {verb}: hit ratio "
             f"{format_share(each.measured_hit_share)}, predicted "
             f"{format_share(each.predicted_hit_share)} ({points:+.1f} points); "
             f"{_rate(each.measured_per_s)} {found.unit}/s, predicted "
@@ -160,10 +160,10 @@ def _doubts(found: CacheSweepResult) -> Iterator[str]:
     if found.lost_share > _LOST_MIN:
         yield (
             f"{format_share(found.lost_share)} of the pages that the server read are not in the "
-            "recording; they are taken to be like the others."
+            "recording; they are assumed to be like the others."
         )
     if not found.checks:
-        yield "No size was really run: nothing checks the prediction."
+        yield "No size was measured, so the prediction is not checked."
     for each in found.checks:
         if not is_close(each):
             yield f"At {format_size(each.buffers_bytes)} the prediction missed what was measured."
@@ -180,7 +180,7 @@ def bound_verdict(found: CacheBound) -> str:
     )
     if found.gain_ratio_max is not None:
         return f"{start}, and no size does more than {found.gain_ratio_max:.1f} times the work."
-    return f"{start}; what the other accesses cost is not known."
+    return f"{start}; the cost of the other accesses is unknown."
 
 
 def bound_notable(found: CacheBound) -> list[str]:
@@ -196,7 +196,7 @@ def bound_notable(found: CacheBound) -> list[str]:
         if each.buffered_bytes is not None and each.buffered_bytes >= each.size_bytes > 0
     ]
     if whole:
-        lines.append(f"Wholly in shared buffers: {', '.join(whole[:5])}.")
+        lines.append(f"Entirely in shared buffers: {', '.join(whole[:5])}.")
     return lines
 
 

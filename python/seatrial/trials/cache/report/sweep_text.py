@@ -110,7 +110,7 @@ def _share(point: SweepPoint) -> str:
 def _checks_table(found: CacheSweepResult) -> Table:
     return Table(
         id="sweep-checks",
-        title="Predicted, then really run",
+        title="Predicted and measured",
         labels=2,
         headers=["Shared buffers", "", "Predicted", "Measured", "Error"],
         rows=[row for each in found.checks for row in _checks_rows(each, found.unit)],

@@ -114,7 +114,7 @@ def checked(array: Array) -> Array:
     is_unpaired = array.level == "raid10" and array.drives % 2
     if array.drives < least or is_unpaired or array.legs < 1 or array.drive_bytes <= 0:
         raise UsageError(
-            seen=f"{array.name} cannot be",
+            seen=f"{array.name} is not possible",
             cause=f"{array.level} has at least {least} drives"
             + (", and an even number" if array.level == "raid10" else ""),
             next_step=f"Give at least --drives {least}",

@@ -466,9 +466,9 @@ def own_drive(sheet: Drive, drive_bytes: float, price: Money, facts: Catalogue) 
     """
     if not sheet.read_iops_4k or not sheet.write_iops_4k:
         raise UsageError(
-            seen=f"The catalogue has no IOPS of {sheet.key}",
-            cause="Its data sheet does not say",
-            next_step=f"Type them: `seatrial catalogue set drives/{sheet.key} read_iops_4k=90000 "
+            seen=f"The catalogue has no IOPS for {sheet.key}",
+            cause="Its data sheet does not state them",
+            next_step=f"Set them: `seatrial catalogue set drives/{sheet.key} read_iops_4k=90000 "
             "write_iops_4k=30000`",
         )
     origin = sheet.origin(facts.today)

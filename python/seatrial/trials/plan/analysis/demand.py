@@ -196,7 +196,7 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
     seconds = length_s(recording)
     if TIME in recording.about.made_up or not recording.is_operation(*TRANSFERS).any():
         raise UsageError(
-            seen=f"{name} has no times of reads and writes",
+            seen=f"{name} has no reads and writes over time",
             cause="A load over time is needed, as credits are spent and earned over time",
             next_step="Record one: `seatrial watch --record FILE`",
         )

@@ -90,7 +90,7 @@ def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
         raise UsageError(
             seen=f"{text!r} is not a valid {what}",
             cause="A figure is a number, or an interval such as 3..8 or 3..5..8, from low to high",
-            next_step=f"Give {what} as one number, or as its ends with two points between",
+            next_step=f"Give {what} as one number, or as its two ends, separated by two dots",
         ) from None
 
 

@@ -29,7 +29,7 @@ SHARE_MIN: Final = 0.01
 LACKS: Final = (
     "IOPS and throughput are not judged, as a log holds no block I/O. One measurement gives them: "
     "record the server's disk, `seatrial watch /dev/DISK --record FILE`, while it works or while "
-    "`seatrial sql replay` plays the log, and plan with that file. Or type means over the log: "
+    "`seatrial sql replay` plays the log, and plan with that file. Or give means over the log: "
     "--io reads=900,writes=100,size=8KiB."
 )
 
@@ -73,14 +73,14 @@ class LoggedLoad:
         slot = "minute" if self.slot_s == 60 else f"{self.slot_s:g} s"
         found = [
             f"Commits that write in the busiest {slot}: {_rate(commits.low)} to "
-            f"{_rate(commits.high)} a second (log; that many if procedures, prepared statements "
+            f"{_rate(commits.high)} per second (log; that many if procedures, prepared statements "
             "and row locks write)"
             if commits.low < commits.high
-            else f"Commits that write in the busiest {slot}: {_rate(commits.low)} a second (log)"
+            else f"Commits that write in the busiest {slot}: {_rate(commits.low)} per second (log)"
         ]
         if self.timed_share:
             found.append(
-                f"Sessions at work at once: {float(self.at_work.mean()):,.2g} on the average, "
+                f"Sessions at work at once: {float(self.at_work.mean()):,.2g} on average, "
                 f"{float(self.at_work.max()):,.2g} in the busiest {slot} (durations of the log)"
             )
         if self.timed_share < 1 - UNTIMED_SHARE_MAX:

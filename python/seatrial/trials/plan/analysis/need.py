@@ -60,7 +60,7 @@ def parse_objective(text: str) -> Objective:
         raise UsageError(
             seen=f"{text!r} is not an objective",
             cause=f"An objective is a percentile ({', '.join(PERCENTILES)}) and its limit",
-            next_step="Such as commit.p99_ms=5 or read.p99_ms=2",
+            next_step="For example: commit.p99_ms=5 or read.p99_ms=2",
         )
     return Objective(operation=found[1] or "read", percentile=found[2], limit_ms=float(found[3]))
 

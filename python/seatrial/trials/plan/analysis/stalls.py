@@ -66,7 +66,7 @@ class ObservedStalls:
         mean = sum(self.lengths_s) / len(self.lengths_s)
         return (
             f"{len(self.lengths_s)} {watched}, {low:,.2g} to {high:,.2g} an hour, "
-            f"{mean:.2g} s long on the average, at most {longest:.2g} s"
+            f"{mean:.2g} s long on average, at most {longest:.2g} s"
         )
 
     def waiting_share(

@@ -43,7 +43,7 @@ describes what is simulated, docs/catalogue.md where limits are from.
 @click.option(
     "--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500."
 )
-@click.option("--region", default="", help="Region of prices; by default the only known one.")
+@click.option("--region", default="", help="Price region; by default the only known one.")
 @output_option("-o", "--output", about="Also write the limits and the load as an HTML page.")
 @results_option
 @json_option
@@ -59,8 +59,8 @@ def command(
 ) -> int:
     """List all limits of storage, each with the simulated load of a run or recording.
 
-    LOAD is typed, such as reads=3000,writes=500,size=8KiB. Instance and provider are recognised
-    where the machine itself says what it is; no network request is made.
+    LOAD may also be figures, such as reads=3000,writes=500,size=8KiB. Instance and provider are
+    detected where the machine itself identifies them; no network request is made.
 
     Raises:
         UsageError: when a volume, an instance or a load cannot be used, or no limit is known.
@@ -167,11 +167,11 @@ def _check_any(found: list[Cap], machine: RentedMachine) -> None:
     if found:
         return
     disks = [each for each in machine.disks if each.kind == "volume"]
-    seen = "No limit of this storage is known"
-    cause = "This machine does not say what it is rented as, and no volume was named"
+    seen = "No limit is known for this storage"
+    cause = "This machine does not identify its instance type, and no volume was named"
     if machine.provider:
-        what = machine.instance or "an instance that it does not name"
-        cause = f"This machine is {what} of {machine.provider}, which the catalogue does not know"
+        what = machine.instance or "an unidentified instance"
+        cause = f"This machine is {what} of {machine.provider}, which is not in the catalogue"
     size = format_size(disks[0].size_bytes).replace(" ", "") if disks else "700GiB"
     raise UsageError(
         seen=seen,

@@ -40,7 +40,7 @@ _AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Z]{3})(?:/month)?")
     "--volume", "volume_spec", metavar="VOLUME", help="Volume, such as gp3:700GiB:10000:500."
 )
 @click.option("--price", metavar="MONEY", help="Price per month, instead of the catalogue's.")
-@click.option("--region", default="", help="Region of prices; by default the only known one.")
+@click.option("--region", default="", help="Price region; by default the only known one.")
 @output_option("-o", "--output", about="Also write the certificate as an HTML page.")
 @results_option
 @json_option
@@ -55,7 +55,7 @@ def command(
     results: Path,
     as_json: bool,
 ) -> int:
-    """Certify the rates of RUN against the promised ones, and the price of a million.
+    """Certify the rates of RUN against the promised ones, and price a million requests.
 
     Raises:
         ResultsFileError: when the results file cannot be read.
@@ -141,7 +141,7 @@ def _typed(price: str) -> Money:
     if not found:
         raise UsageError(
             seen=f"{price!r} is not a price",
-            cause="A price is an amount a month with its currency",
-            next_step="Such as --price 492.32USD",
+            cause="A price is an amount per month, with its currency",
+            next_step="For example: --price 492.32USD",
         )
     return Money.of(float(found[1]), found[2])

@@ -62,7 +62,7 @@ def typed_demand(text: str) -> Demand:
         raise UsageError(
             seen=f"{text!r} is not a load: {wrong}",
             cause="A load has reads and writes per second, and their size",
-            next_step="Such as reads=3000,writes=500,size=8KiB",
+            next_step="For example: reads=3000,writes=500,size=8KiB",
         )
     try:
         reads, writes = (_parse_rate_per_s(found[name]) for name in ("reads", "writes"))
@@ -71,7 +71,7 @@ def typed_demand(text: str) -> Demand:
         raise UsageError(
             seen=f"{text!r} is not a load: {error}",
             cause="A figure is not a number, or not above 0",
-            next_step="Such as reads=3000,writes=500,size=8KiB",
+            next_step="For example: reads=3000,writes=500,size=8KiB",
         ) from None
     return constant_demand("typed", reads, writes, size)
 
@@ -126,9 +126,9 @@ def _load_of_trace(reference: str, path: Path) -> LoggedLoad:
         found = msgspec.json.decode(_core.trace_commits(path), type=_Commits)
     if not shown.has_clock:
         raise UsageError(
-            seen=f"{reference} has no times",
+            seen=f"{reference} has no timestamps",
             cause="A load over time is needed, as credits are spent and earned over time",
-            next_step="Log with times: log_line_prefix = '%m [%p] ', see docs/sql.md",
+            next_step="Log with timestamps: log_line_prefix = '%m [%p] ', see docs/sql.md",
         )
     columns = np.array(
         [

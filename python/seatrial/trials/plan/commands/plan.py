@@ -139,7 +139,7 @@ class LoadFields(TypedDict):
     "--region",
     metavar="NAME",
     default="",
-    help="Region of prices; else the only known one.",
+    help="Price region; else the only known one.",
 )
 @click.option(
     "--currency",
@@ -175,10 +175,10 @@ class LoadFields(TypedDict):
     "drives",
     multiple=True,
     metavar="MODEL=PRICE",
-    help="Include own drives, at the price of one.",
+    help="Include your own drives; price of each.",
 )
 @click.option("--drive-like", hidden=True)
-@click.option("--kwh", metavar="PRICE", help="Price of power, for own drives: 0.30USD.")
+@click.option("--kwh", metavar="PRICE", help="Price per kWh, for own drives: 0.30USD.")
 @click.option(
     "--ram-price",
     metavar="PRICE",
@@ -198,7 +198,7 @@ class LoadFields(TypedDict):
     default=3.0,
     show_default=True,
     metavar="N",
-    help="Months of rent that a miss costs.",
+    help="Cost of a miss in months of rent.",
 )
 @output_option("--study", about="Also write the study that would prove it.", is_all=True)
 @output_option("-o", "--output", about="Also write the report, with charts, as an HTML page.")
@@ -214,7 +214,7 @@ def command(
 ) -> int:
     """Find storage for NEED: a run, a recording, a log of SQL, or figures such as reads=6000.
 
-    Candidates are evaluated in 10,000 scenarios with the same draws: whether their limits suffice,
+    Candidates are evaluated in 10,000 scenarios, the same for each: whether their limits suffice,
     credits included, how fast they are, their price and risk. Overlapping ones are not ranked.
 
     Raises:
@@ -272,8 +272,8 @@ def _need(reference: str, plan_options: PlanOptions) -> StorageNeed:
     if plan_options.commits and commits is None:
         raise UsageError(
             seen=f"{reference!r} does not show how its server commits",
-            cause="That takes a recording with 500 log writes that follow each other, and whose "
-            "processes wait for them",
+            cause="This needs a recording with 500 consecutive log writes that their processes "
+            "wait for",
             next_step="Record the server's disk: `seatrial watch --record FILE`, or leave "
             "--commits out",
         )
@@ -313,8 +313,8 @@ def _load(reference: str, plan_options: PlanOptions) -> LoadFields:
     load = log_load_of(reference)
     if load is None and typed:
         raise UsageError(
-            seen=f"{reference!r} is not a log of SQL, and --io gives the block I/O of one",
-            cause="A recording, a run and typed figures have their own",
+            seen=f"{reference!r} is not a log of SQL, and --io applies only to such a log",
+            cause="A recording, a run and figures already contain block I/O",
             next_step="Leave --io out",
         )
     if load is None:
@@ -325,8 +325,8 @@ def _load(reference: str, plan_options: PlanOptions) -> LoadFields:
         return {"demand": demand, "follows": log_load.FOLLOWS, "logged": words}
     if objective and not objective.startswith("commit."):
         raise UsageError(
-            seen=f"{objective!r} cannot be judged by the log {reference}",
-            cause="A log holds no block I/O; of storage it only shows commits",
+            seen=f"{objective!r} cannot be judged from the log {reference}",
+            cause="A log has no block I/O; it shows only commits",
             next_step="Use an objective of commits, such as commit.p99_ms=5; or give the means of "
             "its block I/O: --io reads=900,writes=100,size=8KiB",
         )
@@ -343,8 +343,8 @@ def _capacity(text: str) -> Figure:
     except ValueError as error:
         raise UsageError(
             seen=f"{text!r} is not a capacity: {error}",
-            cause="A capacity is a size, or two of them with two points between",
-            next_step="Such as --capacity 500GiB or --capacity 400GiB..600GiB",
+            cause="A capacity is a size, or two sizes separated by two dots",
+            next_step="For example: --capacity 500GiB or --capacity 400GiB..600GiB",
         ) from None
     return Figure(low=ends[0], mid=(ends[0] * ends[-1]) ** 0.5, high=ends[-1], origin="typed")
 
@@ -371,8 +371,8 @@ def _money(text: str, currency: str) -> float:
     if amount < 0 or found is None:
         raise UsageError(
             seen=f"{text!r} is not an amount",
-            cause="An amount is a number, with a currency such as USD where it is another one",
-            next_step="Such as 800 or 800USD/month",
+            cause="An amount is a number, with its currency if it differs from --currency",
+            next_step="For example: 800 or 800USD/month",
         )
     if found[2] not in (None, currency):
         from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - likewise
@@ -432,7 +432,7 @@ def _cached_candidates(
         return []
     if not is_parquet(Path(reference)):
         raise UsageError(
-            seen=f"{reference!r} is not a recording, so what a cache serves of it is not known",
+            seen=f"{reference!r} is not a recording, so the effect of a cache on it is unknown",
             cause="Caches are simulated with the requests of a recording",
             next_step="Record the load: `seatrial watch --record FILE`, or leave "
             f"--{next(iter(texts))}-price out",
@@ -444,8 +444,8 @@ def _cached_candidates(
         except ValueError as error:
             raise UsageError(
                 seen=f"--{name}-price: {error}",
-                cause="A price is that of a GiB a month, or paid once and divided by years",
-                next_step=f"Such as --{name}-price 0.08USD or --{name}-price 120EUR/TiB/5y",
+                cause="A price is per GiB and month, or paid once and divided by the years of use",
+                next_step=f"For example: --{name}-price 0.08USD or --{name}-price 120EUR/TiB/5y",
             ) from None
         money = facts.in_currency(price.money, plan_options.currency)
         prices[name] = UnitPrice(money=money, origin=price.origin)
@@ -466,9 +466,9 @@ def _measured_times(plan_options: PlanOptions) -> dict[str, RequestTimes]:
 
     if plan_options.drive_like:
         raise UsageError(
-            seen="--drive-like is --measured now",
-            cause="Times of a rented volume and of an own drive are named alike",
-            next_step='Such as --drive "DC600M=180USD" --measured DC600M=last',
+            seen="--drive-like is now called --measured",
+            cause="It now covers rented volumes as well as your own drives",
+            next_step='For example: --drive "DC600M=180USD" --measured DC600M=last',
         )
     measured: dict[str, RequestTimes] = {}
     for text in plan_options.measured:
@@ -480,9 +480,9 @@ def _measured_times(plan_options: PlanOptions) -> dict[str, RequestTimes]:
             raise UsageError(
                 seen=f"The run {reference!r} measured {len(targets)} targets: {', '.join(targets)}"
                 if len(targets) > 1
-                else f"The run {reference!r} has no times of reads or writes",
+                else f"The run {reference!r} has no read or write latencies",
                 cause="--measured takes what a run measured of one kind of storage",
-                next_step="Such as --measured gp3=last, after `seatrial io DIR --block-size 8k`",
+                next_step="Run `seatrial io DIR --block-size 8k`, and add --measured gp3=last",
             )
         measured.update(found)
     return measured
@@ -502,7 +502,7 @@ def _check_measured_kinds(measured: dict[str, RequestTimes], found: list[Candida
             raise UsageError(
                 seen=f"--measured {kind}: no candidate is of this kind",
                 cause="A kind is a volume such as gp3, or a drive as --drive names it",
-                next_step='Such as --measured gp3=last, or --drive "DC600M=180USD" '
+                next_step='For example: --measured gp3=last, or --drive "DC600M=180USD" '
                 "--measured DC600M=last",
             )
 
@@ -537,18 +537,18 @@ def _own_array_candidates(
     ]
     if len(sheets) != 1 or not price:
         raise UsageError(
-            seen=f"{text!r} is {len(sheets)} drives of the catalogue"
+            seen=f"{text!r} matches {len(sheets)} drives of the catalogue"
             if price
             else f"{text!r} has no price",
-            cause="A drive to buy is its model in the catalogue and the price of one",
+            cause="A drive is given as its model in the catalogue and the price of one",
             next_step='See them: `seatrial catalogue show drives`; such as --drive "DC600M=180USD"',
         )
     sheet = sheets[0]
     if not sheet.capacity_gb:
         raise UsageError(
-            seen=f"The catalogue does not know the size of {sheet.key}",
+            seen=f"The catalogue has no capacity for {sheet.key}",
             cause="Its row is for several sizes",
-            next_step=f"Type it: `seatrial catalogue set drives/{sheet.key} capacity_gb=1920`",
+            next_step=f"Set it: `seatrial catalogue set drives/{sheet.key} capacity_gb=1920`",
         )
     currency = plan_options.currency
     drive = own_drive(
@@ -608,7 +608,7 @@ def _write_files(
             )
         if need.lacks:
             raise UsageError(
-                seen="The log holds no block I/O, so there is no rate to prove",
+                seen="The log has no block I/O, so there is no rate to prove",
                 cause="Only its commits are known",
                 next_step="Give means over the log: --io reads=900,writes=100,size=8KiB",
             )

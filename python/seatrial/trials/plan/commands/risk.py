@@ -80,8 +80,12 @@ _HOUR_S: Final = 3600.0
     help="Implementation: md, btrfs, zfs, or hardware (the array is lost).",
 )
 @click.option("--common-cause", metavar="SHARE", help="Share of failures with a common cause.")
-@click.option("--smart", "smart", metavar="DIR|DEVICE", help="Drives whose SMART gives their use.")
-@click.option("--written", metavar="SIZE", help="Bytes written to the array a day, such as 1.7TB.")
+@click.option(
+    "--smart", "smart", metavar="DIR|DEVICE", help="Drives whose wear is read from SMART."
+)
+@click.option(
+    "--written", metavar="SIZE", help="Bytes written to the array per day, such as 1.7TB."
+)
 @click.option("--load", "load", metavar="RUN|RECORDING", help="Run or recording of the writes.")
 @click.option("--endurance", metavar="SIZE", help="Rated write endurance of a drive (TBW).")
 @click.option("--waf", metavar="FACTOR", help="Write amplification factor.")
@@ -158,7 +162,7 @@ def parse_decimal_bytes(text: str, what: str) -> float:
         raise UsageError(
             seen=f"{text!r} is not a valid {what}",
             cause="A size is a number and a unit",
-            next_step="Such as 8TB (powers of 1000) or 8TiB (powers of 1024)",
+            next_step="For example: 8TB (powers of 1000) or 8TiB (powers of 1024)",
         )
     return size_bytes
 
@@ -172,7 +176,7 @@ def _drive_bytes(capacity: str | None, model: str, facts: Catalogue) -> float:
     known = [size for key, size in sized if words and size and all(w in key.lower() for w in words)]
     if not known:
         raise UsageError(
-            seen="The size of a drive is not known",
+            seen="The size of a drive is unknown",
             cause="No --capacity was given, and the catalogue has none for that --model",
             next_step="Add it, such as --capacity 8TB",
         )
@@ -200,8 +204,8 @@ def _failures(options: dict[str, str | float | None], model: str, facts: Catalog
     if (count is None) != (years is None):
         raise UsageError(
             seen="A count of failures needs both --failures and --drive-years",
-            cause="Two failures in 10 drive-years say something else than two in 1,000",
-            next_step="Such as --failures 2 --drive-years 160",
+            cause="Two failures in 10 drive-years are not the same rate as two in 1,000",
+            next_step="For example: --failures 2 --drive-years 160",
         )
     if count is not None and years is not None:
         if not 0 < float(years) < 1e9:
@@ -281,7 +285,7 @@ def _wear(
             endurance = endurance_of(each, array.drive_bytes, each.origin(facts.today))
     if endurance is None or written.mid <= 0:
         raise UsageError(
-            seen="How long drives last is not known",
+            seen="The lifetime of the drives is unknown",
             cause="Their endurance is neither given nor in the catalogue, or nothing is written",
             next_step="Add it from the data sheet, such as --endurance 3504TB",
         )
@@ -316,8 +320,8 @@ def _used_share(path: str) -> float:
     if not used:
         reasons = [reason for each in health.values() for reason in each.not_readable]
         raise UsageError(
-            seen=f"No drive below {path} says how much of its endurance is used",
-            cause="; ".join(dict.fromkeys(reasons)) or "They keep no such figure",
+            seen=f"No drive below {path} reports how much of its endurance is used",
+            cause="; ".join(dict.fromkeys(reasons)) or "They do not report it",
             next_step="Run it as root with smartmontools installed, or leave --smart out",
         )
     return min(max(used), 1.0)

@@ -39,7 +39,7 @@ def render(
         notable=list(notes),
         doubts=["Limits are facts of the catalogue with their dates; a measurement proves them."],
         confidence=f"{len(found.caps)} limits known.",
-        next_step="What else there is for that load: `seatrial plan NEED --capacity SIZE`",
+        next_step="Find other storage for this load: `seatrial plan NEED --capacity SIZE`",
     )
     particulars = {
         "Load": found.load or "none given",

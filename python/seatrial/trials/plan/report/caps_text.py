@@ -29,7 +29,7 @@ def rate_phrase(quantity: str, per_s: float) -> str:
 def verdict_line(found: CapReport) -> str:
     """Return the binding limits, in one line."""
     if not found.caps:
-        return "No limit is known of this storage."
+        return "No limit is known for this storage."
     first = found.binding[0]
     if found.load:
         return _with_load(first)
@@ -54,7 +54,7 @@ def _with_load(cap: Cap) -> str:
     if (cap.share or 0.0) >= AT_LIMIT_SHARE:
         return f"The load is at {limit}: {load} at its busiest, of {rate}."
     return (
-        f"The load keeps within every limit; it comes nearest to {limit}: {load} at its busiest, "
+        f"The load stays within every limit; it comes nearest to {limit}: {load} at its busiest, "
         f"{format_share(cap.share or 0.0)} of {rate}."
     )
 
@@ -68,7 +68,7 @@ def wasted_sentence(wasted: WastedPerformance, instance: str) -> str:
         parts.append(rate_phrase("throughput", wasted.bytes_per_s))
     return (
         f"{' and '.join(parts)} of the volume exceed what {instance} can sustain: they cost "
-        f"{format_money(wasted.month)} a month and help only while the instance has credits."
+        f"{format_money(wasted.month)} per month and help only while the instance has credits."
     )
 
 
@@ -78,9 +78,9 @@ def caps_table(found: CapReport) -> Table:
     load = ["Busiest", "Share", "Dry"] if with_load else []
     return Table(
         id="table-caps",
-        title="Limits, the one that binds first",
+        title="Limits, the tightest first",
         labels=1,
-        headers=["Whose", "For ever", "Burst", *load, "Origin"],
+        headers=["Whose", "Sustained", "Burst", *load, "Origin"],
         rows=[_row(each, with_load=with_load) for each in found.caps],
     )
 
@@ -119,7 +119,7 @@ def caps_notes(found: CapReport, rules: Sequence[str]) -> list[str]:
     if any(each.burst_per_s is not None for each in found.caps):
         notes.append(
             "A burst lasts as long as a full bucket of credits does at its rate."
-            + (" Dry: after how long the load had spent them." if found.load else "")
+            + (" Dry: the time after which the load has used them up." if found.load else "")
         )
     if found.load and found.repeated:
         notes.append(

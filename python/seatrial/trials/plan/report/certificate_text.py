@@ -81,18 +81,18 @@ def notes(found: Certificate) -> list[str]:
     lines = []
     if any(each.verdict == "exceeded" for each in found.promises):
         lines.append(
-            "More than promised does not last: credits were spent, or a cache answered. So no "
-            "price of a million is given."
+            "Rates above the promise do not last: credits were spent, or a cache answered. No "
+            "price per million is given."
         )
     if any(each.verdict == "not reached" for each in found.promises):
         lines.append(
-            "A promise that was not reached may not have been asked for: a test with more depth or "
-            "larger blocks decides."
+            "If a promise was not reached, the load may have been too low: repeat the test with a "
+            "higher queue depth or larger blocks."
         )
     if found.month is not None:
         lines.append(
-            f"Price: {format_money(found.month)} a month ({found.month_origin}); a million costs "
-            "its share of that if the rate goes on for the whole month."
+            f"Price: {format_money(found.month)} per month ({found.month_origin}); a million costs "
+            "its share of that if the rate lasts the whole month."
         )
     lines.append(f"Rounds of the least measured test: {found.rounds:g}.")
     lines += [f"Weakened: {each}" for each in found.warnings]

@@ -22,7 +22,11 @@ from seatrial.trials.plan.report.risk_text import chance_phrase, years_phrase
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 from seatrial.units import NS_PER_MS
 
-_RISKS: Final = ((1e-3, "loss below 1 in 1,000 a year"), (1e-2, "below 1 %"), (1.1, "1 % and more"))
+_RISKS: Final = (
+    (1e-3, "loss below 1 in 1,000 per year"),
+    (1e-2, "below 1 %"),
+    (1.1, "1 % and more"),
+)
 
 
 def render(plan: StoragePlan, name: str) -> str:
@@ -145,5 +149,5 @@ def _point(choice: Choice) -> Point:
         (choice.response_ms_low or 0.0) * NS_PER_MS if has_ends else None,
         (choice.response_ms_high or 0.0) * NS_PER_MS if has_ends else None,
         f"{choice.name}: {choice.month.mid:,.2f} {choice.month.currency}, {times_phrase(choice)}, "
-        f"loss {chance_phrase(choice.lost_per_year.mid)} a year",
+        f"loss {chance_phrase(choice.lost_per_year.mid)} per year",
     )

@@ -18,14 +18,16 @@ from seatrial.trials.plan.report.risk_text import chance_phrase, figure_phrase, 
 CHOICES_MAX = 12
 REFUSALS_MAX = 3
 _NOTHING = "–"
-_SIZE_NOW = "Look at the size of the database now and a month ago, and give it as typed figures."
+_SIZE_NOW = (
+    "Look at the size of the database now and a month ago, and set --capacity and --growth by it."
+)
 _HOW = {
     scenarios.OTHER_DAY: "Record more days: `seatrial watch --record FILE`, and plan with the "
     "busiest one.",
     scenarios.FOLLOWS: "Record the server's disk while it works: `seatrial watch --record FILE`.",
     scenarios.GROWTH: _SIZE_NOW,
     scenarios.CAPACITY: _SIZE_NOW,
-    "prices": "Ask for the price, and type it: `seatrial catalogue show prices`.",
+    "prices": "Ask for the price, and set it: `seatrial catalogue show prices`.",
 }
 """How an unknown input is measured, by its name."""
 _SAFE_ENOUGH = 0.02
@@ -38,11 +40,11 @@ def verdict_line(plan: StoragePlan) -> str:
         first = (
             f" Nearest: {plan.refused[0].name}, refused: {refusal_reason(plan.refused[0], plan)}"
         )
-        return "Nothing that is known and has a price fits." + (first if plan.refused else "")
+        return "No candidate with a known price fits." + (first if plan.refused else "")
     best = plan.choices[0]
     if plan.lacks:
         return (
-            f"Not ranked, as the log holds no block I/O. Its commits alone fit on {best.name}: "
+            f"Not ranked, as the log has no block I/O. Its commits alone fit on {best.name}: "
             f"{_summary(best, plan)}."
         )
     if others := plan.overlapping[1:]:
@@ -58,7 +60,7 @@ def _names(choices: list[Choice]) -> str:
 
 def _summary(choice: Choice, plan: StoragePlan) -> str:
     parts = [
-        f"{format_money(choice.month)} a month",
+        f"{format_money(choice.month)} per month",
         f"fits in {format_share(choice.fit_share)} of {format_count(plan.worlds)} scenarios",
     ]
     if plan.objective is not None:
@@ -67,7 +69,7 @@ def _summary(choice: Choice, plan: StoragePlan) -> str:
         )
     if choice.lost_per_year.mid >= _SAFE_ENOUGH or not choice.is_redundant:
         chance = chance_phrase(choice.lost_per_year.mid)
-        parts.append(f"loses its data with a probability of {chance} a year")
+        parts.append(f"loses its data with a probability of {chance} per year")
     return ", ".join(parts)
 
 
@@ -100,7 +102,7 @@ def separating_sentences(plan: StoragePlan) -> list[str]:
     currency = plan.choices[0].month.currency
     return [
         f"One measurement would separate {plan.choices[0].name} from {measurement.other}: "
-        f"{measurement.name}, worth {measurement.worth:,.2f} {currency} a month. "
+        f"{measurement.name}, worth {measurement.worth:,.2f} {currency} per month. "
         f"{_how(measurement.name)}"
     ]
 
@@ -148,8 +150,8 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
         )
     if choice.miss == "risk":
         chance = chance_phrase(choice.lost_per_year.mid)
-        return f"it loses its data with a probability of {chance} a year."
-    return f"{format_money(choice.month)} a month are above the budget."
+        return f"it loses its data with a probability of {chance} per year."
+    return f"{format_money(choice.month)} per month is above the budget."
 
 
 def _cached_phrase(choice: Choice) -> str:
@@ -163,7 +165,7 @@ def commits_phrase(forecast: CommitForecast) -> str:
     """Return commits a second and the 99th percentile of transactions, with their intervals."""
     rate, times = forecast.commits_per_s, forecast.transaction_ms_p99
     return (
-        f"{rate.mid:,.0f} a second ({rate.low:,.0f} to {rate.high:,.0f}), transactions p99 "
+        f"{rate.mid:,.0f} per second ({rate.low:,.0f} to {rate.high:,.0f}), transactions p99 "
         f"{_ms(times.mid)} ms ({_ms(times.low)} to {_ms(times.high)})"
     )
 
@@ -181,7 +183,7 @@ def choices_table(plan: StoragePlan) -> Table:
             "Month",
             "Fits",
             percentile,
-            "Loss a year",
+            "Yearly loss",
             "Regret",
             "Binding limit",
         ],
@@ -215,7 +217,7 @@ def notes(plan: StoragePlan) -> list[str]:
     """Return reasons of refusal, and the result for twice the need."""
     found = separating_sentences(plan)
     found += [
-        f"Refused: {each.name}, {format_money(each.month)} a month: {refusal_reason(each, plan)}"
+        f"Refused: {each.name}, {format_money(each.month)} per month: {refusal_reason(each, plan)}"
         + ("" if each.commits is None else f" Its commits: {commits_phrase(each.commits)}.")
         for each in _distinct_refusals(plan.refused)
     ]
@@ -252,10 +254,10 @@ def explained(plan: StoragePlan) -> Iterator[str]:
     yield f"Load: {plan.load}; busiest slot {busiest}, {through}"
     yield from plan.logged
     if plan.follows is not None:
-        yield f"Of that reaches storage: {figure_phrase(plan.follows)}"
+        yield f"Share that reaches storage: {figure_phrase(plan.follows)}"
     yield f"Another day: {figure_phrase(plan.other_day)} times that"
     yield f"Stored now: {_size_phrase(plan.capacity)}"
-    yield f"Growth a year: {figure_phrase(plan.growth)}; judged after {years_phrase(plan.years)}"
+    yield f"Growth per year: {figure_phrase(plan.growth)}; judged after {years_phrase(plan.years)}"
     if plan.objective is not None:
         yield f"Objective: {plan.objective.words}"
     yield (
@@ -264,7 +266,7 @@ def explained(plan: StoragePlan) -> Iterator[str]:
     )
     for each in plan.choices[:1]:
         for item in each.bill:
-            yield f"{item.what}: {format_money(item.money)} a month ({item.origin})"
+            yield f"{item.what}: {format_money(item.money)} per month ({item.origin})"
         yield (
             f"{each.binding} has {rate_phrase(each.binding_quantity, each.binding_per_s)}: "
             f"{each.holds:.3g} times the load, all its buckets simulated over a day"
@@ -276,7 +278,7 @@ def explained(plan: StoragePlan) -> Iterator[str]:
             yield (
                 f"Commits of the recorded clients, in a closed loop: {commits_phrase(each.commits)}"
             )
-        yield f"Loss a year: {figure_phrase(each.lost_per_year)}"
+        yield f"Loss per year: {figure_phrase(each.lost_per_year)}"
 
 
 def _stalls_part(choice: Choice, plan: StoragePlan) -> str:

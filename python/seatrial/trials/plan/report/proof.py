@@ -79,7 +79,7 @@ def proof_sentence(plan: StoragePlan, study_path: str) -> str:
     cost = (
         f"and about {money:,.2f} {first.month.currency} to rent {first.name} for an hour"
         if first.kind != "own"
-        else "on drives that are there or lent"
+        else "on drives that you own or borrow"
     )
     command = f"seatrial study {study_path} --target DIR"
     return f"The proof takes about {minutes} minutes {cost}: `{command}`."

@@ -109,9 +109,9 @@ def assumed_lines(assumed: RiskAssumptions, array: Array) -> list[str]:
     """Return the assumptions, each with its origin."""
     unreadable = {
         "hardware": "loses the array",
-        "md": "costs the block, and the array goes on",
-        "btrfs": "costs the block, and the array goes on",
-        "zfs": "costs the record, and the array goes on",
+        "md": "costs the block, and the array continues",
+        "btrfs": "costs the block, and the array continues",
+        "zfs": "costs the record, and the array continues",
     }[assumed.on_unreadable]
     return [
         f"Failures: {assumed.failures.origin}",
@@ -133,8 +133,9 @@ def wear_line(wear: Wear) -> str:
     years = wear.years
     return (
         f"Each drive lasts {years.mid:.2g} years ({years.low:.2g} to {years.high:.2g}) of being "
-        f"written: {bytes_phrase(wear.written_per_day.mid)} a day ({wear.written_per_day.origin}), "
-        f"{wear.per_drive_low:.2g} to {wear.per_drive_high:.2g} of that on each drive, "
+        f"written: {bytes_phrase(wear.written_per_day.mid)} per day "
+        f"({wear.written_per_day.origin}), {wear.per_drive_low:.2g} to "
+        f"{wear.per_drive_high:.2g} of that on each drive, "
         f"{wear.within_drive.low:.2g} to {wear.within_drive.high:.2g} times that on its flash "
         f"({wear.within_drive.origin}), of {bytes_phrase(wear.endurance.mid)} "
         f"({wear.endurance.origin})"

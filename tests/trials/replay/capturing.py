@@ -158,8 +158,8 @@ def start_capture(*arguments: str | Path, folder: Path, **how: Any) -> Command:
     deadline_s = time.monotonic() + WAIT_S
     while time.monotonic() < deadline_s:
         line = process.stderr.readline()
-        if line.startswith("Listening at "):
-            places = line.removeprefix("Listening at ").split("; ")[0].split(", ")
+        if line.startswith("Listening on "):
+            places = line.removeprefix("Listening on ").split("; ")[0].split(", ")
             return Command(process, places, "".join(warned))
         warned.append(line)
         if process.poll() is not None:

@@ -54,7 +54,7 @@ def run_of(path: Path, *, label: str = "") -> tuple[Run, list[Sample]]:
     if not about.knows_device:
         raise UsageError(
             seen=f"{path} has no latencies, so it is not a run",
-            cause=f"Its source ({about.source}) does not know how long requests took",
+            cause=f"Its source ({about.source}) does not record how long requests took",
             next_step=f"See what kind of load it is with `seatrial trace show {path}`",
         )
     sums: dict[tuple[int, int], _Sum] = {}

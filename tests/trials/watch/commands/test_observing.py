@@ -125,7 +125,7 @@ def test_the_page_of_a_command_that_is_killed_says_so_and_ends(tmp_path):
     run.process.kill()
     run.process.communicate()
     rest = answer.read().decode()
-    assert 'event: ended\ndata: {"sentence":"The command has gone, and so has its run."' in rest
+    assert 'event: ended\ndata: {"sentence":"The command has ended, and so has its run."' in rest
     give_up_s = time.monotonic() + GONE_S
     while is_served(client):
         assert time.monotonic() < give_up_s

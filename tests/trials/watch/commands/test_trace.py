@@ -189,7 +189,7 @@ def test_a_study_imitates_a_recording_and_is_compared_with_it(tmp_path: Path):
     document = json.loads(shown.out)
     assert_published(document)
     near = {each["name"]: each["is_near"] for each in document["figures"]}
-    for name in ("reads and writes a second", "transfer", "share of reads", "mean size of reads"):
+    for name in ("reads and writes per second", "transfer", "share of reads", "mean size of reads"):
         assert near[name], shown.out
     compared = seatrial("trace", "compare", "t.rec", "t.rec", folder=tmp_path)
     assert "figures differ by at most 10 %" in " ".join(compared.out.split())

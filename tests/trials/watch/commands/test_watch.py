@@ -70,4 +70,4 @@ def test_what_is_no_disk_is_refused_by_name(tmp_path):
     assert "/nowhere cannot be watched: No such file or directory" in absent.err
     proc = seatrial("watch", "/proc", folder=tmp_path)
     assert proc.code == 6, proc
-    assert "/proc cannot be watched: The file system lies on no single disk" in proc.err
+    assert "/proc cannot be watched: The file system is not on a single disk" in proc.err

@@ -234,7 +234,7 @@ def test_of_a_server_that_hides_its_files_its_own_statistics_are_shown(cluster, 
         watched = ended(process, 30)
         refused = seatrial(*arguments, "--pid", "1", folder=tmp_path)
     assert watched.code == 0, watched
-    assert "does not say where its data directory is" in watched.err
+    assert "does not reveal its data directory" in watched.err
     documents = [json.loads(line) for line in watched.out.splitlines()]
     assert all(each["requests"] == [] for each in documents)
     assert any(each["readings"].get("server_requests") for each in documents)

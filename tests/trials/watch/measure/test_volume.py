@@ -139,7 +139,7 @@ def test_a_raid_0_is_followed_if_its_members_have_one_size(tmp_path):
 
 
 def test_a_file_system_without_a_disk_has_none():
-    with pytest.raises(TargetError, match="no single disk"):
+    with pytest.raises(TargetError, match="not on a single disk"):
         volume_of(Path("/proc").stat().st_dev)
 
 

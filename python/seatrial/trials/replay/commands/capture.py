@@ -188,7 +188,7 @@ _WARNINGS: Final = {
 """Warnings that are printed once, by the property of the capture that triggers them."""
 _PACKETS_WARNINGS: Final = {
     "has_failed": (
-        "The trace cannot be written any more, and nothing more is captured. Ctrl-C ends it and "
+        "The trace can no longer be written, and capturing has stopped. Ctrl-C ends it and "
         "shows why."
     ),
     "encrypted": (
@@ -301,9 +301,9 @@ def proxy_request(
         )
     if len(addresses) > LISTEN_ADDRESSES_MAX:
         raise UsageError(
-            seen=f"{len(addresses)} addresses to listen at",
-            cause=f"A proxy listens at {LISTEN_ADDRESSES_MAX} at most",
-            next_step="Name fewer",
+            seen=f"{len(addresses)} addresses to listen on",
+            cause=f"A proxy listens on at most {LISTEN_ADDRESSES_MAX}",
+            next_step="Give fewer addresses",
         )
     listen = [_listen_address(text) for text in addresses]
     host, port, url = _server(server)
@@ -409,7 +409,7 @@ def _listen_address(text: str) -> ListenAddress:
     found = _SOCKET_FOLDER.fullmatch(text) or _HOST_AND_PORT.fullmatch(text)
     if found is None or int(found["port"] or PORT_DEFAULT) > PORT_MAX:
         raise UsageError(
-            seen=f"{text!r} is not an address to listen at",
+            seen=f"{text!r} is not an address to listen on",
             cause="Expected :PORT for this machine only, HOST:PORT, or a folder for a socket",
             next_step="For example --listen :6432, or --listen /run/seatrial:5432",
         )
@@ -487,7 +487,7 @@ def capture_statements(request: CaptureRequest, *, quiet: bool) -> Reading:
 def _start_message(request: CaptureRequest, addresses: Sequence[str]) -> str:
     at = f"{request.host}:{request.port}"
     if request.packets is None:
-        return f"Listening at {', '.join(addresses)}; passing on to {at}. Ctrl-C ends it."
+        return f"Listening on {', '.join(addresses)}; passing on to {at}. Ctrl-C ends it."
     if request.reads_file:
         return f"Reading the packets in {request.packets['file']} with {at}."
     return f"Capturing the packets of {request.packets['interface']} with {at}. Ctrl-C ends it."

@@ -88,13 +88,13 @@ class Duration(click.ParamType[float]):
         return float(matched[1]) * UNITS_S[matched[2]]
 
 
-@click.command("compare", epilog=EPILOG, short_help="Before against after.")
+@click.command("compare", epilog=EPILOG, short_help="Compare before with after.")
 @click.argument("sides", nargs=-1, metavar="[BEFORE AFTER]", shell_complete=complete_runs)
 @click.option(
     "--pages",
     nargs=2,
     metavar="BEFORE AFTER",
-    help="Access logs of a web server as well, by URL pattern.",
+    help="Also compare access logs of a web server, by URL pattern.",
 )
 @click.option(
     "--batch",
@@ -102,7 +102,7 @@ class Duration(click.ParamType[float]):
     nargs=3,
     multiple=True,
     metavar="NAME BEFORE AFTER",
-    help="A batch as well: files with the output of `time`, or times, such as 348m6.451s.",
+    help="Also compare a batch: files with the output of `time`, or times, such as 348m6.451s.",
 )
 @click.option(
     "--aa",
@@ -130,7 +130,7 @@ class Duration(click.ParamType[float]):
     "offset_s",
     type=Duration(),
     metavar="TIME",
-    help="Network time in each time of a replay, subtracted to compare it with a log.",
+    help="Network time to subtract from each time of a replay, to compare it with a log.",
 )
 @click.option(
     "--time-unit",

@@ -126,7 +126,7 @@ def _split_run(
         names = [each.side.name for each in (found.first, *found.others)]
         raise UsageError(
             seen=f"{source.name} has {len(names)} targets",
-            cause="One is compared with one other",
+            cause="Two targets are compared with each other",
             next_step="Name the two, as in `seatrial sql compare "
             f"{reference}:{names[0]} {reference}:{names[1]}`",
         )

@@ -168,12 +168,12 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
     type=Duration(),
     help="Replay only the first 10m, 90s, 1h of the capture.",
 )
-@click.option("--prepare", metavar="FILE", help="Data to load before: SQL, or a pg_dump archive.")
+@click.option("--prepare", metavar="FILE", help="Data to load first: SQL, or a pg_dump archive.")
 @click.option(
     "--scale",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Load pgbench tables of this scale before.",
+    help="Load pgbench tables of this scale first.",
 )
 @click.option(
     "--restore",

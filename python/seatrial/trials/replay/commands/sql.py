@@ -57,7 +57,7 @@ TOP = 10
 
 @click.group("sql", epilog=EPILOG)
 def command() -> None:
-    """The SQL of a server: read its logs into a trace, show it, replay it."""
+    """Read the SQL of a server from its logs into a trace, show it, and replay it."""
 
 
 @command.command("read", epilog=READ_EPILOG, short_help="Convert PostgreSQL logs into a trace.")

@@ -50,7 +50,7 @@ from seatrial.units import NS_PER_S
 
 PREPARE_S: Final = 3600.0
 
-_CHECK_HINT: Final = "Look with `seatrial fleet check --ray ADDRESS TRACE URL`"
+_CHECK_HINT: Final = "Run `seatrial fleet check --ray ADDRESS TRACE URL`"
 
 
 def stage_of_hosts(request: StageRequest) -> HostsStage:
@@ -305,7 +305,7 @@ def _require_all(answers: Mapping[str, Any]) -> None:
     if lost:
         raise PartialResult(
             seen=f"Nothing was replayed: {'; '.join(each.words for each in lost)}",
-            cause="The host could not read the trace or find the server, or is gone",
+            cause="The host could not read the trace or find the server, or is down",
             next_step=_CHECK_HINT,
         )
 

@@ -72,8 +72,8 @@ def require_packages(option: str = "--port") -> None:
     missing = [each for each in ("starlette", "uvicorn") if importlib.util.find_spec(each) is None]
     if missing:
         raise UsageError(
-            seen=f"{' and '.join(missing)} not installed, which the live page needs",
-            cause="They are an optional extra of Seatrial",
+            seen=f"The live page needs {' and '.join(missing)}",
+            cause="They are an optional extra of Seatrial, which is not installed",
             next_step=f"Install them with `pip install 'seatrial[serve]'`, or leave {option} out",
         )
 

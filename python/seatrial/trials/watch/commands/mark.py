@@ -18,7 +18,7 @@ The marker is a line in the charts of the page, a line on the terminal, and an e
 @click.command("mark", epilog=EPILOG)
 @click.argument("text")
 def command(*, text: str) -> int:
-    """Set the marker TEXT, now, in every watch that is running."""
+    """Set the marker TEXT now, in every running watch."""
     from seatrial.trials.watch.measure.marks import set_mark  # noqa: PLC0415 - not for --help
 
     reached = set_mark(text)

@@ -63,7 +63,7 @@ class Progress:
     def end(self) -> bool:
         """Notify the pages of the end of the run; return whether they have its report."""
         if self._end is None:
-            self._page.end("The command has gone, and so has its run.")
+            self._page.end("The command has ended, and so has its run.")
             return False
         dropped = self._end.dropped
         lost = f" {dropped:,} events of its progress are not shown." if dropped else ""

@@ -71,7 +71,7 @@ def _require_no_others(path: Path, *, force: bool) -> None:
     cut_off = Path(f"{path}.part.end")
     if cut_off.exists() and not force:
         raise RefusedError(
-            seen=f"A recording to {path} was cut off, and can be read",
+            seen=f"A recording to {path} was cut off, but can be read",
             cause="Its recorder was killed, or its machine went down",
             next_step=f"See it with `seatrial trace show {path}`, which completes it, or replace "
             "it with --force",
@@ -137,7 +137,7 @@ def recording_of(reference: str, results: Path) -> Path:
     if origin is None or origin.format != FORMAT:
         raise UsageError(
             seen=f"The run {reference} is not a recording",
-            cause="Only recorded requests can be simulated; a run of a test holds none",
+            cause="Only recorded requests can be simulated; a run of a test has none",
             next_step="Name a recording: `seatrial watch --record FILE` makes one",
         )
     file, _, _run = reference.rpartition(":")

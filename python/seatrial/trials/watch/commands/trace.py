@@ -77,16 +77,20 @@ class SpeedType(click.ParamType[float | str]):
     default="1",
     show_default=True,
     metavar="FACTOR",
-    help="Recorded time over time of the replay, or 'max'.",
+    help="Speed relative to the recording, or 'max'.",
 )
 @click.option("--device", metavar="NAME", help="Only requests of this recorded device.")
 @click.option("--size", metavar="SIZE", help="Size of the trial file, or part of the device used.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=1, show_default=True)
 @click.option(
-    "--depth", type=int, default=256, show_default=True, help="Requests in flight at most."
+    "--depth",
+    type=int,
+    default=256,
+    show_default=True,
+    help="Maximum number of requests in flight.",
 )
 @click.option("--seconds", type=float, metavar="SECONDS", help="End each round after this time.")
-@click.option("--buffered", is_flag=True, help="Go through the page cache.")
+@click.option("--buffered", is_flag=True, help="Use the page cache.")
 @engine_option
 @measuring_options
 def replay(
@@ -167,7 +171,7 @@ Examples:
   seatrial study pgbench.toml --target /mnt/new
 
 \b
-How near it is: run the study, then `seatrial trace compare pgbench.rec last`.
+How close it is: run the study, then `seatrial trace compare pgbench.rec last`.
 """
 
 COMPARE_EPILOG = """\b
@@ -198,7 +202,7 @@ recording_output_option = click.option(
 
 @click.group("trace", epilog=EPILOG)
 def command() -> None:
-    """Recorded block requests: what kind of load they are, and the same on other storage."""
+    """Analyse recorded block requests, and replay them on other storage."""
 
 
 @command.command("show", epilog=SHOW_EPILOG, short_help="Show what kind of load a recording is.")
@@ -265,8 +269,8 @@ def import_(
     """Read FILE, a trace of another program, into a recording.
 
     blktrace, fio's write_iolog, the traces of MSR Cambridge, Alibaba, Tencent, CloudPhysics
-    (vscsi), SPC/UMass, ARC and libCacheSim; compressed by gzip or not. What a format does not know
-    stays unknown. If it knows latencies, the recording is also stored as a run of the results file.
+    (vscsi), SPC/UMass, ARC and libCacheSim; compressed by gzip or not. Values that a
+    format lacks stay unknown. If it has latencies, the recording is also stored as a run.
     """
     from seatrial.trials.watch.recording import read_about  # noqa: PLC0415
     from seatrial.trials.watch.report.import_text import import_text  # noqa: PLC0415
@@ -290,7 +294,7 @@ def import_(
 def store(*, recording: Path, label: str, results: Path) -> int:
     """Store the recording FILE as a run of the results file.
 
-    `seatrial watch --record` and `seatrial trace import` do so by themselves. This is for a
+    `seatrial watch --record` and `seatrial trace import` do so automatically. This is for a
     recording that was cut off, and for another results file.
     """
     click.echo(store_run(recording, results, label=label))
@@ -301,7 +305,7 @@ def store(*, recording: Path, label: str, results: Path) -> int:
 @click.argument("recording", metavar="FILE", type=click.Path(path_type=Path, readable=False))
 @output_option("-o", "--output", about="The study to write, such as pgbench.toml.", is_all=True)
 def study(*, recording: Path, output: Output) -> int:
-    """Write a study that imitates the recording FILE, and say what of it is imitated.
+    """Write a study that imitates the recording FILE, and list what it imitates.
 
     Operations, sizes, the share of sequential requests, the working set and the rate. Without
     --output the study is printed.
@@ -320,7 +324,7 @@ def study(*, recording: Path, output: Output) -> int:
     click.echo(imitation_text(found))
     if output.stream is None:
         click.echo(f"Next: `seatrial study {output.path} --target DIR`, which measures it; then")
-        click.echo(f"`seatrial trace compare {recording} last` says how near it came.")
+        click.echo(f"`seatrial trace compare {recording} last` shows how close it came.")
     return 0
 
 
@@ -340,7 +344,7 @@ def _imitation(recording: Path) -> Imitation:
     if found is None:
         raise UsageError(
             seen=f"{recording} has no reads and writes that a study could imitate",
-            cause="It is empty, or has only flushes and the like, or sizes of parts of a sector",
+            cause="It is empty, or has only flushes or the like, or parts of sectors",
             next_step=f"See what it has with `seatrial trace show {recording}`",
         )
     return found
@@ -397,7 +401,7 @@ def _only_test(reference: str, results: Path) -> list[Sample]:
     keys = {each.cell.key for each in samples}
     if len(keys) != 1:
         raise UsageError(
-            seen=f"{reference} has {len(keys)} tests besides filling, not one",
+            seen=f"{reference} has {len(keys)} tests, not counting fills",
             cause="A recording is compared with a run that imitates it, which has one test",
             next_step=f"Run a study of `seatrial trace study`, or see `seatrial show {reference}`",
         )

@@ -77,7 +77,7 @@ _DAY_S: Final = 86_400.0
     default=ROTATE,
     show_default=True,
     callback=read_size_bytes,
-    help="Begin another file of the recording (FILE.1, FILE.2 ...) when one has this size.",
+    help="Start a new file of the recording (FILE.1, FILE.2 ...) at this size.",
 )
 @results_option
 @json_option

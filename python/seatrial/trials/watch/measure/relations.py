@@ -240,9 +240,9 @@ def _data_folder(connection: psycopg.Connection) -> Path:
         row = connection.execute("SHOW data_directory").fetchone()
     except psycopg.errors.InsufficientPrivilege:
         raise TargetError(
-            seen="The server does not say where its data directory is.",
+            seen="The server does not reveal its data directory.",
             cause="The role is not a member of pg_read_all_settings.",
-            next_step="GRANT pg_read_all_settings to it, or use another role",
+            next_step="Grant it pg_read_all_settings, or use another role",
         ) from None
     return Path(row[0] if row else "")
 

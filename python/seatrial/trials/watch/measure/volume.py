@@ -149,9 +149,9 @@ def volume_of(device: int, tree: SystemTree = LIVE) -> Volume:
     node = node_by_number(f"{os.major(device)}:{os.minor(device)}", tree)
     if not node.size_bytes():
         raise TargetError(
-            seen="The file system lies on no single disk.",
-            cause="It is btrfs, ZFS, tmpfs, an overlay or a network's, whose extents have no "
-            "address on a disk.",
+            seen="The file system is not on a single disk.",
+            cause="It is btrfs, ZFS, tmpfs, an overlay or a network file system, whose extents "
+            "have no address on a disk.",
             next_step="Name the disk itself (lsblk lists them), or watch all disks",
         )
     return _volume(node, _LAYERS_MAX)

@@ -118,7 +118,7 @@ def replayed_notes(replayed: ReplayResult) -> list[str]:
         )
     else:
         notes.append(
-            "The recording does not know latencies, so the order of requests was kept, but not "
+            "The recording has no latencies, so the order of requests was kept, but not "
             "which of them waited for others."
         )
     if replayed.wrapped:
@@ -136,7 +136,7 @@ def replayed_notes(replayed: ReplayResult) -> list[str]:
     if replayed.skipped:
         notes.append(
             f"{format_plural(replayed.skipped, 'request')} were not sent, because the sample "
-            "ended before."
+            "ended first."
         )
     if replayed.failed:
         notes.append(f"{format_plural(replayed.failed, 'request')} failed.")

@@ -136,7 +136,7 @@ def test_loads_are_compared_figure_by_figure():
     alike = {each.name: each for each in compared(figures_of(one), figures_of(like))}
     assert all(each.is_near for each in alike.values())
     faster = {each.name: each for each in compared(figures_of(one), figures_of(twice))}
-    rate = faster["reads and writes a second"]
+    rate = faster["reads and writes per second"]
     assert (rate.b, rate.is_near) == (pytest.approx(2 * (rate.a or 0)), False)
     assert faster["share of reads"].is_near
     assert sizes_in_common(one, like).b == pytest.approx(1, abs=0.03)

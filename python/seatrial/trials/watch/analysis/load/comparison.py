@@ -93,7 +93,7 @@ def _figures(load: LoadProfile) -> Iterator[tuple[str, str, float | None]]:
     by_operation = {each.operation: each for each in load.mix}
     sequential = {each.operation: each.sequential / each.requests for each in load.sequentiality}
     count = sum(each.requests for each in load.mix if each.operation in TRANSFERS)
-    yield "reads and writes a second", "per_s", count / load.seconds if arrivals else None
+    yield "reads and writes per second", "per_s", count / load.seconds if arrivals else None
     yield "transfer", "bytes_per_s", arrivals.bytes_per_s if arrivals else None
     for name in TRANSFERS:
         own = by_operation.get(name)
@@ -140,7 +140,7 @@ def figures_of_run(samples: Sequence[Sample]) -> dict[str, Value]:
 def _figures_of_sample(sample: Sample) -> Iterator[tuple[str, str, float]]:
     own = {name: sample.operations[name] for name in TRANSFERS if name in sample.operations}
     count = sum(each.completed for each in own.values())
-    yield "reads and writes a second", "per_s", count / sample.duration_s
+    yield "reads and writes per second", "per_s", count / sample.duration_s
     yield "transfer", "bytes_per_s", sample.transferred_bytes_per_s
     for name, each in own.items():
         if not each.completed:

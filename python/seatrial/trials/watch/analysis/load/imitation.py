@@ -307,7 +307,7 @@ def _imitated(
     yield _size_sentence(load)
     if load.arrivals is not None:
         per_s = format_iops(_transfers_per_s(load)).removesuffix(" IOPS")
-        yield f"Rate: {per_s} reads and writes a second, {_times_phrase(load)}."
+        yield f"Rate: {per_s} reads and writes per second, {_times_phrase(load)}."
     if (every := _flushes(load)).get("sync_every"):
         yield f"Flushes: a sync after every {every['sync_every']} writes."
 
@@ -340,10 +340,10 @@ def _stream_phrase(load: LoadProfile, own: Stream) -> str:
         return f"each {format_duration_s(own.pause_s)} (mean) after the end of the last one{flush}"
     per_s = format_iops(own.requests / load.seconds).removesuffix(" IOPS")
     if not own.bursts:
-        return f"{per_s} a second at random times (Poisson)"
+        return f"{per_s} per second at random times (Poisson)"
     sizes = [each.requests for each in own.bursts]
     of = f"{sizes[0]} to {sizes[-1]}" if sizes[0] < sizes[-1] else f"{sizes[0]}"
-    return f"{per_s} a second in recorded bursts of {of} at random times"
+    return f"{per_s} per second in recorded bursts of {of} at random times"
 
 
 def _times_phrase(load: LoadProfile) -> str:

@@ -49,7 +49,7 @@ const view = {
     if (isPaused && this.to === null) this.to = this.watched.to;
     if (!isPaused && this.watched.startup.saved === undefined) this.to = null;
     if (!button) return;
-    button.textContent = isPaused ? 'Go on' : 'Pause';
+    button.textContent = isPaused ? 'Resume' : 'Pause';
     button.setAttribute('aria-pressed', String(isPaused));
   },
 

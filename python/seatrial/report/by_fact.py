@@ -86,7 +86,7 @@ def fact_sentences(found: ByFact) -> list[str]:
     if once or not judged:
         which = f" of {', '.join(once)}" if once else ""
         sentences.append(
-            f"No difference{which} is called significant: that takes two runs per {found.fact} "
+            f"No difference{which} is called significant: this needs two runs per {found.fact} "
             "with the same test."
         )
     if found.others:

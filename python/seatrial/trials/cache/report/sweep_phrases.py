@@ -114,8 +114,8 @@ def _limits(found: CacheSweepResult) -> Iterator[str]:
         found.reads_ms_per_operation + found.writes_ms_per_operation + found.other_ms_per_operation
     )
     yield (
-        f"Of {_ms(whole)} for each of the {found.unit} with the smallest buffers, "
-        f"{_ms(found.reads_ms_per_operation)} were reads, {_ms(found.writes_ms_per_operation)} "
+        f"With the smallest buffers, the {found.unit} take {_ms(whole)} each: "
+        f"{_ms(found.reads_ms_per_operation)} are reads, {_ms(found.writes_ms_per_operation)} "
         f"writes that make room, and {_ms(found.other_ms_per_operation)} the rest (processor "
         f"{_ms(found.processor_ms_per_operation)}, commits, locks)."
     )
@@ -144,7 +144,7 @@ def _doubts(found: CacheSweepResult) -> Iterator[str]:
     yield (
         f"Warm: the first half of the replay is not counted. One replay of "
         f"{format_count(found.operations)} {found.unit} in {format_duration_s(found.seconds)}; "
-        "intervals are of its variation, not of what the model leaves out."
+        "the intervals cover its variation, not what the model leaves out."
     )
     yield (
         "Without page cache, autovacuum, timed checkpoints and background writer: a server with "
@@ -155,7 +155,7 @@ def _doubts(found: CacheSweepResult) -> Iterator[str]:
     if found.scan_share > _SCANS_MIN:
         yield (
             f"{format_share(found.scan_share)} of the reads are of large scans, which PostgreSQL "
-            "keeps to a small ring: they are simulated as all others."
+            "keeps to a small ring: they are simulated like all others."
         )
     if found.lost_share > _LOST_MIN:
         yield (
@@ -203,8 +203,8 @@ def bound_notable(found: CacheBound) -> list[str]:
 def bound_doubts(found: CacheBound) -> list[str]:
     """Return the limits of a bound, in a sentence each."""
     lines = [
-        "Bounds by size assume that each further byte gains no more than those before it: a load "
-        "that scans more than its cache breaks that.",
+        "Bounds by size assume that each further byte gains no more than the previous ones. Scans "
+        "that are larger than the cache violate this.",
         "Reads include those that the page cache serves.",
     ]
     if found.read_wait_share is None:

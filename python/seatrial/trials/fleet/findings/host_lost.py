@@ -70,7 +70,7 @@ def host_lost(context: Context) -> list[Finding]:
         the sample. Critical.
 
     Do:
-        Bring the host back, and go on with --resume.
+        Bring the host back, and continue with --resume.
     """
     return [
         Finding(

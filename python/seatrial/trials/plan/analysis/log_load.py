@@ -80,13 +80,13 @@ class LoggedLoad:
         ]
         if self.timed_share:
             found.append(
-                f"Sessions at work at once: {float(self.at_work.mean()):,.2g} on average, "
+                f"Sessions active at once: {float(self.at_work.mean()):,.2g} on average, "
                 f"{float(self.at_work.max()):,.2g} in the busiest {slot} (durations of the log)"
             )
         if self.timed_share < 1 - UNTIMED_SHARE_MAX:
             found.append(
                 f"Statements without a duration: {1 - self.timed_share:.0%} (log), so more "
-                "sessions may have been at work"
+                "sessions may have been active"
             )
         if self.commit_ms is not None:
             found.append(

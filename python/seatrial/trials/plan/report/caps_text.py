@@ -80,7 +80,7 @@ def caps_table(found: CapReport) -> Table:
         id="table-caps",
         title="Limits, the tightest first",
         labels=1,
-        headers=["Whose", "Sustained", "Burst", *load, "Origin"],
+        headers=["Limit", "Sustained", "Burst", *load, "Origin"],
         rows=[_row(each, with_load=with_load) for each in found.caps],
     )
 

@@ -27,7 +27,7 @@ _HOW = {
     scenarios.FOLLOWS: "Record the server's disk while it works: `seatrial watch --record FILE`.",
     scenarios.GROWTH: _SIZE_NOW,
     scenarios.CAPACITY: _SIZE_NOW,
-    "prices": "Ask for the price, and set it: `seatrial catalogue show prices`.",
+    "prices": "Ask for the price, and set it: `seatrial catalogue set prices/KEY mid=PRICE`.",
 }
 """How an unknown input is measured, by its name."""
 _SAFE_ENOUGH = 0.02

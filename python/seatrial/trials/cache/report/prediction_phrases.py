@@ -216,7 +216,8 @@ def _written(found: CachePrediction) -> Iterator[str]:
         per_day = most.device_written_bytes_per_day / most.device_bytes
         times = f"{per_day:.1f}" if per_day < _TENTHS_BELOW else format_count(round(per_day))
         yield (
-            f"{sizes_phrase(most)}: {format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
+            f"{sizes_phrase(most)}: "
+            f"{format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
             f"written to the SSD, {times} times its size per day."
         )
 

@@ -105,21 +105,24 @@ def test_bounds_come_from_the_medium_outwards_and_say_what_they_are():
         memory_copy_bytes_per_s=1e10,
         cpus_online=2,
     )
-    links, slot, memory = bounds_of(before, rate_of(1))
+    links, slot = bounds_of(before, rate_of(1))
     assert (links.words, links.detail) == ("the drives' links saturate", "4 links, SATA 3 Gb/s")
     assert (slot.words, slot.detail) == ("the host bus saturates", "PCIe 2.5 GT/s x8")
+    assert (links.source, slot.source) == ("fingerprint", "fingerprint")
+
+
+def test_the_page_cache_is_bounded_by_memory_alone_and_direct_io_not_by_memory():
+    before = fingerprint_of(drive(sata_link_gb_s=3.0), memory_copy_bytes_per_s=1e10, cpus_online=2)
+    (memory,) = bounds_of(before, rate_of(1, direct=False))
+    assert (memory.name, memory.source) == ("memory_copy", "measured")
     assert memory.bytes_per_s == 1.5 * 2 * 1e10
-    assert [b.source for b in (links, slot, memory)] == ["fingerprint", "fingerprint", "measured"]
-
-
-def test_the_page_cache_is_bounded_by_memory_alone():
-    before = fingerprint_of(drive(sata_link_gb_s=3.0), memory_copy_bytes_per_s=1e10)
-    assert [b.name for b in bounds_of(before, rate_of(1, direct=False))] == ["memory_copy"]
+    without_path = fingerprint_of(memory_copy_bytes_per_s=1e10, cpus_online=2)
+    assert bounds_of(without_path, rate_of(1)) == []
 
 
 def test_what_fits_a_processors_cache_is_not_bounded_by_memory():
     before = fingerprint_of(memory_copy_bytes_per_s=1e10)
-    assert bounds_of(before, rate_of(1, size_bytes=32 * MIB)) == []
+    assert bounds_of(before, rate_of(1, size_bytes=32 * MIB, direct=False)) == []
 
 
 CONTROLLER = [drive(name, sata_link_gb_s=3.0, **bus("0000:05:00.0", 2e9)) for name in "abcdefgh"]

@@ -279,13 +279,13 @@ def bounds_of(fingerprint: Fingerprint, summary: CellSummary) -> list[Bound]:
 
     Args:
         fingerprint: Seen from the cell's target (``Context.before_of``).
-        summary: The cell. With direct I/O every part of the path is a bound, with buffered I/O only
-            the memory copy.
+        summary: The cell. Direct I/O is bounded by every part of the path, but not by the memory
+            copy, as devices write to memory themselves; buffered I/O only by the memory copy.
     """
-    found = [_memory_copy(fingerprint, summary)]
     if is_direct(summary):
-        found = [*path_bounds(fingerprint), *found]
-    return [bound for bound in found if bound]
+        return path_bounds(fingerprint)
+    memory_copy = _memory_copy(fingerprint, summary)
+    return [memory_copy] if memory_copy else []
 
 
 def path_bounds(fingerprint: Fingerprint) -> list[Bound]:

@@ -165,9 +165,8 @@ CLASSES: Final = {
 GROUPS: Final = ("commit", "read", "write", "lock", "cpu", "client", "other")
 """Groups of wait events, by the bound that they indicate."""
 
-_COMMIT: Final = frozenset(
-    {"io:walsync", "io:walwrite", "lwlock:walwrite", "ipc:syncrep", "lwlock:syncrep"}
-)
+_COMMIT: Final = frozenset({"io:walsync", "io:walwrite", "lwlock:walwrite"})
+"""Waits for the log on this server's storage; ``IPC:SyncRep`` waits for a standby, so it is not."""
 _READ: Final = frozenset(
     {
         *("io:datafileread", "io:datafileprefetch", "io:slruread", "io:aioiocompletion"),

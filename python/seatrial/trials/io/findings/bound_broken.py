@@ -50,12 +50,13 @@ def bound_broken(context: Context) -> list[Finding]:
         The lower end of the interval of the bandwidth in one direction (the figure itself if
         measured once) exceeds the sum of the PCIe links of the drives' controllers, a shared one
         counted once (direct tests); or exceeds 1.5 times the memory copy bandwidth of all CPUs
-        available to the run (any test that accesses at least 64 MiB; the copy bandwidth of one
-        thread is measured with the fingerprint). Critical. Of several bounds exceeded, the
-        outermost is reported: faster than the bus is `bound_broken`, faster than the drives' links
-        alone is `device_cache_served`. For a drive without another link (NVMe, a virtual disk), its
-        PCIe link counts as the drive's. For imported tables, and for drives hidden by a RAID
-        controller, `seatrial audit` gets the links from `--drives`, `--link` and `--bus`.
+        available to the run (tests through the page cache that access at least 64 MiB; the copy
+        bandwidth of one thread is measured with the fingerprint). Critical. Of several bounds
+        exceeded, the outermost is reported: faster than the bus is `bound_broken`, faster than the
+        drives' links alone is `device_cache_served`. For a drive without another link (NVMe, a
+        virtual disk), its PCIe link counts as the drive's. For imported tables, and for drives
+        hidden by a RAID controller, `seatrial audit` gets the links from `--drives`, `--link` and
+        `--bus`.
 
     Do:
         Compare the bus with `LnkSta` in `lspci -vv`. Fill with incompressible data and repeat with

@@ -44,7 +44,7 @@ def test_nothing_is_played_to_a_server_that_runs(tmp_path: Path):
     url = "postgresql://127.0.0.1:1/x"
     done = seatrial("cache", "sweep", url, "--log", "a.trace", folder=tmp_path)
     assert done.code == 2, done
-    assert "is not restarted" in done.err
+    assert "neither restarted" in done.err
 
 
 def test_without_rights_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):

@@ -126,7 +126,7 @@ def test_the_answer_comes_first_and_the_document_has_it(tmp_path: Path):
     assert_published(document)
     assert document["found"]["caps"][0]["dry_after_s"] == pytest.approx(6000)
     done = called(tmp_path, "--instance", "r7i.2xlarge", "--volume", "io2:700GiB:16000")
-    assert "260.00 USD a month" in " ".join(done.out.split())
+    assert "260.00 USD per month" in " ".join(done.out.split())
 
 
 def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):

@@ -149,7 +149,7 @@ def test_without_block_io_only_commits_are_judged(log: Path):
     assert done.document["notes"][0] == LACKS == plan["lacks"]
     assert "watch" in LACKS
     assert plan["busiest_per_s"] == pytest.approx(15.0)
-    assert any("10 to 15 a second" in each for each in done.document["steps"])
+    assert any("10 to 15 per second" in each for each in done.document["steps"])
     assert any("COMMIT after writes took 8 ms" in each for each in done.document["steps"])
     assert not any("proof" in each for each in done.document["notes"])
     fast = planned(log, "--objective", "commit.p99_ms=0.05", "--json")

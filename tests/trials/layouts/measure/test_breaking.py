@@ -113,7 +113,7 @@ def test_an_interrupt_of_the_load_ends_the_thread():
     injection = begun(fake, NEVER)
     with pytest.raises(KeyboardInterrupt):
         interrupted(injection, fake)
-    assert injection.notes[0].startswith("replace after 60 s was not done")
+    assert injection.notes[0].startswith("replace after 60 s was not injected")
 
 
 def settled_s(fake: Fake, injection: FaultInjection, reported: list[str]) -> float:

@@ -120,7 +120,7 @@ def test_what_is_free_is_free_once_and_steps_have_their_own_price():
     assert cost("io2:1000GiB:32001") == pytest.approx(125 + 2080 + 0.046)
     assert cost("io2:1000GiB:100000") == pytest.approx(125 + 2080 + 32000 * 0.046 + 36000 * 0.032)
     assert cost("Premium SSD P30:600GiB") == cost("Premium SSD P30:1024GiB") == 135.17
-    with pytest.raises(UsageError, match="no price of gcp/pd-balanced, capacity"):
+    with pytest.raises(UsageError, match="no price for gcp/pd-balanced, capacity"):
         cost("pd-balanced:100GiB")
 
 

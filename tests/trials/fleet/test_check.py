@@ -106,7 +106,7 @@ def test_a_time_of_day_that_is_off_is_a_note():
     off = host("b", clock=msgspec.structs.replace(CLOCK, wall_offset_ns=-3_000_000_000))
     (found,) = find_in_hosts(facts(host("a"), off))
     assert (found.kind, found.severity) == ("clock_not_comparable", "note")
-    assert "The time of day of b is 3.0 s behind ours" in found.sentence
+    assert "The time of day of b is 3.0 s behind this machine" in found.sentence
 
 
 def test_a_target_that_some_hosts_cannot_use():

@@ -146,7 +146,7 @@ def test_only_an_ordinary_file_is_replaced(command, option, kind, tmp_path):
     folder.mkdir()
     device.symlink_to("/dev/null")
     for place in (fifo, device):
-        with pytest.raises(RefusedError, match="no ordinary file"):
+        with pytest.raises(RefusedError, match="not an ordinary file"):
             tried(command, option, place, "--force")
     for place in (folder, tmp_path / "gone" / "file"):
         with pytest.raises(UsageError, match="cannot be written"):

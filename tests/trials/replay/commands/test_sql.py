@@ -262,7 +262,7 @@ def test_an_existing_file_is_replaced_only_if_it_is_a_trace_and_meant(log, tmp_p
     with pytest.raises(RefusedError, match="one of the logs"):
         read(log, log, force=True)
     assert log.read_text() == log_text()
-    with pytest.raises(RefusedError, match="no ordinary file"):
+    with pytest.raises(RefusedError, match="not an ordinary file"):
         read(log, Path("/dev/null"), force=True)
 
 

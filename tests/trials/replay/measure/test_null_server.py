@@ -109,7 +109,7 @@ def test_a_bad_place_or_version_is_refused(tmp_path):
         _core.NullServer(folder=tmp_path)
     with pytest.raises(_core.NativeTargetError, match="No such file"):
         _core.NullServer(folder=tmp_path / "missing")
-    with pytest.raises(_core.NativeDefectError, match="no version"):
+    with pytest.raises(_core.NativeDefectError, match="not a version"):
         _core.NullServer(server_version="newest")
 
 

@@ -68,7 +68,7 @@ lint: setup ## check formatting, lints, types and generated files
 # none, but without it its dependencies would have other features, and be built again.
 test-rust: ## run the tests of the Rust crates
 	@echo "== cargo test"
-	@cargo test --quiet --workspace --locked --tests
+	@cargo test --quiet --workspace --locked --tests --no-fail-fast
 
 # Each worker of the queue would compile all tests at its start: 7 s of processor time of 12.
 compiled-tests:

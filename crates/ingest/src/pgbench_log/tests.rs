@@ -350,7 +350,7 @@ fn a_line_that_makes_no_sense_is_reported_with_its_place_and_why() {
         ("0 1 skippedx 0 1795219200 7", "\"skippedx\" in column 3"),
         ("0 1 5 1 1795219200 7", "script 1, where the run has 1"),
         ("1795219200 900 5000 70000 3 9", "script 70000"),
-        ("1795219200 900 5000 0 3 9", "\"3\" in column 5 is no Unix time"),
+        ("1795219200 900 5000 0 3 9", "\"3\" in column 5 is not a Unix time"),
         ("0 1 5 0 1795219200 1000000", "a number is out of range"),
         ("9999999 1 5 0 1795219200 7", "a number is out of range"),
         ("a 1 5 0 1795219200 7", "\"a\" in column 1 is not a number"),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,12 @@ os.environ.pop("COLUMNS", None)
 
 settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
+
+
+# A limit of time ends all processes of a run, workers too. A test that is interrupted still removes
+# what it made: loop devices, mounts, servers, labs.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def root_reason() -> str:

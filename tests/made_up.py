@@ -34,4 +34,4 @@ def _values_of(annotation: Any) -> st.SearchStrategy[Any]:
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return made_up(annotation)
     plain = {str: TEXTS, int: COUNTS, float: FIGURES, object: st.none() | COUNTS | TEXTS}
-    return plain.get(annotation) or st.from_type(annotation)
+    return plain[annotation] if annotation in plain else st.from_type(annotation)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def dead_links(sources: list[Source]) -> Iterator[str]:
                 yield breach(source, line, f"{match['place']} is not there")
 
 
+def dangling_links(folder: Path, names: Iterable[str]) -> Iterator[str]:
+    """Symbolic links whose file is not there: `paths` leaves them out."""
+    for name in names:
+        link = folder / name
+        if link.is_symlink() and not link.exists():
+            yield f"{name}: a symbolic link to {link.readlink()}, which is not there"
+
+
 def stray_binaries(files: list[tuple[str, bytes]]) -> Iterator[str]:
     for path, data in files:
         if not is_text(data):
@@ -115,6 +124,12 @@ def test_locks_hold_no_addresses() -> None:
 
 def test_links_lead_somewhere() -> None:
     assert_kept(dead_links([source for source in texts() if source.suffix == ".md"]))
+
+
+def test_symbolic_links_lead_somewhere() -> None:
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert_kept(dangling_links(ROOT, listed.stdout.split("\0")))
 
 
 def test_no_binaries() -> None:
@@ -161,6 +176,14 @@ def test_dead_link_is_seen() -> None:
     found = list(dead_links([Source("README.md", text)]))
     assert len(found) == 1
     assert "docs/attic.md is not there" in found[0]
+
+
+def test_dangling_link_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    for name, target in {"good": "there", "dangling": "gone"}.items():
+        (tmp_path / name).symlink_to(target)
+    (found,) = dangling_links(tmp_path, ["there", "good", "dangling"])
+    assert found == "dangling: a symbolic link to gone, which is not there"
 
 
 def test_binary_is_seen() -> None:

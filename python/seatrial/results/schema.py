@@ -11,6 +11,18 @@ import sqlite3
 APPLICATION_ID = 0x53454154
 """``SEAT`` in ASCII, at byte 68 of the file: identifies a results file."""
 
+
+def _renamed(column: str, path: str, old: str, new: str) -> str:
+    """Return the statement that renames a key of an object in a column of JSON."""
+    return f"""
+        UPDATE sample SET {column} = json_set(
+            json_remove({column}, '{path}.{old}'),
+            '{path}.{new}', json_extract({column}, '{path}.{old}')
+        )
+        WHERE json_type({column}, '{path}.{old}') IS NOT NULL
+    """  # noqa: S608 - of our own names
+
+
 FIRST_TABLES = (
     """
     CREATE TABLE run (
@@ -168,36 +180,10 @@ FLEET_SAMPLES = ("ALTER TABLE sample ADD COLUMN fleet_json TEXT NOT NULL DEFAULT
 
 REPORTED = (
     "ALTER TABLE operation RENAME COLUMN told_ns_json TO reported_ns_json",
-    """
-    UPDATE sample SET database_json = json_set(
-        json_remove(database_json, '$.told'),
-        '$.reported', json_extract(database_json, '$.told')
-    )
-    WHERE json_type(database_json, '$.told') = 'object'
-    """,
+    _renamed("database_json", "$", "told", "reported"),
 )
 
-PLANNED_HOSTS = (
-    """
-    UPDATE sample SET fleet_json = json_set(
-        json_remove(fleet_json, '$.asked_hosts'),
-        '$.planned_hosts', json_extract(fleet_json, '$.asked_hosts')
-    )
-    WHERE json_type(fleet_json, '$.asked_hosts') = 'integer'
-    """,
-)
-
-
-def _renamed(column: str, path: str, old: str, new: str) -> str:
-    """Return the statement that renames a key of an object in a column of JSON."""
-    return f"""
-        UPDATE sample SET {column} = json_set(
-            json_remove({column}, '{path}.{old}'),
-            '{path}.{new}', json_extract({column}, '{path}.{old}')
-        )
-        WHERE json_type({column}, '{path}.{old}') IS NOT NULL
-    """  # noqa: S608 - of our own names
-
+PLANNED_HOSTS = (_renamed("fleet_json", "$", "asked_hosts", "planned_hosts"),)
 
 FIELD_TERMS = (
     *(

@@ -443,8 +443,10 @@ def _settings(
     "--database", metavar="NAME", help="Existing empty database to use; by default one is created."
 )
 @_factor("--scale", "N", _INTEGERS, "Scale of the tables of pgbench or --crash: 16 MB per unit.")
-@_factor("--clients", "N", _INTEGERS, "Connections per process; 10.")
-@_factor("--processes", "N", _INTEGERS, "Client processes, each with a separate database; 1.")
+@_factor("--clients", "N", _INTEGERS, "Connections per process; by default 10.")
+@_factor(
+    "--processes", "N", _INTEGERS, "Client processes, each with a separate database; by default 1."
+)
 @_factor(
     "--script", "NAME", _WORDS, "tpcb-like, simple-update, select-only, or a pgbench script file."
 )
@@ -462,7 +464,9 @@ def _settings(
     help="With --rate: skip and count transactions that are later than this.",
 )
 @click.option("--seconds", type=float, help="Sample duration; time limit of a batch.")
-@click.option("--rounds", type=int, help="Number of rounds; 3 to 5, depending on variance.")
+@click.option(
+    "--rounds", type=int, help="Number of rounds; by default 3 to 5, depending on variance."
+)
 @click.option(
     "--set",
     metavar="NAME=VALUE,...",
@@ -474,7 +478,7 @@ def _settings(
     "--start",
     "STATE",
     _WORDS,
-    "Cache state at the start of each sample: cold, warm or prewarmed; cold.",
+    "Cache state at the start of each sample: cold (default), warm or prewarmed.",
 )
 @_factor(
     "--memory-limit",
@@ -485,7 +489,7 @@ def _settings(
 @click.option(
     "--clone",
     type=click.Choice(["auto", "reflink", "copy", "template", "reuse"]),
-    help="How each sample gets a copy of the data; auto.",
+    help="How each sample gets a copy of the data; by default auto.",
 )
 @click.option(
     "--pg-bin",
@@ -499,10 +503,12 @@ def _settings(
     show_default=True,
     help="Workload of the clients.",
 )
-@_factor("--devices", "N", _INTEGERS, "Telemetry: number of devices; 1,000.")
-@_factor("--history-hours", "N", _INTEGERS, "Telemetry: hours of history; 24.")
-@_factor("--batch-rows", "N", _INTEGERS, "Telemetry: rows per transaction; 100.")
-@click.option("--query-share", type=float, help="Telemetry: share of transactions that query; 0.1.")
+@_factor("--devices", "N", _INTEGERS, "Telemetry: number of devices; by default 1,000.")
+@_factor("--history-hours", "N", _INTEGERS, "Telemetry: hours of history; by default 24.")
+@_factor("--batch-rows", "N", _INTEGERS, "Telemetry: rows per transaction; by default 100.")
+@click.option(
+    "--query-share", type=float, help="Telemetry: share of transactions that query; by default 0.1."
+)
 @click.option(
     "--batch", metavar="FILE", help="Time a .sql file, or a program (PGHOST etc. are set)."
 )

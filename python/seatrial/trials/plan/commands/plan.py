@@ -97,7 +97,7 @@ class LoadFields(TypedDict):
 @click.option(
     "--growth",
     metavar="SHARE",
-    help="Growth of load and size: 40%/y; else 0..20%..60%.",
+    help="Growth of load and size: 40%/y; default 0..20%..60%.",
 )
 @click.option(
     "--years",
@@ -124,7 +124,7 @@ class LoadFields(TypedDict):
 @click.option(
     "--other-day",
     metavar="TIMES",
-    help="Load of other days over this one; else 0.8..1.6.",
+    help="Load of other days over this one; default 0.8..1.6.",
 )
 @click.option("--budget", metavar="MONEY", help="Exclude what costs more per month: 800EUR.")
 @click.option("--loss-max", metavar="SHARE", help="Exclude a higher yearly risk of loss: 0.1%.")
@@ -139,7 +139,7 @@ class LoadFields(TypedDict):
     "--region",
     metavar="NAME",
     default="",
-    help="Price region; else the only known one.",
+    help="Price region; the only known one by default.",
 )
 @click.option(
     "--currency",

@@ -151,8 +151,8 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
 @click.option(
     "--ids",
     type=click.Choice(["infer", "off"]),
-    help="Map generated IDs to those of the target, or send them as captured; infer, except with "
-    "--read-only.",
+    help="Map generated IDs to those of the target, or send them as captured; by default "
+    "infer, except with --read-only.",
 )
 @click.option(
     "--pace",
@@ -193,7 +193,7 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
 @click.option(
     "--start",
     type=click.Choice(["cold", "warm", "prewarmed", "as_is"]),
-    help="Cache state at the start; cold in a folder, as_is on a server.",
+    help="Cache state at the start; by default cold in a folder, as_is on a server.",
 )
 @click.option(
     "--database",
@@ -224,7 +224,7 @@ def _speed(_context: click.Context, _parameter: click.Parameter, written: str) -
     "--rounds",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Replays per target, for intervals; 1, or 5 with several targets.",
+    help="Replays per target, for intervals; by default 1, or 5 with several targets.",
 )
 @click.option("--pg-bin", type=click.Path(), help="With DIR: folder of the PostgreSQL programs.")
 @ray_option

@@ -7,7 +7,8 @@ OTHER is the folder of another checkout with its environment (`make setup` there
 done by each in every round, in a new random order: the engine makes requests of the null target
 for a second, a log of SQL is read into a trace, and that trace is played to a server that answers
 at once. Each runs in a process of its own checkout; what is compared is the processor time for a
-request or statement, which a busy machine disturbs least, taken by the kernel's account.
+request or statement, which a busy machine disturbs least, taken by the kernel's account. The ratio
+of the elapsed times is reported, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -33,13 +35,15 @@ from seatrial.errors import SeatrialError
 
 SECTION: Final = "versions"
 WORKS: Final = ("engine", "reading", "replay")
+SIDES: Final = ("this", "other", "again")
+"""Of one work; the last is the other once more."""
 RATIO_MAX: Final = 1.05
 """Above it a change is a loss."""
 
 # Runs in the interpreter of either checkout: its own core, nothing of this file's.
 WORK: Final = """
 # Runs in the interpreter of either checkout: its own core, nothing of this file's.
-import json, os, resource, sys
+import json, os, resource, sys, time
 from seatrial import _core
 
 def engine(folder, count):
@@ -76,9 +80,11 @@ def replay(folder, count):
     classes = json.loads(record)["classes"].values()
     return sum(each["ok"] + each["failed"] for each in classes)
 
+begun_s = time.perf_counter()
 done = globals()[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+elapsed_s = time.perf_counter() - begun_s
 used = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps({"done": done, "cpu_s": used.ru_utime + used.ru_stime}))
+print(json.dumps({"done": done, "cpu_s": used.ru_utime + used.ru_stime, "elapsed_s": elapsed_s}))
 """
 
 
@@ -111,6 +117,14 @@ def python_of(checkout: Path) -> Path:
     return checkout / ".venv" / "bin" / "python"
 
 
+@dataclass(frozen=True)
+class Spent:
+    """The time for one request or statement."""
+
+    cpu_ns: float
+    elapsed_ns: float
+
+
 class WorkError(Exception):
     """The work failed in a checkout."""
 
@@ -119,25 +133,25 @@ def section(options: argparse.Namespace) -> str:
     """Run the rounds; return the section of the page."""
     rng = random.Random(options.seed)
     sides = {"this": ROOT, "other": options.other.resolve()}
-    spent_ns: dict[tuple[str, str], list[float]] = defaultdict(list)
+    spent: dict[tuple[str, str], list[Spent]] = defaultdict(list)
     loads = []
     with tempfile.TemporaryDirectory(prefix="versions-") as name:
         folder = Path(name)
         write_log(folder / "statements.csv", "csv", options.statements)
         # The trace that both play is in the format of the other, which is the older one.
-        worked_ns(sides["other"], "kept", folder, options.requests)
+        work_of(sides["other"], "kept", folder, options.requests)
         for number in range(1, options.rounds + 1):
             for work in rng.sample(WORKS, len(WORKS)):
-                for side in rng.sample([*sides, "again"], 3):
+                for side in rng.sample(SIDES, len(SIDES)):
                     checkout = sides.get(side, sides["other"])
-                    spent_ns[work, side].append(worked_ns(checkout, work, folder, options.requests))
+                    spent[work, side].append(work_of(checkout, work, folder, options.requests))
             loads.append(os.getloadavg()[0])
             print(f"round {number} of {options.rounds}", file=sys.stderr)
-    return page(options, spent_ns, loads)
+    return page(options, spent, loads)
 
 
-def worked_ns(checkout: Path, work: str, folder: Path, requests: int) -> float:
-    """Let a checkout do a work; return its processor time for a request or statement, in ns.
+def work_of(checkout: Path, work: str, folder: Path, requests: int) -> Spent:
+    """Let a checkout do a work; return its time for a request or statement.
 
     Raises:
         WorkError: When it did not do it.
@@ -151,18 +165,21 @@ def worked_ns(checkout: Path, work: str, folder: Path, requests: int) -> float:
     if done.returncode:
         raise WorkError(f"{work} in {checkout}: {done.stderr.strip()}")
     reported = json.loads(done.stdout)
-    return float(reported["cpu_s"] * 1e9 / reported["done"])
+    per_unit = 1e9 / reported["done"]
+    return Spent(reported["cpu_s"] * per_unit, reported["elapsed_s"] * per_unit)
 
 
 def page(
     options: argparse.Namespace,
-    spent_ns: dict[tuple[str, str], list[float]],
+    spent: dict[tuple[str, str], list[Spent]],
     loads: Sequence[float],
 ) -> str:
-    """Return the section: the ratio of each work, and the noise of the other to itself."""
+    """Return the section: the ratios of each work, and the noise of the other to itself."""
     rows = []
     for work in WORKS:
-        this, other, again = (spent_ns[work, side] for side in ("this", "other", "again"))
+        cpu_ns = {side: [each.cpu_ns for each in spent[work, side]] for side in SIDES}
+        elapsed_ns = {side: [each.elapsed_ns for each in spent[work, side]] for side in SIDES}
+        this, other, again = (cpu_ns[side] for side in SIDES)
         bar = Bar(what=work, most=RATIO_MAX, estimate=paired_ratio(this, other))
         rows.append(
             [
@@ -173,6 +190,7 @@ def page(
                 f"{RATIO_MAX}",
                 bar.verdict,
                 reported(paired_ratio(again, other), 3),
+                reported(paired_ratio(elapsed_ns["this"], elapsed_ns["other"]), 3),
             ]
         )
     head = [
@@ -183,6 +201,7 @@ def page(
         "bar",
         "verdict",
         "other again / other",
+        "elapsed, this / other",
     ]
     revision = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
@@ -197,7 +216,8 @@ def page(
         f"Written by `bench/versions.py`: {options.rounds} rounds, order from seed {options.seed}; "
         f"the other is {revision}. Processor time of the whole process for a request of the null "
         "target, a statement read from a csv log, a statement played to a server that answers at "
-        "once; ratios inside each round, intervals of at least 95 % by order statistics.",
+        "once; ratios inside each round, intervals of at least 95 % by order statistics. The last "
+        "column is of elapsed times: more threads take less time, and often more processor time.",
         "\n".join([*machine_lines(), f"- load average at the end of rounds: {reported(load, 1)}"]),
         table(head, rows),
     ]

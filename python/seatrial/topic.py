@@ -279,6 +279,15 @@ class Topic:
         del cell
         return 0
 
+    def written_bytes(self, sample: Sample) -> int:
+        """Return the bytes that a sample wrote; the most that it may write if not counted."""
+        if not self.loads_storage:
+            return self.sample_write_bytes(sample.cell)
+        if sample.cell.parsed.target.kind != "file":  # a model, or the engine alone
+            return 0
+        parts = sample.operations.items()
+        return sum(part.transferred_bytes for name, part in parts if name != "read")
+
     def after_rounds_s(self, plan: Plan, cell: Cell) -> float:
         """Return the most time that a cell measured after the rounds may take (s)."""
         del plan, cell

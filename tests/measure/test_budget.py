@@ -96,3 +96,34 @@ def test_what_building_arrays_writes_counts_against_the_budget():
     turns = [target for target, _ in itertools.groupby(s.cell.target for s in recorder.samples)]
     assert len(turns) == 3
     assert "write budget" in end.reason
+
+
+class FileWriter(FakeRecorder):
+    """Makes 10 MiB of files before each sample, and writes 10 MiB; reads do not count."""
+
+    def _sample(self, cell, round_number, position, counters):
+        sample = super()._sample(cell, round_number, position, counters)
+        (part,) = sample.operations.values()
+        moved = msgspec.structs.replace(part, transferred_bytes=10 << 20)
+        operations = {"deliver-append": moved, "answer-read": moved}
+        made = {"files_made_bytes": 10.0 * (1 << 20)}
+        return msgspec.structs.replace(sample, operations=operations, counters=made)
+
+
+def test_what_file_workloads_write_counts_against_the_budget(tmp_path):
+    recorder = FileWriter(
+        {
+            "name": "files",
+            "rounds": {"min": 4, "max": 4},
+            "budget": {"write_bytes": 60 << 20},
+            "target": [{"label": "here", "path": str(tmp_path)}],
+            "workload": [
+                {"kind": "filebench", "personality": "varmail", "limit_bytes": 8 << 20}
+                | {"set": {"nfiles": 100}, "seconds": 1}
+            ],
+        },
+        lambda _cell, _now_s: 1.0,
+    )
+    end = interleaved(lambda _samples, _precision: False)(recorder)
+    assert len(recorder.samples) == 3
+    assert "write budget" in end.reason

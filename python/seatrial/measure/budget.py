@@ -201,9 +201,4 @@ class RunBudget:
         return build_s, layout_cost.build_write_bytes(self.plan, group)
 
     def _count_written(self, sample: Sample) -> None:
-        if not topic_of(sample.cell).loads_storage:
-            self._written_bytes += cell_write_bytes(sample.cell)  # the writes were not counted
-        elif sample.cell.parsed.target.kind == "file":
-            self._written_bytes += sum(
-                part.transferred_bytes for name, part in sample.operations.items() if name != "read"
-            )
+        self._written_bytes += topic_of(sample.cell).written_bytes(sample)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, FactorValue, SpecDocument
 from seatrial.study.cost import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
@@ -18,6 +19,7 @@ from seatrial.study.units import format_factor, format_size
 from seatrial.study.values import many
 from seatrial.trials.filebench.study import FILEBENCH, Filebench, VariableValue
 from seatrial.trials.filebench.wml.engine import Flowop, flowops_of
+from seatrial.trials.filebench.wml.flowops import TYPES
 from seatrial.trials.filebench.wml.source import is_path, text_of
 from seatrial.trials.filebench.wml.workload import RUN_S_DEFAULT, Workload, workload_of
 
@@ -156,6 +158,15 @@ def sample_write_bytes(cell: Cell) -> int:
     """Return the maximum bytes that a sample of a cell writes, including its files."""
     cost = cost_of(cell)
     return cost.made_bytes + (cell.parsed.limit.bytes or 0 if cost.writes else 0)
+
+
+def written_bytes(sample: Sample) -> int:
+    """Return the bytes that a sample wrote, with those of making its files."""
+    kinds = engine_of(sample.cell)["kinds"]
+    writing = {kind["name"] for kind in kinds if TYPES[kind["verb"]].moves == "write"}
+    parts = sample.operations.items()
+    written = sum(part.transferred_bytes for name, part in parts if name in writing)
+    return written + int(sample.counters.get("files_made_bytes", 0))
 
 
 _MEMORY: Final = Path("/proc/meminfo")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail
     from seatrial.report.table import Table
+    from seatrial.results.model import Sample
     from seatrial.stats.model import CellSummary
     from seatrial.study.cell import Cell
     from seatrial.study.files import FileLookup
@@ -109,6 +110,12 @@ class FilebenchTopic(Topic):
         from seatrial.trials.filebench.cells import sample_write_bytes
 
         return sample_write_bytes(cell)
+
+    def written_bytes(self, sample: Sample) -> int:
+        """Return the bytes that a sample wrote, with those of making its files."""
+        from seatrial.trials.filebench.cells import written_bytes
+
+        return written_bytes(sample)
 
     def space_bytes(self, cells: Sequence[Cell]) -> int:
         """Return the space that the largest cell of a target uses."""

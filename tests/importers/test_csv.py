@@ -13,6 +13,8 @@ from seatrial.importers import read_results
 from seatrial.importers.own_csv import column_of
 from seatrial.report.exports import export
 from seatrial.results.model import origin_of
+from stats.builders import cell_of, run_of
+from stats.timed import timed_sample
 
 from .published import PRINTS, TABLE, published
 
@@ -106,6 +108,15 @@ def test_our_own_export_comes_back_with_its_rates_and_counts(tmp_path):
         assert other.cell.factors == part.cell.factors
         assert other.iops.value == pytest.approx(part.iops.value, rel=1e-9)
         assert other.completed == part.completed
+
+
+def test_a_test_with_syncs_comes_back_with_the_rates_of_its_writes(tmp_path):
+    cell = cell_of(operation="write", factors={"sync_every": 1}, sync_every=1)
+    counts = {"write": [100] * 30, "sync": [100] * 30}
+    summary = summarise(run_of(), [timed_sample(counts, cell)])
+    (sample,) = read_results(table(tmp_path, export(summary, "csv"))).samples
+    assert sample.duration_s == pytest.approx(3)
+    assert (sample.completed_per_s, sample.outcome.completed) == (pytest.approx(1000), 6000)
 
 
 @pytest.mark.parametrize(

@@ -195,3 +195,23 @@ def test_a_slow_start_says_so():
     (finding,) = start_up_phase(Context(run_of(), cells))
     assert "slower" in finding.sentence
     assert "power-saving" in finding.cause
+
+
+@pytest.mark.parametrize("spec", [{"sync_every": 1}, {"streams": [{"sync_every": 1}]}])
+def test_rates_leave_out_the_syncs_that_follow_writes(spec):
+    """Of a whole sample, of its running phase, and of an estimate with its interval."""
+    writes = counts_with(10, 4.0)
+    counts = {"write": writes, "sync": writes}
+    synced = timed_sample(counts, cell_of(operation="write", **spec))
+    alone = timed_sample(writes, cell_of(operation="write"))
+    assert synced.completed_per_s == pytest.approx(alone.completed_per_s)
+    assert running_per_s(synced) == pytest.approx(running_per_s(alone))
+    assert running(synced).start_up_ratio == pytest.approx(running(alone).start_up_ratio)
+    one, other = rate_estimate([synced]), rate_estimate([alone])
+    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
+
+
+def test_syncs_that_follow_no_write_are_requests():
+    """Those of a recording, or of an operation of files of that name."""
+    sample = timed_sample({"write": [100] * 30, "sync": [50] * 30}, cell_of(operation="write"))
+    assert sample.completed_per_s == running_per_s(sample) == pytest.approx(1500)

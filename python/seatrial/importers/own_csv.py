@@ -26,7 +26,7 @@ from seatrial.importers.document import (
     no_number,
     reported_operation,
 )
-from seatrial.results.model import OPERATIONS, OperationResult, Origin
+from seatrial.results.model import OPERATIONS, SYNC, OperationResult, Origin
 from seatrial.study.cell import FactorValue
 
 _NAMES: Final = {
@@ -243,7 +243,14 @@ def _tests(group: Sequence[Numbered]) -> list[list[Numbered]]:
 def _draft(document: Document, group: Sequence[Numbered], *, has_key: bool) -> Draft:
     number, first = group[0]
     operations = {row["request"]: _result(document, line, row) for line, row in group}
-    completed = sum(result.completed for result in operations.values())
+    factors = dict(_factors(first))
+    sync_every = factors.get("sync_every", 0)
+    # As in the exported rate, the syncs that follow writes are no requests.
+    completed = sum(
+        result.completed
+        for request, result in operations.items()
+        if not (sync_every and request == SYNC)
+    )
     rate_per_s = _number(document, number, first, "completed_per_s")
     return Draft(
         target=first["target"],
@@ -253,7 +260,8 @@ def _draft(document: Document, group: Sequence[Numbered], *, has_key: bool) -> D
         block_size_bytes=_count(document, number, first, "block_size_bytes"),
         threads=max(1, _count(document, number, first, "threads")),
         depth=max(1, _count(document, number, first, "depth")),
-        factors=dict(_factors(first)),
+        factors=factors,
+        spec={"sync_every": sync_every} if isinstance(sync_every, int) and sync_every else {},
         key=first["cell_key"] if has_key else "",
         duration_s=completed / rate_per_s if completed and rate_per_s else 1.0,
         operations=operations,

@@ -61,10 +61,12 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
 
 
+SYNC: Final = "sync"
+
 OPERATIONS = tuple(
     dict.fromkeys(
         [
-            *("read", "write", "sync", "commit", "copy"),
+            *("read", "write", SYNC, "commit", "copy"),
             *("transaction", "ingest", "query", "batch"),  # of a database
             *STATEMENTS,
         ]
@@ -433,8 +435,25 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     fleet: FleetRecord | None = None
 
     @property
+    def unrated_kind(self) -> str:
+        """Kind of operation that no rate counts: syncs of ``sync_every``; empty without any."""
+        return SYNC if self.cell.parsed.has_syncs else ""
+
+    @property
+    def completed_syncs(self) -> int:
+        """Completed syncs of ``sync_every``: they are part of writes, not requests."""
+        synced = self.operations.get(self.unrated_kind)
+        return synced.completed if synced else 0
+
+    @property
     def completed_per_s(self) -> float:
-        """Completed requests of all kinds per second."""
+        """Completed requests per second, without the syncs of ``sync_every``."""
+        completed = self.outcome.completed - self.completed_syncs
+        return completed / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def operations_per_s(self) -> float:
+        """Completed requests and syncs per second: the work of the load generator."""
         return self.outcome.completed / self.duration_s if self.duration_s > 0 else 0.0
 
     @property

@@ -440,7 +440,7 @@ def rate_unit(sample: Sample) -> str:
 
 def _count_resolution_share(phases: Sequence[RunningPhase]) -> float:
     """Return half a request relative to a round: the resolution of a rate from counts."""
-    completed_mean = statistics.fmean(phase.completed for phase in phases)
+    completed_mean = statistics.fmean(phase.requests for phase in phases)
     return min(1.0, 0.5 / completed_mean) if completed_mean > 0 else 0.0
 
 

@@ -23,7 +23,14 @@ from seatrial.stats.steady.change_points import (
     logarithms,
 )
 from seatrial.stats.steady.phases import levels_of
-from seatrial.stats.timeline import SLICES_MIN, is_long_enough, median, series_of, whole_slices
+from seatrial.stats.timeline import (
+    SLICES_MIN,
+    is_long_enough,
+    median,
+    series_of,
+    slice_counts,
+    whole_slices,
+)
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -44,6 +51,7 @@ class RunningPhase:
         from_s: Beginning of the running phase, from the sample's start; 0 without an exclusion.
         duration_s: Its length.
         completed: Requests of all kinds completed in it.
+        completed_syncs: Those of them that are syncs of ``sync_every``; no rate counts them.
         transferred_bytes: Bytes that they transferred.
         start_up_ratio: Rate of the start-up phase over that of the running phase; 1 without an
             exclusion.
@@ -56,11 +64,17 @@ class RunningPhase:
     transferred_bytes: int
     start_up_ratio: float
     from_slice: int
+    completed_syncs: int = 0
+
+    @property
+    def requests(self) -> int:
+        """Completed requests, without the syncs of ``sync_every``."""
+        return self.completed - self.completed_syncs
 
     @property
     def completed_per_s(self) -> float:
-        """Completed requests of all kinds per second."""
-        return self.completed / self.duration_s if self.duration_s > 0 else 0.0
+        """Completed requests per second, without the syncs of ``sync_every``."""
+        return self.requests / self.duration_s if self.duration_s > 0 else 0.0
 
     @property
     def transferred_bytes_per_s(self) -> float:
@@ -111,20 +125,23 @@ def _from_slice(sample: Sample, first: int) -> RunningPhase:
         until_s = until * sample.timeline.slice_ns / NS_PER_S
     duration_s = until_s - from_s
     completed = sum(part.completed for part in parts)
-    before = sum(part.completed for part in sample.timeline.slices if part.index < first)
-    start_up_per_s = before / from_s
+    completed_syncs = sum(part.completed for part in parts if part.operation == sample.unrated_kind)
+    requests = completed - completed_syncs
+    before = slice_counts(sample)[:first].sum()
+    start_up_per_s = float(before) / from_s
     return RunningPhase(
         from_s=from_s,
         duration_s=duration_s,
         completed=completed,
         transferred_bytes=sum(part.transferred_bytes for part in parts),
-        start_up_ratio=start_up_per_s * duration_s / completed if completed else math.inf,
+        start_up_ratio=start_up_per_s * duration_s / requests if requests else math.inf,
         from_slice=first,
+        completed_syncs=completed_syncs,
     )
 
 
 def running_per_s(sample: Sample) -> float:
-    """Return completed requests of all kinds per second in the running phase."""
+    """Return completed requests per second in the running phase, without syncs."""
     return running(sample).completed_per_s
 
 
@@ -212,4 +229,5 @@ def _whole(sample: Sample) -> RunningPhase:
         transferred_bytes=sum(part.transferred_bytes for part in sample.operations.values()),
         start_up_ratio=1.0,
         from_slice=0,
+        completed_syncs=sample.completed_syncs,
     )

@@ -70,11 +70,16 @@ def slice_counts(sample: Sample, operation: str | None = None) -> Array:
 def slice_sums(
     sample: Sample, figure: Callable[[Slice], float], operation: str | None = None
 ) -> Array:
-    """Return the sum of a figure over each whole slice of a sample, of one kind or of all."""
+    """Return the sum of a figure over each whole slice of a sample, of one kind or of all.
+
+    Syncs of ``sync_every`` are left out of all, as of rates.
+    """
     count = whole_slices(sample)
+    unrated = sample.unrated_kind
     indexes, figures = [], []
     for part in sample.timeline.slices:
-        if part.index < count and operation in (None, part.operation):
+        is_wanted = part.operation == operation if operation else part.operation != unrated
+        if part.index < count and is_wanted:
             indexes.append(part.index)
             figures.append(figure(part))
     return np.bincount(indexes, weights=figures, minlength=count).astype(float)

@@ -165,6 +165,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         return self.limit.duration_s or 0.0
 
     @property
+    def has_syncs(self) -> bool:
+        """Whether workers sync after writes; rates of requests leave these syncs out."""
+        return self.sync_every > 0 or any(stream.sync_every > 0 for stream in self.streams)
+
+    @property
     def address_kinds(self) -> set[str]:
         """The address patterns of all accesses."""
         return {access.address.kind for access in self.accesses}

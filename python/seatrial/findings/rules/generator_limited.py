@@ -61,7 +61,7 @@ def _above(
 
 def _null_limit_share(sample: Sample) -> float | None:
     limit_per_s = sample.counters.get("null_limit_per_s", 0)
-    return sample.completed_per_s / limit_per_s if limit_per_s > 0 else None
+    return sample.operations_per_s / limit_per_s if limit_per_s > 0 else None
 
 
 class GeneratorLimitedInShort(Figures, frozen=True, kw_only=True):

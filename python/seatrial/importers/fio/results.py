@@ -3,8 +3,7 @@
 A cell is defined by the options (importers/fio/options.py): operation, block size, ``numjobs``,
 ``iodepth``, pattern; other options that differ between the jobs of the file become factors under
 fio's name. Threads of one job that fio lists separately are combined. Mixed jobs keep reads and
-writes separate within one sample, and syncs are operations of their own, counted among the requests
-as in our runs.
+writes separate within one sample, and syncs are operations of their own, in no rate as in our runs.
 
 A job written by ``export --format fio-job`` is imported as the original cell: its description
 contains kind and target; its key the rest. If its block size, threads or depth were changed

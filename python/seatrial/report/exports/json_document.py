@@ -297,7 +297,7 @@ class MeasuredSample(msgspec.Struct, frozen=True, kw_only=True):
         status: Whether it lasted as long as planned.
         engine: What measured it.
         engine_reason: Why that engine, as a phrase.
-        completed_per_s: Requests of all kinds.
+        completed_per_s: Requests of all kinds, without the syncs of ``sync_every``.
         transferred_bytes_per_s: Requests of all kinds.
         outcome: Number of requests by outcome.
         operations: By kind of request: ``read``, ``write``, ``sync``, ``commit``, ``copy``; of a

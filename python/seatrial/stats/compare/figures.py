@@ -133,7 +133,7 @@ def _readings(
     samples: Sequence[Sample], phases: Sequence[RunningPhase], wanted: Collection[str] | None
 ) -> Iterator[_Reading]:
     """Yield name, value of each round, unit and resolution of each figure that is wanted."""
-    completed_mean = sum(phase.completed for phase in phases) / len(phases)
+    completed_mean = sum(phase.requests for phase in phases) / len(phases)
     count_share = min(1.0, 0.5 / completed_mean) if completed_mean else 0.0
     unit = rate_unit(samples[0])
     name = unit if unit in (TPS, STATEMENTS) else RATE

@@ -16,7 +16,7 @@ PRECONDITION: Final = "precondition"
 
 def rate_per_s(sample: Sample) -> float:
     """Return the completed requests per second, which SNIA's rule judges round by round."""
-    return sample.outcome.completed / sample.duration_s
+    return sample.completed_per_s
 
 
 def conditioning_phrase(summary: Summary) -> str:

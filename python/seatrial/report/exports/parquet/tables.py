@@ -142,7 +142,8 @@ class SampleRow(Row, frozen=True, kw_only=True):
         late_skipped: Requests that were not sent because they were too late.
         in_flight_at_end: Requests that had not ended when the sample did.
         completed_per_s: Completed requests per second over the whole sample, including its
-            start-up phase; table ``figures`` has the rates that reports show.
+            start-up phase, without the syncs of ``sync_every``; table ``figures`` has the rates
+            that reports show.
         transferred_bytes: Bytes of completed requests.
         transferred_bytes_per_s: Bytes of completed requests per second, over the whole sample.
         oldest_in_flight_ns: Age of the oldest request that had not ended; 0 if none.

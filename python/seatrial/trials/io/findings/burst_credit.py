@@ -129,7 +129,7 @@ def _rate_levels(cells: Sequence[CellSummary], unit: str) -> list[RateLevel]:
         for summary in cells
         if _is_full_load(summary)
         for sample in counted(summary.samples)
-        if sample.outcome.completed and sample.duration_s > 0
+        if sample.completed_per_s > 0
     ]
     in_time = sorted(measured, key=lambda pair: _order(pair[1]))
     return [level for summary, sample in in_time for level in _of_sample(summary, sample, unit)]
@@ -154,7 +154,8 @@ def _is_scheduled(summary: CellSummary) -> bool:
 def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[RateLevel]:
     """Return the levels of one sample."""
     moved_bytes = sum(part.transferred_bytes for part in sample.operations.values())
-    scale = 1.0 if unit == "IOPS" else moved_bytes / sample.outcome.completed
+    completed = sample.outcome.completed - sample.completed_syncs
+    scale = 1.0 if unit == "IOPS" else moved_bytes / completed
     if not is_long_enough(sample):
         whole = sample.completed_per_s * scale
         return [RateLevel(sample.started_at, sample.duration_s, whole, 0.0, summary, sample)]

@@ -200,7 +200,7 @@ def _generator_stalled(broken: MeasuredStep) -> bool:
 
 def _null_limit_share(sample: Sample) -> float:
     limit_per_s = sample.counters.get("null_limit_per_s", 0.0)
-    return sample.completed_per_s / limit_per_s if limit_per_s > 0 else 0.0
+    return sample.operations_per_s / limit_per_s if limit_per_s > 0 else 0.0
 
 
 def _started_late(broken: MeasuredStep, latency_target: LatencyTarget) -> str:

@@ -78,7 +78,11 @@ def _of_second_half_per_s(sample: Sample) -> float | None:
     begin = end // 2
     if end - begin < 1 or not sample.timeline.slices:
         return None
-    completed = sum(part.completed for part in sample.timeline.slices if begin <= part.index < end)
+    completed = sum(
+        part.completed
+        for part in sample.timeline.slices
+        if begin <= part.index < end and part.operation != sample.unrated_kind
+    )
     return completed / ((end - begin) * slice_s)
 
 

@@ -125,8 +125,11 @@ def test_noise_in_few_samples_is_a_note():
     assert finding.severity == "warning"
 
 
-def scheduled(*, late_skipped=0, response_ns=None, service_ns=None, completed=1000, threads=1):
-    cell = cell_of(threads=threads, arrival={"kind": "fixed", "rate_per_s": 1000})
+def scheduled(
+    *, late_skipped=0, response_ns=None, service_ns=None, completed=1000, threads=1, **cell
+):
+    arrival = cell.pop("arrival", {"kind": "fixed", "rate_per_s": 1})
+    cell = cell_of(threads=threads, arrival=arrival, **cell)
     sample = sample_of(
         cell,
         completed=completed,
@@ -179,6 +182,41 @@ def test_late_cells_are_merged_and_the_worst_is_named():
     )
     assert "300 threads" in finding.sentence
     assert "23 % of the requests were skipped" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "burst", "response_ms", "is_late"),
+    [
+        ("bursts", 64, 8.0, False),  # eight requests follow each other in each of eight slots
+        ("bursts", 64, 9.1, True),
+        ("bursts", 8, 2.1, True),
+        ("batches", 16, 10.0, False),  # 1 % have more than 4.6 times the mean before them
+        ("batches", 16, 11.2, True),
+    ],
+)
+def test_requests_of_a_burst_wait_for_each_other(kind, burst, response_ms, is_late):
+    arrival = {"kind": kind, "rate_per_s": 640, "burst": burst}
+    times = [int(response_ms * MS_NS)] * 1000
+    cell = scheduled(response_ns=times, depth=8, arrival=arrival)
+    assert bool(late_requests(context_of(cell))) is is_late
+
+
+@pytest.mark.parametrize(("depth", "is_of_target"), [(1, False), (16, False), (18, True)])
+def test_a_target_is_not_blamed_where_all_slots_were_needed(depth, is_of_target):
+    arrival = {"kind": "fixed", "rate_per_s": 12_000}
+    cell = scheduled(late_skipped=500, arrival=arrival, depth=depth)
+    (finding,) = late_requests(context_of(cell))
+    assert finding.sentence.startswith("The target could not keep up") is is_of_target
+    assert ("--depth" in finding.next) is not is_of_target
+    if depth == 1:
+        assert "1,000 requests/s" in finding.cause
+
+
+@pytest.mark.parametrize(("kind", "is_late"), [("think", False), ("fixed", True)])
+def test_streams_have_a_schedule_if_one_of_them_has(kind, is_late):
+    streams = [{"arrival": {"kind": "closed"}}, {"arrival": {"kind": kind}}]
+    cell = scheduled(arrival={"kind": "streams"}, streams=streams, late_skipped=9)
+    assert bool(late_requests(context_of(cell))) is is_late
 
 
 def test_a_closed_loop_is_never_late():

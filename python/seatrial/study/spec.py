@@ -165,6 +165,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         return self.limit.duration_s or 0.0
 
     @property
+    def is_scheduled(self) -> bool:
+        """Whether requests follow a schedule, those of one of several streams at least."""
+        if self.streams:
+            kinds = {stream.arrival.get("kind") for stream in self.streams}
+            return not kinds <= {"closed", "think"}
+        return self.arrival.is_scheduled
+
+    @property
     def has_syncs(self) -> bool:
         """Whether workers sync after writes; rates of requests leave these syncs out."""
         return self.sync_every > 0 or any(stream.sync_every > 0 for stream in self.streams)

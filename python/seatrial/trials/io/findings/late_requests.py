@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,13 +16,24 @@ from seatrial.findings.context import (
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
-from seatrial.stats.wording import format_cell, format_duration_ns, format_plural, format_share
+from seatrial.stats.wording import (
+    format_cell,
+    format_duration_ns,
+    format_iops,
+    format_plural,
+    format_share,
+)
 from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
+from seatrial.units import NS_PER_S
 
 RESPONSE_FACTOR = 2.0
 RESPONSE_EXTRA_NS = 1_000_000
 CRITICAL_SHARE = 0.01
+BUSY_SHARE_MIN = 0.7
+"""Share of the slots for requests in flight, by Little's law, from which they may be too few."""
+BATCH_P99 = math.log(100)
+"""The place of the p99 of requests in their batch, over the mean size of batches (geometric)."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,7 @@ class Lateness:
     skipped: int
     response_ns: int
     service_ns: int
+    service_ns_mean: float
 
     @property
     def skipped_share(self) -> float:
@@ -42,9 +55,37 @@ class Lateness:
 
     @property
     def queued(self) -> bool:
-        """Whether the response p99 is far above the service p99: requests queued before start."""
-        far_ns = max(RESPONSE_FACTOR * self.service_ns, self.service_ns + RESPONSE_EXTRA_NS)
+        """Whether the response p99 is far above the service p99: requests queued before start.
+
+        Those of a burst that is larger than the slots have to wait for each other.
+        """
+        in_turn_ns = self._burst_turns * self.service_ns
+        far_ns = max(RESPONSE_FACTOR * self.service_ns, in_turn_ns + RESPONSE_EXTRA_NS)
         return self.response_ns > far_ns
+
+    @property
+    def _burst_turns(self) -> int:
+        """How many requests of a burst follow each other in a slot."""
+        arrival = self.cell.parsed.arrival
+        burst = arrival.burst or 1
+        if arrival.kind == "batches":  # of one thread
+            return math.ceil(BATCH_P99 * burst / self.cell.depth)
+        return math.ceil(burst / self._slots) if arrival.kind == "bursts" else 1
+
+    @property
+    def _slots(self) -> int:
+        return self.cell.threads * self.cell.depth
+
+    @property
+    def capacity_per_s(self) -> float:
+        """The rate at which all slots complete requests at the measured service times."""
+        return self._slots * NS_PER_S / self.service_ns_mean if self.service_ns_mean else math.inf
+
+    @property
+    def lacks_slots(self) -> bool:
+        """Whether the rate needs nearly all requests in flight that the cell may have, or more."""
+        rate_per_s = self.rate_per_s or 0.0
+        return rate_per_s > BUSY_SHARE_MIN * self.capacity_per_s
 
 
 class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests"):
@@ -59,9 +100,23 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
     rate_per_s: float | None
     concerned: Annotated[AffectedCells, HIDDEN]
     worst: Annotated[Lateness, HIDDEN]
+    lacks_slots: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
+        worst = self.worst
+        if self.lacks_slots:
+            threads = format_plural(worst.cell.threads, "thread")
+            return FindingText(
+                sentence=f"{_opening(self.concerned, worst)}: {_reported(worst)}.",
+                cause=f"{threads} at depth {worst.cell.depth} complete "
+                f"{format_iops(worst.capacity_per_s)} requests/s at the measured service time, "
+                f"for {format_iops(worst.rate_per_s or 0.0)} requests/s that were due: either "
+                "these are too few requests in flight, or the target is at its limit",
+                next="Raise --depth: if the rate is then kept, the target was not the limit. If "
+                "not, lower the rate until both percentiles agree: that is the rate the target "
+                "sustains",
+            )
         return FindingText(
             sentence=f"{_opening(self.concerned, self.worst)}: {_reported(self.worst)}.",
             cause=(
@@ -77,10 +132,10 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
     def in_short(self, cells_count: int) -> str:
         """Return the short form for a verdict."""
         tests = format_plural(cells_count, "test")
-        return f"the target could not keep up with the schedule in {tests}"
+        return f"{_subject(lacks_slots=self.lacks_slots)} in {tests}"
 
 
-@from_samples(rank=230, section="Time", doubt="the target could not keep up with the schedule")
+@from_samples(rank=230, section="Time", doubt="the schedule was not kept")
 def late_requests(context: Context) -> list[Finding]:
     """Find scheduled cells whose requests were skipped or started late.
 
@@ -90,17 +145,20 @@ def late_requests(context: Context) -> list[Finding]:
 
     Decided:
         Load lines are exempt, since they search for a rate that is too high. Any skipped request,
-        or a response p99 above twice the service p99 and at least 1 ms above it. Critical if more
-        than 1 % were skipped, otherwise warning.
+        or a response p99 above twice the service p99 and at least 1 ms above it; of bursts that are
+        larger than threads times depth, 1 ms above the time in which they follow each other.
+        Critical if more than 1 % were skipped, otherwise warning.
 
     Do:
-        Check for a stall. If there is none, lower the rate until both percentiles agree.
+        If the rate times the mean service time is above 70 % of threads times depth, raise the
+        depth. Otherwise check for a stall. If there is none, lower the rate until both percentiles
+        agree.
     """
     scheduled = [
         _lateness(summary)
         for summary in context.cells
         # A load line searches for a rate that is too high and has its own finding.
-        if topic_of(summary.cell).in_rounds and summary.cell.parsed.arrival.is_scheduled
+        if topic_of(summary.cell).in_rounds and summary.cell.parsed.is_scheduled
     ]
     late = [one for one in scheduled if one.skipped or one.queued]
     if not late:
@@ -122,27 +180,37 @@ def late_requests(context: Context) -> list[Finding]:
                 rate_per_s=worst.rate_per_s,
                 concerned=context.affected_cells(concerned),
                 worst=worst,
+                lacks_slots=worst.lacks_slots,
             ),
         )
     ]
 
 
 def _lateness(summary: CellSummary) -> Lateness:
+    service = service_times(summary.samples)
     return Lateness(
         cell=summary.cell,
         rate_per_s=summary.cell.parsed.arrival.rate_per_s,
         offered=sum(sample.outcome.offered for sample in summary.samples),
         skipped=sum(sample.outcome.late_skipped for sample in summary.samples),
         response_ns=response_times(summary.samples).percentile_ns(99),
-        service_ns=service_times(summary.samples).percentile_ns(99),
+        service_ns=service.percentile_ns(99),
+        service_ns_mean=service.mean_ns,
     )
 
 
 def _opening(concerned: AffectedCells, worst: Lateness) -> str:
-    opening = f"The target could not keep up with the schedule in {concerned}"
+    subject = _subject(lacks_slots=worst.lacks_slots)
+    opening = f"{subject[0].upper()}{subject[1:]} in {concerned}"
     if concerned.count == 1:
         return opening
     return f"{opening}; worst ({format_cell(worst.cell)})"
+
+
+def _subject(*, lacks_slots: bool) -> str:
+    if lacks_slots:
+        return "the schedule was not kept"
+    return "the target could not keep up with the schedule"
 
 
 def _reported(one: Lateness) -> str:

@@ -17,6 +17,7 @@ from seatrial.trials.io.bounds import (
     Declared,
     bounds_of,
     controller_cache,
+    drive_links,
     path_bounds,
     with_declared,
 )
@@ -371,3 +372,26 @@ def test_links_as_they_are_written(written, megabytes_per_s):
 )
 def test_what_is_no_link_is_refused(written):
     assert parse_link(written) is None
+
+
+@pytest.mark.parametrize(
+    ("lanes", "slot_gt_s", "mb_per_s", "words"),
+    [
+        (4, 16.0, 7880, "PCIe 16 GT/s x4"),
+        (2, 16.0, 3940, "PCIe 16 GT/s x2"),
+        (4, 8.0, 3940, "PCIe 8 GT/s x4"),
+    ],
+)
+def test_an_idle_link_counts_with_its_highest_speed_and_its_present_width(
+    lanes, slot_gt_s, mb_per_s, words
+):
+    def end(address, max_gt_s):
+        most = 7.88e9 * max_gt_s / 16
+        facts = {"address": address, "speed_now_gt_s": 2.5, "bandwidth_now_bytes_per_s": 1e9}
+        facts |= {"speed_max_gt_s": max_gt_s, "bandwidth_max_bytes_per_s": most}
+        return facts | {"width_now": lanes, "width_max": 4}
+
+    own = end("01", 16.0)
+    pcie = own | {"chain": [end("00", slot_gt_s)], "narrowest": own}
+    (link,) = drive_links(fingerprint_of(drive("nvme0n1", kind="disk", pcie=pcie)))
+    assert (round(link.bytes_per_s / 1e6), link.words) == (mb_per_s, words)

@@ -168,15 +168,32 @@ def sas_lane_bytes_per_s(gb_s: float) -> float:
 
 def bus_link(device: Device) -> Link | None:
     """Return the narrowest PCIe link on the path to a device; None if its speed is unknown."""
-    narrowest = device.pcie.narrowest if device.pcie else None
-    if device.pcie is None or narrowest is None or not narrowest.bandwidth_now_bytes_per_s:
+    pcie = device.pcie
+    if pcie is None:
         return None
-    speed, width = narrowest.speed_now_gt_s, narrowest.width_now
+    ends = [pcie, *pcie.chain, *([pcie.narrowest] if pcie.narrowest else [])]
+    links = [_pcie_link(end, declared=pcie.declared is True) for end in ends]
+    return min(filter(None, links), key=lambda link: link.bytes_per_s, default=None)
+
+
+def _pcie_link(end: PcieLink, *, declared: bool) -> Link | None:
+    """Return the most that a PCIe link can carry; None if unknown.
+
+    Its present width counts, but its maximum speed: a drive lowers the speed while it is idle, as
+    when the fingerprint is taken.
+    """
+    speed, width = end.speed_max_gt_s, end.width_now
+    if end.bandwidth_max_bytes_per_s and width and end.width_max:
+        bytes_per_s = end.bandwidth_max_bytes_per_s * width / end.width_max
+    elif end.bandwidth_now_bytes_per_s:
+        speed, bytes_per_s = end.speed_now_gt_s, end.bandwidth_now_bytes_per_s
+    else:
+        return None
     return Link(
-        identity=f"pcie {narrowest.address}",
-        bytes_per_s=narrowest.bandwidth_now_bytes_per_s,
+        identity=f"pcie {end.address}",
+        bytes_per_s=bytes_per_s,
         words="PCIe" if speed is None or width is None else f"PCIe {speed:g} GT/s x{width}",
-        declared=device.pcie.declared is True,
+        declared=declared,
     )
 
 

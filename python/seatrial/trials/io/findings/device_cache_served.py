@@ -59,8 +59,9 @@ def device_cache_served(context: Context) -> list[Finding]:
 
         - the lower end of the interval of the bandwidth in one direction exceeds the bandwidth of
           the drives' links after encoding (SATA and SAS 100 MB/s per Gb/s and lane; for a drive
-          without another link, the narrowest PCIe link on its path; links of an array are added
-          up, a shared one counts once), but not that of the bus (`bound_broken`): critical;
+          without another link, the narrowest PCIe link on its path, at its highest speed; links
+          of an array are added up, a shared one counts once), but not that of the bus
+          (`bound_broken`): critical;
         - the device under the file system delivered less than half of the bytes read, by its own
           counters (samples of at least 16 MiB): critical;
         - a small file was more than 1.5 times as fast as a large one with all else equal, paired by

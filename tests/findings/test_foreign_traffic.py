@@ -1,5 +1,6 @@
 """Other runs and programs on the device: reported if any were found, and only then."""
 
+import msgspec
 import pytest
 
 from seatrial.findings.context import Context
@@ -59,3 +60,13 @@ def test_what_a_file_system_moves_by_itself_is_not_laid_on_others(kind):
     before = {"target": {"filesystem": {"type": kind}}}
     counters = {"device_write_bytes": 99.0 * MIB, "other_process_write_bytes": 99.0 * MIB}
     assert found(before=before, **counters) == []
+
+
+def test_file_workloads_are_not_examined_for_programs_but_for_runs():
+    counters = {"device_read_bytes": 0.0, "device_write_bytes": 99.0 * MIB}
+    counters |= {"other_process_write_bytes": 99.0 * MIB, "other_runs": 1.0}
+    spec = {"target": {"kind": "directory", "direct": True}}
+    cell = msgspec.structs.replace(cell_of(kind="filebench"), spec=spec)
+    run = run_of(before={}, after={"other_runs": [RUN]})
+    (finding,) = foreign_traffic(Context(run, [rounds_of(cell, [1000], counters=counters)]))
+    assert "another run" in finding.sentence.lower()

@@ -479,7 +479,7 @@ class Recorder:
 
 def is_on_storage(cell: Cell) -> bool:
     """Return whether a cell is a load on storage, not on a database or a model."""
-    return topic_of(cell).loads_storage and cell.parsed.target.kind == "file"
+    return topic_of(cell).loads_storage and cell.parsed.target.kind in ("file", "directory")
 
 
 def _write_back(path: Path) -> None:

@@ -5,7 +5,6 @@ Everything made here is in the undo journal before it is made.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -29,6 +28,7 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.cost import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
+from seatrial.study.seeds import seed_of
 from seatrial.study.units import format_size
 from seatrial.topic import topic_of
 
@@ -496,8 +496,7 @@ class Stage:
 
     def _seed(self, what: str, round_number: int) -> int:
         """Return a distinct seed for each cell and round, the same in a repeated run."""
-        text = f"{self.plan.study.seed} {what} {round_number}"
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+        return seed_of(self.plan.study.seed, what, round_number)
 
 
 def _not_filled(file: TrialFile, parts: SampleParts, path: Path) -> TargetError:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seatrial.trials.filebench.cells import _growing_sets
 from seatrial.trials.filebench.wml.evaluate import mean_of
 from seatrial.trials.filebench.wml.parse import parse
 from seatrial.trials.filebench.wml.source import personalities, text_of
@@ -220,3 +221,28 @@ def test_deep_nesting_is_refused() -> None:
     assert "nested a hundred times" in file_error("set $a=" + "(" * 5000 + "1" + ")" * 5000)
     with pytest.raises(WorkloadFileError, match="characters"):
         parse("mine.f", "#" * (5 << 20))
+
+
+@pytest.mark.parametrize(
+    ("flowops", "growing"),
+    [
+        ("flowop appendfile name=x,filesetname=b,iosize=8k", 1),
+        (
+            """flowop openfile name=o,filesetname=a,fd=1
+            flowop appendfile name=x,fd=1,iosize=8k
+            flowop closefile name=c,fd=1
+            flowop appendfile name=y,filesetname=b,iosize=8k""",
+            2,
+        ),
+        (
+            """flowop openfile name=o,filesetname=b,fd=2
+            flowop appendfile name=x,fd=2,iosize=8k
+            flowop closefile name=c,fd=2
+            flowop read name=r,filesetname=a,iosize=1k""",
+            1,
+        ),
+    ],
+)
+def test_the_space_for_growth_is_that_of_the_sets_that_grow(flowops, growing) -> None:
+    sets = "".join(f"define fileset name={name},size=1k,entries=9,prealloc\n" for name in "abc")
+    assert _growing_sets(workload(flowops, sets)) == growing

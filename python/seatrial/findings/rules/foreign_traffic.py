@@ -54,8 +54,9 @@ def foreign_traffic(context: Context) -> list[Finding]:
         16 MiB and 10 % more than requested, and other processes transferred at least half of that
         at the same time according to `/proc/PID/io` (without root, only processes of the same user
         are visible). If no visible process accounts for it, nothing is reported, since writeback of
-        earlier tests looks the same. Tests that sync each write are not examined, nor are btrfs,
-        ZFS, bcachefs and F2FS, which transfer much more than was requested. Warning.
+        earlier tests looks the same. Tests that sync each write and file workloads are not
+        examined, nor are btrfs, ZFS, bcachefs and F2FS, which transfer much more than was
+        requested. Warning.
 
     Do:
         Stop these processes (`iotop -oPa`), or measure one run after the other with `--wait`.
@@ -178,7 +179,10 @@ def _of_programs(context: Context) -> list[Finding]:
 
 def _is_distinguished(context: Context, cell: CellSummary) -> bool:
     kind = system.type if (system := context.before_of(cell).filesystem) else None
-    return is_direct(cell) and not writes_are_flushed(cell) and kind not in COPY_ON_WRITE
+    # What a workload of files requests in all, its metadata too, is not known.
+    is_of_files = cell.cell.parsed.target.kind == "directory"
+    is_plain = is_direct(cell) and not writes_are_flushed(cell) and not is_of_files
+    return is_plain and kind not in COPY_ON_WRITE
 
 
 def _traffic(cell: CellSummary, sample: Sample) -> Traffic | None:

@@ -12,6 +12,7 @@ from seatrial.results.model import Sample
 from seatrial.stats.cell_estimates import counted, estimate_of_rounds, phases_of
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
+from seatrial.trials.filebench.study import FILEBENCH
 from seatrial.units import NS_PER_S
 
 RATE_UNIT: Final = "operations/s"
@@ -124,7 +125,6 @@ def _sum(samples: Sequence[Sample], name: str) -> float:
     return sum(sample.counters.get(name, 0.0) for sample in samples)
 
 
-FILEBENCH: Final = "filebench"
 HEADLINE_CELLS_MAX: Final = 3
 TILES_MAX: Final = 4
 _PERCENTILE: Final = "p99"

@@ -121,10 +121,22 @@ def _cell(
 
 
 def _growing_sets(program: Workload) -> int:
-    """Return how many sets may grow: those appended to or written sequentially."""
-    flowops = [each for thread in program.engine.threads for each in flowops_of(thread.steps)]
-    growing = {each.slot if each.set is UNSET else each.set for each in flowops if _grows(each)}
-    return min(len(growing), len(program.engine.sets))
+    """Return how many sets may grow: those appended to or written sequentially.
+
+    All sets, where it is unknown which one a flowop uses.
+    """
+    growing: set[int] = set()
+    for thread in program.engine.threads:
+        of_slot: dict[int, set[int]] = {}
+        flowops = list(flowops_of(thread.steps))
+        for each in flowops:
+            if each.set is not UNSET:
+                of_slot.setdefault(each.slot, set()).add(each.set)
+        for each in filter(_grows, flowops):
+            if not of_slot.get(each.slot):
+                return len(program.engine.sets)
+            growing |= of_slot[each.slot]
+    return len(growing)
 
 
 def _grows(flowop: Flowop) -> bool:

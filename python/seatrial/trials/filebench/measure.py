@@ -21,6 +21,7 @@ from seatrial.measure.recorder import SystemCounters
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
+from seatrial.study.seeds import seed_of
 from seatrial.study.units import format_size
 from seatrial.trials.filebench.cells import cost_of, engine_of, making_s
 from seatrial.trials.filebench.study import FILEBENCH
@@ -123,8 +124,8 @@ class FilesDriver:
         path = self._path(cell.target)
         return {
             **engine_of(cell),
-            "seed": _seed(self._seed, cell.key, round_number),
-            "set_seed": _seed(self._seed, FOLDER, 0),
+            "seed": seed_of(self._seed, cell.key, round_number),
+            "set_seed": seed_of(self._seed, FOLDER, 0),
             "folder": str(path),
             "make": not is_made,
             "device": block_device_of(path) or None,
@@ -132,11 +133,6 @@ class FilesDriver:
             "slice_ms": cell.parsed.slice_ms,
             "stall_threshold_ms": cell.parsed.stall_threshold_ms,
         }
-
-
-def _seed(seed: int, what: str, round_number: int) -> int:
-    text = f"{seed} {what} {round_number}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
 def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[SampleParts, bool]:

@@ -12,11 +12,11 @@ from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, ra
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_count, format_duration_ns, format_estimate, format_share
 from seatrial.trials.filebench.analysis import rates_of, waits_of
+from seatrial.trials.filebench.study import FILEBENCH
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
 
-FILEBENCH = "filebench"
 _PERCENTILES = ("p50", "p99", "max")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import errno
-import hashlib
 import os
 import signal
 import socket
@@ -32,6 +31,7 @@ from seatrial.results.cache import CacheForecast, CacheRecord
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
+from seatrial.study.seeds import seed_of
 from seatrial.trials.cache.analysis.forecast import (
     Baseline,
     forecast_with_device,
@@ -142,7 +142,7 @@ class PoolDriver:
         """
         images = self._folders[cell.target].path / IMAGES
         images.mkdir(exist_ok=True)
-        seed = _seed(self._plan.study.seed, cell.key, sample_context.round_number)
+        seed = seed_of(self._plan.study.seed, cell.key, sample_context.round_number)
         with Pool(spec_of(cell), images, self._journal) as pool:
             return Trial(cell, pool, sample_context, self._journal, seed).measure()
 
@@ -170,12 +170,6 @@ def _pool_in_use(seen: str) -> RefusedError:
         cause="Two pools with a load would disturb each other; or a run was killed",
         next_step="Wait for that run; after a kill, run `seatrial clean`",
     )
-
-
-def _seed(study_seed: int, key: str, round_number: int) -> int:
-    """Return the seed of what clients read: another one for each cell and round."""
-    text = f"{study_seed} {key} {round_number}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
 class Trial:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from seatrial.postgres.settings import check_settings
 from seatrial.results.model import DatabaseRecord, OperationResult, Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
+from seatrial.study.seeds import seed_of
 from seatrial.trials.database.measure.crash import (
     DATA_FOLDER,
     AcknowledgedTransaction,
@@ -130,8 +130,7 @@ class CrashTrials:
 
     def _trial(self, cell: Cell, round_number: int) -> CrashTrial:
         number = self._cells.index(cell)
-        text = f"{self._plan.study.seed} {cell.key} {round_number}"
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+        seed = seed_of(self._plan.study.seed, cell.key, round_number)
         return CrashTrial(
             self._folders[cell.target].path,
             # A resumed run must not reuse a mount left by a killed one.

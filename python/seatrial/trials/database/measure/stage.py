@@ -9,7 +9,6 @@ pgbench?".
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from seatrial.postgres.row_content import load_content
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
+from seatrial.study.seeds import seed_of
 from seatrial.trials.database.measure import crash_sample
 from seatrial.trials.database.measure.crash_sample import CrashTrials
 from seatrial.trials.database.measure.driver_result import (
@@ -324,8 +324,7 @@ class Databases:
 
     def _seed(self, round_number: int) -> int:
         """Return the seed of a round's transactions, the same for each cell and target."""
-        text = f"{self._plan.study.seed} transactions {round_number}"
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") % SEED_MAX
+        return seed_of(self._plan.study.seed, "transactions", round_number) % SEED_MAX
 
     def _open_logs(self) -> None:
         """Create a folder for the driver's logs."""

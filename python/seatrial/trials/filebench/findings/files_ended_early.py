@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
+from seatrial.results.model import Sample
 from seatrial.stats.cell_estimates import counted
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.study.units import format_seconds
+from seatrial.trials.filebench.study import FILEBENCH
 
 OUT_OF_FILES: Final = "files_ended_by_out_of_files"
 LIMIT: Final = "files_ended_by_limit"
-FILEBENCH: Final = "filebench"
 
 
 class FilesEndedEarlyFigures(Figures, frozen=True, kw_only=True, tag="files_ended_early"):
@@ -59,25 +61,31 @@ def files_ended_early(context: Context) -> list[Finding]:
     Do:
         Use more files or a shorter duration; raise the limit of written bytes.
     """
-    concerned = [each for each in context.cells if _early(each, OUT_OF_FILES, LIMIT)]
-    if not concerned:
-        return []
-    early = [sample for each in concerned for sample in counted(each.samples)]
-    early = [each for each in early if {OUT_OF_FILES, LIMIT} & each.counters.keys()]
+    own = [each for each in context.cells if each.cell.kind == FILEBENCH]
     return [
-        Finding(
-            severity="warning",
-            cells=identities(concerned),
-            figures=FilesEndedEarlyFigures(
-                samples_count=len(early),
-                out_of_files_count=sum(OUT_OF_FILES in each.counters for each in early),
-                duration_s_min=min(each.duration_s for each in early),
-                concerned=context.affected_cells(concerned),
-            ),
-        )
+        finding
+        for reason in (OUT_OF_FILES, LIMIT)
+        if (finding := _ended_by(reason, own, context)) is not None
     ]
 
 
-def _early(summary: CellSummary, *names: str) -> bool:
-    is_own = summary.cell.kind == FILEBENCH
-    return is_own and any(set(names) & sample.counters.keys() for sample in summary.samples)
+def _ended_by(reason: str, own: Sequence[CellSummary], context: Context) -> Finding | None:
+    early = {each.cell.key: _early(each, reason) for each in own}
+    concerned = [each for each in own if early[each.cell.key]]
+    if not concerned:
+        return None
+    samples = [sample for each in concerned for sample in early[each.cell.key]]
+    return Finding(
+        severity="warning",
+        cells=identities(concerned),
+        figures=FilesEndedEarlyFigures(
+            samples_count=len(samples),
+            out_of_files_count=len(samples) if reason == OUT_OF_FILES else 0,
+            duration_s_min=min(each.duration_s for each in samples),
+            concerned=context.affected_cells(concerned),
+        ),
+    )
+
+
+def _early(summary: CellSummary, reason: str) -> list[Sample]:
+    return [each for each in counted(summary.samples) if reason in each.counters]

@@ -67,6 +67,8 @@ UNSUPPORTED: Final = {
 TRANSFERS: Final = frozenset(
     name for name, kind in TYPES.items() if kind.moves in ("read", "write")
 )
+EVENT_LIMITS: Final = frozenset({"eventlimit", "opslimit", "iopslimit", "bwlimit"})
+"""Flowops that take the events of a generator."""
 FOLDER_OPERATIONS: Final = frozenset({"makedir", "removedir"})
 SLOTS: Final = 128
 """Slots for open files that a workload file may number by ``fd``."""

@@ -23,7 +23,13 @@ from seatrial.trials.filebench.wml.engine import (
     flowops_of,
 )
 from seatrial.trials.filebench.wml.evaluate import Amount, Scope, mean_of
-from seatrial.trials.filebench.wml.flowops import FOLDER_OPERATIONS, TRANSFERS, TYPES, UNSUPPORTED
+from seatrial.trials.filebench.wml.flowops import (
+    EVENT_LIMITS,
+    FOLDER_OPERATIONS,
+    TRANSFERS,
+    TYPES,
+    UNSUPPORTED,
+)
 from seatrial.trials.filebench.wml.parse import parse
 from seatrial.trials.filebench.wml.statements import (
     Attribute,
@@ -152,9 +158,15 @@ class _WorkloadBuilder:
             each.slots = assign_slots(each.steps, self._origins, entries, self._error)
         rate = program.event_rate
         flowops = [flowop for each in threads for flowop in flowops_of(each.steps)]
+        events_per_s = self._scope.number(rate) if rate else None
+        if events_per_s and not any(flowop.verb in EVENT_LIMITS for flowop in flowops):
+            self._notes.append(
+                f"{self._file_name}: the rate of eventgen has no effect, as no flowop takes its "
+                f"events ({', '.join(sorted(EVENT_LIMITS))})"
+            )
         engine = Engine(
             end=program.mode,
-            events_per_s=self._scope.number(rate) if rate else None,
+            events_per_s=events_per_s,
             sets=self._sets,
             kinds=[Kind(name=name, verb=verb) for name, verb in self._kind_names()],
             threads=threads,

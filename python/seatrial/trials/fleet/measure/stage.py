@@ -6,7 +6,6 @@ all measure without any call -> collect results -> read clocks again -> merge.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -33,6 +32,7 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.hosts import FACTOR, Hosts, hosts_of
 from seatrial.study.model import Plan
+from seatrial.study.seeds import seed_of
 from seatrial.trials.fleet.measure.sample import Answer, SampleRequest, merged_sample
 
 GRACE_S: Final = 15.0
@@ -247,7 +247,7 @@ class FleetStage(Stage):
         return self._open_group().call_each(
             lambda actor, host: actor.measure.remote(
                 cell,
-                {**spec, "seed": _seed_of(int(spec["seed"]), hosts.index(host))},
+                {**spec, "seed": seed_of(int(spec["seed"]), hosts.index(host))},
                 round_number,
                 start_times_ns[host.name],
             ),
@@ -272,11 +272,6 @@ class FleetStage(Stage):
 
 def _clock(found: ClockOffset | HostLost) -> ClockOffset | None:
     return found if isinstance(found, ClockOffset) else None
-
-
-def _seed_of(seed: int, number: int) -> int:
-    """Return the seed of a host, so that hosts do not read the same blocks."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:7], "big")
 
 
 def _without_files(plan: Plan) -> Plan:

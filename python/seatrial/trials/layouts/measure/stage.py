@@ -6,7 +6,6 @@ measures on the existing layout; ordinary targets have another that stays open.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,7 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.model import Plan
+from seatrial.study.seeds import seed_of
 from seatrial.topic import topic_of
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import require
@@ -306,5 +306,4 @@ class LayoutStage:
 
 def _seed(study_seed: int, key: str, round_number: int) -> int:
     """Return the seed for corruption in a sample, different in each round."""
-    text = f"{study_seed} {key} {round_number} spoiled"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    return seed_of(study_seed, key, round_number, "spoiled")

@@ -107,7 +107,7 @@ def test_each_corruption_is_named(kind, reported):
     bad = Corruption(kind=kind, offset_bytes=4096, detail="bit 3 of byte 17")
     (finding,) = corruption(context_of(verified(bad)))
     assert finding.severity == "critical"
-    assert "1 block of 1,000 failed verification" in finding.sentence
+    assert "1 of 1,000 reads failed verification" in finding.sentence
     assert reported in finding.sentence
     assert "first at offset 4,096" in finding.sentence
     assert finding.evidence["kinds"] == {kind: 1}

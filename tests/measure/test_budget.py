@@ -127,3 +127,17 @@ def test_what_file_workloads_write_counts_against_the_budget(tmp_path):
     end = interleaved(lambda _samples, _precision: False)(recorder)
     assert len(recorder.samples) == 3
     assert "write budget" in end.reason
+
+
+def test_tests_that_are_measured_once_claim_no_precision():
+    recorder = FakeRecorder(
+        {
+            "name": "once",
+            "rounds": {"min": 2, "max": 5},
+            "target": [{"label": "t", "kind": "simulated", "size": 64 << 20}],
+            "workload": [{"kind": "fill", "once": True}],
+        },
+        lambda _cell, _now_s: 1.0,
+    )
+    end = interleaved(settled)(recorder)
+    assert (len(recorder.samples), end.reason) == (1, "Every test is measured once only.")

@@ -16,7 +16,7 @@ from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Recorder, RoundsResult, Strategy
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
-from seatrial.study.plan import is_due, order
+from seatrial.study.plan import is_done_once, is_due, order
 
 REMEASURED: Final = "remeasured"
 """Counter with value 1 in samples that were taken because the cell was an outlier."""
@@ -33,9 +33,9 @@ def remeasuring(outlier: Outlier) -> Strategy:
         budget = RunBudget(recorder)
         # A run that was incomplete remains so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
-        reported = measure_again(budget, outlier(recorder.run, budget.all()), ROUNDS)
+        reason = measure_again(budget, outlier(recorder.run, budget.all()), ROUNDS)
         return RoundsResult(
-            status=status, reason=reported or "There are no outliers; nothing was measured."
+            status=status, reason=reason or "There are no outliers; nothing was measured."
         )
 
     return conduct
@@ -57,13 +57,13 @@ def measure_again(budget: RunBudget, keys: Sequence[str], rounds: int) -> str:
     cells = [cell for cell in budget.plan.cells if cell.key in wanted]
     if not cells:
         return ""
-    reported = "1 outlier was" if len(cells) == 1 else f"{len(cells)} outliers were"
+    outliers = "1 outlier was" if len(cells) == 1 else f"{len(cells)} outliers were"
     for again in range(rounds):
         number = budget.next_round
         due = order(budget.plan, number, wanted)
         for position, cell in enumerate(due):
             if exhausted := budget.exhausted(cell):
-                return f"{exhausted} was used up while {reported} measured again."
+                return f"{exhausted} was used up while {outliers} measured again."
             left = [*due[position:], *cells * (rounds - again - 1)]
             budget.measure(
                 cell,
@@ -73,7 +73,7 @@ def measure_again(budget: RunBudget, keys: Sequence[str], rounds: int) -> str:
                 notes={REMEASURED: 1.0},
             )
     rounds_phrase = "1 further round" if rounds == 1 else f"{rounds} further rounds"
-    return f"{reported} measured again in {rounds_phrase}."
+    return f"{outliers} measured again in {rounds_phrase}."
 
 
 KINDS_IN_TABLES: Final = ("matrix", "io")
@@ -128,8 +128,7 @@ class Rounds:
         for round_number in range(self._plan.study.rounds.max):
             cells = self._due(round_number)
             if not cells:
-                reported = f"{100 * self._precision:g} %"
-                return f"All tests reached a precision of {reported} after {round_number} rounds."
+                return self._settled_after(round_number)
             for position, cell in enumerate(cells):
                 if self._budget.has(cell.key, round_number) or not self._budget.is_available(cell):
                     continue
@@ -139,8 +138,16 @@ class Rounds:
                 left = self._time_left(cell, round_number, cells)
                 self._budget.measure(cell, round_number, position, time_left=left)
         rounds = self._plan.study.rounds.max
-        reported = "The only round was" if rounds == 1 else f"All {rounds} rounds were"
-        return f"{reported} measured."
+        which = "The only round was" if rounds == 1 else f"All {rounds} rounds were"
+        return f"{which} measured."
+
+    def _settled_after(self, rounds: int) -> str:
+        """Say why no further round measures anything."""
+        if all(is_done_once(self._plan, cell) for cell in self._plan.cells):
+            return "Every test is measured once only."
+        precision = f"{100 * self._precision:g} %"
+        after = "1 round" if rounds == 1 else f"{rounds} rounds"
+        return f"All tests reached a precision of {precision} after {after}."
 
     def _again(self) -> str:
         """Measure outliers again; return a sentence on it, empty without any."""

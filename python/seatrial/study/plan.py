@@ -338,8 +338,8 @@ def _check_cells(study: Study, cells: list[Cell], notes: list[str]) -> None:
         if any(threshold.selects(cell) for cell in selected):
             continue
         known = {name for cell in selected for name in selectable(cell)}
-        outlier = [name for name in threshold.where if name not in known]
-        hint = suggestion(outlier[0], sorted(known)) if outlier else ""
+        unknown = [name for name in threshold.where if name not in known]
+        hint = suggestion(unknown[0], sorted(known)) if unknown else ""
         raise StudyError(
             seen=f"The threshold {threshold.name!r} of study {study.name!r} matches no test",
             cause=hint or "No test of that workload has all the factors in the brackets",

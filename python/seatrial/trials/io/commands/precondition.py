@@ -213,8 +213,8 @@ def _fills(method: str, share: float | None) -> list[Mapped]:
     if method == "snia":
         passes = ("pass-1", "pass-2")
         return [fill | {"name": name, "block_sizes": SEQUENTIAL_BLOCK} for name in passes]
-    charted: Mapped = {"name": "one-pass", "pattern": "one_pass", "block_sizes": RANDOM_BLOCK}
-    return [fill | charted | {"over_provisioning_share": share}]
+    one_pass: Mapped = {"name": "one-pass", "pattern": "one_pass", "block_sizes": RANDOM_BLOCK}
+    return [fill | one_pass | {"over_provisioning_share": share}]
 
 
 def _without_none(value: Any) -> Any:  # noqa: ANN401 - whatever a study is made of

@@ -10,7 +10,6 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.model import Corruption
 from seatrial.stats.model import Figures, Finding, FindingText
-from seatrial.stats.wording import format_plural
 
 EXAMPLES_MAX = 8
 _NAMES = {
@@ -37,8 +36,8 @@ class CorruptionFigures(Figures, frozen=True, kw_only=True, tag="corruption"):
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{format_plural(self.corrupt_blocks_count, 'block')} of "
-                f"{self.checked_blocks_count:,} failed verification in "
+                f"{self.corrupt_blocks_count:,} of {self.checked_blocks_count:,} reads failed "
+                f"verification in "
                 f"{self.concerned}{_kinds(self.kinds, self.first_bytes)}."
             ),
             cause=(
@@ -58,7 +57,7 @@ class CorruptionFigures(Figures, frozen=True, kw_only=True, tag="corruption"):
     rank=30, section="Data and errors", doubt="data came back wrong", doubts_all_cells=True
 )
 def corruption(context: Context) -> list[Finding]:
-    """Find blocks that failed verification, all cells merged.
+    """Find reads that failed verification, all cells merged.
 
     Means:
         Blocks read back differ from what was written. Kinds: `flipped_bit`, `torn_write` (part new,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from seatrial.units import MIB
@@ -55,6 +58,17 @@ def test_a_schedule_offers_every_request_until_the_end(trial_file):
     outcome = parts["outcome"]
     assert outcome["offered"] == pytest.approx(15_000, abs=1)
     assert outcome["late_skipped"] == outcome["offered"] - outcome["completed"] > 10_000
+
+
+def test_a_rate_far_above_all_does_not_lengthen_the_sample():
+    spec = cell(Path("/dev/null"), [access("read")], limit={"duration_s": 0.3})
+    spec["target"] |= {"kind": "null", "size_bytes": MIB}
+    spec["range"]["length_bytes"] = MIB
+    began_s = time.monotonic()
+    parts = measure(spec | {"arrival": {"kind": "fixed", "rate_per_s": 1e9}})
+    assert parts["outcome"]["offered"] == pytest.approx(3e8, abs=1)
+    assert parts["duration_s"] == pytest.approx(0.3, abs=0.1)
+    assert time.monotonic() - began_s < 2
 
 
 def test_what_is_in_flight_at_the_end_counts_with_its_time(trial_file):

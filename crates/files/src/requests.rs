@@ -269,8 +269,8 @@ impl Worker {
     /// Bytes of one transfer; of the whole file where none are given.
     fn io_bytes(&mut self, flowop: &Flowop, whole_bytes: u64) -> u64 {
         let given = flowop.io_bytes.as_ref().map_or(0, |bytes| bytes.draw_whole(&mut self.rng));
-        let state = if given == 0 { whole_bytes } else { given };
-        state.clamp(1, IO_BYTES_MAX.min(self.shared.data.all().len() as u64))
+        let wanted_bytes = if given == 0 { whole_bytes } else { given };
+        wanted_bytes.clamp(1, IO_BYTES_MAX.min(self.shared.data.all().len() as u64))
     }
 
     /// The part of a file that random transfers use.

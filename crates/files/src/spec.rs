@@ -327,7 +327,8 @@ impl FilesSpec {
             set.size.check()?;
             let numbers = [set.width_mean, set.width_gamma, set.made_share, spec.duration_s];
             if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
-                return Err(SpecError::Number(format!("a number of the set {} is none", set.name)));
+                let words = format!("a number of the set {} is negative or not finite", set.name);
+                return Err(SpecError::Number(words));
             }
         }
         for thread in &spec.threads {

@@ -189,7 +189,7 @@ fn measure(
     let (start_ns, end_ns) = (shared.sample_end.start_ns, shared.sample_end.end_ns);
     let threshold_ns = shared.spec.stall_threshold_ms * 1_000_000;
     let watch = WatchdogThread::begin(clock, targets(shared, handles, start_ns, threshold_ns));
-    live.begin(clock, start_ns, timeline.clone(), watch.status.clone());
+    live.begin(clock, start_ns, timeline.clone(), None, watch.status.clone());
     let failure = await_endings(&clock, &threads.endings, handles.len(), end_ns + GRACE_NS, stop);
     shared.sample_end.end();
     let observations = watch.end();
@@ -351,9 +351,9 @@ impl StartedThreads {
             named.spawn(body).map_err(FilesError::Threads)?;
         }
         drop((ending_sender, ready_sender));
-        let state = spec.threads_count() as usize;
-        let ready: Vec<(i32, bool, Sender<StartSignal>)> = readies.iter().take(state).collect();
-        if ready.len() < state {
+        let threads = spec.threads_count() as usize;
+        let ready: Vec<(i32, bool, Sender<StartSignal>)> = readies.iter().take(threads).collect();
+        if ready.len() < threads {
             return Err(FilesError::Threads(ended_early()));
         }
         let (start_ns, started_unix_s) = same_moment(&sample_end.clock);

@@ -100,6 +100,11 @@ impl InFlight {
         bump(&self.offered);
     }
 
+    /// The time of so many requests has come. Only the worker itself may call this.
+    pub fn offer_many(&self, count: u64) {
+        self.offered.store(self.offered() + count, Ordering::Relaxed);
+    }
+
     /// A request goes to the target now. Only the worker itself may call this.
     #[inline]
     pub fn begin(&self, slot: usize, operation: Operation, started_ns: u64) {

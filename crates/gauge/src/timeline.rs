@@ -45,9 +45,11 @@ pub struct SliceRow {
 pub struct Window {
     /// Length of the slices together; 0 before the first is over.
     pub length_ns: u64,
+    /// Requests of all kinds that count.
+    pub completed: u64,
     /// Bytes transferred.
     pub transferred_bytes: u64,
-    /// Response times, one entry for each request.
+    /// Response times, one entry for each request of any kind.
     pub response: Histogram,
 }
 
@@ -120,19 +122,23 @@ impl Timeline {
     }
 
     /// Completions of the last whole slices before `now_ns` (from the sample's start) that make
-    /// up `window_ns`. The current slice is left out: workers add a slice when it is over.
-    pub fn last(&self, window_ns: u64, now_ns: u64) -> Window {
+    /// up `window_ns`. The current slice is left out: workers add a slice when it is over. Requests
+    /// of the kind `uncounted` are none of the completed ones.
+    pub fn last(&self, window_ns: u64, now_ns: u64, uncounted: Option<usize>) -> Window {
         let end = now_ns / self.slice_ns();
         let begin = end.saturating_sub((window_ns / self.slice_ns()).max(1));
         let keys = (begin, 0)..(end, 0);
         let mut window = Window { length_ns: (end - begin) * self.slice_ns(), ..Window::default() };
-        for row in self.closed.range(keys.clone()).map(|(_, row)| row) {
-            window.transferred_bytes += row.transferred_bytes;
-            window.response.merge(&row.histogram());
+        let mut add = |kind, transferred_bytes, response: &Histogram| {
+            window.completed += if uncounted == Some(kind) { 0 } else { response.entries() };
+            window.transferred_bytes += transferred_bytes;
+            window.response.merge(response);
+        };
+        for (&(_, kind), row) in self.closed.range(keys.clone()) {
+            add(kind, row.transferred_bytes, &row.histogram());
         }
-        for row in self.open.range(keys).map(|(_, row)| row) {
-            window.transferred_bytes += row.transferred_bytes;
-            window.response.merge(&row.response);
+        for (&(_, kind), row) in self.open.range(keys) {
+            add(kind, row.transferred_bytes, &row.response);
         }
         window
     }
@@ -317,7 +323,7 @@ mod tests {
     fn the_last_second_can_be_read_while_it_is_filled() {
         let mut timeline = Timeline::new(100_000_000);
         (0..50).for_each(|index| add(&mut timeline, index, 1_000 + index));
-        let last = |now_ms: u64| timeline.last(1_000_000_000, now_ms * 1_000_000);
+        let last = |now_ms: u64| timeline.last(1_000_000_000, now_ms * 1_000_000, None);
         let window = last(5_000);
         assert_eq!((window.length_ns, window.transferred_bytes), (1_000_000_000, 5_120));
         assert_eq!((window.response.min_ns(), window.response.max_ns()), (1_040, 1_049));
@@ -325,5 +331,18 @@ mod tests {
         assert_eq!(last(5_100).response.entries(), 9);
         assert_eq!(last(250).length_ns, 200_000_000);
         assert_eq!(last(99), Window::default());
+    }
+
+    #[test]
+    fn an_uncounted_kind_has_times_but_is_none_of_the_completed() {
+        let mut timeline = Timeline::new(100);
+        for (kind, count) in [(1, 3), (2, 2)] {
+            (0..count).for_each(|_| timeline.add(0, kind, 512, |times| times.record(70)));
+        }
+        let counts = |uncounted| {
+            let window = timeline.last(100, 100, uncounted);
+            (window.completed, window.transferred_bytes, window.response.entries())
+        };
+        assert_eq!((counts(None), counts(Some(2))), ((5, 2560, 5), (3, 2560, 5)));
     }
 }

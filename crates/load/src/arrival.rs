@@ -49,6 +49,8 @@ struct ThinkTime {
     /// Requests of the group that did not begin, and that did not end.
     to_begin: u64,
     to_end: u64,
+    /// Length of the pause that follows the last group.
+    drawn_ns: u64,
     /// By how much requests began late; later pauses are shortened by it, so that their mean holds
     /// although a thread wakes late.
     owed_ns: u64,
@@ -58,7 +60,8 @@ impl ThinkTime {
     fn new(rng: Xoshiro256PlusPlus, pause_s: f64, burst: u64, is_even: bool) -> Self {
         let burst = burst.max(1);
         let pause_ns_mean = pause_s * NS_PER_S as f64;
-        Self { rng, pause_ns_mean, is_even, burst, to_begin: burst, to_end: burst, owed_ns: 0 }
+        let (to_begin, to_end) = (burst, burst);
+        Self { rng, pause_ns_mean, is_even, burst, to_begin, to_end, drawn_ns: 0, owed_ns: 0 }
     }
 
     fn pause_ns(&mut self) -> u64 {
@@ -193,6 +196,17 @@ impl EvenGroups {
         let groups_before = u128::from(self.index / self.group);
         groups_before * u128::from(self.group) * (NS_PER_S * MILLION) / self.per_million_s
     }
+
+    /// Goes on to the first request that is not due before this time after the start; returns how
+    /// many were.
+    fn skip_before(&mut self, elapsed_ns: u64) -> u64 {
+        let group_span = u128::from(self.group) * (NS_PER_S * MILLION);
+        let groups = (u128::from(elapsed_ns) * self.per_million_s).div_ceil(group_span);
+        let end = saturated(groups * u128::from(self.group));
+        let skipped = end.saturating_sub(self.index).div_ceil(self.workers);
+        self.index += skipped * self.workers;
+        skipped
+    }
 }
 
 impl Arrivals {
@@ -298,6 +312,21 @@ impl Arrivals {
         self.due_ns = Some(self.start_ns.saturating_add(elapsed_ns));
     }
 
+    /// Goes on past all requests that are due before `until_ns`; returns how many there were.
+    pub fn skip_before(&mut self, until_ns: u64) -> u64 {
+        if let Schedule::EvenGroups(even) = &mut self.schedule {
+            let skipped = even.skip_before(until_ns.saturating_sub(self.start_ns));
+            self.due_ns = Some(self.start_ns.saturating_add(saturated(even.elapsed_ns())));
+            return skipped;
+        }
+        let mut skipped = 0;
+        while self.due_ns.is_some_and(|due_ns| due_ns < until_ns) {
+            self.pop();
+            skipped += 1;
+        }
+        skipped
+    }
+
     /// Tells that the request that is due begins at `now_ns`.
     #[inline]
     pub fn began(&mut self, now_ns: u64) {
@@ -310,16 +339,22 @@ impl Arrivals {
     }
 
     /// Tells that a request of the worker ended, at `at_ns` of the clock of `start_ns`: where
-    /// pauses follow requests, one begins.
+    /// pauses follow requests, one begins. A sync that follows a write is not its own request: it
+    /// does not count to the group, but the pause after the group begins when it has ended.
     #[inline]
-    pub fn ended(&mut self, at_ns: u64) {
-        if let Schedule::ThinkTime(think) = &mut self.schedule {
+    pub fn ended(&mut self, at_ns: u64, is_own: bool) {
+        let Schedule::ThinkTime(think) = &mut self.schedule else { return };
+        if is_own {
             think.to_end -= 1;
-            if think.to_end == 0 {
-                (think.to_begin, think.to_end) = (think.burst, think.burst);
-                self.due_ns = Some(at_ns.saturating_add(think.pause_ns()));
+            if think.to_end > 0 {
+                return;
             }
+            (think.to_begin, think.to_end) = (think.burst, think.burst);
+            think.drawn_ns = think.pause_ns();
+        } else if think.to_begin < think.burst || think.to_end < think.burst {
+            return;
         }
+        self.due_ns = Some(at_ns.saturating_add(think.drawn_ns));
     }
 
     /// Whether requests are due at times that the target does not decide.
@@ -449,6 +484,27 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn skipped_are_those_that_would_have_been_due(
+            per_million_s in 1_000_000_u64..100_000_000_000, burst in 1_u64..50,
+            worker in 0_u32..5, until_ns in 0_u64..20_000_000,
+        ) {
+            let rate_per_s = per_million_s as f64 / 1e6;
+            let spec = ArrivalSpec::Bursts { rate_per_s, burst };
+            let mut skipping = Arrivals::new(&spec, worker, 5, 7, START_NS);
+            let mut popping = Arrivals::new(&spec, worker, 5, 7, START_NS);
+            let until_ns = START_NS + until_ns;
+            let mut popped = 0;
+            while popping.peek_ns().is_some_and(|due_ns| due_ns < until_ns) {
+                popping.pop();
+                popped += 1;
+            }
+            prop_assert_eq!(skipping.skip_before(until_ns), popped);
+            prop_assert_eq!(skipping.peek_ns(), popping.peek_ns());
+        }
+    }
+
     #[test]
     fn poisson_has_the_rate_and_the_gaps_of_theory() {
         for workers in [1, 8] {
@@ -521,11 +577,25 @@ mod tests {
             arrivals.pop();
         }
         for at_ns in [600_000_000, 610_000_000] {
-            arrivals.ended(at_ns);
+            arrivals.ended(at_ns, true);
             assert_eq!(arrivals.peek_ns(), Some(u64::MAX), "one is in flight");
         }
-        arrivals.ended(700_000_000);
+        arrivals.ended(700_000_000, true);
         assert_eq!(arrivals.peek_ns(), Some(1_200_000_000));
+    }
+
+    #[test]
+    fn a_sync_is_no_request_of_a_group_and_the_pause_follows_it() {
+        let spec = ArrivalSpec::Think { pause_s: 0.5, burst: 2, is_even: true };
+        let mut arrivals = Arrivals::new(&spec, 0, 1, 7, 0);
+        for end_ns in [600_000_000, 800_000_000] {
+            assert_eq!(arrivals.peek_ns(), Some(500_000_000), "each is due with the group");
+            arrivals.began(500_000_000);
+            arrivals.pop();
+            arrivals.ended(end_ns, true);
+            arrivals.ended(end_ns + 100_000_000, false);
+        }
+        assert_eq!(arrivals.peek_ns(), Some(1_400_000_000));
     }
 
     fn index_of_dispersion(due: &[u64], window_ns: u64, windows: usize) -> f64 {
@@ -599,7 +669,7 @@ mod tests {
             arrivals.pop();
             assert_eq!(arrivals.peek_ns(), Some(u64::MAX), "none is due while one is in flight");
             now_ns = due_ns + 500_000;
-            arrivals.ended(now_ns);
+            arrivals.ended(now_ns, true);
         }
         let mean_ns = paused_ns as f64 / 20_000.0;
         // Six standard deviations of a mean of exponential pauses.
@@ -617,7 +687,7 @@ mod tests {
             arrivals.began(begin_ns);
             arrivals.pop();
             ended_ns = begin_ns + 300_000;
-            arrivals.ended(ended_ns);
+            arrivals.ended(ended_ns, true);
         }
         let mean_ns = paused_ns as f64 / 20_000.0;
         assert!((mean_ns / 2e6 - 1.0).abs() < 0.043, "{mean_ns}");

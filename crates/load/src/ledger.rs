@@ -189,12 +189,6 @@ impl Ledger {
         self.seed
     }
 
-    /// Returns the memory that the ledger takes: 4 bytes for each block.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.words)
-    }
-
     /// Claims the blocks from `offset_bytes` on for one request; false, and nothing is claimed,
     /// when a request on one of them is in flight.
     #[must_use]

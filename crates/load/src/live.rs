@@ -14,6 +14,7 @@ struct LiveSources {
     clock: Clock,
     start_ns: u64,
     timeline: Arc<Mutex<Timeline>>,
+    unrated: Option<usize>,
     status: Arc<WatchdogStatus>,
 }
 
@@ -39,15 +40,16 @@ pub struct LiveReading {
 }
 
 impl Live {
-    /// The sample has begun.
+    /// The sample has begun; its rate leaves out requests of the kind `unrated`.
     pub fn begin(
         &self,
         clock: Clock,
         start_ns: u64,
         timeline: Arc<Mutex<Timeline>>,
+        unrated: Option<usize>,
         status: Arc<WatchdogStatus>,
     ) {
-        *lock(&self.0) = Some(LiveSources { clock, start_ns, timeline, status });
+        *lock(&self.0) = Some(LiveSources { clock, start_ns, timeline, unrated, status });
     }
 
     /// The sample has ended.
@@ -60,11 +62,11 @@ impl Live {
         let sources = lock(&self.0);
         let Some(sources) = sources.as_ref() else { return LiveReading::default() };
         let elapsed_ns = sources.clock.now_ns().saturating_sub(sources.start_ns);
-        let window = lock(&sources.timeline).last(WINDOW_NS, elapsed_ns);
+        let window = lock(&sources.timeline).last(WINDOW_NS, elapsed_ns, sources.unrated);
         let window_s = window.length_ns.max(1) as f64 / 1e9;
         LiveReading {
             elapsed_s: elapsed_ns as f64 / 1e9,
-            completed_per_s: window.response.entries() as f64 / window_s,
+            completed_per_s: window.completed as f64 / window_s,
             transferred_bytes_per_s: window.transferred_bytes as f64 / window_s,
             p99_ns: window.response.percentile_ns(99.0),
             stalls: sources.status.stalls.load(Ordering::Relaxed),

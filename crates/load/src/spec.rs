@@ -437,6 +437,12 @@ impl CellSpec {
         (0, worker)
     }
 
+    /// Whether workers sync after writes; rates leave these syncs out.
+    #[must_use]
+    pub fn has_syncs(&self) -> bool {
+        self.sync_every > 0 || self.streams.iter().any(|stream| stream.sync_every > 0)
+    }
+
     /// Whether written blocks can be identified later. A ledger is then kept, and each worker
     /// writes only to its own blocks.
     #[must_use]

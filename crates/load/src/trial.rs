@@ -204,7 +204,8 @@ fn measure(
     let control = SampleControl { end_ns, grace_end_ns, stop: stop.clone() };
     let handles = setup.send_off(ready_workers, start_ns, &control, &timeline);
     let watch = WatchdogThread::begin(setup.clock, setup.targets(&handles, start_ns));
-    live.begin(setup.clock, start_ns, timeline.clone(), watch.status.clone());
+    let unrated = setup.spec.has_syncs().then_some(Operation::Sync.index());
+    live.begin(setup.clock, start_ns, timeline.clone(), unrated, watch.status.clone());
     let failure = await_endings(&setup.clock, &endings, handles.len(), grace_end_ns, stop);
     let observations = watch.end();
     live.end();

@@ -181,10 +181,11 @@ impl<E: Engine> Worker<E> {
         }
         let stopped_ns =
             if control.stop.load(Ordering::Relaxed) { self.now_ns } else { control.end_ns };
-        self.offer_missed(stopped_ns);
         let retired_ns = self.now_ns.min(control.end_ns);
         self.drain(control.grace_end_ns)?;
         self.in_flight.retire(retired_ns);
+        // After all that is timed: of a schedule far above the rate there may be many.
+        self.offer_missed(stopped_ns);
         Ok(())
     }
 
@@ -279,13 +280,11 @@ impl<E: Engine> Worker<E> {
 
     #[inline]
     fn wait(&mut self, end_ns: u64) -> io::Result<()> {
-        let next_due_ns = match self.plan.arrivals.peek_ns() {
-            Some(due_ns) if !self.free.is_empty() => due_ns,
-            _ => end_ns,
-        };
+        let next_due_ns = self.plan.arrivals.peek_ns().filter(|_| !self.free.is_empty());
+        let until_ns = waits_until_ns(next_due_ns, self.now_ns, end_ns);
         let in_flight = self.slots.len() - self.free.len();
         let began_ns = self.now_ns;
-        self.reap(self.batch.min(in_flight), next_due_ns.min(end_ns))?;
+        self.reap(self.batch.min(in_flight), until_ns)?;
         if self.plan.arrivals.peek_ns().is_none() {
             self.adapt_batch(self.now_ns.saturating_sub(began_ns));
         }
@@ -317,7 +316,8 @@ impl<E: Engine> Worker<E> {
         for completion in self.ended.drain(..) {
             let slot = &self.slots[completion.slot];
             self.free.push(completion.slot);
-            self.plan.arrivals.ended(completion.at_ns);
+            let is_own = slot.request.operation != Operation::Sync;
+            self.plan.arrivals.ended(completion.at_ns, is_own);
             if completion.result == slot.request.length_bytes as i32 {
                 self.failures_in_a_row = 0;
                 let moved_bytes = u64::from(slot.request.length_bytes);
@@ -350,10 +350,7 @@ impl<E: Engine> Worker<E> {
         if self.spent || !self.plan.arrivals.is_open() {
             return;
         }
-        while self.plan.arrivals.peek_ns().is_some_and(|due_ns| due_ns < until_ns) {
-            self.plan.arrivals.pop();
-            self.in_flight.offer();
-        }
+        self.in_flight.offer_many(self.plan.arrivals.skip_before(until_ns));
     }
 
     fn drain(&mut self, grace_end_ns: u64) -> io::Result<()> {
@@ -362,6 +359,13 @@ impl<E: Engine> Worker<E> {
         }
         Ok(())
     }
+}
+
+/// Until when completions are waited for. A request that is due already is held back until another
+/// one ends.
+#[inline]
+fn waits_until_ns(next_due_ns: Option<u64>, now_ns: u64, end_ns: u64) -> u64 {
+    next_due_ns.filter(|&due_ns| due_ns > now_ns).map_or(end_ns, |due_ns| due_ns.min(end_ns))
 }
 
 const SYNC: Request =
@@ -380,5 +384,17 @@ fn note_failure(record: &mut Record, completion: &Completion, slot: &Slot) {
             errno: if completion.result < 0 { -completion.result } else { SHORT_TRANSFER },
             at_ns: completion.at_ns,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::waits_until_ns;
+
+    #[test]
+    fn a_worker_whose_request_is_held_back_waits_for_a_completion() {
+        assert_eq!(waits_until_ns(Some(70), 50, 90), 70);
+        assert_eq!(waits_until_ns(Some(100), 50, 90), 90);
+        assert_eq!([Some(50), Some(20), None].map(|due| waits_until_ns(due, 50, 90)), [90; 3]);
     }
 }

@@ -27,12 +27,6 @@ impl Ownership {
         self.grid.grains.saturating_sub(self.worker).div_ceil(self.workers)
     }
 
-    /// Returns how many grains every worker has: a common measure for what all must agree on.
-    #[must_use]
-    pub fn common_grains(&self) -> u64 {
-        self.grid.grains / self.workers
-    }
-
     /// Returns the offset on the target of the block that starts at `position_bytes` of the
     /// worker's own grains, laid end to end.
     ///
@@ -47,12 +41,6 @@ impl Ownership {
         let inside_bytes = (position_bytes % grain_bytes).min(grain_bytes - length_bytes);
         self.grid.start_bytes + grain * grain_bytes + inside_bytes
     }
-
-    /// Returns the worker to whom the byte at `offset_bytes` of the grid belongs.
-    #[must_use]
-    pub fn owner(&self, offset_bytes: u64) -> u64 {
-        (offset_bytes - self.grid.start_bytes) / self.grid.grain_bytes % self.workers
-    }
 }
 
 #[cfg(test)]
@@ -60,6 +48,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// The worker to whom the byte at `offset_bytes` of the grid belongs.
+    fn owner(grid: Grid, workers: u32, offset_bytes: u64) -> u64 {
+        (offset_bytes - grid.start_bytes) / grid.grain_bytes % u64::from(workers)
+    }
 
     proptest! {
         #[test]
@@ -73,10 +66,10 @@ mod tests {
             let mut seen = vec![0; grains as usize];
             for worker in 0..workers {
                 let ownership = Ownership::new(grid, worker, workers);
-                prop_assert!(ownership.own_grains() - ownership.common_grains() <= 1);
+                prop_assert!(ownership.own_grains() - grains / u64::from(workers) <= 1);
                 for own in 0..ownership.own_grains() {
                     let offset = ownership.offset_bytes(own * grain_bytes, grain_bytes);
-                    prop_assert_eq!(ownership.owner(offset), u64::from(worker));
+                    prop_assert_eq!(owner(grid, workers, offset), u64::from(worker));
                     seen[((offset - start_bytes) / grain_bytes) as usize] += 1;
                 }
             }
@@ -89,8 +82,8 @@ mod tests {
             let ownership = Ownership::new(grid, 2, 7);
             let (position, length) = (position / 512 * 512, blocks * 512);
             let offset = ownership.offset_bytes(position, length);
-            prop_assert_eq!(ownership.owner(offset), 2);
-            prop_assert_eq!(ownership.owner(offset + length - 1), 2);
+            prop_assert_eq!(owner(grid, 7, offset), 2);
+            prop_assert_eq!(owner(grid, 7, offset + length - 1), 2);
             prop_assert_eq!((offset - 4096) / 8192, (offset + length - 1 - 4096) / 8192);
         }
     }

@@ -117,7 +117,7 @@ fn generations_start_again_without_passing_the_unwritten() {
 
 #[test]
 fn memory_is_bounded_and_as_stated() {
-    assert_eq!(ledger().memory_bytes(), 400);
+    assert_eq!(size_of_val(&*ledger().words), 400);
     let blocks = BLOCKS_MAX + 1;
     let error = Ledger::new(7, 0, blocks * 4096, 4096).unwrap_err();
     assert_eq!(error, LedgerError::TooLarge { blocks });

@@ -23,6 +23,7 @@ pub(super) fn check(spec: &CellSpec) -> Checked {
     check_limit(&spec.limit)?;
     check_start(spec.start_at_ns)?;
     check_arrival("arrival", &spec.arrival)?;
+    check_random("arrival", &spec.arrival, spec.threads, spec)?;
     check_streams(spec)?;
     check_target(spec)?;
     check_range(spec)?;
@@ -98,6 +99,30 @@ fn check_arrival(key: &str, arrival: &ArrivalSpec) -> Checked {
     check_burst(key, burst)
 }
 
+/// Requests at random times that one thread may have to skip at the end of its sample: each time is
+/// drawn, in 10 ns or so.
+const RANDOM_REQUESTS_MAX: f64 = 1e9;
+
+/// A thread draws each time of a random schedule, even of the requests that it must skip.
+fn check_random(key: &str, arrival: &ArrivalSpec, threads: u32, spec: &CellSpec) -> Checked {
+    let (ArrivalSpec::Poisson { rate_per_s }
+    | ArrivalSpec::Batches { rate_per_s, .. }
+    | ArrivalSpec::PoissonBursts { rate_per_s, .. }) = *arrival
+    else {
+        return Ok(());
+    };
+    let is_simulated = spec.target.kind == TargetKind::Simulated;
+    let workers = if is_simulated { 1.0 } else { f64::from(threads) };
+    let requests = rate_per_s * spec.limit.duration_s / workers;
+    ensure(requests <= RANDOM_REQUESTS_MAX, format!("{key}.rate_per_s"), || {
+        format!(
+            "is {rate_per_s}: {requests:.2e} requests of one thread, but at most \
+             {RANDOM_REQUESTS_MAX:.0e} are drawn; give a lower rate, a shorter duration or more \
+             threads"
+        )
+    })
+}
+
 fn check_bursts(key: &str, bursts: &[BurstSpec]) -> Checked {
     ensure(!bursts.is_empty(), key, || "is empty, so nothing would come".into())?;
     for (number, burst) in bursts.iter().enumerate() {
@@ -159,6 +184,7 @@ fn check_streams(spec: &CellSpec) -> Checked {
         let key = format!("streams[{number}]");
         check_arrival(&format!("{key}.arrival"), &stream.arrival)?;
         ensure(stream.threads > 0, format!("{key}.threads"), || "is 0; give at least 1".into())?;
+        check_random(&format!("{key}.arrival"), &stream.arrival, stream.threads, spec)?;
         ensure((1..=spec.depth).contains(&stream.depth), format!("{key}.depth"), || {
             format!("is {}; it must be 1 to the depth of the cell, {}", stream.depth, spec.depth)
         })?;

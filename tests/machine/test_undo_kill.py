@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from machine.conftest import run
 from seatrial.machine import undoers
 from seatrial.machine.loop import attach
+from seatrial.machine.marker import write_marker
 from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.machine.undoers import loop_backing
 from seatrial.units import MIB
@@ -213,6 +215,19 @@ class TestRoot:
         assert found.outcome == "foreign"
         assert str(point) in Path("/proc/mounts").read_text()
 
+    def test_a_mount_is_found_through_a_link(self, mounts, tmp_path):
+        (tmp_path / "link").symlink_to(tmp_path)
+        folder = tmp_path / "link/.seatrial-run1"
+        folder.mkdir()
+        write_marker(folder, "run1")
+        data = mounts("tmpfs", "-t", "tmpfs", name=f"{folder.name}/mnt") / "data"
+        data.write_text("x")
+        remove = partial(undoers.undo_file, path=str(folder), run_id="run1", mount_point="")
+        assert remove().outcome == "failed"
+        assert data.exists()
+        unmounted = undoers.undo_mount(point=str(folder / "mnt"), source="tmpfs")
+        assert (unmounted.outcome, remove().outcome) == ("undone", "undone")
+
     def test_a_scheduler_is_set_back_once_and_only_on_the_same_disk(self, image, loops):
         name = loops(image()).name
         setting = Path(f"/sys/block/{name}/queue/scheduler")
@@ -222,6 +237,8 @@ class TestRoot:
         setting.write_text(other)
         details = {"device": name, "old": old}
         assert undoers.undo_scheduler(**details, diskseq="0").outcome == "foreign"
+        of_user = undoers.undo_scheduler(**details, diskseq=diskseq, new="another")
+        assert of_user.outcome == "foreign"
         assert undoers.undo_scheduler(**details, diskseq=diskseq).outcome == "undone"
         assert f"[{old}]" in setting.read_text()
         assert undoers.undo_scheduler(**details, diskseq=diskseq).outcome == "gone"
@@ -231,7 +248,9 @@ class TestRoot:
         old = setting.read_text().strip()
         setting.write_text(str(int(old) * 2))
         details = {"path": str(setting), "old": old}
-        assert undoers.undo_setting(**details).outcome == "undone"
+        assert undoers.undo_setting(**details, new=str(int(old) * 4)).outcome == "foreign"
+        assert setting.read_text().strip() == str(int(old) * 2)
+        assert undoers.undo_setting(**details, new=str(int(old) * 2)).outcome == "undone"
         assert setting.read_text().strip() == old
         assert undoers.undo_setting(**details).outcome == "gone"
 

@@ -149,7 +149,8 @@ def undo_loop(*, device: str, backing: str) -> Result:
 
 def undo_mount(*, point: str, source: str) -> Result:
     """Unmount a file system if its source is still the recorded one."""
-    there = [mount for mount in mounts(LIVE) if mount.point == point]
+    real_point = os.path.realpath(point)
+    there = [mount for mount in mounts(LIVE) if mount.point == real_point]
     if not there:
         return gone("it is not mounted")
     if os.path.realpath(there[-1].source) != os.path.realpath(source):
@@ -157,8 +158,11 @@ def undo_mount(*, point: str, source: str) -> Result:
     return unmount(point)
 
 
-def undo_scheduler(*, device: str, old: str, diskseq: str) -> Result:
-    """Restore a block device's I/O scheduler, unless its name now refers to another disk."""
+def undo_scheduler(*, device: str, old: str, diskseq: str, new: str = "") -> Result:
+    """Restore a block device's I/O scheduler, unless its name now refers to another disk.
+
+    A scheduler other than ``new``, if that is given, was set by someone else and remains.
+    """
     folder = f"/sys/block/{device}"
     now = selected(LIVE.text(f"{folder}/queue/scheduler"))
     if now is None:
@@ -167,6 +171,8 @@ def undo_scheduler(*, device: str, old: str, diskseq: str) -> Result:
         return foreign("the name now refers to another disk")
     if now == old:
         return gone(f"it is {old}")
+    if new and now != new:
+        return foreign(f"it was changed to {now} meanwhile")
     Path(f"{folder}/queue/scheduler").write_text(old)
     return undone(f"restored to {old}")
 
@@ -207,15 +213,21 @@ def undo_process(*, pid: int, start_ticks: int, grace_s: float) -> Result:
         os.close(handle)
 
 
-def undo_setting(*, path: str, old: str) -> Result:
-    """Restore a value in /sys or /proc/sys."""
+def undo_setting(*, path: str, old: str, new: str = "") -> Result:
+    """Restore a value in /sys or /proc/sys.
+
+    A value other than ``new``, if that is given, was set by someone else and remains.
+    """
     setting = Path(os.path.realpath(path))
     if not any(setting.is_relative_to(root) for root in ("/sys", "/proc/sys")):
         return foreign("it is not a kernel setting")
     if not setting.exists():
         return gone("it no longer exists")
-    if LIVE.text(str(setting)) == old:
+    now = LIVE.text(str(setting))
+    if now == old:
         return gone(f"it is {old}")
+    if new and now != new:
+        return foreign(f"it was changed to {now} meanwhile")
     setting.write_text(old)
     return undone(f"restored to {old}")
 
@@ -301,6 +313,7 @@ def _remove_folder(folder: Path, run_id: str, inode: int) -> Result:
 
 def _users_of_folder(folder: Path) -> Iterator[str]:
     """Yield what uses the folder: mounts in it and loop devices on its files."""
+    folder = folder.resolve()  # The kernel lists real paths.
     for mount in mounts(LIVE):
         if Path(mount.point).is_relative_to(folder):
             yield f"a file system is mounted in it; unmount it with `umount {mount.point}`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -18,7 +19,7 @@ from seatrial.trials.layouts.build import build as building
 from seatrial.trials.layouts.build import filesystems, registry, running, tuning
 from seatrial.trials.layouts.build.backend import ArrayState, Backend, Construction, Step
 from seatrial.trials.layouts.build.build import build, commands_of, destroy, run_steps, wait_synced
-from seatrial.trials.layouts.build.names import array_name
+from seatrial.trials.layouts.build.names import array_name, mount_folder
 from trials.layouts.build.specs import built_of, variant
 
 RUN = "20261121-074500-3fa2"
@@ -261,10 +262,21 @@ def test_schedulers_are_recorded_with_what_they_were(tmp_path):
     spec = variant("single", "single", 1, scheduler="none")
     (step,) = tuning.scheduler_steps(spec, built_of(spec), tree)
     assert step.undo == "scheduler"
-    assert step.details == {"device": "sda", "old": "mq-deadline", "diskseq": "7"}
+    assert step.details == {
+        "device": "sda",
+        "new": "none",
+        "old": "mq-deadline",
+        "diskseq": "7",
+    }
     wrong = variant("single", "single", 1, scheduler="bfq")
     with pytest.raises(TargetError, match="Its schedulers are none"):
         tuning.scheduler_steps(wrong, built_of(wrong), tree)
+
+
+def test_a_mount_point_has_no_links_as_the_kernel_lists_it(tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
+    assert mount_folder(NAME, "r5") == f"{tmp_path.resolve()}/.seatrial-{RUN}/r5"
 
 
 def test_a_kill_before_the_first_step_leaves_a_record_that_clean_finds_empty(files):

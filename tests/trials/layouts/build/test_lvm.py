@@ -7,7 +7,7 @@ import json
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.machine.fingerprint.tree import CommandOutput
+from seatrial.machine.fingerprint.tree import CommandOutput, SystemTree
 from seatrial.trials.layouts.build import volume_group
 from seatrial.trials.layouts.build.backend import ArrayState, Built
 from seatrial.trials.layouts.build.backends import lvm as lvm_backend
@@ -52,6 +52,15 @@ def test_a_striped_volume():
 )
 def test_each_level_has_its_shape(level, drives, shape):
     assert f"-n data {shape} {GROUP}" in commands(variant("lvm", level, drives))[-1]
+
+
+def test_a_limit_of_the_machine_is_recorded_with_its_new_value(tmp_path):
+    """Another run, or a user, may change it meanwhile: it is then left as it is."""
+    setting = tmp_path / "proc/sys/dev/raid/speed_limit_max"
+    setting.parent.mkdir(parents=True)
+    setting.write_text("200000\n")
+    (step,) = volume_group.sync_limit_steps(SystemTree(tmp_path))
+    assert (step.details["old"], step.details["new"]) == ("200000", step.stdin)
 
 
 def test_a_spare_is_in_the_group_and_not_under_the_volume():

@@ -7,6 +7,7 @@ command that sets it.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 from typing import Final
@@ -59,8 +60,10 @@ def identity(name: str, part: str = "") -> uuid.UUID:
 def mount_folder(name: str, label: str) -> str:
     """Return the mount point of an array's file system, in a folder with its run's marker.
 
+    Its path is without links, as the kernel lists mounts.
+
     Args:
         name: Name of the array.
         label: Label of the target: the variant's, or that of one of its legs.
     """
-    return f"{tempfile.gettempdir()}/{folder_name(run_of(name))}/{label}"
+    return f"{os.path.realpath(tempfile.gettempdir())}/{folder_name(run_of(name))}/{label}"

@@ -20,17 +20,18 @@ from seatrial.trials.layouts.build.backend import Construction, Step
 _STACK_DEPTH_MAX = 16
 
 
-def setting_step(path: str, value: str, *, old: str) -> Step:
+def setting_step(path: str, value: str, *, old: str, is_shared: bool = False) -> Step:
     """Return the step that writes a value to a kernel setting.
 
     Args:
         path: Below ``/sys`` or ``/proc/sys``.
         value: The new value.
         old: The value to restore when it is undone.
+        is_shared: Whether others may change it meanwhile, so that only ``value`` is undone. The
+            kernel must report it as it was written.
     """
-    return Step(
-        command=("tee", path), stdin=value, undo="setting", details={"path": path, "old": old}
-    )
+    details = {"path": path, "old": old} | ({"new": value} if is_shared else {})
+    return Step(command=("tee", path), stdin=value, undo="setting", details=details)
 
 
 def scheduler_steps(spec: LayoutSpec, assigned: DriveRoles, tree: SystemTree = LIVE) -> list[Step]:
@@ -58,6 +59,7 @@ def scheduler_steps(spec: LayoutSpec, assigned: DriveRoles, tree: SystemTree = L
                 undo="scheduler",
                 details={
                     "device": disk,
+                    "new": spec.scheduler,
                     "old": selected(offered) or "none",
                     "diskseq": tree.text(f"{folder}/diskseq") or "",
                 },

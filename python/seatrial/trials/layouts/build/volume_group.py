@@ -286,10 +286,13 @@ def limit_steps(group: str, devices: Sequence[str], kib_per_s: int) -> list[Step
 
 
 def sync_limit_steps(tree: SystemTree = LIVE) -> list[Step]:
-    """Return the steps that remove the limits of volumes' synchronisation."""
+    """Return the steps that remove the limits of volumes' synchronisation.
+
+    They apply to all arrays of the machine: another run may remove or restore them meanwhile.
+    """
     paths = [f"/proc/sys/dev/raid/{name}" for name in _SPEED_LIMITS]
     return [
-        setting_step(path, str(_FASTEST_KIB_PER_S), old=old)
+        setting_step(path, str(_FASTEST_KIB_PER_S), old=old, is_shared=True)
         for path in paths
         if (old := tree.text(path))
     ]

@@ -106,6 +106,17 @@ def test_the_ten_percent_between_md_and_lvm_are_reported_with_an_interval():
     assert reported["rate_ratio_high"] < 1
 
 
+def test_how_fast_files_were_filled_is_not_compared():
+    samples = []
+    for level, fill_per_s in (("raid0", 1000), ("raid5", 300)):
+        spec = spec_of(level, 4)
+        samples += quick_rounds(spec, [1000] * 3)
+        fill = cell_of(spec, address="sequential", workload="fill", kind="fill")
+        samples += quick_rounds(spec, [fill_per_s] * 3, fill)
+    (reported,) = layouts_of(of_run(*samples)).ratios
+    assert (reported.cells, reported.ratio.value) == (1, 1.0)
+
+
 def test_a_small_difference_is_no_finding():
     draw = np.random.default_rng(2)
     pair = [(striped("md"), 1e5), (striped("lvm"), 0.97e5)]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from seatrial.results.model import DatabaseRecord
+from seatrial.trials.layouts.analysis.figures import recovery_phrase
 from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.analysis.recovery import (
     limit_tables,
@@ -12,6 +13,7 @@ from seatrial.trials.layouts.analysis.recovery import (
     recovery_of,
     spans_of,
 )
+from seatrial.trials.layouts.report.tables import rebuild_text, unprotected_text
 from seatrial.units import MIB
 from stats.builders import stall_of
 from stats.timed import noisy_counts
@@ -70,6 +72,16 @@ def test_a_second_failure_breaks_off_the_rebuild_and_the_next_one_ends_both():
     assert next(span.phase for span in spans_of(sample) if span.from_s >= 5.0) == "rebuild"
 
 
+def test_time_with_faults_before_a_failure_is_not_after_it():
+    events = [event(1.0, "bad_sectors"), *REBUILT]
+    phases = [span.phase for span in spans_of(broken(events=events))]
+    assert phases == ["before", "faulty", "degraded", "rebuild", "after"]
+    found = recovery_of(summary_of(broken(events=events, counts=counts(after=50))))
+    assert found.phase("after").share.value == pytest.approx(0.5)
+    remaining = spans_of(broken(events=[event(1.0, "faltering")]))
+    assert [span.phase for span in remaining] == ["before", "faulty"]
+
+
 def test_shares_times_and_rates_have_intervals_over_rounds():
     found = recovery_of(summary_of(*(broken(number) for number in range(5))))
     rebuild, after = found.phase("rebuild"), found.phase("after")
@@ -113,6 +125,13 @@ def test_a_rebuild_under_way_at_the_end_is_open():
     assert found.window_open_s == pytest.approx(6.0)
     assert "43 % complete" in finding_of(run, "rebuild_unfinished").sentence
     assert "more than 6.0 s" in finding_of(run, "redundancy_window").sentence
+
+
+def test_rebuilds_of_other_rounds_that_did_not_end_are_reported_with_the_time_of_those_that_did():
+    found = recovery_of(summary_of(broken(), broken(1, REBUILT[:2]), broken(2, REBUILT[:2])))
+    assert rebuild_text(found) == "2.8 s (1 round), 2 of 3 unfinished"
+    assert "did not finish 2 of 3 rebuilds" in recovery_phrase(found)
+    assert unprotected_text(found) == "over 6.0 s"
 
 
 def test_a_rebuild_that_outlives_the_load_says_so():

@@ -266,9 +266,13 @@ def recovery_phrase(recovery: Recovery) -> str:
         during = {"rebuild": "during the rebuild", "scrub": "during the scrub"}
         when = during.get(phase.phase, "while degraded")
         parts.append(f"reached {format_estimate(phase.share)} of its rate {when}")
+    unfinished = recovery.unfinished_count
     if recovery.rebuild_time:
         parts.append(f"was rebuilt in {format_estimate(recovery.rebuild_time)}")
-    elif recovery.unfinished_count:
+        if unfinished:
+            rebuilds = recovery.rebuild_time.rounds + unfinished
+            parts.append(f"did not finish {unfinished} of {rebuilds} rebuilds")
+    elif unfinished:
         parts.append("did not finish its rebuild")
     lost = lost_phrase(recovery)
     parts.append(lost or _kept_phrase(recovery))

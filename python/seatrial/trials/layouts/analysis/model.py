@@ -17,7 +17,7 @@ from seatrial.study.layouts.layout import LayoutSpec
 CHECKED_BLOCK_BYTES = 4096
 """Unit of the final data check."""
 
-PhaseName = Literal["before", "degraded", "rebuild", "scrub", "after"]
+PhaseName = Literal["before", "faulty", "degraded", "rebuild", "scrub", "after"]
 """A phase of a sample with injected faults: before the first fault, with a drive missing, during a
 rebuild, during a scrub, and afterwards."""
 
@@ -334,7 +334,8 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         limit_kib_per_s: The limit; None for the kernel's own.
-        rebuild_time: Duration of the rebuild (unit ``ns``); None where none ended.
+        rebuild_time: Duration of the rebuilds that ended (unit ``ns``); None where none did.
+        unfinished_count: Rebuilds that had not ended at the last reading.
         after_load_count: Rebuilds that ended after the load.
         share: Rate during the rebuild over that before the fault.
         p99: Response time during the rebuild.
@@ -342,6 +343,7 @@ class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
 
     limit_kib_per_s: int | None
     rebuild_time: Estimate | None
+    unfinished_count: int
     after_load_count: int
     share: Estimate | None
     p99: Estimate | None

@@ -49,17 +49,24 @@ LAYOUT: Final = "layout"
 BACKEND: Final = "backend"
 LEGS: Final = "legs"
 ABSENT: Final = ""
+_OF_PARTS: Final = ("fill", "map")
+"""Kinds of cells that create a file or measure a part of one."""
 
 
 class LayoutCells:
-    """The cells of a run's layouts; the running phase of every sample is computed once."""
+    """The cells of a run's layouts that are compared.
+
+    The running phase of every sample is computed once.
+    """
 
     def __init__(self, cells: Sequence[CellSummary]) -> None:
         self.by_target: dict[str, dict[str, CellSummary]] = {}
         self.variants: dict[str, Variant] = {}
         for summary in cells:
             variant = variant_of(summary)
-            if variant and not summary.blank and not is_breaking_summary(summary):
+            if summary.cell.kind in _OF_PARTS or summary.blank:
+                continue
+            if variant and not is_breaking_summary(summary):
                 self.variants[variant.target] = variant
                 own = self.by_target.setdefault(variant.target, {})
                 own[summary.cell.key_without_target] = summary
@@ -73,9 +80,7 @@ class LayoutCells:
     def operations(self) -> list[str]:
         """Return the operations that any cell has."""
         every = (each for own in self.by_target.values() for each in own.values())
-        return list(
-            dict.fromkeys(each.cell.operation for each in every if each.cell.kind != "fill")
-        )
+        return list(dict.fromkeys(each.cell.operation for each in every))
 
     def contrast(self, a: str, b: str, keys: Sequence[str]) -> tuple[Contrast, int] | None:
         """Return B over A over some of their cells, and how many; None if a round measured 0."""
@@ -188,8 +193,6 @@ def _ratio(pair: _Pair, p_adjusted: float | None, alpha: float) -> LayoutRatio:
 
 BLOCK_SIZES_BYTES: Final = (8192, 4096, 16384)
 """Page sizes of databases: 8 KiB, else the nearest size measured."""
-_OF_PARTS: Final = ("fill", "map")
-"""Kinds of cells that create a file or measure a part of one."""
 Among = Literal["all", "redundant"]
 
 
@@ -297,7 +300,7 @@ def _use(measured: LayoutCells, wanted: Callable[[Cell], bool], words: str) -> U
     found: dict[str, list[CellSummary]] = {}
     for own in measured.by_target.values():
         for key, summary in own.items():
-            if summary.cell.kind not in _OF_PARTS and wanted(summary.cell):
+            if wanted(summary.cell):
                 found.setdefault(key, []).append(summary)
     shared = {key: cells for key, cells in found.items() if len(cells) > 1}
     if not shared:

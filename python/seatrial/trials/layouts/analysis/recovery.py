@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Final
+from typing import Final, get_args
 
 from seatrial._core import Histogram
 from seatrial.lazy import np
@@ -66,13 +66,25 @@ class Span:
         return self.to_s - self.from_s
 
 
+_WITH_END: Final = ("failed", "rebuild_started", "rebuild_ended", "scrub_started", "scrub_ended")
+"""Events of what ends; other faults, such as bad sectors, remain."""
+
+
 @dataclass
 class ArrayTimeline:
-    """The state of an array after each event."""
+    """The state of an array after each event.
+
+    Attributes:
+        missing: Missing drives, by leg.
+        rebuilding: Legs with a rebuild.
+        scrubbing: Legs with a scrub.
+        has_after: Whether anything began that ends, so that there is a time after it.
+    """
 
     missing: Counter[int] = field(default_factory=Counter)
     rebuilding: set[int] = field(default_factory=set)
     scrubbing: set[int] = field(default_factory=set)
+    has_after: bool = False
 
     def apply(self, event: ArrayEvent, *, rebuilds_again: bool) -> None:
         """Update the state.
@@ -83,6 +95,7 @@ class ArrayTimeline:
                 report the missing drives, the end of this rebuild then restored one, otherwise all.
         """
         leg = event.leg
+        self.has_after |= event.what in _WITH_END
         if event.what == "failed":
             self.missing[leg] += 1
         elif event.what == "rebuild_started":
@@ -108,7 +121,9 @@ class ArrayTimeline:
             return "rebuild"
         if self.missing_max:
             return "degraded"
-        return "scrub" if self.scrubbing else "after"
+        if self.scrubbing:
+            return "scrub"
+        return "after" if self.has_after else "faulty"
 
 
 def spans_of(sample: Sample) -> list[Span]:
@@ -167,7 +182,7 @@ def _timelines(sample: Sample) -> Iterator[tuple[float, ArrayTimeline]]:
         yield event.at_s, timeline
 
 
-PHASES: Final[tuple[PhaseName, ...]] = ("before", "degraded", "rebuild", "scrub", "after")
+PHASES: Final[tuple[PhaseName, ...]] = get_args(PhaseName)
 SLICES_OF_PHASE_MIN: Final = 3
 SECOND_S: Final = 1.0
 _P99: Final = 99.0
@@ -554,6 +569,7 @@ def _limit_row(of: Recovery) -> LimitRow:
     return LimitRow(
         limit_kib_per_s=of.rebuild_limit_kib_per_s,
         rebuild_time=of.rebuild_time,
+        unfinished_count=of.unfinished_count,
         after_load_count=of.after_load_count,
         share=phase.share if phase else None,
         p99=phase.p99 if phase else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
@@ -16,7 +16,7 @@ from seatrial.stats.wording import (
     format_share,
     format_value,
 )
-from seatrial.trials.layouts.analysis.model import PhaseFigures, Recovery, layouts_of
+from seatrial.trials.layouts.analysis.model import PhaseFigures, PhaseName, Recovery, layouts_of
 
 SHARE_MAX: Final = 0.9
 SHARE_ONCE_MAX: Final = 0.7
@@ -35,13 +35,7 @@ class RebuildDipsFigures(Figures, frozen=True, kw_only=True, tag="rebuild_dips")
 
     cells_count: int
     worst_cell: str
-    phase: (
-        Literal["before"]
-        | Literal["degraded"]
-        | Literal["rebuild"]
-        | Literal["scrub"]
-        | Literal["after"]
-    )
+    phase: PhaseName
     rate_ratio: float
     rate_ratio_high: float | None
     lowest_second_share: float | None

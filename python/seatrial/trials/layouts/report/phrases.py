@@ -158,6 +158,7 @@ EVENT_WORDS: Final = {
 
 PHASE_NAMES: Final = {
     "before": "before",
+    "faulty": "with faults",
     "degraded": "degraded",
     "rebuild": "during rebuild",
     "scrub": "during scrub",
@@ -191,7 +192,7 @@ def event_text(event: ArrayEvent) -> str:
 
 
 def dips_of(sample: Sample) -> list[TimelineMark]:
-    """Return the phases in which the array was degraded, rebuilt or scrubbed."""
+    """Return the phases in which the array was faulty, degraded, rebuilt or scrubbed."""
     return [
         TimelineMark(round(span.from_s, 3), round(span.to_s, 3), "dip", _span_text(span))
         for span in spans_within(sample)

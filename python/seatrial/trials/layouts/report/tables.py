@@ -31,6 +31,7 @@ from seatrial.trials.layouts.analysis.model import (
     BestLayout,
     LayoutAnalysis,
     LayoutRatio,
+    LimitRow,
     LimitTable,
     MeasuredFigure,
     PhaseName,
@@ -103,21 +104,27 @@ def rebuild_text(recovery: Recovery) -> str:
     """Return the rebuild time, or its progress: ``unfinished, 40 % done``."""
     if recovery.rebuild_time:
         rest = ", finished without load" if recovery.after_load_count else ""
-        return f"{with_interval(recovery.rebuild_time)}{rest}"
+        return f"{_rebuild_time_text(recovery)}{rest}"
     if not recovery.unfinished_count:
         return "none"
     share = recovery.unfinished_share
     return "unfinished" if share is None else f"unfinished, {format_share(share)} done"
 
 
+def _rebuild_time_text(of: Recovery | LimitRow) -> str:
+    """Return the time of the rebuilds that ended, and how many did not."""
+    time, unfinished = of.rebuild_time, of.unfinished_count
+    rest = f", {unfinished} of {time.rounds + unfinished} unfinished" if time and unfinished else ""
+    return f"{with_interval(time)}{rest}"
+
+
 def unprotected_text(recovery: Recovery) -> str:
     """Return how long one more failure could have lost data; ``never`` if it could not."""
     if not recovery.exposed:
         return "never"
-    if recovery.window:
-        return with_interval(recovery.window)
-    open_s = recovery.window_open_s
-    return NO_FIGURE if open_s is None else f"over {format_duration_s(open_s)}"
+    if recovery.window_open_s is not None:
+        return f"over {format_duration_s(recovery.window_open_s)}"
+    return with_interval(recovery.window)
 
 
 def data_text(recovery: Recovery) -> str:
@@ -224,7 +231,7 @@ def limit_table(limits: LimitTable, number: int) -> Table:
         rows=[
             [
                 limit_text(row.limit_kib_per_s),
-                with_interval(row.rebuild_time),
+                _rebuild_time_text(row),
                 with_interval(row.share),
                 with_interval(row.p99),
             ]

@@ -61,9 +61,31 @@ def test_the_cost_of_the_host_is_shared_by_both_arrays():
     (found,) = host_limited(context_of(*reads))
     assert found.sentence.startswith("Reads of up to 16 KiB reach the same maximum rate")
     assert "Host cost per I/O: 15.9 µs" in found.sentence
-    assert "The limit is the same on raid0-12 and raid5-4, so a shared resource" in found.sentence
+    assert "The limit is the same on raid0-12 and raid5-4: a shared resource" in found.sentence
     assert found.evidence["iops_limit"] == pytest.approx(62_850, rel=0.005)
     assert {cell["target"] for cell in found.cells} == {"raid0-12", "raid5-4"}
+
+
+def drives(*names, model):
+    return {"stack": [{"name": name, "model": model} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("other", "is_acquitted"),
+    [
+        (drives("nvme1n1", model="A"), False),
+        (drives("nvme0n1", model="A"), False),
+        (drives("nvme1n1", model="B"), True),
+        (drives("nvme1n1", "nvme2n1", model="A"), True),
+        ({}, False),
+    ],
+)
+def test_drives_are_acquitted_only_if_unlike_ones_have_the_same_limit(other, is_acquitted):
+    before = {"target": drives("nvme0n1", model="A"), "other_targets": {"b": other}}
+    audit = articles.audit(RAID0, "read")
+    analyses = analyses_of(audits=(on("a", audit), on("b", audit)))
+    (found,) = host_limited(Context(run_of(before=before), [], analyses))
+    assert ("not the drives" in found.sentence) == is_acquitted
 
 
 def test_hosts_of_different_cost_are_distinguished():
@@ -99,7 +121,7 @@ def test_no_lock_where_threads_help_a_quarter_or_more():
 @pytest.mark.parametrize("configuration", [RAID0, RAID5])
 def test_the_article_is_saturated_from_ten_threads_on(configuration):
     (found,) = saturated(context_of(articles.audit(configuration, "read")))
-    assert found.sentence.startswith("Reads saturate at 10 in flight: 40 in flight reach 0.99")
+    assert found.sentence.startswith("Reads saturate at 10 in flight: more (up to 40) reach at")
     assert found.evidence["saturated_from_count"] == 10
     assert "Reads saturate at 7.7" in found.sentence
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Annotated, Final
 
 from seatrial.findings.context import Context
@@ -36,8 +37,8 @@ def host_limited(context: Context) -> list[Finding]:
 
     Means:
         Several block sizes reach the same maximum IOPS: each request costs a fixed time above the
-        drives. More drives do not increase it. If targets with other drives have the same limit,
-        the finding says so.
+        drives. More drives do not increase it. If another target has the same limit, the finding
+        says so; only if its drives are others, in model or number, are the drives not the cause.
 
     Decided:
         The read form fits, its `host_service_us` has an interval, tests of at least two block
@@ -94,14 +95,17 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
     cost: Annotated[Parameter | None, HIDDEN]
     targets_count: Annotated[int, HIDDEN]
     targets: Annotated[list[str], HIDDEN]
+    on_other_drives: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         shared = _OR_THE_DRIVES
         if self.targets_count > 1:
-            shared = (
-                f" The limit is the same on {name_targets(self.targets)}, so a shared resource "
-                "causes it, not the drives."
+            shared = f" The limit is the same on {name_targets(self.targets)}" + (
+                ", so a shared resource causes it, not the drives."
+                if self.on_other_drives
+                else ": a shared resource causes it, or drives of the same kind. Measure both at "
+                "the same time to distinguish these."
             )
         return FindingText(
             sentence=(
@@ -156,5 +160,21 @@ def _finding(context: Context, same_limit: list[TableAudit]) -> Finding:
             cost=cost,
             targets_count=len(targets),
             targets=targets,
+            on_other_drives=any(
+                _have_unlike_drives(context, *pair) for pair in combinations(targets, 2)
+            ),
         ),
     )
+
+
+def _have_unlike_drives(context: Context, one: str, other: str) -> bool:
+    """Return whether two targets are known to share no drive, and differ in number or model."""
+    drives, others = (
+        target.physical_devices if (target := context.before.target_of(label)) else []
+        for label in (one, other)
+    )
+    if not drives or not others or {each.name for each in drives} & {each.name for each in others}:
+        return False
+    models, other_models = (sorted(each.model or "" for each in side) for side in (drives, others))
+    is_known = "" not in (*models, *other_models)
+    return len(drives) != len(others) or (is_known and models != other_models)

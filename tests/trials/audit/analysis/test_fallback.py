@@ -67,6 +67,15 @@ def test_expectations_hold_for_any_sound_table():
                 assert point.iops.value >= expected[point.key] * 0.999
 
 
+def test_writes_below_a_page_may_be_half_as_fast_as_those_of_a_page():
+    by_place = rates("read", {k: v for k, v in READ_VALUES.items() if k != "sub_page_us"})
+    table = table_from({at: rate * (0.55 if at[0] < 4096 else 1) for at, rate in by_place.items()})
+    expected = expected_at_least(table)
+    small = [p for p in table.points if p.block_size_bytes < 4096 and p.key in expected]
+    assert small
+    assert all(point.iops.value >= expected[point.key] for point in small)
+
+
 def test_a_witness_alone_is_not_believed():
     by_place = rates("read", READ_VALUES)
     by_place[4 << 20, 1] *= 50  # one absurd cell says that all smaller ones should be faster

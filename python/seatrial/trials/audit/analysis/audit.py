@@ -32,11 +32,18 @@ import msgspec
 from seatrial.lazy import np
 from seatrial.results.model import Run
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
-from seatrial.trials.audit.analysis.gaps import find_gaps, gap_limit_log, named_points, ratio_to
+from seatrial.trials.audit.analysis.gaps import (
+    SUB_PAGE_FACTOR,
+    find_gaps,
+    gap_limit_log,
+    named_points,
+    ratio_to,
+)
 from seatrial.trials.audit.analysis.interpretations import interpret, is_contradicted
 from seatrial.trials.audit.analysis.model import CellTable, Gap, Prediction, TableAudit, TablePoint
 from seatrial.trials.audit.analysis.predict import limits_of, predictions
 from seatrial.trials.audit.analysis.tables import is_large_enough, known_points, tables_of
+from seatrial.trials.audit.queueing.forms import PAGE_BYTES
 from seatrial.trials.audit.queueing.phrases import parameters_of
 from seatrial.units import MIB
 
@@ -97,7 +104,9 @@ def _lower_bounds(point: TablePoint, points: list[TablePoint]) -> list[float]:
             continue
         if other.threads > point.threads or other.depth > point.depth:
             continue
-        if other.block_size_bytes >= point.block_size_bytes:
+        if other.block_size_bytes > point.block_size_bytes < PAGE_BYTES:
+            bounds.append(other.iops.value / SUB_PAGE_FACTOR)
+        elif other.block_size_bytes >= point.block_size_bytes:
             bounds.append(other.iops.value)
         else:
             bounds.append(other.iops.value * other.block_size_bytes / point.block_size_bytes)
@@ -122,12 +131,12 @@ def confirmed_by_neighbours(
         if predicted is None or point.iops is None:
             continue
         observed, is_slow = point.iops.value, point.iops.value < predicted
-        bounds = _rate_by_neighbours_per_s(point, points, is_slow=is_slow)
+        neighbours_per_s = _rate_by_neighbours_per_s(point, points, is_slow=is_slow)
         if is_slow:
-            bounds = max(bounds, at_least.get(point.key, 0.0))
-            expected[point.key] = max(observed, min(predicted, bounds))
+            neighbours_per_s = max(neighbours_per_s, at_least.get(point.key, 0.0))
+            expected[point.key] = max(observed, min(predicted, neighbours_per_s))
         else:
-            expected[point.key] = min(observed, max(predicted, bounds))
+            expected[point.key] = min(observed, max(predicted, neighbours_per_s))
     return expected
 
 

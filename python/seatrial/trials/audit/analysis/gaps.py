@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-SUB_PAGE_LOG: Final = math.log(2.0)
+SUB_PAGE_FACTOR: Final = 2.0
+"""Requests of less than a page may be slower than larger ones by this: the page is read first."""
 
 
 def contradictions_log(points: Sequence[TablePoint]) -> NDArray[float64]:
@@ -56,7 +57,7 @@ def contradictions_log(points: Sequence[TablePoint]) -> NDArray[float64]:
     short = worst + smaller_log - best[:, np.newaxis]
     demands = (threads <= threads[:, np.newaxis]) & (depth <= depth[:, np.newaxis])
     below_page = (size > size[:, np.newaxis]) & (size[:, np.newaxis] < PAGE_BYTES)
-    short = np.where(below_page, short - SUB_PAGE_LOG, short)
+    short = np.where(below_page, short - math.log(SUB_PAGE_FACTOR), short)
     np.fill_diagonal(demands, val=False)
     minimums_log: NDArray[float64] = np.where(demands, short, -np.inf)
     return minimums_log
@@ -151,8 +152,8 @@ def find_gaps(
     rest = [point for point in outlier if point not in started]
     gaps = [_start_transient(table, started, predicted_per_s)] if started else []
     for group in _contiguous(table, rest):
-        minimums_log = _collapse if _is_collapse(table, group) else _noise
-        gaps.append(minimums_log(table, group, predicted_per_s, limit_log))
+        gap_of = _collapse if _is_collapse(table, group) else _noise
+        gaps.append(gap_of(table, group, predicted_per_s, limit_log))
     first = _at_start(table, fast)
     groups = [first] if first else []
     groups += _contiguous(table, [point for point in fast if point not in first])
@@ -180,9 +181,9 @@ def name_points(points: Sequence[TablePoint]) -> str:
     parts = []
     for size_bytes, same_size in by_size.items():
         counts = [str(p.threads) if is_flat else f"{p.threads} x {p.depth}" for p in same_size]
-        minimums_log = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
+        listed = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
         unit = " thread" if counts == ["1"] else " threads"
-        parts.append(f"{format_size(size_bytes)} at {minimums_log}{unit if is_flat else ''}")
+        parts.append(f"{format_size(size_bytes)} at {listed}{unit if is_flat else ''}")
     return "; ".join(parts) + ("" if is_flat else " (threads x depth)")
 
 

@@ -123,15 +123,15 @@ def interpret(table: CellTable) -> Interpretation:
     if not _has_contradictions(full, short_log):
         return full
     tried = _concentrated_fits(points, observed, short_log, full)
-    supported = [cell_cost for cell_cost in tried if _is_supported(cell_cost, short_log)]
-    best = min(supported, key=lambda cell_cost: cell_cost.cost, default=full)
+    supported = [each for each in tried if _is_supported(each, short_log)]
+    best = min(supported, key=lambda each: each.cost, default=full)
     if best.cost > full.cost - BETTER_COST:
         return _with_rival(full, supported)
     rests_on = observed.subset(best.rests_on)
     choices = [cross_validated(best.choice.fit), choose(rests_on)]
     final = min(
         (_interpretation(points, c, best.rests_on) for c in choices),
-        key=lambda cell_cost: cell_cost.cost,
+        key=lambda each: each.cost,
     )
     return _with_rival(final, [full, *supported])
 
@@ -212,9 +212,7 @@ def _subsets(short_log: Array, full: Interpretation) -> Iterator[Mask]:
 def _variants(observed: Observations, full: Variant) -> list[Variant]:
     """Return the equations to try: the chosen one, and all simple ones."""
     usable = usable_variants(observed)
-    return [
-        cell_cost for cell_cost in usable if len(cell_cost.names) <= NAMES_MAX or cell_cost == full
-    ]
+    return [each for each in usable if len(each.names) <= NAMES_MAX or each == full]
 
 
 def _concentrate(
@@ -326,7 +324,7 @@ def _with_rival(interpretation: Interpretation, others: Sequence[Interpretation]
         and (other.far_low | other.far_high).mean() <= OPEN_OUTLIER_SHARE_MAX
         and (_swaps(other, interpretation) or _swaps(interpretation, other))
     ]
-    rival = min(rivals, key=lambda cell_cost: cell_cost.cost, default=None)
+    rival = min(rivals, key=lambda each: each.cost, default=None)
     return dataclasses.replace(interpretation, rival=rival)
 
 

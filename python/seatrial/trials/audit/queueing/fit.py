@@ -342,7 +342,7 @@ def choose(observed: Observations) -> ModelChoice:
     if len(observed) < 2:
         raise ValueError("a model needs at least two cells")
     fits = [fit(variant, observed) for variant in usable_variants(observed)]
-    return _of_small_table(fits) if len(observed) < HELD_OUT_CELLS_MIN else _table_guidance(fits)
+    return _of_small_table(fits) if len(observed) < HELD_OUT_CELLS_MIN else _of_large_table(fits)
 
 
 def cross_validated(fitted: Fit) -> ModelChoice:
@@ -405,7 +405,7 @@ def _of_small_table(fits: Sequence[Fit]) -> ModelChoice:
     return ModelChoice(fits[chosen], held_out[chosen])
 
 
-def _table_guidance(fits: Sequence[Fit]) -> ModelChoice:
+def _of_large_table(fits: Sequence[Fit]) -> ModelChoice:
     """Use five-fold cross-validation; skip variants that are worse already on cells of the fit."""
     errors: dict[int, Array] = {}
     held_out: dict[int, Array] = {}

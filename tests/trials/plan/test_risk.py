@@ -179,12 +179,18 @@ def test_figures_are_read_and_refused():
     assert parse_figure("1%", "x").mid == 0.01
     assert parse_figure("2..8", "x").mid == 4
     assert parse_figure("1..2..9", "x") == Figure(low=1, mid=2, high=9, origin="typed")
+    assert parse_figure("0..20%", "x").mid == pytest.approx(0.1)
     for wrong in ("", "x", "8..2", "-1", "1..2..3..4", "nan", "inf"):
         with pytest.raises(UsageError, match="is not a valid x"):
             parse_figure(wrong, "x")
     normal = np.random.default_rng(1).standard_normal(100_000)
     drawn = Figure(low=1, mid=2, high=9, origin="typed").at(normal)
     assert np.percentile(drawn, (5, 50, 95)) == pytest.approx([1, 2, 9], rel=0.03)
+    from_none = Figure(low=0, mid=0.2, high=0.6, origin="assumed").at(normal)
+    assert np.percentile(from_none, (50, 95)) == pytest.approx([0.2, 0.6], rel=0.03)
+    # A quarter is below the median by 0.674 of the 1.645 deviates that 5 % are below it.
+    assert np.percentile(from_none, 25) == pytest.approx(0.2 * (1 - 0.6745 / 1.6449), rel=0.03)
+    assert from_none.min() == 0
     for level, drives in (("raid5", 2), ("raid6", 3), ("raid10", 5), ("raid1", 1), ("raid7", 4)):
         with pytest.raises(UsageError):
             checked(Array(level=level, drives=drives, drive_bytes=1e12))
@@ -208,6 +214,13 @@ def test_the_dominating_cause_is_in_the_first_sentence(tmp_path: Path):
     assert_published(document)
     assert document["risk"]["lost"]["low"] <= document["risk"]["lost"]["high"]
     assert document["wear"]["years"]["mid"] > 0
+
+
+def test_a_failure_rate_is_a_percentage_with_and_without_its_sign(tmp_path: Path):
+    words = ("--drives", "4", "--capacity", "8TB", "--level", "raid5", "--json", "--afr")
+    plain, signed = (called(tmp_path, *words, afr).document["risk"] for afr in ("1..2", "1%..2%"))
+    assert signed == plain
+    assert plain["assumed"]["failures"]["typed"]["high"] == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(

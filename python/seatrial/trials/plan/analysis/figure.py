@@ -43,14 +43,20 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     def at(self, normal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the figure at standard normal deviates, log-normal on either side of its median.
 
+        Below the median of an interval from 0 it falls linearly, to 0 at 5 %.
+
         The same deviates give the same scenarios to whatever depends on the figure.
         """
         if self.mid == 0 or self.low == self.high:
             return np.full_like(normal, self.mid)
         up = math.log(self.high / self.mid) / TAIL_Z
-        down = math.log(self.mid / max(self.low, self.mid * 1e-9)) / TAIL_Z
-        found: NDArray[np.float64] = self.mid * np.exp(np.where(normal > 0, up, down) * normal)
-        return found
+        above = self.mid * np.exp(up * np.maximum(normal, 0.0))
+        if self.low == 0:
+            below = np.maximum(0.0, self.mid * (1 + normal / TAIL_Z))
+        else:
+            down = math.log(self.mid / self.low) / TAIL_Z
+            below = self.mid * np.exp(down * np.minimum(normal, 0.0))
+        return np.asarray(np.where(normal > 0, above, below))
 
     def times(self, factor: float, origin: str = "") -> Figure:
         """Return the figure multiplied by a factor."""
@@ -83,7 +89,8 @@ def parse_figure(text: str, what: str, origin: str = "typed") -> Figure:
         if len(values) == 1:
             return exact(values[0], origin)
         if len(values) == 2:
-            values.insert(1, math.sqrt(values[0] * values[1]))
+            # The geometric mean of an interval from 0 would be 0.
+            values.insert(1, math.sqrt(values[0] * values[1]) or values[1] / 2)
         low, mid, high = values
         return Figure(low=low, mid=mid, high=high, origin=origin)
     except ValueError:

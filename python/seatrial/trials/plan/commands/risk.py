@@ -220,8 +220,10 @@ def _failures(options: dict[str, str | float | None], model: str, facts: Catalog
             origin=f"typed, {int(count)} in {float(years):g} drive-years",
         )
     if afr := options.get("afr"):
-        figure = parse_figure(str(afr), "--afr").times(0.01)
-        return FailureRate(typed=figure, origin=f"typed, {afr} in a hundred drive-years")
+        # The option is in percent with and without the sign.
+        percent = str(afr).replace("%", "")
+        figure = parse_figure(percent, "--afr").times(0.01)
+        return FailureRate(typed=figure, origin=f"typed, {percent} in a hundred drive-years")
     rows = list(facts.failures.values())
     as_of = rows[0].origin(facts.today) if rows else _ASSUMED
     return rate_of_model(model, rows, as_of)

@@ -147,6 +147,8 @@ def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):
         (("reads=5,size=8KiB", "--volume", "gp3:5GiB"), "it has no writes"),
         (("reads=5,writes=x,size=8KiB", "--volume", "gp3:5GiB"), "could not convert"),
         (("reads=5,writes=-1,size=8KiB", "--volume", "gp3:5GiB"), "not a rate"),
+        (("reads=3,000,writes=500,size=8KiB", "--volume", "gp3:5GiB"), "'000' has no equals"),
+        (("reads=5,writes=1,size=8KiB,reads=9", "--volume", "gp3:5GiB"), "reads is there twice"),
         (("reads=5,writes=1,size=8KiB,depth=3", "--volume", "gp3:5GiB"), "depth is not a figure"),
         (("nothing", "--volume", "gp3:5GiB"), "nothing"),
     ],

@@ -17,12 +17,14 @@ from seatrial.trials.plan.analysis.commits import (
     commit_path_of,
     forecast_commits,
 )
+from seatrial.trials.watch.analysis.activity import OPERATIONS
 from seatrial.trials.watch.recording import Recording
 from trials.watch.recordings import FLUSH, WRITE, recording
 
 SECONDS = 20.0
 WRITE_S, FLUSH_S = 0.0004, 0.0003
 LOG_BYTES = 8192
+DISCARD = OPERATIONS.index("discard")
 
 
 @dataclass(frozen=True)
@@ -77,21 +79,31 @@ def true_commits(clients: int, work_s: float, *, seed: int, iops: float | None =
     return Truth(writes, len(took_ms) / free_s, float(np.percentile(took_ms, 99)))
 
 
-def recorded(truth: Truth) -> Recording:
-    """What is seen of it at the disk: writes and flushes, with the process of each."""
+def recorded(truth: Truth, discarded_bytes: int = 0) -> Recording:
+    """What is seen of it at the disk: writes and flushes, with the process of each.
+
+    With a discard at the end, which no client waits for.
+    """
     begins, written, flushed, client = (np.array(each) for each in zip(*truth.writes, strict=True))
     arrived = np.stack([begins, written], axis=1).reshape(-1)
     took = np.stack([written - begins, flushed - written], axis=1).reshape(-1)
     count = len(truth.writes)
+    columns = {
+        "arrived_ns": (arrived * 1e9).astype(np.int64),
+        "device_ns": np.maximum(1, np.floor(took * 1e9).astype(np.int64) - 2),
+        "operation": np.tile([WRITE, FLUSH], count),
+        "length_bytes": np.tile([LOG_BYTES, 0], count),
+        "is_sync": np.ones(2 * count, dtype=np.int64),
+        "process": np.repeat(client, 2),
+    }
+    if discarded_bytes:
+        last = {"arrived_ns": int(SECONDS * 1e9) - 1, "device_ns": 1, "operation": DISCARD,
+                "length_bytes": discarded_bytes, "is_sync": 0, "process": -1}  # fmt: skip
+        columns = {name: np.append(column, last[name]) for name, column in columns.items()}
     return recording(
         seconds=SECONDS,
         processes=tuple(f"postgres ({each})" for each in range(client.max() + 1)),
-        arrived_ns=(arrived * 1e9).astype(np.int64),
-        device_ns=np.maximum(1, np.floor(took * 1e9).astype(np.int64) - 2),
-        operation=np.tile([WRITE, FLUSH], count),
-        length_bytes=np.tile([LOG_BYTES, 0], count),
-        is_sync=np.ones(2 * count, dtype=np.int64),
-        process=np.repeat(client, 2),
+        **columns,
     )
 
 
@@ -130,6 +142,12 @@ def test_a_slower_limit_is_predicted_as_it_comes_true(clients):
         )
         assert rate.high < 3 * rate.low, "an interval that wide would be no answer"
     assert held >= 9, (clients, held)
+
+
+def test_what_is_discarded_is_not_transferred():
+    path = commit_path_of(recorded(true_commits(2, 0.004, seed=3), discarded_bytes=100 << 30))
+    assert path is not None
+    assert (path.others_per_pair, path.others_bytes_per_pair) == (0, 0)
 
 
 def test_a_limit_that_is_never_reached_changes_nothing():

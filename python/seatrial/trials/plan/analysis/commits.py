@@ -78,7 +78,7 @@ class CommitPath:
         has_flush: Whether a flush follows.
         pause_s: Pauses before the next pair.
         write_bytes: Lengths of log writes.
-        others_per_pair: Other requests for each pair.
+        others_per_pair: Other reads and writes for each pair.
         others_bytes_per_pair: Their bytes.
         work_s: Mean time of a client between two commits.
     """
@@ -171,6 +171,7 @@ def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> 
     chain = writes | (recording.is_operation("flush") & of_clients)
     rows = _rows(is_write[chain], recording.arrived_ns[chain], latency_ns[chain])
     pairs = len(rows[0])
+    others = recording.is_transfer & ~chain
     path = CommitPath(
         clients=len(clients),
         commits_per_s=0.0,
@@ -180,8 +181,8 @@ def commit_path_of(recording: Recording, commits_per_s: float | None = None) -> 
         has_flush=rows[2] > 0,
         pause_s=rows[3],
         write_bytes=recording.length_bytes[writes][:pairs].astype(np.float64),
-        others_per_pair=int((~chain).sum()) / pairs,
-        others_bytes_per_pair=float(recording.length_bytes[~chain].sum()) / pairs,
+        others_per_pair=int(others.sum()) / pairs,
+        others_bytes_per_pair=float(recording.length_bytes[others].sum()) / pairs,
     )
     return with_commits(path, commits_per_s or path.pairs_per_s)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seatrial.trials.plan.analysis.demand import Demand
     from seatrial.trials.plan.analysis.log_load import LoggedLoad
 
-_TYPED: Final = re.compile(r"([a-z_]+)=([^,]+)(?:,|$)")
+_TYPED: Final = re.compile(r"[a-z_]+=[^,]")
 _FIELDS: Final = ("reads", "writes", "size")
 _SERIES: Final = (
     "device_read_per_s",
@@ -54,14 +54,22 @@ def typed_demand(text: str) -> Demand:
     """
     from seatrial.trials.plan.analysis.demand import constant_demand  # noqa: PLC0415 - likewise
 
-    found = dict(_TYPED.findall(text))
-    unknown = [name for name in found if name not in _FIELDS]
+    found: dict[str, str] = {}
+    wrong = ""
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals:
+            wrong = wrong or f"{part!r} has no equals sign"
+        elif name not in _FIELDS:
+            wrong = wrong or f"{name} is not a figure of a load"
+        elif name in found:
+            wrong = wrong or f"{name} is there twice"
+        found[name] = value
     missing = [name for name in _FIELDS if name not in found]
-    if unknown or missing:
-        wrong = f"{unknown[0]} is not a figure of a load" if unknown else f"it has no {missing[0]}"
+    if wrong or missing:
         raise UsageError(
-            seen=f"{text!r} is not a load: {wrong}",
-            cause="A load has reads and writes per second, and their size",
+            seen=f"{text!r} is not a load: {wrong or f'it has no {missing[0]}'}",
+            cause="A load has reads and writes per second, and their size; a comma separates them",
             next_step="For example: reads=3000,writes=500,size=8KiB",
         )
     try:

@@ -17,6 +17,8 @@ from seatrial.catalogue.volumes import (
     limits_of,
     limits_of_instance,
     monthly_bill,
+    parse_volume,
+    total_of,
 )
 from seatrial.errors import UsageError
 from seatrial.units import GIB
@@ -83,8 +85,6 @@ def test_half_of_the_instances_carry_less_for_ever_than_they_advertise():
 
 
 def month(spec: str, instance: str, facts: Catalogue | None = None) -> Money:
-    from seatrial.catalogue.volumes import parse_volume, total_of
-
     facts = facts or shipped()
     machine = facts.find("instances", instance)
     assert isinstance(machine, Instance)
@@ -117,6 +117,41 @@ def test_the_own_file_is_above_what_is_shipped(tmp_path: Path):
     assert round(month("gp3:700GiB:10000:500", "r7i.2xlarge", facts).mid, 2) == 485.32
     assert facts.in_currency(Money.of(10, "USD"), "EUR") == Money.of(5, "EUR")
     assert facts.in_currency(Money.of(10, "EUR"), "USD") == Money.of(20, "USD")
+
+
+EU = {
+    f"prices/aws/{item}/eu-central-1": {"mid": mid, "currency": "USD", "unit": unit}
+    for item, mid, unit in (
+        ("io2/capacity", 0.2, "GiB-month"),
+        ("io2/iops", 0.1, "IOPS-month"),
+        ("r7i.2xlarge/instance", 500, "month"),
+    )
+}
+
+
+def test_prices_of_two_regions_are_not_added():
+    facts = shipped(EU)
+    provisioned = parse_volume("io2:100GiB:40000", facts)
+    with pytest.raises(UsageError, match="known for eu-central-1 and us-east-1"):
+        monthly_bill(provisioned, facts)
+    # The shipped steps above 32,000 IOPS are those of us-east-1.
+    assert total_of(monthly_bill(provisioned, facts, "eu-central-1")).mid == 100 * 0.2 + 4000
+    with pytest.raises(UsageError, match="known for eu-central-1 and us-east-1"):
+        instance_bill(facts.instances["aws/r7i.4xlarge"], facts)
+    # A price of any region is one of each, also for the family.
+    anywhere = {
+        "prices/aws/m7g.large/instance/any": {"mid": 70, "currency": "USD", "unit": "month"}
+    }
+    larger = instance_bill(facts.instances["aws/m7g.xlarge"], shipped(anywhere), "us-east-1")
+    assert larger.money.mid == 140
+
+
+def test_a_row_for_several_types_is_found_by_one_of_them():
+    found = shipped().find("instances", "c3-standard-8")
+    assert isinstance(found, Instance)
+    assert (found.instance, found.base_iops) == ("c3-standard-8", 50_000)
+    assert shipped().find("instances", "gcp/c3-highmem-22").key == "gcp/c3-highmem-22"
+    assert shipped().instance_of("gcp", "c3-standard-9") is None
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -62,7 +63,7 @@ KEY_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What the parts of a row's key are, from which a row of the user's own gets them."""
 
-_ANY: Final = "any"
+ANY: Final = "any"
 """The region of what costs the same everywhere."""
 
 FactType = TypeVar("FactType", bound=Fact)
@@ -120,6 +121,14 @@ class Catalogue:
         """Virtual machines, by provider and instance."""
         return self._of("instances", Instance)
 
+    def instance_of(self, provider: str, name: str) -> Instance | None:
+        """Return an instance, also by a row for several types, such as ``c3-*-8``; else None."""
+        found = self.instances.get(f"{provider}/{name}")
+        for each in self.instances.values() if found is None else ():
+            if each.provider == provider and fnmatchcase(name, each.instance):
+                return msgspec.structs.replace(each, instance=name)
+        return found
+
     @cached_property
     def local_disks(self) -> Mapping[str, LocalDisk]:
         """Local disks of families of instances."""
@@ -153,6 +162,13 @@ class Catalogue:
         ends = ends or [each for each in facts if each.lower() == key.lower()]
         if len(ends) == 1:
             return facts[ends[0]]
+        if table == "instances" and not ends:
+            providers = dict.fromkeys(each.provider for each in self.instances.values())
+            name = key.rpartition("/")[2]
+            for provider in providers:
+                found = self.instance_of(provider, name)
+                if found is not None and key in (name, f"{provider}/{name}"):
+                    return found
         noun = table.removesuffix("s")
         if ends:
             raise UsageError(
@@ -174,14 +190,33 @@ class Catalogue:
         """Return a price; of a region, or where that is empty of the only region known.
 
         None where no price of it is known there.
+
+        Raises:
+            UsageError: when no region is named, and the provider's prices are of several.
         """
         found = [
             each
             for each in self._prices_by_item.get((provider, item, component), [])
-            if not region or each.region in (region, _ANY)
+            if not region or each.region in (region, ANY)
         ]
-        typed = [each for each in found if each.typed]
-        return next(iter(typed or found), None)
+        if found:
+            self.check_region(provider, region)
+        return min(found, key=lambda each: (not each.typed, each.region == ANY), default=None)
+
+    def check_region(self, provider: str, region: str) -> None:
+        """Check that prices of a provider are of one region.
+
+        Raises:
+            UsageError: when no region is named, and they are of several.
+        """
+        regions = self._regions.get(provider, [])
+        if not region and len(regions) > 1:
+            raise UsageError(
+                seen=f"Prices of {provider} are known for {' and '.join(regions)}",
+                cause="Prices of different regions are not added into one bill",
+                next_step=f"Name one with --region, such as --region {regions[0]} (as the price of "
+                f"a cache: {provider}/VOLUME/{regions[0]})",
+            )
 
     def in_currency(self, money: Money, currency: str) -> Money:
         """Return an amount in another currency, by the rate that the user typed.
@@ -212,6 +247,15 @@ class Catalogue:
         for each in self.prices.values():
             found.setdefault((each.provider, each.item, each.component), []).append(each)
         return found
+
+    @cached_property
+    def _regions(self) -> dict[str, list[str]]:
+        """Regions with a price, by provider."""
+        found: dict[str, set[str]] = {}
+        for each in self.prices.values():
+            if each.region != ANY:
+                found.setdefault(each.provider, set()).add(each.region)
+        return {provider: sorted(regions) for provider, regions in found.items()}
 
     def _of(self, name: str, kind: type[FactType]) -> dict[str, FactType]:
         return {key: each for key, each in self.table(name).items() if isinstance(each, kind)}

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from seatrial.catalogue.facts import Instance, Price, Volume
-from seatrial.catalogue.store import Catalogue
+from seatrial.catalogue.store import ANY, Catalogue
 from seatrial.catalogue.units import BytesPerS, Iops, Money, SizeBytes, gib, throughput
 from seatrial.errors import UsageError
 from seatrial.study.units import parse_size_bytes
@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         iops_bucket: The burst of requests; None where there is none.
         bytes_bucket: The burst of throughput; None where there is none.
         unit_bytes: What counts as one request; 0 where every request does.
-        write_iops: What lasts of writes where that differs.
+        write_iops: What lasts of writes where that differs; ``iops`` is then that of reads.
     """
 
     iops: Iops
@@ -71,6 +71,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     bytes_bucket: Bucket | None = None
     unit_bytes: SizeBytes = SizeBytes(0)
     write_iops: Iops | None = None
+
+    @property
+    def iops_by_operation(self) -> dict[str, Iops]:
+        """IOPS of reads and of writes where they differ; else of both, under an empty key."""
+        if self.write_iops is None:
+            return {"": self.iops}
+        return {"read": self.iops, "write": self.write_iops}
 
 
 class ProvisionedVolume(msgspec.Struct, frozen=True, kw_only=True):
@@ -338,8 +345,10 @@ def instance_bill(instance: Instance, prices: Catalogue, region: str = "") -> It
 
     Raises:
         NoPriceError: when no price is known.
+        UsageError: when no region is named, and prices are of several.
     """
     provider, name = instance.provider, instance.instance
+    prices.check_region(provider, region)
     price = prices.price(provider, name, "instance", region)
     if price is not None:
         return _line(price, 1, name, prices)
@@ -348,7 +357,7 @@ def instance_bill(instance: Instance, prices: Catalogue, region: str = "") -> It
         if (each.provider, each.component) != (provider, "instance") or not dot:
             continue
         other = prices.instances.get(f"{provider}/{each.item}")
-        same = each.item.startswith(f"{family}.") and (not region or each.region == region)
+        same = each.item.startswith(f"{family}.") and _is_in(each, region)
         if same and other is not None and other.vcpu and instance.vcpu:
             line = _line(each, instance.vcpu / other.vcpu, name, prices)
             derived = f"in proportion to {each.item}: {line.origin}"
@@ -361,6 +370,7 @@ def monthly_bill(provisioned: ProvisionedVolume, prices: Catalogue, region: str 
 
     Raises:
         NoPriceError: when a price is not known.
+        UsageError: when no region is named, and prices are of several.
     """
     volume = provisioned.volume
     provider, item = volume.provider, volume.volume
@@ -389,7 +399,8 @@ def _steps(
     steps = [(0.0, _price(prices, provider, item, "iops", region))]
     for each in prices.prices.values():
         start = each.component.removeprefix("iops from ")
-        if (each.provider, each.item) == (provider, item) and start.isdigit():
+        is_of_it = (each.provider, each.item) == (provider, item) and _is_in(each, region)
+        if is_of_it and start.isdigit():
             steps.append((float(start) - 1, each))
     steps.sort(key=lambda step: step[0])
     ends = [*(start for start, _ in steps[1:]), math.inf]
@@ -400,10 +411,14 @@ def _steps(
     ]
 
 
+def _is_in(price: Price, region: str) -> bool:
+    return not region or price.region in (region, ANY)
+
+
 def _price(prices: Catalogue, provider: str, item: str, component: str, region: str) -> Price:
     found = prices.price(provider, item, component, region)
     if found is None:
-        where = region or _SOME_REGION
+        where = region or ANY
         raise NoPriceError(
             seen=f"The catalogue has no price for {provider}/{item}, {component}"
             + (f", in {region}" if region else ""),
@@ -414,7 +429,6 @@ def _price(prices: Catalogue, provider: str, item: str, component: str, region: 
     return found
 
 
-_SOME_REGION: Final = "any"
 _UNITS: Final = {
     "capacity": "GiB-month",
     "iops": "IOPS-month",

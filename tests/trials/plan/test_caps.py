@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +19,10 @@ from seatrial.catalogue.volumes import Bucket, parse_volume
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.buckets import buckets_of, simulate, sustained_factors
+from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_recording
 from seatrial.trials.plan.measure.recognise import recognise
+from seatrial.trials.plan.report.caps_text import verdict_line
+from trials.watch.recordings import recording
 
 from .made import demand, facts
 
@@ -60,6 +64,14 @@ def test_a_short_load_is_played_in_fine_slots_and_for_a_day():
     hours = demand([1000.0, 2000.0, 3000.0, 400.0], slot_s=3600.0)
     assert hours.in_slots_of(7200).reads_per_s.tolist() == [1500.0, 1700.0]
     assert hours.for_simulation()[1].seconds == 86_400
+
+
+def test_the_last_slot_of_a_recording_is_as_long_as_the_others():
+    """Ten reads a second for 601 s: each slot has as many."""
+    arrived_ns = (np.arange(6010) * 100_000_000).tolist()
+    load = demand_of_recording(recording(seconds=601.0, arrived_ns=arrived_ns), "x")
+    assert load.seconds == pytest.approx(601)
+    assert load.reads_per_s == pytest.approx(10, rel=0.02)
 
 
 @given(
@@ -108,6 +120,44 @@ def test_the_published_comparison_paid_for_iops_that_its_instance_cannot_carry()
     assert gp3 is not None
     assert gp3.month.mid == pytest.approx(0.04 * (500 - 312.5e6 / 2**20))
     assert caps.wasted_of(parse_volume("gp3:700GiB", facts()), instance, facts()) is None
+
+
+def test_a_limit_of_one_direction_counts_that_one_alone():
+    group = caps.Cap(
+        subject="control group",
+        name="reads of sda",
+        quantity="IOPS",
+        operation="read",
+        per_s=1000,
+        origin="io.max of the control group",
+    )
+    writes = constant_demand("typed", 0, 2000, 8192)
+    (read,) = caps.report_with_load([group], writes, None, None, None).caps
+    assert (read.load_per_s, read.is_broken) == (0, False)
+    # pd-standard has 0.75 reads and 1.5 writes per second for each GiB.
+    provisioned = parse_volume("pd-standard:1000GiB", facts())
+    volume = caps.caps_of_volume(provisioned, facts())
+    load = constant_demand("typed", 700, 1400, 8192)
+    found = caps.report_with_load(volume, load, provisioned, None, None)
+    assert {each.limited: each.share for each in found.caps if each.quantity == "IOPS"} == {
+        "read IOPS": pytest.approx(700 / 750),
+        "write IOPS": pytest.approx(1400 / 1500),
+    }
+    assert not any(each.is_broken for each in found.caps)
+    assert {each.limited for each in caps.report_without_load(volume, None).binding} == {
+        "read IOPS", "write IOPS", "throughput",
+    }  # fmt: skip
+
+
+def test_an_instance_that_the_catalogue_lacks_weakens_the_verdict():
+    provisioned = parse_volume("gp3:1TiB:16000:1000", facts())
+    found = caps.report_with_load(
+        caps.caps_of_volume(provisioned, facts()), demand([100.0]), provisioned, None, None
+    )
+    assert "within every limit" in verdict_line(found)
+    weak = verdict_line(msgspec.structs.replace(found, not_judged="m5.large"))
+    assert "within every known limit" in weak
+    assert weak.endswith("m5.large is not in the catalogue, so its limits were not judged.")
 
 
 def called(folder: Path, *words: str) -> Ended:

@@ -59,6 +59,14 @@ def test_a_promise_is_kept_or_not(folder: Path, volume: str, verdict: str, has_p
     assert (found["sustained"][0]["per_million"] is not None) == has_price
 
 
+def test_an_instance_has_limits_without_a_price_of_its_volume(folder: Path):
+    words = ("--instance", "m7g.large", "--volume", "gp3:1TiB:12000:400", "--json")
+    found = called(folder, *words, "--region", "eu-central-1").document["certificate"]
+    promised = {(each["cap"]["subject"], each["cap"]["quantity"]) for each in found["promises"]}
+    assert promised == {("instance", "IOPS"), ("instance", "throughput")}
+    assert found["month"] is None
+
+
 def test_the_page_is_written_and_the_price_may_be_typed(folder: Path):
     done = called(folder, "--price", "73USD", "-o", "certificate.html")
     assert (done.code, done.err) == (0, "")

@@ -68,7 +68,7 @@ def candidate(name: str, money: float, iops: float, mean_ms: float = 1.0, **more
 def need(per_s: float = 1000.0, objective: str = "read.p99_ms=20", **more) -> StorageNeed:
     """A constant load of reads and writes."""
     return StorageNeed(
-        demand=constant_demand("typed", per_s * 0.7, per_s * 0.3, 8192),
+        demand=more.pop("demand", constant_demand("typed", per_s * 0.7, per_s * 0.3, 8192)),
         other_day=more.pop("other_day", Figure(low=0.8, mid=1, high=1.6, origin="assumed")),
         capacity=exact(100.0 * GIB, "typed"),
         growth=exact(0.0, "typed"),
@@ -195,6 +195,20 @@ def test_instances_cap_volumes_in_a_searched_plan():
     assert any(
         each.holds > 1 for name, each in evaluation.items() if name.startswith("r7i.4xlarge")
     )
+
+
+def test_the_bytes_of_local_disks_count():
+    """Their throughput is unknown, so a large request is several of 4 KiB."""
+    asked = SearchBounds(
+        iops=100, bytes_per_s=100e9, capacity_bytes=100.0 * GIB, instances=("i7i.2xlarge",)
+    )
+    (local,) = (each for each in rented(asked, facts(), {}) if each.kind == "local")
+    known = constant_demand("typed", 100_000, 0, 1 << 20)
+    assert known.counted_by(local.caps[0]).max() == 100_000 * 256
+    (found,) = evaluate([local], need(other_day=exact(1.0, "typed"), demand=known), Scenarios(10))
+    assert found.holds < 0.1
+    plan = plan_of([local], need(demand=known), scenarios=Scenarios(FEW))
+    assert plan.refused[0].binding_load_per_s == 100_000 * 256
 
 
 def test_objectives_and_gaps_are_read():

@@ -14,6 +14,7 @@ from seatrial.catalogue.volumes import Item
 from seatrial.published import Amount, Count
 from seatrial.trials.plan.analysis.candidates import Candidate
 from seatrial.trials.plan.analysis.commits import CommitForecast, CommitPath, forecast_on
+from seatrial.trials.plan.analysis.demand import Demand
 from seatrial.trials.plan.analysis.figure import Figure
 from seatrial.trials.plan.analysis.need import Objective, StorageNeed
 from seatrial.trials.plan.analysis.ranking import (
@@ -51,6 +52,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         binding: Its narrowest limit.
         binding_quantity: ``IOPS`` or ``throughput``.
         binding_per_s: Its rate without burst credits.
+        binding_load_per_s: The known load in its busiest slot, as that limit counts it.
         regret: Expected regret a month; null of one that is refused.
         overlaps_best: Whether it does not differ significantly from the first.
         better_share: Share of the scenarios in which it regrets less than the first.
@@ -78,6 +80,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     binding: str
     binding_quantity: str
     binding_per_s: Amount
+    binding_load_per_s: Amount
     regret: Amount | None
     overlaps_best: bool
     better_share: Amount
@@ -170,10 +173,10 @@ def plan_of(
     evaluation = evaluate(candidates, need, scenarios, curves)
     allowed = [each for each in evaluation if not _bound_broken(each, budget, lost_max)]
     ranking = rank(allowed, scenarios, miss_factor)
-    refused = [_refused(each, each.miss) for each in ranking.refused]
+    refused = [_refused(each, each.miss, need.demand) for each in ranking.refused]
     for each in evaluation:
         if broken := _bound_broken(each, budget, lost_max):
-            refused.append(_refused(each, broken))
+            refused.append(_refused(each, broken, need.demand))
     least = ranking.ranked[0].evaluation.candidate.month.mid if ranking.ranked else math.inf
     refused.sort(key=lambda each: _refusal_order(each, least))
     by_name = {each.candidate.name: each.candidate for each in evaluation}
@@ -201,13 +204,14 @@ def _refusal_order(choice: Choice, least: float) -> tuple[bool, float, float, st
     return is_dearer, nearness, choice.month.mid, choice.name
 
 
-def _refused(each: Evaluation, miss: str) -> Choice:
-    return _choice(
-        RankedCandidate(evaluation=each, regret=-1.0, overlaps_best=False, better_share=0.0), miss
-    )
+def _refused(each: Evaluation, miss: str, demand: Demand) -> Choice:
+    refused = RankedCandidate(evaluation=each, regret=-1.0, overlaps_best=False, better_share=0.0)
+    return _choice(refused, miss, demand)
 
 
-def _choice(ranked: RankedCandidate, miss: str, commits: CommitPath | None = None) -> Choice:
+def _choice(
+    ranked: RankedCandidate, miss: str, demand: Demand, commits: CommitPath | None = None
+) -> Choice:
     each = ranked.evaluation
     candidate, calm = each.candidate, each.calm_ms
     low, mid, high = (value if math.isfinite(value) else None for value in each.response_ends_ms)
@@ -225,6 +229,7 @@ def _choice(ranked: RankedCandidate, miss: str, commits: CommitPath | None = Non
         binding=each.narrowest.subject,
         binding_quantity=each.narrowest.quantity,
         binding_per_s=each.narrowest.per_s,
+        binding_load_per_s=float(demand.counted_by(each.narrowest).max()),
         regret=ranked.regret if ranked.regret >= 0 else None,
         overlaps_best=ranked.overlaps_best,
         better_share=ranked.better_share,
@@ -262,7 +267,10 @@ def _answer(  # noqa: PLR0917 - parts of one answer
         worlds=scenarios.count,
         choices=[
             _choice(
-                each, each.evaluation.miss, need.commits if rank_number < FORECASTS_MAX else None
+                each,
+                each.evaluation.miss,
+                need.demand,
+                need.commits if rank_number < FORECASTS_MAX else None,
             )
             for rank_number, each in enumerate(ranking.ranked)
         ],

@@ -298,13 +298,17 @@ def _volume_limits(provisioned: ProvisionedVolume) -> list[Limit]:
     subject = f"volume {provisioned.name}"
     slice_s = provisioned.volume.slice_ms / 1000
     return [
-        Limit(
-            subject=subject,
-            quantity="IOPS",
-            per_s=limits.iops,
-            bucket=limits.iops_bucket,
-            unit_bytes=limits.unit_bytes,
-            slice_s=slice_s,
+        *(
+            Limit(
+                subject=subject,
+                quantity="IOPS",
+                per_s=per_s,
+                bucket=limits.iops_bucket,
+                operation=operation,
+                unit_bytes=limits.unit_bytes,
+                slice_s=slice_s,
+            )
+            for operation, per_s in limits.iops_by_operation.items()
         ),
         Limit(
             subject=subject,
@@ -361,6 +365,9 @@ def _local_candidate(
                 subject=f"local NVMe of {instance.instance}",
                 quantity="IOPS",
                 per_s=reads,
+                # Their throughput is not known: what they read is counted in the 4 KiB of their
+                # rate.
+                unit_bytes=PAGE_BYTES,
                 writes_cost=cost,
             ),
         ),

@@ -20,6 +20,7 @@ from seatrial.catalogue.volumes import (
 )
 from seatrial.published import Amount, one_of
 from seatrial.trials.plan.analysis.buckets import UNSERVED_SHARE_MAX, buckets_of, simulate
+from seatrial.trials.plan.analysis.demand import Limit
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Instance
@@ -39,6 +40,7 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
         subject: Owner of the limit: ``volume``, ``instance``, ``array``, ``device`` or such.
         name: Such as ``gp3:700GiB`` or ``r7i.2xlarge``.
         quantity: The limited quantity.
+        operation: ``read`` or ``write`` if only these count; empty for both.
         per_s: Rate without credits (requests, bytes or commits per second).
         burst_per_s: Rate while credits last; None without a burst.
         burst_s: Time that a full bucket lasts at that rate; None without a burst.
@@ -55,6 +57,7 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
     ]
     name: str
     quantity: Annotated[str, one_of("IOPS", "throughput", "commits")]
+    operation: Annotated[str, one_of("", "read", "write")] = ""
     per_s: Amount
     burst_per_s: Amount | None = None
     burst_s: Amount | None = None
@@ -63,6 +66,11 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
     dry_after_s: Amount | None = None
     unserved_share: Amount | None = None
     origin: str
+
+    @property
+    def limited(self) -> str:
+        """The limited quantity with its operation, such as ``IOPS`` or ``write IOPS``."""
+        return f"{self.operation} {self.quantity}".strip()
 
     @property
     def is_broken(self) -> bool:
@@ -95,6 +103,8 @@ class CapReport(msgspec.Struct, frozen=True, kw_only=True):
         load: Source of the load; empty without one.
         load_s: Its length.
         repeated: Whether it was repeated to fill a day.
+        not_judged: Type of this machine's instance whose limits are not in the catalogue; empty
+            if none.
     """
 
     caps: list[Cap]
@@ -103,6 +113,7 @@ class CapReport(msgspec.Struct, frozen=True, kw_only=True):
     load: str = ""
     load_s: Amount = 0.0
     repeated: bool = False
+    not_judged: str = ""
 
 
 def caps_of_volume(provisioned: ProvisionedVolume, facts: Catalogue) -> list[Cap]:
@@ -113,35 +124,46 @@ def caps_of_volume(provisioned: ProvisionedVolume, facts: Catalogue) -> list[Cap
 
 def caps_of_instance(instance: Instance, facts: Catalogue) -> list[Cap]:
     """Return what an instance carries to its volumes."""
-    limits = limits_of_instance(instance)
-    return _caps("instance", instance.instance, limits, instance.origin(facts.today))
+    limits, origin = limits_of_instance(instance), instance.origin(facts.today)
+    # Google's limits differ by kind of volume, and the catalogue has only those of one.
+    origin += f", to {instance.path}" if instance.provider == "gcp" else ""
+    return _caps("instance", instance.instance, limits, origin)
 
 
 def _caps(subject: str, name: str, limits: Limits, origin: str) -> list[Cap]:
-    rows = (
-        ("IOPS", limits.iops, limits.iops_bucket),
-        ("throughput", limits.bytes_per_s, limits.bytes_bucket),
-    )
+    rows = [
+        ("IOPS", operation, per_s, limits.iops_bucket)
+        for operation, per_s in limits.iops_by_operation.items()
+    ]
+    rows.append(("throughput", "", limits.bytes_per_s, limits.bytes_bucket))
     return [
         Cap(
             subject=subject,
-            name=name,
+            name=f"{name}, {operation}s" if operation else name,
             quantity=quantity,
+            operation=operation,
             per_s=per_s,
             burst_per_s=bucket.burst_per_s if bucket else None,
             burst_s=bucket.lasts_s(bucket.burst_per_s) if bucket else None,
             origin=origin,
         )
-        for quantity, per_s, bucket in rows
+        for quantity, operation, per_s, bucket in rows
     ]
 
 
 def report_without_load(caps: Sequence[Cap], wasted: WastedPerformance | None) -> CapReport:
     """Return caps with the lowest of each quantity as those that bind."""
-    quantities = dict.fromkeys(each.quantity for each in caps)
-    ordered = sorted(caps, key=lambda cap: (list(quantities).index(cap.quantity), cap.per_s))
-    binding = [next(cap for cap in ordered if cap.quantity == name) for name in quantities]
-    return CapReport(caps=ordered, binding=binding, wasted=wasted)
+    quantities = list(dict.fromkeys(each.quantity for each in caps))
+    ordered = sorted(caps, key=lambda cap: (quantities.index(cap.quantity), cap.per_s))
+    return CapReport(caps=ordered, binding=lowest_of_each(ordered), wasted=wasted)
+
+
+def lowest_of_each(caps: Sequence[Cap]) -> list[Cap]:
+    """Return the lowest cap of each quantity, in their order; reads and writes are apart."""
+    return [
+        min((cap for cap in caps if cap.limited == name), key=lambda cap: cap.per_s)
+        for name in dict.fromkeys(each.limited for each in caps)
+    ]
 
 
 def report_with_load(
@@ -188,9 +210,15 @@ def _with_load(cap: Cap, limits: Limits | None, demands: tuple[Demand, Demand]) 
     if limits is not None:
         bucket = limits.iops_bucket if cap.quantity == "IOPS" else limits.bytes_bucket
     dry_after_s, unserved_share, busiest = math.inf, 0.0, 0.0
+    limit = Limit(
+        subject=cap.subject,
+        quantity=cap.quantity,
+        per_s=cap.per_s,
+        operation=cap.operation,
+        unit_bytes=limits.unit_bytes if limits else 0,
+    )
     for demand in demands:
-        unit = limits.unit_bytes if limits else 0
-        load = demand.bytes_per_s if cap.quantity == "throughput" else demand.counted_per_s(unit)
+        load = demand.counted_by(limit)
         outcome = simulate(load[None, :], demand.slot_s, buckets_of([(cap.per_s, bucket)]))
         dry_after_s = min(dry_after_s, float(outcome.dry_after_s[0]))
         unserved_share = max(unserved_share, float(outcome.unserved_share[0]))

@@ -117,7 +117,7 @@ def _delivered(cap: Cap, cells: Sequence[CellSummary]) -> PromiseCheck | None:
     found = [
         (each.bandwidth if cap.quantity == "throughput" else each.iops, each)
         for each in cells
-        if each.cell.operation in DATA
+        if each.cell.operation in ((cap.operation,) if cap.operation else DATA)
     ]
     if not found:
         return None

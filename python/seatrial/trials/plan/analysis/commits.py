@@ -140,11 +140,11 @@ def forecast_on(path: CommitPath, candidate: Candidate) -> CommitForecast:
 
 
 def allowances_of(caps: Sequence[Limit]) -> tuple[Allowance, ...]:
-    """Return the limits of a candidate without burst credits."""
+    """Return the limits of a candidate that apply to writes, without burst credits."""
     return tuple(
         Allowance(per_s=cap.per_s, slice_s=cap.slice_s, is_of_bytes=cap.quantity == "throughput")
         for cap in caps
-        if math.isfinite(cap.per_s)
+        if math.isfinite(cap.per_s) and cap.operation != "read"
     )
 
 
@@ -211,13 +211,13 @@ def _rows(
 ) -> tuple[NDArray[np.float64], ...]:
     """Return write, pause, flush and pause of each pair (s), all but the last pair."""
     begins = np.flatnonzero(is_write)
-    first, demand_following = begins[:-1], begins[1:]
-    has_flush = demand_following > first + 1
+    first, following = begins[:-1], begins[1:]
+    has_flush = following > first + 1
     last = np.where(has_flush, first + 1, first)
     ends_ns = arrived_ns + latency_ns
     between_ns = np.where(has_flush, arrived_ns[last] - ends_ns[first], 0)
     flush_ns = np.where(has_flush, np.maximum(1, latency_ns[last]), 0)
-    pause_ns = arrived_ns[demand_following] - ends_ns[last]
+    pause_ns = arrived_ns[following] - ends_ns[last]
     parts = (latency_ns[first], np.maximum(0, between_ns), flush_ns, np.maximum(0, pause_ns))
     return tuple(each / 1e9 for each in parts)
 

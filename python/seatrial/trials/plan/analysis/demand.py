@@ -38,6 +38,7 @@ class Limit:
         quantity: ``IOPS`` or ``throughput``.
         per_s: Rate without burst credits.
         bucket: Its burst; None without one.
+        operation: ``read`` or ``write`` if only these count; empty for both.
         unit_bytes: Size that counts as one request; 0 for any size.
         writes_cost: Cost of a write in reads, or of a byte written in bytes read; 1 except for
             local disks and arrays.
@@ -50,6 +51,7 @@ class Limit:
     quantity: str
     per_s: float
     bucket: Bucket | None = None
+    operation: str = ""
     unit_bytes: int = 0
     writes_cost: float = 1.0
     reads_share: float = 1.0
@@ -97,29 +99,23 @@ class Demand:
         writes = float(self.writes_per_s.sum())
         return float(self.write_bytes_per_s.sum()) / writes if writes else 0.0
 
-    def counted_per_s(self, unit_bytes: int) -> NDArray[np.float64]:
-        """Return requests as a provider counts them: a large one counts once per ``unit_bytes``."""
-        if not unit_bytes:
-            return self.requests_per_s
-        reads = np.maximum(self.reads_per_s, self.read_bytes_per_s / unit_bytes)
-        return reads + np.maximum(self.writes_per_s, self.write_bytes_per_s / unit_bytes)
-
     def counted_by(self, limit: Limit) -> NDArray[np.float64]:
-        """Return the load that a limit counts, by slot: less behind a cache, more on an array."""
-        is_operation = self if limit.reads_share == 1 else self._behind_cache(limit.reads_share)
-        if limit.quantity == "throughput":
-            return is_operation.bytes_per_s + is_operation.write_bytes_per_s * (
-                limit.writes_cost - 1.0
-            )
-        counted = is_operation.counted_per_s(limit.unit_bytes)
-        return counted + is_operation.writes_per_s * (limit.writes_cost - 1.0)
+        """Return the load that a limit counts, by slot: less behind a cache, more on an array.
 
-    def _behind_cache(self, reads_share: float) -> Demand:
-        return replace(
-            self,
-            reads_per_s=self.reads_per_s * reads_share,
-            read_bytes_per_s=self.read_bytes_per_s * reads_share,
-        )
+        A request above ``unit_bytes`` counts once for each of them.
+        """
+        if limit.quantity == "throughput":
+            reads, writes = self.read_bytes_per_s, self.write_bytes_per_s
+        else:
+            reads, writes = self.reads_per_s, self.writes_per_s
+            if limit.unit_bytes:
+                reads = np.maximum(reads, self.read_bytes_per_s / limit.unit_bytes)
+                writes = np.maximum(writes, self.write_bytes_per_s / limit.unit_bytes)
+        if limit.operation == "read":
+            return reads * limit.reads_share
+        if limit.operation == "write":
+            return writes * limit.writes_cost
+        return reads * limit.reads_share + writes * limit.writes_cost
 
     def scaled(self, factor: float) -> Demand:
         """Return the load multiplied by a factor."""
@@ -134,8 +130,8 @@ class Demand:
 
     def stretched(self, factor: float, origin: str) -> Demand:
         """Return the same requests spread over a longer time."""
-        write_slowdown = self.scaled(1 / factor)
-        return replace(write_slowdown, slot_s=self.slot_s * factor, origin=origin)
+        slower = self.scaled(1 / factor)
+        return replace(slower, slot_s=self.slot_s * factor, origin=origin)
 
     def in_slots_of(self, slot_s: float) -> Demand:
         """Return the load in slots of at least this length, each the mean of those in it."""
@@ -200,8 +196,9 @@ def demand_of_recording(recording: Recording, name: str) -> Demand:
             cause="A load over time is needed, as credits are spent and earned over time",
             next_step="Record one: `seatrial watch --record FILE`",
         )
-    slot_s = slot_length_s(seconds)
-    slots = max(1, math.ceil(seconds / slot_s - 1e-9))
+    slots = max(1, math.ceil(seconds / slot_length_s(seconds) - 1e-9))
+    # All slots are of one length, so that none is only partly recorded.
+    slot_s = seconds / slots
     slot_of = np.minimum((recording.arrived_ns / 1e9 / slot_s).astype(np.int64), slots - 1)
 
     def per_s(operation: str, weights: NDArray[np.int64] | None) -> NDArray[np.float64]:

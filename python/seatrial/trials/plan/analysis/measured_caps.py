@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from seatrial.study.layouts.layout import LayoutSpec
 
 _OF_GROUPS: Final = {
-    "reads_per_s": "IOPS",
-    "writes_per_s": "IOPS",
-    "read_bytes_per_s": "throughput",
-    "write_bytes_per_s": "throughput",
+    "reads_per_s": ("IOPS", "read"),
+    "writes_per_s": ("IOPS", "write"),
+    "read_bytes_per_s": ("throughput", "read"),
+    "write_bytes_per_s": ("throughput", "write"),
 }
 
 
@@ -62,7 +62,8 @@ def caps_of_groups(fingerprint: Fingerprint) -> list[Cap]:
         Cap(
             subject="control group",
             name=f"{name.removesuffix('_per_s').replace('_bytes', '')} of {device.name}",
-            quantity=_OF_GROUPS[name],
+            quantity=_OF_GROUPS[name][0],
+            operation=_OF_GROUPS[name][1],
             per_s=float(limit),
             origin="io.max of the control group",
         )

@@ -95,11 +95,6 @@ class Scenarios:
             self._drawn[name] = random.standard_normal(self.count)
         return self._drawn[name]
 
-    @property
-    def names(self) -> list[str]:
-        """Names of all sampled inputs."""
-        return list(self._drawn)
-
 
 Curves = dict[tuple[int, float], Curve]
 """Simulated curves by service times and percentile, so that none is simulated twice."""
@@ -220,7 +215,12 @@ def _response_ms(
     key = (id(times.service), percentile)
     curve = curves.setdefault(key, Curve(times.service, percentile, need.gaps))
     mean_ms = times.mean_ms.at(scenarios.of(f"times of {times.kind}"))
-    iops = min(cap.per_s for cap in candidate.caps if cap.quantity == "IOPS")
+    of_it = "write" if need.objective is not None and need.objective.is_of_writes else "read"
+    iops = min(
+        cap.per_s
+        for cap in candidate.caps
+        if cap.quantity == "IOPS" and cap.operation in ("", of_it)
+    )
     servers = iops * times.mean_ms.mid / 1000
     if times.stalls is None:
         return mean_ms * curve.at(servers, busy)
@@ -312,5 +312,6 @@ def _factor_without_burst(load: NDArray[np.float64], limit_per_s: float) -> floa
 
 def _limit_key(cap: Limit) -> tuple[object, ...]:
     return (
-        cap.quantity, cap.per_s, cap.bucket, cap.unit_bytes, cap.writes_cost, cap.reads_share,
+        cap.quantity, cap.per_s, cap.bucket, cap.operation, cap.unit_bytes, cap.writes_cost,
+        cap.reads_share,
     )  # fmt: skip

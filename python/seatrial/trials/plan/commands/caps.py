@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from seatrial.cli.files import Output, is_parquet, output_option
 from seatrial.cli.options import json_option, results_option
@@ -89,6 +90,8 @@ def command(
         if demand is None
         else caps.report_with_load(found, demand, provisioned, instance, wasted)
     )
+    if instance is None and machine.instance:
+        evaluation = msgspec.structs.replace(evaluation, not_judged=machine.instance)
     notes = _notes(evaluation, rules, instance)
     if output.is_named:
         from seatrial.trials.plan.report.caps_page import render  # noqa: PLC0415 - likewise
@@ -123,7 +126,7 @@ def _instance(name: str | None, machine: RentedMachine, facts: Catalogue) -> Ins
     from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - not for --help
 
     if name is None and machine.instance:
-        return facts.instances.get(f"{machine.provider}/{machine.instance}")
+        return facts.instance_of(machine.provider, machine.instance)
     if name is None:
         return None
     found = facts.find("instances", name)

@@ -98,7 +98,6 @@ def _promised(
     """Return the promises for rented storage, and its price with its origin if known."""
     from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - not for --help
     from seatrial.catalogue.volumes import (  # noqa: PLC0415 - likewise
-        Item,
         NoPriceError,
         instance_bill,
         monthly_bill,
@@ -108,26 +107,21 @@ def _promised(
     from seatrial.trials.plan.analysis.caps import (  # noqa: PLC0415 - likewise
         caps_of_instance,
         caps_of_volume,
+        lowest_of_each,
     )
 
-    promises: list[Cap] = []
-    lines: list[Item] = []
+    provisioned = parse_volume(volume_spec, facts) if volume_spec else None
+    instance = facts.find("instances", instance_name) if instance_name else None
+    promises = caps_of_volume(provisioned, facts) if provisioned else []
+    if isinstance(instance, Instance):
+        promises += caps_of_instance(instance, facts)
+    lowest = lowest_of_each(promises)
     try:
-        if volume_spec:
-            provisioned = parse_volume(volume_spec, facts)
-            promises += caps_of_volume(provisioned, facts)
-            lines += monthly_bill(provisioned, facts, region)
-        if instance_name:
-            instance = facts.find("instances", instance_name)
-            if isinstance(instance, Instance):
-                promises += caps_of_instance(instance, facts)
-                lines.append(instance_bill(instance, facts, region))
+        lines = monthly_bill(provisioned, facts, region) if provisioned else []
+        if isinstance(instance, Instance):
+            lines.append(instance_bill(instance, facts, region))
     except NoPriceError:
         lines = []
-    lowest = [
-        min((each for each in promises if each.quantity == name), key=lambda cap: cap.per_s)
-        for name in dict.fromkeys(each.quantity for each in promises)
-    ]
     if not lines:
         return lowest, None, ""
     origins = dict.fromkeys(each.origin for each in lines)

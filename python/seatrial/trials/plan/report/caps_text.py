@@ -32,16 +32,23 @@ def verdict_line(found: CapReport) -> str:
         return "No limit is known for this storage."
     first = found.binding[0]
     if found.load:
-        return _with_load(first)
+        return _with_load(first, found.not_judged) + _not_judged(found)
     parts = [
-        f"{each.quantity} by the {each.subject}, {rate_phrase(each.quantity, each.per_s)}"
+        f"{each.limited} by the {each.subject}, {rate_phrase(each.quantity, each.per_s)}"
         for each in found.binding
     ]
-    return f"What limits: {'; '.join(parts)}."
+    return f"What limits: {'; '.join(parts)}.{_not_judged(found)}"
 
 
-def _with_load(cap: Cap) -> str:
-    limit = f"the {cap.subject}'s {cap.quantity}"
+def _not_judged(found: CapReport) -> str:
+    """Return that the limits of this machine's instance are unknown; empty if they are known."""
+    if not found.not_judged:
+        return ""
+    return f" {found.not_judged} is not in the catalogue, so its limits were not judged."
+
+
+def _with_load(cap: Cap, not_judged: str) -> str:
+    limit = f"the {cap.subject}'s {cap.limited}"
     rate = rate_phrase(cap.quantity, cap.per_s)
     load = rate_phrase(cap.quantity, cap.load_per_s or 0.0)
     if cap.is_broken and cap.dry_after_s is not None:
@@ -54,8 +61,8 @@ def _with_load(cap: Cap) -> str:
     if (cap.share or 0.0) >= AT_LIMIT_SHARE:
         return f"The load is at {limit}: {load} at its busiest, of {rate}."
     return (
-        f"The load stays within every limit; it comes nearest to {limit}: {load} at its busiest, "
-        f"{format_share(cap.share or 0.0)} of {rate}."
+        f"The load stays within every {'known ' * bool(not_judged)}limit; it comes nearest to "
+        f"{limit}: {load} at its busiest, {format_share(cap.share or 0.0)} of {rate}."
     )
 
 

@@ -126,17 +126,12 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
     """Return why a candidate is refused, in a sentence."""
     missed = format_share(1 - choice.fit_share)
     if choice.miss == "load":
-        load = (
-            plan.busiest_bytes_per_s
-            if choice.binding_quantity == "throughput"
-            else plan.busiest_per_s
-        )
         sustained = rate_phrase(choice.binding_quantity, choice.binding_per_s)
+        load = rate_phrase(choice.binding_quantity, choice.binding_load_per_s)
         return (
-            f"{choice.binding} carries {sustained}, and the need's busiest slot is "
-            f"{rate_phrase(choice.binding_quantity, load)} before growth and other days"
-            f"{_cached_phrase(choice)}; it falls "
-            f"short in {missed} of the scenarios."
+            f"{choice.binding} carries {sustained}, and the need's busiest slot counts as {load}"
+            f"{_cached_phrase(choice)} before growth and other days; it falls short in {missed} of "
+            "the scenarios."
         )
     if choice.miss == "capacity":
         return (
@@ -155,10 +150,10 @@ def refusal_reason(choice: Choice, plan: StoragePlan) -> str:
 
 
 def _cached_phrase(choice: Choice) -> str:
-    """Return what a cache serves of the reads, as the end of a clause; empty without one."""
+    """Return what a cache serves of the reads, within a clause; empty without one."""
     if choice.disk_share == 1:
         return ""
-    return f", and the cache serves {format_share(1 - choice.disk_share)} of the reads"
+    return f" behind a cache that serves {format_share(1 - choice.disk_share)} of the reads"
 
 
 def commits_phrase(forecast: CommitForecast) -> str:
@@ -221,6 +216,11 @@ def notes(plan: StoragePlan) -> list[str]:
         + ("" if each.commits is None else f" Its commits: {commits_phrase(each.commits)}.")
         for each in _distinct_refusals(plan.refused)
     ]
+    if any(each.kind == "local" for each in plan.choices):
+        found.append(
+            "The throughput of local NVMe is not in the catalogue: a request counts once for every "
+            "4 KiB. Measure it: `seatrial io DIR --block-size 64k`."
+        )
     if any(each.kind == "own" for each in plan.choices):
         found.append("Own drives are priced without the server that holds them.")
     bare = [each for each in plan.choices if each.kind == "own" and not each.is_redundant]

@@ -81,6 +81,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         node: Ray's node.
         actor: Ray's handle of the ``HostActor``.
         port: Port of its ``LinkServer``.
+        cpus: Its processors, whatever number of them Ray may use.
         versions: Versions of Seatrial and Python.
     """
 
@@ -88,6 +89,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     node: Node
     actor: Any
     port: int
+    cpus: int
     versions: dict[str, str]
 
 
@@ -200,8 +202,10 @@ class Group:
             if isinstance(found, HostLost):
                 self.missing.append(found)
                 continue
-            port = int(found.pop("port"))
-            self.hosts.append(Host(name=name, node=node, actor=actor, port=port, versions=found))
+            port, cpus = int(found.pop("port")), int(found.pop("cpus"))
+            self.hosts.append(
+                Host(name=name, node=node, actor=actor, port=port, cpus=cpus, versions=found)
+            )
             self._heartbeats.watch(name, node.address, port)
         if not self.hosts:
             raise ClusterError(

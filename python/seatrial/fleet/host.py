@@ -61,12 +61,13 @@ class HostActor:
         self._work: Work | None = None
 
     def versions(self) -> dict[str, str]:
-        """Return what must be equal on all hosts, and the port for round trips."""
+        """Return what must be equal on all hosts, the port for round trips, and processors."""
         return {
             "seatrial": _core.__version__,
             "python": platform.python_version(),
             "port": str(self._links.port),
             "host": socket.gethostname(),
+            "cpus": str(os.cpu_count() or 1),
         }
 
     def fingerprint(self, path_text: str | None) -> Fingerprint:
@@ -121,13 +122,19 @@ class HostActor:
         stage.prepare(SilentWatcher())
 
     def close_own(self) -> None:
-        """Remove this host's own files."""
+        """Remove this host's own files.
+
+        Raises:
+            SeatrialError: when something could not be undone.
+        """
         if self._own is None:
             return
         journal, stage = self._own
         self._own = None
-        stage.__exit__(None, None, None)
-        journal.__exit__(None, None, None)
+        try:
+            stage.__exit__(None, None, None)
+        finally:
+            journal.__exit__(None, None, None)
 
     def measure(
         self, cell: Cell, spec: SpecDocument, round_number: int, start_at_ns: int

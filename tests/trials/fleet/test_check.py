@@ -86,6 +86,11 @@ def test_one_host_that_differs_is_named(change, severity):
     assert (found.kind, found.severity) == ("hosts_differ", severity)
     assert "c has" in found.sentence
     assert "a has" not in found.sentence
+    assert "; the others have " in found.sentence
+    (two, *_) = find_in_hosts(facts(host("a"), host("c", **change)))
+    assert "a has " in two.sentence
+    assert "c has " in two.sentence
+    assert "the others" not in two.sentence
 
 
 def test_memory_of_the_same_size_but_for_what_firmware_takes_is_alike():
@@ -107,6 +112,20 @@ def test_a_time_of_day_that_is_off_is_a_note():
     (found,) = find_in_hosts(facts(host("a"), off))
     assert (found.kind, found.severity) == ("clock_not_comparable", "note")
     assert "The time of day of b is 3.0 s behind this machine" in found.sentence
+
+
+def test_this_machine_is_named_when_all_hosts_agree():
+    clocks = [
+        msgspec.structs.replace(CLOCK, wall_offset_ns=wall_ns)
+        for wall_ns in (3_000_000_000, 3_200_000_000)
+    ]
+    a, b = (host(name, clock=clock) for name, clock in zip("ab", clocks, strict=True))
+    (found,) = find_in_hosts(facts(a, b))
+    assert (found.kind, found.severity) == ("clock_not_comparable", "note")
+    assert found.sentence == "The time of day of this machine is 3.1 s behind that of all hosts."
+    apart = msgspec.structs.replace(CLOCK, wall_offset_ns=-3_000_000_000)
+    both = find_in_hosts(facts(a, host("b", clock=apart)))
+    assert [each.figures.host for each in both] == ["a", "b"]
 
 
 def test_a_target_that_some_hosts_cannot_use():

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial.errors import TargetError
 from seatrial.findings.context import Context
 from seatrial.findings.registry import rules
 from seatrial.findings.summary import summarise
+from seatrial.fleet.group import HostLost
 from seatrial.results.fleet import LostHost
 from seatrial.results.model import Run
 from seatrial.stats.cell_estimates import rate_estimate
 from seatrial.stats.model import CellSummary
 from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit, usl_rate_per_s
+from seatrial.trials.fleet.measure.stage import PREPARE_S, FleetStage
 from seatrial.trials.fleet.report.section import USL_NAME, hosts_part
 from seatrial.trials.fleet.report.tables import hosts_tables, scaling_sentence, scaling_tables
 
@@ -146,15 +151,21 @@ def test_a_host_that_does_less_in_every_round():
 
 
 def test_a_target_at_its_limit_is_said():
-    def cell(hosts, per_s):
-        parts = [answer(f"h{n}", per_s / hosts) for n in range(hosts)]
-        return summary_of([sample_of(parts, round_number=number) for number in range(3)])
+    def cell(hosts, per_s, spread=0.0):
+        samples = []
+        for number in range(3):
+            of_round = per_s / hosts * (1 + spread * (number - 1))
+            parts = [answer(f"h{n}", of_round) for n in range(hosts)]
+            samples.append(sample_of(parts, round_number=number))
+        return summary_of(samples)
 
     (limited,) = analyse([cell(1, 1200), cell(2, 1200), cell(4, 1200)])
     assert limited.is_at_limit
     assert [step.hosts for step in limited.steps] == [1, 2, 4]
     assert limited.limit.value == pytest.approx(1200, rel=0.01)
-    assert "this is the target's limit" in scaling_sentence(limited)
+    assert "in the lab their common processors" in scaling_sentence(limited)
+    (noisy,) = analyse([cell(2, 1200, 0.3), cell(4, 1290, -0.3)])
+    assert not noisy.is_at_limit, "the gain's interval reaches far above a tenth"
     (growing,) = analyse([cell(1, 1200), cell(2, 2400), cell(4, 4800)])
     assert not growing.is_at_limit
     assert growing.best_hosts == 4
@@ -163,6 +174,28 @@ def test_a_target_at_its_limit_is_said():
     assert [row[3] for row in table.rows] == ["1.00x", "2.00x", "4.00x"]
     (hosts,) = hosts_tables([cell(2, 2000)])
     assert [row[:3] for row in hosts.rows] == [["h0", "1,000", "50 %"], ["h1", "1,000", "50 %"]]
+
+
+def test_files_that_hosts_did_not_remove_are_named():
+    stage = FleetStage.__new__(FleetStage)
+    stage._shared, stage._lost, stage._stack = False, set(), ExitStack()
+    asked = {}
+
+    class Failing:
+        hosts = ()
+
+        def ask(self, method, **options):
+            asked[method] = options["timeout_s"]
+            failed = HostLost(host="host3", how="failed", noticed_s=1.0, detail="file: busy")
+            return {"host1": None, "host3": failed}
+
+    stage._group = Failing()
+    with pytest.raises(TargetError, match=r"host3 \(file: busy\).*`seatrial clean` on host3"):
+        stage.__exit__(None, None, None)
+    assert asked == {"close_own": PREPARE_S}
+    pending = RuntimeError("x")
+    stage.__exit__(type(pending), pending, None)
+    assert "host3" in pending.__notes__[0]
 
 
 @given(

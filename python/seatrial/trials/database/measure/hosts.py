@@ -222,7 +222,7 @@ class HostLoadGenerator:
                 HostReport(
                     name=host.name,
                     address=host.node.address,
-                    cpus=max(1.0, host.node.cpus),
+                    cpus=host.cpus,
                     part=results[host.name]["done"],
                     before=clocks[host.name],
                     after=_clock(after[host.name]),

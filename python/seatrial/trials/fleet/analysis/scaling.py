@@ -10,7 +10,6 @@ Source: Gunther, Guerrilla Capacity Planning, 2007, chapter 4.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -62,7 +61,7 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
         serial_share: Parameter ``s``.
         pair_cost_share: Parameter ``k``.
         limit: The rate that no number of hosts exceeds, ``a / s``; None if the fit has no limit.
-        is_at_limit: Whether more hosts hardly gained anything.
+        is_at_limit: Whether more hosts hardly gained anything, with the interval of the gain.
         best_hosts: The number of hosts with the highest rate.
     """
 
@@ -122,7 +121,8 @@ def analyse(cells: Iterable[CellSummary]) -> list[Scaling]:
 
 def _scaling(name: str, cells: Sequence[CellSummary]) -> Scaling:
     steps = sorted((_step(each) for each in cells), key=lambda step: step.hosts)
-    fits = [found for points in _rounds(cells).values() if (found := fit(points))]
+    rounds = _rounds(cells)
+    fits = [found for points in rounds.values() if (found := fit(points))]
     one, serial, pairs = (
         _estimate([fitted[index] for fitted in fits], unit)
         for index, unit in enumerate(("requests/s", "share", "share"))
@@ -138,7 +138,7 @@ def _scaling(name: str, cells: Sequence[CellSummary]) -> Scaling:
         serial_share=serial,
         pair_cost_share=pairs,
         limit=limit,
-        is_at_limit=_is_at_limit(steps),
+        is_at_limit=_is_at_limit(steps, rounds),
         best_hosts=max(steps, key=lambda step: step.rate.value).hosts,
     )
 
@@ -158,14 +158,19 @@ def _estimate(values: Sequence[float], unit: str) -> Estimate | None:
     return estimate_of_rounds([max(value, 0.0) for value in values], unit)
 
 
-def _is_at_limit(steps: Sequence[ScalingStep]) -> bool:
-    """Return whether the last step gained less than a tenth of the possible gain."""
+def _is_at_limit(steps: Sequence[ScalingStep], rounds: Mapping[int, Mapping[int, float]]) -> bool:
+    """Return whether the last step gained less than a tenth of the possible gain.
+
+    The interval of the gain over the rounds has to be below that, so one round shows no limit.
+    """
     if len(steps) < 2:
         return False
-    before, last = steps[-2], steps[-1]
-    possible = last.hosts / before.hosts
-    gain = last.rate.value / before.rate.value if before.rate.value > 0 else math.inf
-    return gain <= 1 + (SATURATED_GAIN_MAX - 1) * (possible - 1)
+    before, last = steps[-2].hosts, steps[-1].hosts
+    pairs = [(found.get(before, 0.0), found.get(last)) for found in rounds.values()]
+    gain = _estimate([after / rate for rate, after in pairs if rate > 0 and after is not None], "")
+    possible = last / before
+    gain_max = 1 + (SATURATED_GAIN_MAX - 1) * (possible - 1)
+    return gain is not None and gain.high is not None and gain.high <= gain_max
 
 
 def _step(summary: CellSummary) -> ScalingStep:

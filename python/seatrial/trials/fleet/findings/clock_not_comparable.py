@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 from seatrial.findings.rule import from_hosts
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_ns
@@ -13,7 +15,7 @@ WALL_NS_MAX = 1_000_000_000
 
 
 class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_not_comparable"):
-    """Figures of ``clock_not_comparable``."""
+    """Figures of ``clock_not_comparable``; ``host`` is empty for the machine of the command."""
 
     host: str
     bound_ns: int | None
@@ -34,6 +36,16 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
                 f"{format_duration_ns(2 * self.bound_ns)} apart.",
                 cause="The network to it is slow, or the host is busy.",
                 next="Use hosts of one network, and measure when they are idle.",
+            )
+        if not self.host:
+            ahead = "behind" if (self.wall_offset_ns or 0) > 0 else "ahead of"
+            return FindingText(
+                sentence=f"The time of day of this machine is "
+                f"{format_duration_ns(abs(self.wall_offset_ns or 0))} {ahead} that of all hosts.",
+                cause="The hosts agree with each other, so it is this machine's clock that is off. "
+                "Samples are not affected: they start by the monotonic clock.",
+                next="Run chrony or systemd-timesyncd on this machine, so that its logs can be "
+                "compared.",
             )
         ahead = "ahead of" if (self.wall_offset_ns or 0) > 0 else "behind"
         return FindingText(
@@ -58,17 +70,28 @@ def clock_not_comparable(facts: FleetFacts) -> list[Finding]:
 
     Decided:
         The clock could not be read, or only to more than 2.5 ms: warning. The time of day is off by
-        more than 1 s: note.
+        more than 1 s: note; if that of all hosts, which agree within 1 s, this machine is named.
 
     Do:
         Open the ports between the hosts; use hosts of one network; run a time service.
     """
     found = []
+    walls_ns = [host.clock.wall_offset_ns for host in facts.hosts if host.clock]
+    is_ours = (
+        1 < len(walls_ns) == len(facts.hosts)
+        and min(map(abs, walls_ns)) > WALL_NS_MAX
+        and max(walls_ns) - min(walls_ns) <= WALL_NS_MAX
+    )
+    if is_ours:
+        figures = ClockNotComparableFigures(
+            host="", bound_ns=0, wall_offset_ns=int(statistics.median(walls_ns))
+        )
+        found.append(Finding(severity="note", cells=[], figures=figures))
     for host in facts.hosts:
         bound_ns = host.clock.bound_ns if host.clock else None
         wall_ns = host.clock.wall_offset_ns if host.clock else None
         is_uncertain = bound_ns is None or bound_ns > BOUND_NS_MAX
-        if is_uncertain or abs(wall_ns or 0) > WALL_NS_MAX:
+        if is_uncertain or (abs(wall_ns or 0) > WALL_NS_MAX and not is_ours):
             figures = ClockNotComparableFigures(
                 host=host.name, bound_ns=bound_ns, wall_offset_ns=wall_ns
             )

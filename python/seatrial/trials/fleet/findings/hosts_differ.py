@@ -13,6 +13,15 @@ MEMORY_UNIT_BYTES = 1 << 30
 """Memory is compared in GiB: firmware takes a part of it that differs."""
 
 
+_NEXT = {
+    "version of Seatrial": "Install the same version on every host: `pip install "
+    "'seatrial[ray]'`, then start Ray again there.",
+    "version of Python": "Start Ray on every host with the same Python.",
+    "kernel": "Boot the same kernel on every host.",
+}
+"""What to do about software that differs; hardware remains as it is."""
+
+
 class HostsDifferFigures(Figures, frozen=True, kw_only=True, tag="hosts_differ"):
     """Figures of ``hosts_differ``."""
 
@@ -21,14 +30,23 @@ class HostsDifferFigures(Figures, frozen=True, kw_only=True, tag="hosts_differ")
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        counts = Counter(self.values.values())
-        usual = counts.most_common(1)[0][0]
-        others = [f"{host} has {value}" for host, value in self.values.items() if value != usual]
+        (usual, count), *_ = Counter(self.values.values()).most_common(1)
+        has_usual = count > 1
+        parts = [
+            f"{host} has {value}"
+            for host, value in self.values.items()
+            if not (has_usual and value == usual)
+        ]
+        if has_usual:
+            parts.append(f"the others have {usual}")
         return FindingText(
-            sentence=f"The hosts differ in {self.what}: {'; '.join(others)}; the others {usual}.",
-            cause="They were installed or bought at different times.",
-            next=f"Bring all hosts to the same {self.what}, or leave out those that differ; then "
-            "any difference between hosts is one of the storage.",
+            sentence=f"The hosts differ in {self.what}: {'; '.join(parts)}.",
+            cause="The hosts were not set up alike; why is not known from here.",
+            next=_NEXT.get(
+                self.what,
+                "Compare only hosts that are alike, or take a difference between their rates as "
+                "one of their processors and memory, too.",
+            ),
         )
 
 

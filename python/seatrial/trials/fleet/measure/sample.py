@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     address: str
-    cpus: float
+    cpus: int
     parts: SampleParts
     before: ClockOffset
     after: ClockOffset | None

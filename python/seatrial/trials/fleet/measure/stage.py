@@ -83,11 +83,18 @@ class FleetStage(Stage):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Remove the files of all hosts; raises TargetError where some remain."""
+        left: TargetError | None = None
         if not self._shared and self._group is not None:
             # Without a head, each host's own journal has the files.
             with suppress(PartialResult):
-                self._group.ask("close_own", hosts=self._remaining())
+                hosts = self._remaining()
+                left = _not_closed(self._group.ask("close_own", hosts=hosts, timeout_s=PREPARE_S))
         self._stack.__exit__(kind, error, trace)
+        if left is not None and error is not None:
+            error.add_note(str(left))
+        elif left is not None:
+            raise left
 
     def is_available(self, cell: Cell) -> bool:
         """Return whether enough hosts are left for a cell."""
@@ -136,7 +143,8 @@ class FleetStage(Stage):
             for name, found in contents.items():
                 if isinstance(found, HostLost):
                     raise _not_prepared(found)
-                same = all(found.get(key) == first.get(key) for key in ("size_bytes", "head"))
+                keys = ("size_bytes", "head", "tail")
+                same = all(found.get(key) == first.get(key) for key in keys)
                 if not same or "obstacle" in found:
                     raise TargetError(
                         seen=f"{name} does not see {path} as the other hosts do: "
@@ -199,7 +207,7 @@ class FleetStage(Stage):
             Answer(
                 name=host.name,
                 address=host.node.address,
-                cpus=max(1.0, host.node.cpus),
+                cpus=host.cpus,
                 parts=found[host.name],
                 before=clocks[host.name],
                 after=_clock(after[host.name]),
@@ -288,6 +296,19 @@ def _single_host_plan(plan: Plan) -> Plan:
         cells[key] = msgspec.structs.replace(cell, key=key, factors=factors)
     study = msgspec.structs.replace(plan.study, hosts=None)
     return msgspec.structs.replace(plan, study=study, cells=list(cells.values()))
+
+
+def _not_closed(answers: Mapping[str, HostLost | None]) -> TargetError | None:
+    """Return the error of hosts that did not remove their own files; None if all did."""
+    lost = [each for each in answers.values() if each is not None]
+    if not lost:
+        return None
+    return TargetError(
+        seen="Hosts still have trial files: "
+        + "; ".join(f"{each.host} ({each.detail or each.how})" for each in lost),
+        cause="They could not undo their changes, or did not answer",
+        next_step=f"Run `seatrial clean` on {', '.join(each.host for each in lost)}",
+    )
 
 
 def _not_prepared(lost: HostLost) -> TargetError:

@@ -99,12 +99,15 @@ def _row(name: str, own: Sequence[tuple[HostRecord, float]], total: int) -> list
 
 
 def scaling_sentence(scaling: Scaling) -> str:
-    """Return the gain of more hosts as a sentence, with the target's limit if known."""
+    """Return the gain of more hosts as a sentence, with their common limit if known."""
     best = next(step for step in scaling.steps if step.hosts == scaling.best_hosts)
     hosts = "1 host" if best.hosts == 1 else f"{best.hosts} hosts"
     sentence = f"{scaling.name}: at most {format_estimate(best.rate)}, with {hosts}"
     if scaling.is_at_limit:
-        sentence += "; more hosts gain nothing, so this is the target's limit, not that of a host"
+        sentence += (
+            "; more hosts gain nothing, so the limit is one that the hosts share: the target, the "
+            "network, or in the lab their common processors"
+        )
     if scaling.limit and scaling.limit.half_width_share is not None:
         sentence += f"; the scalability law gives a limit of {format_estimate(scaling.limit)}"
     return f"{sentence}."

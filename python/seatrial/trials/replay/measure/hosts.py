@@ -293,7 +293,7 @@ def _host_record(
         window_bytes=0,
         responses={n: each["response"] for n, each in replay.parts["operations"].items()},
         completed_per_slice=merged.parts[host.name].per_slice,
-        cpu_share=used_s / duration_s / max(1.0, host.node.cpus) if duration_s else 0.0,
+        cpu_share=used_s / duration_s / host.cpus if duration_s else 0.0,
         received_bytes_per_s=float(answer["received_bytes_per_s"]),
         sent_bytes_per_s=float(answer["sent_bytes_per_s"]),
     )

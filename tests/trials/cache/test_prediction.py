@@ -18,6 +18,7 @@ from seatrial.trials.cache.analysis.closed_loop import Storage, operations_per_s
 from seatrial.trials.cache.analysis.curves import BEST, curve_of, curve_sizes_bytes, policies
 from seatrial.trials.cache.analysis.prediction import CachePrediction, PredictionRequest, predict
 from seatrial.trials.cache.analysis.simulations import Simulation
+from seatrial.trials.cache.analysis.tiers import _warm_up
 from seatrial.trials.cache.report.prediction_phrases import doubts, notable, verdict_line
 from seatrial.trials.watch.recording import Recording
 from trials.watch.recordings import READ, WRITE, recording
@@ -297,6 +298,51 @@ def test_a_sample_of_the_blocks_has_the_rate_of_all(monkeypatch: pytest.MonkeyPa
     assert found.method == "sampled"
     assert found.tiers[0].reads_per_s == pytest.approx(whole.reads_per_s, rel=0.1)
     assert found.tiers[0].read_ns_p99 == pytest.approx(whole.read_ns_p99, rel=0.05)
+
+
+@pytest.mark.parametrize("sizes", [(300, 0), (0, 300)])
+@pytest.mark.parametrize("clients", [None, 8])
+def test_the_hottest_block_counts_whether_or_not_it_is_sampled(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], clients: int | None
+):
+    """One block gets 30 % of the reads, and 60 % of the last third."""
+    rng = np.random.default_rng(7)
+    blocks = rng.integers(1, 20_000, 90_000)
+    blocks[60_000:][rng.random(30_000) < 0.6] = 0
+    blocks[:60_000][rng.random(60_000) < 0.15] = 0
+    made = blocks_read(blocks, gap_ns=2 * MS)
+    memory, device = (each * BLOCK for each in sizes)
+    options = {
+        "memory_bytes": [memory],
+        "device_bytes": [device],
+        "device_ns": [MS],
+        "clients": clients,
+    }
+    (whole,) = predict_caches(made, **options).tiers
+    monkeypatch.setattr(of_accesses, "EXACT_ACCESSES_MAX", 1000)
+    monkeypatch.setattr(of_accesses, "SAMPLED_ACCESSES", 30_000)
+    found = predict_caches(made, **options)
+    (tiers,) = found.tiers
+    assert found.method == "sampled"
+    assert whole.disk_share == pytest.approx(0.39, abs=0.02)
+    assert tiers.disk_share == pytest.approx(whole.disk_share, abs=0.02)
+    assert tiers.memory_share == pytest.approx(whole.memory_share, abs=0.02)
+    assert tiers.read_ns_mean == pytest.approx(whole.read_ns_mean, rel=0.05)
+    assert tiers.read_ns_mean_low < tiers.read_ns_mean < tiers.read_ns_mean_high
+    assert tiers.read_ns_p99 == pytest.approx(whole.read_ns_p99, rel=0.05)
+    if clients:
+        assert tiers.reads_per_s == pytest.approx(whole.reads_per_s, rel=0.05)
+
+
+def test_a_share_that_was_never_reached_has_no_time():
+    """The hits come in the very last slices, so that no mean over nine slices is as high."""
+    served = np.zeros((200, 5))
+    for index, hits in zip(range(195, 200), (0.3, 0.4, 0.5, 0.505, 0.515), strict=True):
+        served[index, [0, 2]] = 1000 * hits, 1000 * (1 - hits)
+    found, is_warm = _warm_up(served, 3600.0)
+    assert is_warm
+    assert found["99%"] is None
+    assert found["50%"] > 3000
 
 
 def test_too_few_clients_cannot_have_sent_a_load():

@@ -32,6 +32,7 @@ class BlockSample:
         writes: Whether each is a write, 0 or 1.
         streams_bytes: Length of the sequential stream up to the end of its request.
         at_ns: Arrival times.
+        reads_until: Reads of all blocks, sampled or not, up to the end of its request.
         seed: Seed of its simulation.
     """
 
@@ -39,6 +40,7 @@ class BlockSample:
     writes: NDArray[np.uint8]
     streams_bytes: NDArray[np.uint32]
     at_ns: NDArray[np.uint64]
+    reads_until: NDArray[np.uint32]
     seed: int
 
     @cached_property
@@ -109,12 +111,16 @@ def accesses_of(recording: Recording, block_bytes: int) -> Accesses | None:
     is_exact = found.accesses <= EXACT_ACCESSES_MAX
     share = 1.0 if is_exact else SAMPLED_ACCESSES / found.accesses
     streams_bytes = _streams_bytes(recording)
+    reads_until = np.zeros(recording.requests, np.uint32)
+    reads_until[found.requests] = np.cumsum(np.where(is_write, 0, found.counts))
     samples = []
     for seed, salt in enumerate(SALTS[:1] if is_exact else SALTS):
         blocks, requests = found.sampled(share, salt)
         writes = recording.is_operation("write")[requests].astype(np.uint8)
         at_ns = recording.arrived_ns[requests].astype(np.uint64)
-        sample = BlockSample(blocks, writes, streams_bytes[requests], at_ns, seed)
+        sample = BlockSample(
+            blocks, writes, streams_bytes[requests], at_ns, reads_until[requests], seed
+        )
         if sample.caches.reads:
             samples.append(sample)
     if not samples:

@@ -11,6 +11,7 @@ from seatrial import _core
 from seatrial.lazy import np
 from seatrial.published import Amount, Count
 from seatrial.trials.cache.analysis.accesses import Accesses
+from seatrial.trials.watch.analysis.load.blocks import mean_and_bounds
 
 POINTS: Final = 20
 BEST: Final = "belady"
@@ -18,8 +19,6 @@ BEST: Final = "belady"
 _LRU: Final = "lru"
 _BLOCKS_MIN: Final = 64
 """Smallest simulated cache, in blocks of a sample."""
-_T_95: Final = 3.182
-"""Student's t for 95 % and three degrees of freedom: four samples."""
 
 
 class CachePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +66,7 @@ def curve_of(accesses: Accesses, policy: str, sizes_bytes: Sequence[int]) -> Pol
     Raises:
         ValueError: if there is no such policy.
     """
-    shares = [_shares(accesses, index, policy, sizes_bytes) for index in _sample_indexes(accesses)]
+    shares = [_shares(accesses, each.caches, policy, sizes_bytes) for each in accesses.samples]
     points = [
         CachePoint(cache_bytes=size, share=mean, low=low, high=high)
         for size, own in zip(sizes_bytes, zip(*shares, strict=True), strict=True)
@@ -84,21 +83,9 @@ def merged_curves(curves: Sequence[PolicyCurve]) -> list[PolicyCurve]:
     return [PolicyCurve(policy=policy, points=own) for policy, own in points.items()]
 
 
-def mean_and_bounds(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean of shares of samples with its 95 % interval; one value has none."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return mean, mean, mean
-    half = _T_95 * float(np.std(values, ddof=1)) / len(values) ** 0.5
-    return mean, max(0.0, mean - half), min(1.0, mean + half)
-
-
-def _sample_indexes(accesses: Accesses) -> range:
-    return range(len(accesses.samples))
-
-
-def _shares(accesses: Accesses, index: int, policy: str, sizes_bytes: Sequence[int]) -> list[float]:
-    caches = accesses.samples[index].caches
+def _shares(
+    accesses: Accesses, caches: _core.CacheAccesses, policy: str, sizes_bytes: Sequence[int]
+) -> list[float]:
     if policy == _LRU:
         sizes = [size // accesses.block_bytes for size in sizes_bytes]
         return caches.lru_hit_ratios(sizes, share=accesses.share, all_reads=accesses.reads)

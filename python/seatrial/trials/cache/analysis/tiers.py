@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from seatrial import _core
 from seatrial.lazy import np
 from seatrial.published import Amount, Count
 from seatrial.trials.cache.analysis.clients import ClosedLoop, slices_of_one_pass
-from seatrial.trials.cache.analysis.curves import mean_and_bounds
+from seatrial.trials.watch.analysis.load.blocks import mean_and_bounds
 from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -154,31 +155,35 @@ def tiers_of(
     length_s = sum(each.length_s for each in parts) / len(parts)
     served = sum(found[1:], start=found[0])
     begin = _slice_at(served, 1 - _LAST_SHARE)
-    last = served[begin:].sum(axis=0)
-    reads = max(1, int(last[:3].sum()))
-    ends = [float(each[begin:, 2].sum() / max(1, each[begin:, :3].sum())) for each in found]
-    disk_share, low, high = mean_and_bounds(ends)
+    reads = max(1, round(served[begin:, :3].sum()))
+    shares, ends = _shares(served[begin:]), [_shares(each[begin:]) for each in found]
+    disk_share, low, high = mean_and_bounds([float(each[2]) for each in ends])
     # A block of a sample represents several.
     all_bytes = accesses.block_bytes / accesses.share / len(found)
     written, header_bytes = (float(served[-1, column]) * all_bytes for column in (3, 4))
     warm_s, is_warm = _warm_up(served, length_s)
-    knows_times = bool(times.disk_ns) and (not last[1] or bool(times.device_ns))
-    means_ns = [_mean_ns(_shares(each[begin:]), times) for each in found]
-    p99_ns = _p99_ns(last / reads, times) if knows_times else None
+    knows_times = bool(times.disk_ns) and (not shares[1] or bool(times.device_ns))
+    means_ns = [_mean_ns(each, times) for each in ends]
+    p99_ns = _p99_ns(shares, times) if knows_times else None
     reads_per_s = None
     if loop is not None:
-        means_ns, p99_ns = _response_ns(parts, begin, accesses.share, loop)
+        # What a sample lacks are hits.
+        hit_ns = 0.0 if configuration.memory_bytes else _mean_ns(np.array([0, 1, 0]), times)
+        means_ns, p99_ns = _response_ns(parts, begin, accesses.share, loop, hit_ns)
         last_s = length_s * (len(served) - begin) / len(served)
+        lacking = (reads - _simulated_reads(parts, begin)) / len(parts) / accesses.share
+        waited_ns = loop.think_ns + hit_ns / loop.accesses_per_read
+        last_s += lacking * waited_ns / loop.clients / NS_PER_S
         reads_per_s = reads / len(parts) / accesses.share / loop.accesses_per_read / last_s
     mean_ns, mean_ns_low, mean_ns_high = (
-        mean_and_bounds(means_ns) if knows_times else (None, None, None)
+        mean_and_bounds(means_ns, high_max=math.inf) if knows_times else (None, None, None)
     )
     return CacheTiers(
         memory_bytes=configuration.memory_bytes,
         device_bytes=configuration.device_bytes,
         header_bytes=round(min(header_bytes, configuration.memory_bytes)),
-        memory_share=float(last[0] / reads),
-        device_share=float(last[1] / reads),
+        memory_share=float(shares[0]),
+        device_share=float(shares[1]),
         disk_share=disk_share,
         disk_share_low=low,
         disk_share_high=high,
@@ -218,8 +223,8 @@ class _SampleResult:
 
     Attributes:
         slices: Counts in each slice of time.
-        served: For each slice, reads by memory, device and disk; blocks written up to its end, and
-            those without room in memory.
+        served: For each slice, reads by memory, device and disk, corrected for a sample; blocks
+            written up to its end, and those without room in memory.
         length_s: Duration.
     """
 
@@ -281,26 +286,65 @@ def _simulated_sample(
         for each in slices
     ]
     length_s = length_s if loop is None else end_ns / NS_PER_S
-    return _SampleResult(slices, np.array(rows, dtype=np.float64), length_s)
+    served = np.array(rows, dtype=np.float64)
+    # Without any cache, nothing hits.
+    hits = 0 if configuration.memory_bytes else 1
+    if accesses.share < 1 and (configuration.memory_bytes or configuration.device_bytes):
+        served[:, hits] += _missing_reads(accesses, sample, served)
+    return _SampleResult(slices, served, length_s)
+
+
+def _missing_reads(
+    accesses: Accesses, sample: BlockSample, served: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the reads in each slice that a sample lacks; negative for too many.
+
+    As in curves (SHARDS-adj): a sample with too few reads has too few of the hottest blocks, whose
+    reads are hits.
+    """
+    of_sample = np.cumsum(served[:, :3].sum(axis=1))
+    of_all = sample.reads_until[sample.writes == 0]
+    # Its last read is followed by reads of other blocks alone.
+    of_all = np.concatenate(([0], of_all[:-1], [accesses.reads]))
+    passes, rest = np.divmod(of_sample, len(of_all) - 1)
+    expected = (passes * accesses.reads + of_all[rest.astype(np.int64)]) * accesses.share
+    missing: NDArray[np.float64] = np.diff(expected - of_sample, prepend=0)
+    return missing
+
+
+def _simulated_reads(parts: Sequence[_SampleResult], begin: int) -> int:
+    return sum(
+        each.memory_hits + each.device_hits + each.disk_reads
+        for part in parts
+        for each in part.slices[begin:]
+    )
 
 
 def _response_ns(
-    parts: Sequence[_SampleResult], begin: int, share: float, loop: ClosedLoop
+    parts: Sequence[_SampleResult], begin: int, share: float, loop: ClosedLoop, hit_ns: float
 ) -> tuple[list[float], float]:
-    """Return mean response times of reads since a slice, of each sample, and their p99 (ns)."""
+    """Return mean response times of reads since a slice, of each sample, and their p99 (ns).
+
+    The reads that a sample lacks take ``hit_ns`` each.
+    """
     stretch = 1 / share / loop.accesses_per_read
 
     def own_ns(time_ns: float) -> float:
         return max(0.0, time_ns - loop.think_ns / share) / stretch
 
-    whole, means_ns = _core.Histogram.of([]), []
+    whole, means_ns, reads = _core.Histogram.of([]), [], 0.0
     for part in parts:
         found = _core.Histogram.of([])
         for each in part.slices[begin:]:
             found = found.merged(each.latency)
-        means_ns.append(own_ns(found.mean_ns) if found.count else 0.0)
+        corrected = max(1.0, float(part.served[begin:, :3].sum()))
+        sum_ns = own_ns(found.mean_ns) * found.count if found.count else 0.0
+        means_ns.append(max(0.0, sum_ns + (corrected - found.count) * hit_ns) / corrected)
+        reads += corrected
         whole = whole.merged(found)
-    return means_ns, own_ns(whole.percentile_ns(99)) if whole.count else 0.0
+    if not whole.count:
+        return means_ns, 0.0
+    return means_ns, own_ns(whole.percentile_ns(max(0.0, 100 - reads / whole.count)))
 
 
 def _warm_up(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, float | None], bool]:
@@ -314,10 +358,10 @@ def _warm_up(served: NDArray[np.float64], length_s: float) -> tuple[dict[str, fl
     window = np.ones(_SMOOTHED)
     ratio = np.convolve(hits, window, "same") / np.maximum(np.convolve(reads, window, "same"), 1)
     slice_s = length_s / len(served)
-    found: dict[str, float | None] = {
-        name: float(np.argmax(ratio >= level * final) + 1) * slice_s
-        for name, level in zip(names, LEVELS, strict=True)
-    }
+    found: dict[str, float | None] = {}
+    for name, level in zip(names, LEVELS, strict=True):
+        reached = ratio >= level * final
+        found[name] = float(np.argmax(reached) + 1) * slice_s if reached.any() else None
     return found, True
 
 
@@ -333,7 +377,8 @@ def _ratio(hits: NDArray[np.float64], reads: NDArray[np.float64]) -> float:
 
 def _shares(served: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the shares of the reads that memory, device and storage serve."""
-    sums: NDArray[np.float64] = served[:, :3].sum(axis=0)
+    # A correction can exceed the hits of a sample.
+    sums: NDArray[np.float64] = served[:, :3].sum(axis=0).clip(0)
     return sums / max(1.0, float(sums.sum()))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial import _core
-from seatrial.trials.watch.analysis.load import reuse
+from seatrial.trials.watch.analysis.load import blocks, reuse
 from seatrial.trials.watch.analysis.load.arrivals import arrivals_of
 from seatrial.trials.watch.analysis.load.footprint import footprint_of, unique_bytes
 from seatrial.trials.watch.analysis.load.mix import mix_of
@@ -134,6 +134,24 @@ def test_a_sampled_curve_lies_around_the_exact_one(monkeypatch: pytest.MonkeyPat
     assert np.mean([abs(each.share - true) for each, true in pairs]) < 0.02
     assert np.mean([each.low <= true <= each.high for each, true in pairs]) > 0.8
     assert exact.hottest["10%"] == pytest.approx(sampled.hottest["10%"], abs=0.05)
+
+
+def test_the_skew_of_a_sampled_recording_is_counted_for_all_blocks(monkeypatch):
+    """One block of 3,000 gets most of the accesses, and is in few samples."""
+    monkeypatch.setattr(blocks, "_CHUNK_ACCESSES", 1000)
+    rng = np.random.default_rng(3)
+    offsets = rng.integers(1, 3000, 20_000) * 4096
+    offsets[rng.random(20_000) < 0.6] = 0
+    load = recording(arrived_ns=range(20_000), offset_bytes=offsets)
+    exact = reuse_of(load)
+    monkeypatch.setattr(reuse, "EXACT_ACCESSES_MAX", 10_000)
+    monkeypatch.setattr(reuse, "SAMPLED_ACCESSES", 2_000)
+    sampled = reuse_of(load)
+    assert exact is not None
+    assert sampled is not None
+    counts = np.sort(np.unique(offsets, return_counts=True)[1])[::-1]
+    assert exact.hottest["1%"] == counts[: round(len(counts) / 100)].sum() / 20_000
+    assert (sampled.method, sampled.hottest) == ("sampled", exact.hottest)
 
 
 def test_poisson_arrivals_have_an_index_of_1_and_bursts_a_larger_one():

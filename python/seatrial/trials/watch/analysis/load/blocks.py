@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial import _core
 from seatrial.lazy import np
+from seatrial.stats.estimate import t_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,30 +54,70 @@ class BlockAccesses:
             salt: Salt of the hash, which determines the sample.
         """
         blocks, requests = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-        for begin, end in self._chunks():
-            own = self.counts[begin:end]
-            starts = np.cumsum(own) - own
-            first = np.repeat(self.firsts[begin:end] - starts, own)
-            found = (first + np.arange(int(own.sum()))).astype(np.uint64)
-            of_request = np.repeat(self.requests[begin:end], own)
+        for found, of_request in self._chunks():
+            is_sampled: NDArray[np.bool_] | slice = slice(None)
             if share < 1.0:
                 mask = _core.sampled_accesses(found.data, share, salt)
                 is_sampled = np.frombuffer(mask, dtype=np.bool_)
-                found, of_request = found[is_sampled], of_request[is_sampled]
-            blocks.append(found)
-            requests.append(of_request)
+            blocks.append(found[is_sampled])
+            requests.append(of_request[is_sampled])
         return np.concatenate(blocks), np.concatenate(requests)
 
-    def _chunks(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of requests with a bounded number of accesses."""
+    def counts_by_block(self) -> NDArray[np.int64]:
+        """Return the number of accesses to each block that is accessed; shape (blocks,)."""
+        known, pending = _no_counts(), [_no_counts()]
+        for found, _ in self._chunks():
+            pending.append(np.unique(found, return_counts=True))
+            # Merged when there are twice as many: not all blocks are sorted in each chunk.
+            if sum(len(blocks) for blocks, _ in pending) > len(known[0]):
+                known, pending = _merged([known, *pending]), []
+        return _merged([known, *pending])[1]
+
+    def _chunks(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+        """Yield blocks and requests of a bounded number of accesses at a time, in order."""
         sums = np.cumsum(self.counts)
         begin = 0
         while begin < len(self.counts):
             before = int(sums[begin - 1]) if begin else 0
             end = int(np.searchsorted(sums, before + _CHUNK_ACCESSES))
             end = min(max(end, begin + 1), len(self.counts))
-            yield begin, end
+            own = self.counts[begin:end]
+            starts = np.cumsum(own) - own
+            first = np.repeat(self.firsts[begin:end] - starts, own)
+            found = (first + np.arange(int(own.sum()))).astype(np.uint64)
+            yield found, np.repeat(self.requests[begin:end], own)
             begin = end
+
+
+def _no_counts() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    return np.empty(0, np.uint64), np.empty(0, np.int64)
+
+
+def _merged(
+    parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]],
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return blocks, each once, with the sums of their counts."""
+    blocks, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(blocks, kind="stable")
+    blocks, counts = blocks[order], counts[order]
+    firsts = np.flatnonzero(np.concatenate((blocks[:1] == blocks[:1], blocks[1:] != blocks[:-1])))
+    return blocks[firsts], np.add.reduceat(counts, firsts) if len(firsts) else counts
+
+
+def mean_and_bounds(
+    values: Sequence[float], *, high_max: float = 1.0
+) -> tuple[float, float, float]:
+    """Return the mean over samples with its 95 % interval; one value has none.
+
+    Args:
+        values: A value of each sample, at least 0.
+        high_max: The most that one can be: 1 for a share.
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, mean, mean
+    half = t_of(len(values) - 1) * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    return mean, max(0.0, mean - half), min(high_max, mean + half)
 
 
 def block_accesses(recording: Recording, block_bytes: int = BLOCK_BYTES) -> BlockAccesses | None:

@@ -20,7 +20,12 @@ import msgspec
 from seatrial import _core
 from seatrial.lazy import np
 from seatrial.published import Amount, Count, one_of
-from seatrial.trials.watch.analysis.load.blocks import SALTS, BlockAccesses, block_accesses
+from seatrial.trials.watch.analysis.load.blocks import (
+    SALTS,
+    BlockAccesses,
+    block_accesses,
+    mean_and_bounds,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +36,6 @@ _BLOCKS_MIN: Final = 32
 EXACT_ACCESSES_MAX: Final = 4_000_000
 SAMPLED_ACCESSES: Final = 150_000
 """Approximate number of accesses in each sample."""
-_T_95: Final = 3.182
-"""Student's t for 95 % and three degrees of freedom: four samples."""
 POINTS: Final = 40
 HOTTEST: Final = (0.01, 0.1, 0.2)
 _ENDLESS: Final = 1 << 62
@@ -100,42 +103,29 @@ def _reuse(samples: list[NDArray[np.uint64]], sampled_share: float, found: Block
     smallest = 1.0 if sampled_share >= 1 else _BLOCKS_MIN / sampled_share
     spaced = np.geomspace(smallest, max(2 * smallest, largest), POINTS)
     sizes = [*np.unique(spaced.astype(np.int64)).tolist(), _ENDLESS]
-    curves = np.array(
-        [
-            each.lru_hit_ratios(sizes, share=sampled_share, all_reads=found.accesses)
-            for each in caches
-        ]
-    )
-    mean = curves.mean(axis=0) if len(curves) else np.zeros(len(sizes))
-    half = np.zeros(len(sizes))
-    if len(curves) > 1:
-        half = _T_95 * curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
+    curves = [
+        each.lru_hit_ratios(sizes, share=sampled_share, all_reads=found.accesses) for each in caches
+    ] or [[0.0] * len(sizes)]
+    bounds = [mean_and_bounds(shares) for shares in zip(*curves, strict=True)]
     return Reuse(
         method="exact" if sampled_share >= 1 else "sampled",
         sampled_share=sampled_share,
         block_bytes=found.block_bytes,
         accesses=found.accesses,
-        repeated_share=float(mean[-1]),
+        repeated_share=bounds[-1][0],
         hit_ratios=[
-            HitRatio(
-                cache_bytes=size * found.block_bytes,
-                share=float(share),
-                low=float(max(0.0, share - width)),
-                high=float(min(1.0, share + width)),
-            )
-            for size, share, width in zip(sizes[:-1], mean[:-1], half[:-1], strict=True)
+            HitRatio(cache_bytes=size * found.block_bytes, share=share, low=low, high=high)
+            for size, (share, low, high) in zip(sizes[:-1], bounds[:-1], strict=True)
         ],
-        hottest=_hottest(samples),
+        hottest=_hottest(found),
     )
 
 
-def _hottest(samples: list[NDArray[np.uint64]]) -> dict[str, float]:
-    """Return the share of the accesses to the most accessed blocks."""
-    shares: dict[str, list[float]] = {f"{share:.0%}": [] for share in HOTTEST}
-    for blocks in samples:
-        _, counts = np.unique(blocks, return_counts=True)
-        sums = np.cumsum(np.sort(counts)[::-1])
-        for share in HOTTEST:
-            last = max(1, round(share * len(sums))) - 1
-            shares[f"{share:.0%}"].append(float(sums[last] / sums[-1]))
-    return {name: float(np.mean(found)) for name, found in shares.items() if found}
+def _hottest(found: BlockAccesses) -> dict[str, float]:
+    """Return the share of the accesses to the most accessed blocks, counted for all blocks.
+
+    A sample of blocks has none or too many of the few blocks with most accesses.
+    """
+    sums = np.cumsum(np.sort(found.counts_by_block())[::-1])
+    lasts = {share: max(1, round(share * len(sums))) - 1 for share in HOTTEST}
+    return {f"{share:.0%}": float(sums[last] / sums[-1]) for share, last in lasts.items()}

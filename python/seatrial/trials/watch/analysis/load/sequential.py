@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 WINDOW: Final = 16
 """Number of previous requests with which a request is compared."""
 
-"""The operations that have addresses."""
-
 
 class Sequentiality(msgspec.Struct, frozen=True, kw_only=True):
     """How sequential the requests of one operation are.

@@ -30,8 +30,14 @@ from seatrial.trials.cache.analysis.forecast import (
     forecast_with_device,
     forecast_without_device,
 )
-from seatrial.trials.cache.analysis.warm_up import CacheAnalysis, cache_analysis_of, warm_up_of
+from seatrial.trials.cache.analysis.warm_up import (
+    CacheAnalysis,
+    cache_analysis_of,
+    reads_by_second,
+    warm_up_of,
+)
 from seatrial.trials.cache.analysis.warming_model import WarmingModel
+from seatrial.trials.cache.report.pool_figures import _tiers_view
 from seatrial.trials.cache.report.pool_phrases import misses_of_bounds, sentences, verdict_phrase
 from seatrial.trials.cache.report.pool_tables import pool_tables, published_pools
 from seatrial.trials.cache.study.workload import spec_of
@@ -151,6 +157,31 @@ def test_times_are_those_at_which_the_device_held_so_much():
     assert found.plateau_error == 0
     assert found.is_cold
     assert found.filled_share == 1.0
+
+
+@pytest.mark.parametrize("slice_ms", [100, 400, 2000])
+def test_slices_of_any_length_are_paired_with_the_counters_of_their_second(slice_ms: int):
+    """Of a layout with 100 ms, or of a long sample: each second has its own reads."""
+    sample = sample_of(cache=True)
+    seconds = [each.completed for each in sample.timeline.slices]
+    count = -(-SECONDS * 1000 // slice_ms)
+    own = [
+        slice_of(index, seconds[index * slice_ms // 1000] * slice_ms // 1000)
+        for index in range(count)
+    ]
+    finer = msgspec.structs.replace(
+        sample, timeline=Timeline(slice_ns=slice_ms * 10**6, slices=own)
+    )
+    whole, found = warm_up_of(sample), warm_up_of(finer)
+    assert len(reads_by_second(finer)) == SECONDS
+    assert found.device_share == pytest.approx(whole.device_share, rel=0.01)
+    assert found.memory_share == pytest.approx(0.0, abs=0.01)
+    assert found.plateau_reads_per_s == pytest.approx(whole.plateau_reads_per_s, rel=0.01)
+    (cell,) = cache_analysis_of(summary_of([finer])).cells
+    (memory, device, _) = _tiers_view(cell, finer).panels[0].lines
+    assert device.points[-1].x == SECONDS
+    assert device.points[-1].y == pytest.approx(1.0, abs=0.01)
+    assert memory.points[-1].y == pytest.approx(0.0, abs=0.01)
 
 
 def test_a_prediction_that_is_late_has_positive_errors_and_is_listed_as_missed():

@@ -70,6 +70,17 @@ def test_a_frozen_file_system_is_seen_while_its_disk_serves_reads():
                    for number in range(8)]) == []  # fmt: skip
 
 
+def test_a_task_that_is_blocked_while_its_disk_completes_requests_is_none():
+    """Its journal waits for 4 s, in which a request completes every 200 ms."""
+    waits = [task("sda", "jbd2_log_wait_commit")]
+    slow = [(DiskReading(number // 2, 1), waits) for number in range(40)]
+    assert looked(slow) == []
+    # A stall of 0.6 s begins with the last completion, not when the task was blocked.
+    found = looked([*slow, *[(DiskReading(19, 1), waits)] * 5, (DiskReading(20, 1), waits)])
+    assert {each.number for each in found} == {1}
+    assert (found[-1].is_over, found[-1].length_s) == (True, pytest.approx(0.7))
+
+
 def test_what_does_not_decide_is_unknown_and_says_what_would_settle_it():
     throttled = looked([(DiskReading(5, 0), [task("sda", "blk_io_schedule")])] * 6)
     assert {each.cause for each in throttled} == {"unknown"}

@@ -14,6 +14,7 @@ from seatrial.results.model import Sample
 from seatrial.stats.model import AnalysedRun, CellSummary
 from seatrial.study.cell import Cell
 from seatrial.trials.cache.study.workload import L2ARC, PoolSpec, spec_of
+from seatrial.units import NS_PER_S
 
 LEVELS: Final = {"t50": 0.5, "t90": 0.9, "t99": 0.99}
 """Names of times, each with the fill of the device at that time."""
@@ -215,8 +216,8 @@ def cache_analysis_of(analysed: AnalysedRun) -> CacheAnalysis | None:
 
 def analyse_caches(cells: Sequence[CellSummary]) -> CacheAnalysis | None:
     """Return the analysis of a run's pools; None if it has none."""
-    found_cells = [part for part in cells if part.cell.kind == L2ARC]
-    found = [each for each in map(_pool_cell, found_cells) if each.samples]
+    pools = [part for part in cells if part.cell.kind == L2ARC]
+    found = [each for each in map(_pool_cell, pools) if each.samples]
     found += cells_of_layouts(cells)
     return CacheAnalysis(cells=found, rows=_rows(found)) if found else None
 
@@ -264,12 +265,12 @@ def _is_same_without_cache(part: CellSummary, cached: CellSummary) -> bool:
     layouts = [next((e.layout for e in each.samples if e.layout), None) for each in (part, cached)]
     if None in layouts or part.cell.workload != cached.cell.workload:
         return False
-    found_cells, other = (each.layout for each in layouts if each)
+    own, other = (each.layout for each in layouts if each)
     names = ("name", "backend", "level", "drives", "filesystem")
-    is_same_layout = all(found_cells.get(name) == other.get(name) for name in names)
+    is_same_layout = all(own.get(name) == other.get(name) for name in names)
     cells = (part.cell, cached.cell)
     facts = {(e.operation, e.block_size_bytes, e.threads) for e in cells}
-    return is_same_layout and len(facts) == 1 and found_cells.get("cache", "none") == "none"
+    return is_same_layout and len(facts) == 1 and own.get("cache", "none") == "none"
 
 
 def _without_device(sample: Sample) -> WarmUp:
@@ -296,9 +297,9 @@ def _rows(cells: Sequence[CacheCell]) -> list[CacheRow]:
     pools = dict.fromkeys((e.record_bytes, e.pool, e.clients, e.arc_bytes) for e in cells)
     rows = []
     for pool in pools:
-        found_cells = [e for e in cells if (e.record_bytes, e.pool, e.clients, e.arc_bytes) == pool]
-        with_device = next((each for each in found_cells if each.has_cache), None)
-        without = next((each for each in found_cells if not each.has_cache), None)
+        own = [e for e in cells if (e.record_bytes, e.pool, e.clients, e.arc_bytes) == pool]
+        with_device = next((each for each in own if each.has_cache), None)
+        without = next((each for each in own if not each.has_cache), None)
         warm_s = None
         if with_device:
             warm_s = with_device.median_of(e.warm_s.get("t90") for e in with_device.samples)
@@ -371,14 +372,15 @@ def full_bytes_of(spec: PoolSpec) -> float:
 
 
 def reads_by_second(sample: Sample) -> list[float]:
-    """Return the reads per second of each slice of a sample but the last, incomplete one."""
-    slice_s = sample.timeline.slice_ns / 1e9
-    count = int(sample.duration_s / slice_s)
-    rates = [0.0] * count
+    """Return the reads in each second of a sample but the last, incomplete one."""
+    slice_ns = sample.timeline.slice_ns
+    reads = [0.0] * int(sample.duration_s)
     for each in sample.timeline.slices:
-        if each.index < count:
-            rates[each.index] += each.completed / slice_s
-    return rates
+        begin_ns, end_ns = each.index * slice_ns, (each.index + 1) * slice_ns
+        for second in range(begin_ns // NS_PER_S, min(len(reads), -(-end_ns // NS_PER_S))):
+            own_ns = min(end_ns, (second + 1) * NS_PER_S) - max(begin_ns, second * NS_PER_S)
+            reads[second] += each.completed * own_ns / slice_ns
+    return reads
 
 
 def fill_curve(sample: Sample) -> list[tuple[float, float]]:
@@ -415,11 +417,11 @@ def _fill_errors(
     for at_s, fill in curve:
         index = round((at_s + record.added_at_s) / series.period_s) - 1
         share, before = served[index], _fill_before(curve, at_s)
-        remote = (fill + before) / 2 / full_bytes
-        if share is None or not FILLING[0] < remote < FILLING[1]:
+        filled_share = (fill + before) / 2 / full_bytes
+        if share is None or not FILLING[0] < filled_share < FILLING[1]:
             continue
-        by_law.append(share - remote)
-        if (predicted_share := _predicted_share(record, remote * full_bytes)) is not None:
+        by_law.append(share - filled_share)
+        if (predicted_share := _predicted_share(record, filled_share * full_bytes)) is not None:
             by_forecast.append(share - predicted_share)
     is_uniform = spec.pattern != "zipf"
     return (

@@ -120,7 +120,10 @@ class StallFinder:
         disk.busy += bool(reading.in_flight) and not has_completed
         disk.blocked += any(not task.wait.startswith(_WAITS_FOR_BLOCKS) for task in waiting_tasks)
         if disk.since_s is None:
-            known = [task.since_s for task in waiting_tasks]
+            known = [
+                task.since_s if task.wait == _FROZEN else max(task.since_s, disk.completed_s)
+                for task in waiting_tasks
+            ]
             disk.since_s = min([now_s, *known])
         length_s = now_s - disk.since_s
         if length_s < THRESHOLD_S:

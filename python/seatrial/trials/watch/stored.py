@@ -24,6 +24,7 @@ from seatrial.results.model import (
 )
 from seatrial.study.cell import Cell
 from seatrial.trials.watch.recording import SOURCE, RecordingMetadata, read_about, read_parts
+from seatrial.trials.watch.report.terminal import loss_sentences
 from seatrial.trials.watch.topic import WATCHED
 from seatrial.units import NS_PER_S
 
@@ -231,8 +232,6 @@ def _notes(about: RecordingMetadata, *, is_dated: bool) -> Iterator[str]:
         yield f"Left out: {each.count:,} {each.reason}."
     if about.is_cut_off:
         yield f"The recording was cut off after {about.seconds:.1f} s."
-    lost = about.lost.unrecorded + about.lost.uncounted + about.lost.missed
-    if lost:
-        yield f"{lost:,} requests were not recorded."
+    yield from loss_sentences(about.lost)
     if not about.knows_queue:
         yield "The time in the queue is unknown, so response times are those that are known."

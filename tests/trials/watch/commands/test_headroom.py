@@ -80,5 +80,9 @@ def test_a_line_of_another_disk_is_none_of_this_one(disk, tmp_path):
         own = seatrial("watch", device, "--for", "0.2", "--json", folder=tmp_path)
         (found,) = json.loads(own.out.splitlines()[0])["headroom"]
         assert found["disk"] == Path(device).name
+        # The requests of one process are not the load of the disk.
+        one = ("--pid", str(os.getpid()))
+        part = seatrial("watch", device, *one, "--for", "0.2", "--json", folder=tmp_path)
+        assert json.loads(part.out.splitlines()[0])["headroom"] == []
     finally:
         subprocess.run(["losetup", "-d", device], check=True)

@@ -25,6 +25,7 @@ class Losses(msgspec.Struct, frozen=True, kw_only=True):
         missed: Events that the kernel did not deliver.
         unseen_bytes: Bytes that the disks transferred by their own counters in excess of the
             counted ones; requests in flight distort it temporarily.
+        counted_bytes: The counted ones, of all processes; 0 where that is unknown.
     """
 
     unmatched: int = 0
@@ -32,6 +33,12 @@ class Losses(msgspec.Struct, frozen=True, kw_only=True):
     unrecorded: int = 0
     missed: int = 0
     unseen_bytes: int = 0
+    counted_bytes: int = 0
+
+    @property
+    def unseen_share(self) -> float:
+        """Share of the bytes that were not seen; 1 where the counted bytes are unknown."""
+        return self.unseen_bytes / max(1, self.counted_bytes + self.unseen_bytes)
 
 
 class RequestGroup(msgspec.Struct, frozen=True, kw_only=True):

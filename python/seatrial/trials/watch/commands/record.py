@@ -12,7 +12,6 @@ from seatrial.errors import RefusedError, UsageError
 from seatrial.study.units import SIZE_EXPECTED, format_size, parse_size_bytes
 
 if TYPE_CHECKING:
-    from seatrial.trials.watch.analysis.activity import Losses
     from seatrial.trials.watch.measure.recorder import RecordingResult, RecordingTarget
 
 ROTATE: Final = "1GiB"
@@ -157,16 +156,14 @@ def recording_of(reference: str, results: Path) -> Path:
 
 def recorded_text(recorded: RecordingResult) -> str:
     """Return the result of a recording, as a sentence or two."""
+    from seatrial.stats.wording import format_plural  # noqa: PLC0415 - after a recording only
+    from seatrial.trials.watch.report.terminal import loss_sentences  # noqa: PLC0415 - likewise
+
     files = "" if recorded.files == 1 else f" in {recorded.files} files"
     size = format_size(recorded.total_bytes)
-    text = f"Recorded {recorded.requests:,} requests to {recorded.path}{files}: {size}"
+    requests = format_plural(recorded.requests, "request")
+    text = f"Recorded {requests} to {recorded.path}{files}: {size}"
     if recorded.requests:
         text += f", {recorded.total_bytes / recorded.requests:.1f} bytes per request"
-    return f"{text}.{_lost_text(recorded.lost)}"
-
-
-def _lost_text(lost: Losses) -> str:
-    dropped = lost.unrecorded + lost.uncounted + lost.missed
-    if not dropped:
-        return ""
-    return f"\nNot recorded: {dropped:,} requests. The recording states this, too."
+    lost = list(loss_sentences(recorded.lost))
+    return "\n".join([f"{text}.", *lost, *(["The recording states this, too."] if lost else [])])

@@ -121,8 +121,10 @@ def command(
         stack.callback(watcher.stop)
         if not as_json:
             click.echo(level_text(watcher), err=True)
-        lines = lines_of(watcher.disks(), results)
-        lineless = without_line(watcher.disks(), lines, click.format_filename(results))
+        # The requests of one process are not the load of a disk.
+        disks = watcher.disks() if pid is None else []
+        lines = lines_of(disks, results)
+        lineless = without_line(disks, lines, click.format_filename(results))
         if lineless and not as_json:
             click.echo(lineless, err=True)
         feed = None

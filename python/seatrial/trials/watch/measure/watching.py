@@ -145,7 +145,7 @@ class Watcher:
         self._polled: Interval | None = None
         self.level = HISTOGRAMS
         self._counters = self._first = _diskstats()
-        self._seen_bytes = 0
+        self._counted_bytes = 0
         if not watched.sees_disks:
             self.level = SERVER if watched.clients is None else NO_DISK
             return
@@ -223,11 +223,11 @@ class Watcher:
             groups, lost = list(self._counter_deltas()), Losses()
         else:
             counted = self._kernel.take_groups()
-            self._seen_bytes += sum(
+            self._counted_bytes += sum(
                 each.transferred_bytes for each in counted if each.operation in _COMPARED_AS
             )
             groups = self._grouped(self._kernel, counted)
-            lost = _lost(self._kernel, max(0, self._disks_bytes() - self._seen_bytes))
+            lost = _lost(self._kernel, self._counted_bytes, self._disks_bytes())
         if self._recorder is not None:
             self._recorder.secure(lost)
         taken = Interval(seconds=seconds, groups=groups, lost=lost, ended_at=ended_at)
@@ -474,12 +474,13 @@ def _has_requests(disk: DeviceNumber) -> bool:
     return Path(f"/sys/dev/block/{disk[0]}:{disk[1]}/mq").is_dir()
 
 
-def _lost(kernel: _core.Watch, unseen_bytes: int) -> Losses:
+def _lost(kernel: _core.Watch, counted_bytes: int, disks_bytes: int) -> Losses:
     lost = kernel.lost()
     return Losses(
         unmatched=lost.unmatched,
         uncounted=lost.uncounted,
         unrecorded=lost.unrecorded,
         missed=lost.missed,
-        unseen_bytes=unseen_bytes,
+        unseen_bytes=max(0, disks_bytes - counted_bytes),
+        counted_bytes=counted_bytes,
     )

@@ -21,6 +21,7 @@ from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.analysis.load.reuse import HitRatio, Reuse
 from seatrial.trials.watch.analysis.load.sequential import WINDOW
 from seatrial.trials.watch.recording import ADDRESS, OPERATION, TIME, RecordingMetadata
+from seatrial.trials.watch.report.terminal import all_loss_sentences
 
 SEQUENTIAL_SHARE_MIN: Final = 0.7
 RANDOM_SHARE_MAX: Final = 0.3
@@ -118,11 +119,11 @@ def _cache(reuse: Reuse | None) -> Iterator[str]:
             "block that was accessed before, so no cache can serve more of them."
         )
         return
-    half = cache_for(reuse, 0.9)
+    cache = cache_for(reuse, 0.9)
     yield (
         f"Reuse: {format_share(reuse.repeated_share)} of the accesses are to a block that was "
-        f"accessed before; a cache of {format_size(half.cache_bytes)} (least recently used) would "
-        f"serve {_share(half)} of all accesses."
+        f"accessed before; a cache of {format_size(cache.cache_bytes)} (least recently used) would "
+        f"serve {_share(cache)} of all accesses."
     )
 
 
@@ -233,20 +234,14 @@ def _relations(load: LoadProfile) -> Iterator[str]:
 
 def doubts(load: LoadProfile, about: RecordingMetadata) -> list[str]:
     """Return the limits of the figures, each in a sentence."""
-    return [*_lost(about), *left_out_lines(about), *unknown_lines(about), *_method(load)]
-
-
-def _lost(about: RecordingMetadata) -> Iterator[str]:
-    lost = about.lost
-    requests = lost.unmatched + lost.uncounted + lost.unrecorded
-    if requests:
-        yield f"{format_plural(requests, 'request')} not recorded."
-    if lost.missed:
-        yield f"{format_plural(lost.missed, 'event')} not handed over by the kernel."
-    if lost.unseen_bytes:
-        yield f"{format_size(lost.unseen_bytes)} that the disks transferred not seen."
-    if about.is_cut_off:
-        yield "The end of the recording is missing."
+    cut_off = ["The end of the recording is missing."] if about.is_cut_off else []
+    return [
+        *all_loss_sentences(about.lost),
+        *cut_off,
+        *left_out_lines(about),
+        *unknown_lines(about),
+        *_method(load),
+    ]
 
 
 _MADE_UP: Final = {

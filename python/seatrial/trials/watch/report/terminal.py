@@ -240,19 +240,18 @@ def _percentile(group: RequestGroup, percent: float) -> str:
 
 def lost_lines(interval: Interval) -> list[str]:
     """Return the losses, in a sentence each."""
-    return [wrapped(each) for each in (*_unseen(interval), *loss_sentences(interval.lost))]
+    return [wrapped(each) for each in all_loss_sentences(interval.lost)]
 
 
-def _unseen(interval: Interval) -> Iterator[str]:
-    seen_bytes = sum(
-        each.transferred_bytes for each in interval.groups if each.operation in ("read", "write")
-    )
-    share = interval.lost.unseen_bytes / max(1, seen_bytes + interval.lost.unseen_bytes)
-    if share >= _UNSEEN_SHARE_SHOWN:
+def all_loss_sentences(lost: Losses) -> Iterator[str]:
+    """Yield the losses since the start, including those that only the disks' counters show."""
+    if lost.unseen_share >= _UNSEEN_SHARE_SHOWN:
+        share = f" ({format_share(lost.unseen_share)})" if lost.counted_bytes else ""
         yield (
-            f"{format_size(interval.lost.unseen_bytes)} ({format_share(share)}) that the disks "
+            f"{format_size(lost.unseen_bytes)}{share} that the disks "
             "transferred by their own counters was not seen."
         )
+    yield from loss_sentences(lost)
 
 
 def loss_sentences(lost: Losses) -> Iterator[str]:
@@ -266,4 +265,5 @@ def loss_sentences(lost: Losses) -> Iterator[str]:
         requests = format_plural(lost.uncounted, "request")
         yield f"{requests} not counted: the kernel's tables were full."
     if lost.unrecorded:
-        yield f"{format_plural(lost.unrecorded, 'request')} not assigned: they came too fast."
+        requests = format_plural(lost.unrecorded, "request")
+        yield f"{requests} not assigned or recorded: they came too fast."

@@ -42,7 +42,6 @@ class Watched {
     this.stalls = new Map();
     this.marks = [];
     this.run = new Run();
-    this.bytes = 0; // of all intervals that came
   }
 
   add(sort, data) {
@@ -57,7 +56,6 @@ class Watched {
       at, seconds, from: at - seconds, lost, in_flight, cost, readings, headroom,
       groups: groups.map((fields) => madeGroup(fields, names)),
     });
-    this.bytes += groups.reduce((sum, [, , , , , , , , , bytes]) => sum + bytes, 0);
     const oldest = at - this.startup.history_s;
     while (this.intervals.length > INTERVALS_MAX
       || (this.startup.saved === undefined && this.intervals[0].at < oldest)) {

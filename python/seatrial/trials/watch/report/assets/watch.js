@@ -189,14 +189,14 @@ function drawHeadroom() {
 function drawLosses() {
   const { last } = view.watched;
   if (!last) return;
-  const { unmatched, uncounted, unrecorded, missed, unseen_bytes } = last.lost;
+  const { unmatched, uncounted, unrecorded, missed, unseen_bytes, counted_bytes } = last.lost;
   const parts = [
     [missed, 'event', 'not handed over by the kernel'],
     [unmatched, 'request', 'not counted: issued before the start, or identical to another'],
     [uncounted, 'request', "not counted: the kernel's tables were full"],
-    [unrecorded, 'request', 'not assigned: they came too fast'],
+    [unrecorded, 'request', 'not assigned or recorded: they came too fast'],
   ].filter(([count]) => count).map(([count, what, text]) => `${plural(count, what)} ${text}`);
-  if (unseen_bytes > (view.watched.bytes + unseen_bytes) / 1000) {
+  if (unseen_bytes > (counted_bytes + unseen_bytes) / 1000) {
     parts.push(`${formatSize(unseen_bytes)} of the disks' own counters not seen`);
   }
   if (view.skipped) {

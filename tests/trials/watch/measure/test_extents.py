@@ -6,9 +6,11 @@ import mmap
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seatrial import _core
-from seatrial.trials.watch.measure.relations import Extent, ExtentMap, extents_of
+from seatrial.trials.watch.measure.relations import Extent, ExtentMap, extents_of, replaced
 from seatrial.units import MIB
 from trials.watch.measure.volumes import volume_below
 
@@ -29,6 +31,30 @@ def test_a_request_to_several_files_has_the_bytes_of_each():
     assert list(found.parts(150, 160)) == [("a", 10)]
     assert list(found.parts(500, 510)) == [(None, 10)]
     assert list(ExtentMap().parts(0, 7)) == [(None, 7)]
+
+
+extents = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(1, 10)).map(lambda each: (each[0], sum(each))),
+    max_size=6,
+)
+
+
+@given(st.lists(extents, max_size=5))
+def test_of_files_that_are_gone_the_last_one_has_the_bytes(drawn: list[list[tuple[int, int]]]):
+    """Five files, one after the other, in the same places."""
+    former: list[Extent] = []
+    owners: dict[int, str] = {}
+    for number, ranges in enumerate(drawn):
+        former = replaced(former, [Extent(start, end, f"{number}") for start, end in ranges])
+        owners |= {at: f"{number}" for start, end in ranges for at in range(start, end)}
+    found = ExtentMap(former)
+    assert [found.owner_at(at) for at in range(50)] == [owners.get(at) for at in range(50)]
+    assert sum(each.end_bytes - each.start_bytes for each in former) == len(owners)
+
+
+def test_a_long_extent_is_found_behind_a_short_one():
+    found = ExtentMap([Extent(0, 1000, "a"), Extent(200, 300, "b")])
+    assert list(found.parts(500, 600)) == [("a", 100)]
 
 
 @pytest.mark.root

@@ -20,6 +20,7 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.page_cache import drop_cached
+from seatrial.trials.cache.measure.counters import relation_accesses
 from seatrial.trials.watch.analysis.activity import Interval, broken_down
 from seatrial.trials.watch.measure.readings import ServerWatch
 from seatrial.trials.watch.measure.recorder import RecordingTarget
@@ -98,6 +99,28 @@ def test_reads_are_those_of_the_tables_in_proportion_to_their_sizes(cluster):
             table,
             found,
         )
+
+
+def test_tables_of_one_name_in_two_schemas_are_two(cluster):
+    with cluster.start(OPTIONS) as server:
+        made = Target(server, cluster).make(
+            "schemas",
+            "CREATE SCHEMA other; CREATE TABLE orders (id int PRIMARY KEY, t text); "
+            "CREATE TABLE other.orders (LIKE orders INCLUDING ALL); "
+            "INSERT INTO other.orders SELECT i, '' FROM generate_series(1, 9000) i;",
+        )
+        address = server.address.with_dbname(made)
+        with contextlib.closing(connect(address)) as connection:
+            found = relation_accesses(connection)
+    own = {name: each.size_bytes > 0 for name, each in found.items() if "orders" in name}
+    toast = {name: own.pop(name) for name in [*own] if name.startswith("pg_toast")}
+    assert own == {
+        "orders": False,
+        "orders_pkey (index of orders)": True,
+        "other.orders": True,
+        "other.orders_pkey (index of orders)": True,
+    }
+    assert len(toast) == 2
 
 
 def test_requests_are_recorded_with_their_relations(cluster, tmp_path):

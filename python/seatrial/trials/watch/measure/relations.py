@@ -59,8 +59,12 @@ RELATIONS: Final = """
      WHERE c.relkind IN ('r', 'i', 't', 'm', 'S') AND pg_relation_filepath(c.oid) IS NOT NULL
 """
 """The relations of a database that have files."""
-NAMES: Final = "SELECT c.relname, c.relkind::text, coalesce(t.relname, o.relname, '')"
-"""What :func:`relation_name` takes of each of them."""
+NAMES: Final = """
+    SELECT CASE WHEN pg_table_is_visible(c.oid) OR c.relnamespace = 'pg_toast'::regnamespace
+                THEN '' ELSE c.relnamespace::regnamespace::text || '.' END || c.relname,
+           c.relkind::text, coalesce(t.relname, o.relname, '')
+"""
+"""What :func:`relation_name` takes of each of them; a name is unique in the database."""
 _RELATIONS: Final = f"{NAMES}, pg_relation_filepath(c.oid) {RELATIONS}"
 _DATABASES: Final = "SELECT oid::text, datname FROM pg_database"
 
@@ -69,7 +73,7 @@ def relation_name(name: str, kind: str, table: str) -> str:
     """Return what a relation is called in a recording.
 
     Args:
-        name: Its name.
+        name: Its name, with its schema where that is not in the search path.
         kind: Its letter in ``pg_class.relkind``.
         table: The table that it belongs to; empty for none.
     """
@@ -169,10 +173,13 @@ class Relations:
             found[path] = file
             for number, extents in file.extents.items():
                 by_disk.setdefault(number, []).extend(extents)
+        gone: dict[DeviceNumber, list[Extent]] = {}
         for path, file in self._files.items():
             if path not in found or found[path].inode != file.inode:
                 for number, extents in file.extents.items():
-                    self._former.setdefault(number, []).extend(extents)
+                    gone.setdefault(number, []).extend(extents)
+        for number, extents in gone.items():
+            self._former[number] = replaced(self._former.get(number, []), extents)
         self._files = found
         self._maps = {
             number: (ExtentMap(extents), ExtentMap(self._former.get(number, [])))
@@ -340,15 +347,46 @@ def _addresses(file: int) -> Iterator[tuple[int, int] | None]:
             yield (physical_bytes, physical_bytes + length_bytes) if has_address else None
 
 
+def disjoint(extents: Iterable[Extent]) -> list[Extent]:
+    """Return extents in order; where several overlap, the one that begins first has the bytes."""
+    found: list[Extent] = []
+    end_bytes = 0
+    for each in sorted(extents):
+        if each.end_bytes > end_bytes:
+            start_bytes = max(each.start_bytes, end_bytes)
+            found.append(each._replace(start_bytes=start_bytes))
+            end_bytes = each.end_bytes
+    return found
+
+
+def replaced(former: Iterable[Extent], gone: Iterable[Extent]) -> list[Extent]:
+    """Return disjoint extents of files that are gone, of which the last ones win.
+
+    Args:
+        former: Extents of files that were gone before.
+        gone: Extents of those that are gone now.
+    """
+    found = disjoint(gone)
+    starts = [each.start_bytes for each in found]
+    for each in former:
+        index = max(0, bisect.bisect_right(starts, each.start_bytes) - 1)
+        at_bytes = each.start_bytes
+        while at_bytes < each.end_bytes:
+            newer = found[index] if index < len(starts) else None
+            until_bytes = min(each.end_bytes, newer.start_bytes) if newer else each.end_bytes
+            if at_bytes < until_bytes:
+                found.append(Extent(at_bytes, until_bytes, each.owner))
+            at_bytes = max(at_bytes, until_bytes, newer.end_bytes if newer else 0)
+            index += 1
+    return found
+
+
 class ExtentMap:
-    """Whose the bytes of a disk are. Extents added later win over earlier ones."""
+    """Whose the bytes of a disk are."""
 
     def __init__(self, extents: Iterable[Extent] = ()) -> None:
-        self._starts: list[int] = []
-        self._extents: list[Extent] = []
-        for each in sorted(extents):
-            self._starts.append(each.start_bytes)
-            self._extents.append(each)
+        self._extents = disjoint(extents)
+        self._starts = [each.start_bytes for each in self._extents]
 
     def owner_at(self, offset_bytes: int) -> str | None:
         """Return the owner of a byte of the disk; None if it is not a file's that is known."""

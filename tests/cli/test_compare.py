@@ -10,6 +10,10 @@ import pytest
 from cli.command import seatrial
 from cli.test_bad_input import assert_refused
 from report.json_schema import assert_published
+from seatrial.cli.compare_command import slower_than
+from seatrial.stats.compare.comparison import compare
+from stats.builders import sample_of
+from stats.compare.sides import side_of
 
 TWO_DEVICES = """
 name = "two-slots"
@@ -147,6 +151,25 @@ def test_what_is_slower_by_the_near_end_of_its_interval_fails(measured):
             "compare", "--tables", *requested, "--fail-if-slower", percent, folder=measured
         )
         assert ended.code == code, (percent, ratios)
+
+
+@pytest.mark.parametrize(
+    ("changes", "figures", "percent", "slower"),
+    [
+        ({"completed": 0, "failed": 1000}, None, 500, True),
+        ({"completed": 0, "failed": 1000}, ["p99"], 500, True),
+        ({"completed": 1400, "late_skipped": 600}, ["p99"], 500, True),
+        ({"completed": 999}, ["p99"], 0, False),
+    ],
+    ids=["nothing completed", "no percentile of nothing", "overloaded", "too few"],
+)
+def test_what_b_never_answered_is_slower_than_any_limit(changes, figures, percent, slower):
+    sides = [
+        side_of(name, [sample_of(round=number, **own) for number in range(3)], run_id="one")
+        for name, own in (("A", {"completed": 2000}), ("B", changes))
+    ]
+    (reported,) = compare(sides[0], sides[1:], figures=figures)
+    assert bool(slower_than(reported, percent / 100)) == slower
 
 
 def test_the_page_of_a_comparison_is_written(measured):

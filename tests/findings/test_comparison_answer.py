@@ -9,7 +9,7 @@ from report.comparison_hand import full_comparison, make_comparand, make_compari
 from report.exports_hand import make_run
 from seatrial.findings.answer import VERDICT_LETTERS_MAX, WORST_MAX
 from seatrial.findings.comparison_answer import comparison_answer
-from seatrial.stats.compare.model import Side
+from seatrial.stats.compare.model import OneSidedFigure, Overall, Side
 
 
 def test_a_faster_side_is_said_with_its_interval_and_counts():
@@ -72,6 +72,40 @@ def test_several_comparisons_have_a_tile_each():
     other = msgspec.structs.replace(full_comparison(), b=third)
     found = comparison_answer([full_comparison(), other])
     assert [each.label.partition(":")[0] for each in found.tiles] == ["after", "third"]
+
+
+def test_what_only_more_rounds_can_decide_is_not_called_answered():
+    undecided = changed(answer="undecided", within_share=None, rounds_more=None)
+    undecided = msgspec.structs.replace(undecided, differences=[])
+    assert comparison_answer([undecided]).next_step == "Measure more rounds of both."
+    decided = msgspec.structs.replace(changed(answer="higher"), differences=[])
+    assert comparison_answer([decided]).next_step.startswith("Nothing:")
+
+
+def test_a_ratio_over_a_part_of_the_tests_says_so():
+    comparands = [make_comparand("iops", 4096, threads) for threads in (1, 2, 4)]
+    total = Overall(cells=1, p_value=0.5, p_adjusted=0.5, answer="same", within_share=0.01)
+    comparison = make_comparison(comparands, overall_answers={"iops": total})
+    assert comparison_answer([comparison]).tiles[0].test == "1 of 3 tests"
+
+
+def test_what_b_left_unanswered_comes_first():
+    lost = OneSidedFigure(
+        key="io",
+        identity={},
+        figure="read p99",
+        known_on="a",
+        unanswered=41,
+        nothing_completed=False,
+        at_least=None,
+    )
+    comparison = msgspec.structs.replace(
+        changed(answer="same", within_share=0.01), one_sided=[lost]
+    )
+    found = comparison_answer([comparison])
+    assert found.verdict.startswith("Read p99 is unknown on after in 1 of 2 tests")
+    assert "unanswered" not in found.next_step
+    assert found.next_step.startswith("Find out why after")
 
 
 def test_nothing_in_common_is_said():

@@ -29,10 +29,16 @@ from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT, compare
 from seatrial.stats.compare.fingerprints import described, facts_of, named_alike, with_defaults
 from seatrial.stats.compare.model import Comparison, Difference, Side, SideSamples
 from seatrial.stats.compare.noise import control_label
-from seatrial.stats.compare.verdict import judged, ratio_phrase
+from seatrial.stats.compare.verdict import (
+    distance_share,
+    judged,
+    losses,
+    noise_phrase,
+    ratio_phrase,
+)
 from seatrial.stats.set_up import FACTS
 from seatrial.stats.timeline import SLICES_MIN
-from seatrial.stats.wording import format_identity, format_plural, format_share
+from seatrial.stats.wording import format_identity, format_plural
 
 EPILOG = """\b
 Examples:
@@ -322,7 +328,7 @@ def compared(
         differences=[side_differences(sides.first, other) for other in sides.others],
         anyway=anyway,
     )
-    if figures and not any(each.comparands for each in found):
+    if figures and not any(each.comparands or each.one_sided for each in found):
         raise UsageError(
             seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
             cause="No figure has this name, or too few requests completed to compute it",
@@ -356,15 +362,16 @@ def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
 def slower_than(comparison: Comparison, share: float) -> str:
     """Return what is significantly slower by more than a share, in words; empty if nothing is.
 
-    The ratio of all common cells if that is slower, else that of the worst cell.
+    The ratio of all common cells if that is slower, else that of the worst cell, else a percentile
+    that is unknown on B alone because of requests that B did not answer.
     """
     slower = judged(comparison, is_worse=True).beyond(share)
     for figure, ratio in slower.overall.items():
         cells = comparison.overall_answers[figure].cells
         return f"{figure} of {format_plural(cells, 'test')} is {ratio_phrase(ratio)}"
     if not slower.cells:
-        return ""
-    worst = max(slower.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
+        return "; ".join(losses(comparison))
+    worst = max(slower.cells, key=lambda each: distance_share(each.ratio))
     return f"{worst.figure} in {format_identity(worst.identity)} is {ratio_phrase(worst.ratio)}"
 
 
@@ -384,22 +391,10 @@ def comparison_text(comparison: Comparison) -> str:
             blocks.append(f"{left_out:,} more rows: --json or --report FILE has all of them.")
         blocks.append(table_text(overall_table(comparison)))
     blocks += [finding_text(finding) for finding in comparison.findings]
-    if noise := _noise_text(comparison):
-        blocks.append(wrapped(noise))
+    if noise := noise_phrase(comparison):
+        blocks.append(wrapped(f"Noise floor: {noise}."))
     blocks.append(wrapped(comparison.verdict))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
-
-
-def _noise_text(comparison: Comparison) -> str:
-    """Return by how much two measurements of the same thing differ, where it is known."""
-    noise, share = comparison.noise, comparison.noise_share
-    if noise is None or share is None:
-        return ""
-    if noise.source == "pair":
-        which = f"{comparison.a.name} and {noise.name}, which are the same thing,"
-    else:
-        which = "Odd and even rounds of the same side"
-    return f"Noise floor: {which} differ by up to {format_share(share)} (95 % of tests)."
 
 
 def _marked(sentence: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from seatrial.published import HIDDEN
 from seatrial.stats.compare.fingerprints import summary_phrase
 from seatrial.stats.compare.model import Comparison, Difference, FigureComparison
-from seatrial.stats.compare.verdict import figure_phrase, judged, ratio_phrase
+from seatrial.stats.compare.verdict import distance_share, figure_phrase, judged, ratio_phrase
 from seatrial.stats.model import Estimate, Figures, Finding
 from seatrial.stats.wording import format_count, format_identity, format_plural
 
@@ -19,21 +20,21 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
         cells_count: Cells with a significant change in this direction.
         ratio_by_figure: Overall ratios with a significant change in this direction.
         change_share_max: Largest distance of a ratio from 1; half and twice as much are equally
-            far.
+            far. None where nothing completed on B.
         likely_reasons: Paths of the differences between the fingerprints that are likely reasons.
         paired: Whether both sides were measured in the same rounds.
     """
 
     cells_count: int
     ratio_by_figure: dict[str, float]
-    change_share_max: float
+    change_share_max: float | None
     likely_reasons: list[str]
     paired: bool
     a: Annotated[str, HIDDEN]
     b: Annotated[str, HIDDEN]
     word: Annotated[str, HIDDEN]
     overall: Annotated[dict[str, Estimate], HIDDEN]
-    overall_cells_count: Annotated[int, HIDDEN]
+    overall_cells_counts: Annotated[dict[str, int], HIDDEN]
     all_cells_count: Annotated[int, HIDDEN]
     worst: Annotated[FigureComparison | None, HIDDEN]
     differences: Annotated[list[Difference], HIDDEN]
@@ -42,10 +43,19 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
         """Return the change: overall, in how many tests, and the largest one."""
         reported = f"{self.b} is {self.word} than {self.a}"
         if self.overall:
-            parts = [f"{figure_phrase(name)} {ratio_phrase(r)}" for name, r in self.overall.items()]
-            cells = format_plural(self.overall_cells_count, "test")
-            reported += f" over {cells}: {', '.join(parts)}"
+            reported += f" {'; '.join(self._over_cells())}"
         return f"{reported}; {self._of_cells()}."
+
+    def _over_cells(self) -> list[str]:
+        """Return the overall ratios, those over equally many tests together."""
+        parts: dict[int, list[str]] = {}
+        for name, ratio in self.overall.items():
+            phrase = f"{figure_phrase(name)} {ratio_phrase(ratio)}"
+            parts.setdefault(self.overall_cells_counts[name], []).append(phrase)
+        return [
+            f"over {format_plural(count, 'test')}: {', '.join(phrases)}"
+            for count, phrases in parts.items()
+        ]
 
     def _of_cells(self) -> str:
         """Return how many tests changed significantly, and the one that changed most."""
@@ -78,29 +88,23 @@ def changes(
         return []
     cells, overall = judgement.cells, judgement.overall
     ratios = [*overall.values(), *(each.ratio for each in cells)]
-    share_max = max(_distance(ratio) for ratio in ratios)
-    totals = comparison.overall_answers.values()
+    share_max = max(distance_share(ratio) for ratio in ratios)
     identities = {each.key: each.identity for each in cells}
     is_large = is_worse and share_max > comparison.margin_share
     found = figures(
         cells_count=len(identities),
         ratio_by_figure={name: ratio.value for name, ratio in overall.items()},
-        change_share_max=share_max,
+        change_share_max=share_max if math.isfinite(share_max) else None,
         likely_reasons=[each.path for each in comparison.differences if each.weight == "likely"],
         paired=comparison.paired,
         a=comparison.a.name,
         b=comparison.b.name,
         word=judgement.word,
         overall=overall,
-        overall_cells_count=max((each.cells for each in totals), default=0),
+        overall_cells_counts={name: comparison.overall_answers[name].cells for name in overall},
         all_cells_count=len({each.key for each in comparison.comparands}),
-        worst=max(cells, key=lambda each: _distance(each.ratio), default=None),
+        worst=max(cells, key=lambda each: distance_share(each.ratio), default=None),
         differences=comparison.differences,
     )
     severity = "warning" if is_large else "note"
     return [Finding(severity=severity, cells=list(identities.values()), figures=found)]
-
-
-def _distance(ratio: Estimate) -> float:
-    """Return how far a ratio is from 1; half and twice as much are equally far."""
-    return max(ratio.value, 1 / ratio.value) - 1

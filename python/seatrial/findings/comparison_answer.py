@@ -16,14 +16,14 @@ from seatrial.findings.answer import (
 )
 from seatrial.findings.tile import Tile
 from seatrial.stats.compare.figures import COMPLETED, is_rate
-from seatrial.stats.compare.model import Comparison
+from seatrial.stats.compare.model import Comparison, FigureComparison, Overall
 from seatrial.stats.compare.noise import whole_percent
-from seatrial.stats.compare.verdict import figure_phrase
+from seatrial.stats.compare.verdict import figure_phrase, losses, noise_phrase
 from seatrial.stats.wording import (
+    capitalized,
     format_half_width,
     format_interval,
     format_plural,
-    format_share,
     format_value,
 )
 
@@ -64,8 +64,16 @@ def _lead_figure(comparison: Comparison) -> str:
 def _words(comparison: Comparison) -> str:
     a, b = (clipped(side.name, _NAME_MAX) for side in (comparison.a, comparison.b))
     figure = _lead_figure(comparison)
+    lost = capitalized("; ".join(losses(comparison, b)))
     if not figure:
-        return f"{b} and {a} have no figure in common"
+        return lost or f"{b} and {a} have no figure in common"
+    words = _ratio_words(comparison, figure, a, b)
+    if not lost:
+        return words
+    return f"{lost}; {words if words.startswith(b) else f'{words[0].lower()}{words[1:]}'}"
+
+
+def _ratio_words(comparison: Comparison, figure: str, a: str, b: str) -> str:
     ratio, total = comparison.overall[figure], comparison.overall_answers.get(figure)
     if total is not None and total.answer == "same":
         share = whole_percent(total.within_share or 0)
@@ -104,14 +112,18 @@ def _tiles(comparisons: Sequence[Comparison]) -> list[Tile]:
 
 def _tile(comparison: Comparison, figure: str, *, label: str) -> Tile:
     total = comparison.overall_answers.get(figure)
-    count = len({each.key for each in comparison.comparands if each.figure == figure})
+    every = len({each.key for each in comparison.comparands if each.figure == figure})
+    count = total.cells if total else every
+    which = f"all {format_plural(count, 'test')}" if count > 1 else "1 test"
+    if count < every:
+        which = f"{count} of {format_plural(every, 'test')}"
     names = f"{comparison.b.name} / {comparison.a.name}"
     return Tile(
         # Longer names, such as identifiers of runs, are in the verdict, in the same order.
         label=f"{label}, {names if len(names) <= _NAME_MAX else 'B / A'}",
         estimate=comparison.overall[figure],
         detail=total.answer if total else "",
-        test=f"all {format_plural(count, 'test')}" if count > 1 else "1 test",
+        test=which,
         cell="",
         better="higher" if is_rate(figure) else "lower",
     )
@@ -127,8 +139,8 @@ def _confidence(comparisons: Sequence[Comparison]) -> str:
         phrases.append(f"95 % intervals of the ratios {more} ± {most}")
     elif any(each.overall for each in comparisons):
         phrases.append("measured once, so no interval is known")
-    if (noise := first.noise_share) is not None:
-        phrases.append(f"two measurements of the same side differ by up to {format_share(noise)}")
+    if noise := noise_phrase(first):
+        phrases.append(noise)
     every = [each for comparison in comparisons for each in comparison.comparands]
     undecided = sum(each.answer == "undecided" for each in every)
     if undecided:
@@ -149,6 +161,21 @@ def _next_step(comparisons: Sequence[Comparison]) -> str:
     ]
     if rounds:
         return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
+    if lost := next((each for each in comparisons if losses(each)), None):
+        return f"Find out why {lost.b.name} left requests without an answer."
     if any(each.differences for each in comparisons):
         return "Check the differences between the two below: they are usually the reason."
+    if any(_is_undecided(each) for each in comparisons):
+        return "Measure more rounds of both."
+    if not any(each.overall for each in comparisons):
+        return "Measure both for longer, with the same tests: there is no figure to compare."
     return "Nothing: the comparison has its answer."
+
+
+def _is_undecided(comparison: Comparison) -> bool:
+    """Return whether a figure is undecided that more rounds may decide."""
+    answers: list[Overall | FigureComparison] = [
+        *comparison.overall_answers.values(),
+        *comparison.comparands,
+    ]
+    return any(each.answer == "undecided" and not each.below_noise for each in answers)

@@ -38,7 +38,7 @@ from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
 from seatrial.results.model import Run
 from seatrial.stats.compare.fingerprints import value_phrase
 from seatrial.stats.compare.model import Comparison, FigureComparison, Overall, Side
-from seatrial.stats.compare.verdict import figure_phrase
+from seatrial.stats.compare.verdict import figure_phrase, noise_phrase
 from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import (
     capitalized,
@@ -628,8 +628,8 @@ def _particulars(comparisons: Sequence[Comparison]) -> dict[str, str]:
         for letter, side in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", sides, strict=False)
     }
     reported["Compared"] = "; ".join(_method_phrase(each) for each in comparisons)
-    if noise := comparisons[0].noise_share:
-        reported["Noise floor"] = f"an A/A pair differed by up to {format_share(noise)}"
+    if noise := noise_phrase(comparisons[0]):
+        reported["Noise floor"] = noise
     return reported
 
 

@@ -383,7 +383,7 @@ def rate_estimate(
     estimate = estimate_of_rounds(
         [phase.completed_per_s for phase in phases],
         rate_unit(samples[0]),
-        resolution_share=_count_resolution_share(phases),
+        resolution_share=count_resolution_share(phases),
     )
     return with_rate(estimate, samples[0], phases[0]) if len(samples) == 1 else estimate
 
@@ -396,7 +396,7 @@ def bandwidth_estimate(
     estimate = estimate_of_rounds(
         [phase.transferred_bytes_per_s for phase in phases],
         "B/s",
-        resolution_share=_count_resolution_share(phases),
+        resolution_share=count_resolution_share(phases),
     )
     return with_bandwidth(estimate, samples[0], phases[0]) if len(samples) == 1 else estimate
 
@@ -438,7 +438,7 @@ def rate_unit(sample: Sample) -> str:
     return "commits/s" if sample.cell.operation == "commit" else "IOPS"
 
 
-def _count_resolution_share(phases: Sequence[RunningPhase]) -> float:
+def count_resolution_share(phases: Sequence[RunningPhase]) -> float:
     """Return half a request relative to a round: the resolution of a rate from counts."""
     completed_mean = statistics.fmean(phase.requests for phase in phases)
     return min(1.0, 0.5 / completed_mean) if completed_mean > 0 else 0.0

@@ -7,6 +7,7 @@ import pytest
 
 from seatrial._core import Histogram
 from seatrial.errors import UsageError
+from seatrial.findings.registry import find_in_comparison
 from seatrial.results.model import OperationResult
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.noise import control_label
@@ -240,11 +241,12 @@ def test_halves_report_the_scatter_of_the_rounds():
         a, b = random_sides(seed, cells=30, rounds=8, noise=0.05, paired=True)
         reported = of(a, b, figures=["iops"])
         assert reported.noise.source == "halves"
-        seen.append(reported.noise_share)
+        assert reported.noise_share is None
+        seen.append(reported.noise.cells["iops"])
     # Rates of 8 rounds, each with 5 % of scatter and 10 % of drift, that are not paired.
     spread = math.sqrt(0.05**2 + 0.10**2) * math.sqrt(2 / 8)
     assert sum(seen) / len(seen) == pytest.approx(1.96 * spread, rel=0.35)
-    assert of(*interleaved([[1]], [[2]])).noise_share is None
+    assert of(*interleaved([[1]], [[2]])).noise is None
 
 
 @pytest.mark.parametrize(
@@ -302,3 +304,76 @@ def test_cells_of_one_side_and_partial_runs_are_said():
     warnings = " ".join(of(a, b).warnings)
     assert "A is a partial result: its run is interrupted." in warnings
     assert "1 test of A (matrix: read 8 KiB, 2 threads) has no counterpart on B." in warnings
+
+
+SCHEDULED = cell_of(workload="io", arrival={"kind": "poisson", "rate_per_s": 1000.0})
+
+
+def overloaded(name, *, skipped=0, cell=SCHEDULED):
+    """Two seconds at 1,000 requests a second, of which 2 % take long and some are skipped."""
+    slow_ns = (1900 if skipped else 3) * 1_000_000
+    times_ns = [2_000_000] * (1960 - skipped) + [slow_ns] * 40
+    return side_of(
+        name,
+        [
+            sample_of(
+                cell,
+                completed=len(times_ns),
+                late_skipped=skipped,
+                round=number,
+                duration_s=2.0,
+                response_ns=times_ns,
+            )
+            for number in range(5)
+        ],
+        run_id="one",
+    )
+
+
+def test_a_percentile_that_unanswered_requests_hide_is_named():
+    reported = of(overloaded("A"), overloaded("B", skipped=41), figures=["p99"])
+    (lost,) = reported.one_sided
+    assert (lost.figure, lost.known_on, lost.unanswered) == ("read p99", "a", 41)
+    assert lost.at_least.value > 1e9
+    assert lost.is_lost
+    assert any("B left 41 requests unanswered" in each for each in reported.warnings)
+    assert "unknown on B" in reported.verdict
+    better = of(overloaded("A", skipped=41), overloaded("B"))
+    assert [each.known_on for each in better.one_sided] == ["b"]
+    assert not any(each.is_lost for each in better.one_sided)
+
+
+def test_a_percentile_of_too_few_requests_is_named_but_not_worse():
+    sides = [
+        side_of(name, [sample_of(completed=count, round=n) for n in range(3)], run_id="one")
+        for name, count in (("A", 1000), ("B", 999))
+    ]
+    reported = of(*sides)
+    (unknown,) = reported.one_sided
+    assert (unknown.figure, unknown.unanswered, unknown.is_lost) == ("read p99", 0, False)
+    assert any("read p99" in each and "too few" in each for each in reported.warnings)
+
+
+def test_percentiles_of_another_tool_are_left_out_without_a_warning():
+    cell = cell_of()
+    own = side_of("A", [sample_of(cell, round=0)])
+    (foreign,) = [driver_sample(cell, 0, 1000.0, {"p50": 1e6, "p99": 2e6})]
+    foreign = msgspec.structs.replace(foreign, engine="imported")
+    assert of(own, side_of("B", [foreign])).one_sided == []
+
+
+def test_a_test_that_completes_nothing_on_b_is_lower_and_said_first():
+    rows_b = [row[:] for row in STEADY * 2]
+    rows_b[1] = [0] * 5
+    reported = of(*interleaved(STEADY * 2, rows_b))
+    assert [each.answer for each in reported.comparands] == ["same", "lower"]
+    assert reported.verdict.startswith("Nothing completed on B in 1 of 2 tests; ")
+    assert "in 1 of 2 tests" in reported.verdict.partition(";")[2]
+    assert ratio_phrase(reported.comparands[1].ratio).startswith("0x")
+    (finding,) = find_in_comparison(reported)
+    assert (finding.kind, finding.severity) == ("regressed", "warning")
+    assert finding.evidence["change_share_max"] is None
+    dead = of(*interleaved(STEADY * 2, [[0] * 5] * 2))
+    assert dead.verdict == "Nothing completed on B in 2 of 2 tests."
+    partly = of(*interleaved(STEADY, [[0, 0, 0, 0, 990]]))
+    assert [each.answer for each in partly.comparands] == ["undecided"]

@@ -10,8 +10,8 @@ from seatrial.findings.registry import (
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.model import Difference
 from seatrial.trials.layouts.findings.leg_imbalance import leg_imbalance
-from stats.builders import cell_of, rounds_of, run_of
-from stats.compare.sides import random_sides, side_of, side_with_rates
+from stats.builders import cell_of, rounds_of, run_of, sample_of
+from stats.compare.sides import cells_of, random_sides, side_of, side_with_rates
 
 STEADY = [1000, 1010, 990, 1005, 995]
 OTHER = [1.001, 0.999, 1.0, 1.002, 0.998]
@@ -195,3 +195,24 @@ def test_targets_without_a_common_cell_are_not_compared():
         rounds_of(cell_of(target="leg1", threads=2), STEADY),
     ]
     assert leg_imbalance(Context(run_of(before=before), cells)) == []
+
+
+def test_each_overall_ratio_names_its_own_number_of_tests():
+    rows = [[2000 * number for number in slower(1.0)]] * 2 + [[900] * 5] * 3
+    parts = [
+        side_of(
+            name,
+            [
+                sample_of(
+                    cell, completed=round(rate / factor), round=n, latency_ns=round(1e6 * factor)
+                )
+                for cell, row in zip(cells_of(5), rows, strict=True)
+                for n, rate in enumerate(row)
+            ],
+            run_id="1",
+        )
+        for name, factor in (("A", 1.0), ("B", 1.25))
+    ]
+    (finding,) = found(*parts)
+    assert "over 5 tests: IOPS" in finding.sentence
+    assert "over 2 tests: read p99" in finding.sentence

@@ -34,7 +34,8 @@ def regressed(comparison: Comparison) -> list[Finding]:
 
     Decided:
         The adjusted p value of the overall ratio or of a test is at most 5 %, and the ratio is
-        outside the noise floor of an A/A pair. Warning if the largest such ratio exceeds the
+        outside the noise floor of an A/A pair; or B completed nothing in any round of a test, and A
+        something in each. Warning if the largest such ratio exceeds the
         equivalence margin (`--margin`, default 5 %), otherwise note. The likely reasons are the
         differences between the two fingerprints.
 

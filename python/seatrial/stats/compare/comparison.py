@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
@@ -17,6 +18,7 @@ from seatrial.stats.compare.model import (
     Difference,
     FigureComparison,
     NoiseFloor,
+    OneSidedFigure,
     Overall,
     SideSamples,
 )
@@ -46,7 +48,13 @@ from seatrial.stats.compare.questions import (
 from seatrial.stats.compare.ratio import ALPHA, ratio_estimate
 from seatrial.stats.compare.verdict import verdict
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.wording import format_duration_s, format_identity, format_plural, format_share
+from seatrial.stats.wording import (
+    format_duration_ns,
+    format_duration_s,
+    format_identity,
+    format_plural,
+    format_share,
+)
 from seatrial.topic import topic_of, topics
 
 KEPT: Final[Mapping[str, str]] = {
@@ -121,6 +129,7 @@ def warnings_of(
     """
     found = [
         *_zeros(a, b, matched),
+        *_one_sided_figures(a, b, matched, reported),
         *(words for topic in topics() for words in topic.comparison_caveats(a, b, matched)),
         *unlike_servers(a, b),
         "" if reported.paired else order_warning(a, b),
@@ -152,6 +161,34 @@ def _zeros(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[st
                 f"{format_plural(len(blank), 'test')} ({_listed(blank, a, b)}): the ratio "
                 "has no interval and is excluded from the overall ratio."
             )
+
+
+def _one_sided_figures(
+    a: SideSamples, b: SideSamples, matched: MatchedCells, reported: Comparison
+) -> Iterator[str]:
+    """Report percentiles that are known on one side only, and why the other lacks them."""
+    blank = {
+        (known_on, cell.key)
+        for cell in matched.cells
+        for known_on, lacking in (("a", cell.b), ("b", cell.a))
+        if not all(sample.outcome.completed for sample in lacking)
+    }
+    alike: dict[tuple[str, str, bool], list[OneSidedFigure]] = defaultdict(list)
+    for each in reported.one_sided:
+        if each.unanswered or (each.known_on, each.key) not in blank:  # else already reported
+            alike[each.figure, each.known_on, each.unanswered > 0].append(each)
+    names = (a.side.name, b.side.name)
+    for (figure, known_on, is_hidden), own in alike.items():
+        has, lacks = names if known_on == "a" else names[::-1]
+        why = f"too few requests completed on {lacks}"
+        if is_hidden:
+            left = format_plural(max(each.unanswered for each in own), "request")
+            bounds = [each.at_least for each in own if each.at_least]
+            lowest = min(bounds, key=lambda bound: bound.value, default=None)
+            least = f" (at least {format_duration_ns(lowest.value)})" if lowest else ""
+            why = f"{lacks} left {left} unanswered in a round{least}"
+        keys = list(dict.fromkeys(each.key for each in own))
+        yield f"{figure} of {_listed(keys, a, b)} is known on {has} only: {why}."
 
 
 def _unknown_surroundings(one_side: SideSamples) -> str:
@@ -345,7 +382,7 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             overall={q.figure: ratio_estimate(q.of, q.alpha) for q in overall},
             only_a=self.matched.only_a,
             only_b=self.matched.only_b,
-            noise_share=next(iter(floor.cells.values()), None) if floor else None,
+            noise_share=judging.noise_share,
             findings=[],
             warnings=[],
             verdict="",
@@ -353,6 +390,7 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             noise=floor,
             margin_share=margin_share,
             paired=self.paired,
+            one_sided=self.questions.one_sided,
         )
         weak = warnings_of(self.a, self.b, self.matched, reported, self.questions.unlike_starts)
         reported = msgspec.structs.replace(reported, warnings=self.ignored + weak)
@@ -365,6 +403,11 @@ class _Answers:
     def __init__(self, floor: NoiseFloor | None, margin_share: float) -> None:
         self._floor = floor if floor and floor.source == "pair" else None
         self._margin_share = margin_share
+
+    @property
+    def noise_share(self) -> float | None:
+        """The noise floor of an A/A control for rates; None without a control."""
+        return next(iter(self._floor.cells.values()), None) if self._floor else None
 
     def comparands(self, questions: Sequence[CellQuestion]) -> list[FigureComparison]:
         floors = self._floor.cells if self._floor else {}
@@ -422,6 +465,8 @@ class _Answers:
         return found
 
     def _one(self, question: CellQuestion | OverallQuestion, floor_share: float) -> _Settled:
+        if isinstance(question, CellQuestion) and _is_dead(question):
+            return _Settled(answer="lower")
         if question.of is None or question.p_adjusted is None:
             return _Settled(answer="undecided")
         ratio = ratio_estimate(question.of, question.alpha)
@@ -442,6 +487,15 @@ class _Settled(msgspec.Struct, frozen=True, kw_only=True):
     within_share: float | None = None
     rounds_more: int | None = None
     below_noise: bool = False
+
+
+def _is_dead(question: CellQuestion) -> bool:
+    """Return whether B completed nothing in any round, and A something in each.
+
+    A rate of 0 has no logarithm, hence no p value, and needs none.
+    """
+    is_blank = not any(question.b.values.values())
+    return question.figure in COMPLETED and is_blank and min(question.a.values.values()) > 0
 
 
 def _estimate(rounds: Rounds) -> Estimate:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
 from seatrial.results.model import Sample
-from seatrial.stats.cell_estimates import PERCENTS, counted, percentile_ns, phases_of, rate_unit
-from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE
+from seatrial.stats.cell_estimates import (
+    PERCENTS,
+    count_resolution_share,
+    counted,
+    entries_needed,
+    percentile_ns,
+    percentiles_at_least,
+    phases_of,
+    rate_unit,
+    unanswered,
+)
+from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, AtLeast
 from seatrial.stats.running import RunningPhase, response_histogram, running_from
 from seatrial.stats.wording import DATABASE_OPERATIONS
 
@@ -47,6 +58,25 @@ def is_rate(figure: str) -> bool:
     return figure in RATES
 
 
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """A percentile of one cell that is known on one side only.
+
+    Attributes:
+        figure: Its name.
+        known_on: The side that has it.
+        unanswered: The most requests that a round of the other side skipped or never ended, where
+            these hide the percentile; 0 where too few requests ended.
+        nothing_completed: Whether no request of this kind completed on the other side.
+        at_least: Lower bound (ns) on the other side; None if unknown.
+    """
+
+    figure: str
+    known_on: Literal["a", "b"]
+    unanswered: int
+    nothing_completed: bool
+    at_least: AtLeast | None
+
+
 class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
     """All figures of one cell on both sides.
 
@@ -54,11 +84,13 @@ class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
         a: On side A, by figure.
         b: On side B, by figure.
         has_unlike_starts: Whether some samples have a start-up phase and others have none.
+        one_sided: Percentiles that are known on one side only.
     """
 
     a: dict[str, Rounds]
     b: dict[str, Rounds]
     has_unlike_starts: bool
+    one_sided: list[Unknown]
 
 
 def figures_of_both(
@@ -82,8 +114,62 @@ def figures_of_both(
     of_a, of_b = (_figures(side, parts, wanted) for side, parts in zip(own, phases, strict=True))
     # Percentiles of another tool have another starting point and other buckets.
     unlike = {name for name in of_a if name in of_b and _are_unlike(of_a[name], of_b[name])}
-    of_a = {name: rounds for name, rounds in of_a.items() if name not in unlike}
-    return SideFigures(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
+    of_a, of_b = (
+        {name: rounds for name, rounds in known.items() if name not in unlike}
+        for known in (of_a, of_b)
+    )
+    return SideFigures(
+        a=of_a,
+        b=of_b,
+        has_unlike_starts=min(starts_s) == 0 < max(starts_s),
+        one_sided=[
+            *(_unknown(each, "a", own[1], phases[1]) for each in _only_in(of_a, of_b, own[1])),
+            *(_unknown(each, "b", own[0], phases[0]) for each in _only_in(of_b, of_a, own[0])),
+        ],
+    )
+
+
+def _only_in(
+    known: dict[str, Rounds], others: dict[str, Rounds], samples: Sequence[Sample]
+) -> list[str]:
+    """Return the percentiles that the other side, with these samples, lacks.
+
+    One that another tool computed is not compared with the requests of this one anyway.
+    """
+    return [
+        figure
+        for figure, rounds in known.items()
+        if figure not in others and not is_rate(figure) and not rounds.is_reported
+        if not any(_is_reported(sample, figure.rpartition(" ")[0]) for sample in samples)
+    ]
+
+
+def _unknown(
+    figure: str,
+    known_on: Literal["a", "b"],
+    samples: Sequence[Sample],
+    phases: Sequence[RunningPhase],
+) -> Unknown:
+    """Return why a percentile is unknown on the side with these samples."""
+    kind, _, name = figure.rpartition(" ")
+    rounds = list(zip(samples, phases, strict=True))
+    histograms = [response_histogram(sample, kind, phase) for sample, phase in rounds]
+    left = 0
+    for histogram, (sample, phase) in zip(histograms, rounds, strict=True):
+        is_known = percentile_ns(histogram, PERCENTS[name], sample, phase) is not None
+        share = histogram.count / phase.completed if phase.completed else 1.0
+        due = histogram.count + unanswered(sample) * share
+        if not is_known and due >= entries_needed(PERCENTS[name]):
+            left = max(left, unanswered(sample))
+    completed = [phase.completed for phase in phases]
+    bounds = percentiles_at_least({}, histograms, samples, completed) if left else {}
+    return Unknown(
+        figure=figure,
+        known_on=known_on,
+        unanswered=left,
+        nothing_completed=not any(histogram.count for histogram in histograms),
+        at_least=bounds.get(name),
+    )
 
 
 def figures_of(
@@ -133,8 +219,7 @@ def _readings(
     samples: Sequence[Sample], phases: Sequence[RunningPhase], wanted: Collection[str] | None
 ) -> Iterator[_Reading]:
     """Yield name, value of each round, unit and resolution of each figure that is wanted."""
-    completed_mean = sum(phase.requests for phase in phases) / len(phases)
-    count_share = min(1.0, 0.5 / completed_mean) if completed_mean else 0.0
+    count_share = count_resolution_share(phases)
     unit = rate_unit(samples[0])
     name = unit if unit in (TPS, STATEMENTS) else RATE
     if _is_wanted(name, wanted):

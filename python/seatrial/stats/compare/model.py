@@ -8,7 +8,7 @@ import msgspec
 
 from seatrial.published import HIDDEN
 from seatrial.results.model import Run, Sample
-from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimate import AtLeast, Estimate
 from seatrial.stats.model import Finding
 from seatrial.study.cell import FactorValue
 
@@ -101,7 +101,8 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
         ratio: B over A, with an interval adjusted for the number of cells.
         p_value: P-value for no difference, before adjustment; None if measured once.
         p_adjusted: After Holm's adjustment over all simultaneous comparisons.
-        answer: The conclusion.
+        answer: The conclusion; ``lower`` for a rate of which B completed nothing in any round, and
+            A something in each.
         within_share: For ``same``: the difference is significantly smaller than this share.
         rounds_more: For ``undecided``: how many more rounds would decide it; None if unknown or
             more than a thousand.
@@ -123,6 +124,34 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
     rounds_more: int | None = None
     paired: bool = False
     below_noise: bool = False
+
+
+class OneSidedFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """A percentile of one cell that is known on one side only, so that it cannot be compared.
+
+    Attributes:
+        key: Key of the common cell, without the target.
+        identity: Its factors, without the target.
+        figure: As of a FigureComparison.
+        known_on: The side that has it: ``a`` or ``b``.
+        unanswered: The most requests that a round of the other side skipped or never ended, where
+            these hide the percentile; 0 where too few requests ended.
+        nothing_completed: Whether no request of this kind completed on the other side.
+        at_least: Lower bound on the other side; None if unknown.
+    """
+
+    key: str
+    identity: dict[str, FactorValue]
+    figure: str
+    known_on: Literal["a", "b"]
+    unanswered: int
+    nothing_completed: bool
+    at_least: AtLeast | None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether B is certainly worse: it left requests without an answer, unlike A."""
+        return self.known_on == "a" and (self.unanswered > 0 or self.nothing_completed)
 
 
 class Overall(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +213,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         noise: Noise floor of an A/A control, or of the halves of each side.
         margin_share: Smaller differences count as the same.
         paired: Whether rounds were compared in pairs.
+        one_sided: Percentiles that are known on one side only.
     """
 
     a: Annotated[Side, HIDDEN]
@@ -201,3 +231,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     noise: NoiseFloor | None = None
     margin_share: float = 0.05
     paired: bool = False
+    one_sided: list[OneSidedFigure] = []

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from seatrial.stats.compare.figures import RATES, Rounds, figures_of_both
+from seatrial.stats.compare.figures import RATES, Rounds, Unknown, figures_of_both
+from seatrial.stats.compare.model import OneSidedFigure
 from seatrial.stats.compare.pairing import CommonCell
 from seatrial.stats.compare.ratio import (
     ALPHA,
@@ -72,11 +73,13 @@ class Questions(msgspec.Struct, kw_only=True):
             the plan.
         overall: By figure, in the same order.
         unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
+        one_sided: Percentiles that are known on one side only.
     """
 
     cells: list[CellQuestion]
     overall: list[OverallQuestion]
     unlike_starts: list[str]
+    one_sided: list[OneSidedFigure]
 
 
 def ask(
@@ -91,10 +94,12 @@ def ask(
     """
     by_figure: dict[str, list[CellQuestion]] = defaultdict(list)
     unlike_starts: list[str] = []
+    one_sided: list[OneSidedFigure] = []
     for cell in cells:
         both = figures_of_both(cell.a, cell.b, wanted)
         if both.has_unlike_starts:
             unlike_starts.append(cell.key)
+        one_sided += [_of_cell(cell, each) for each in both.one_sided]
         for figure, a in both.a.items():
             b = both.b.get(figure)
             if b is not None and any(a.values.values()):
@@ -109,7 +114,12 @@ def ask(
         cells=[question for requested in ordered.values() for question in requested],
         overall=[question for question in overall if question],
         unlike_starts=unlike_starts,
+        one_sided=one_sided,
     )
+
+
+def _of_cell(cell: CommonCell, unknown: Unknown) -> OneSidedFigure:
+    return OneSidedFigure(key=cell.key, identity=cell.identity, **msgspec.structs.asdict(unknown))
 
 
 def _overall(

@@ -5,7 +5,9 @@ Verdict, findings and exit code share these functions, so that they never contra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -15,10 +17,12 @@ from seatrial.stats.compare.noise import whole_percent
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import (
     ABSURD_FACTOR,
+    capitalized,
     format_count,
     format_interval,
     format_iops,
     format_plural,
+    format_share,
 )
 
 
@@ -92,6 +96,48 @@ def judged(comparison: Comparison, *, is_worse: bool) -> Changes:
     )
 
 
+def is_dead(comparand: FigureComparison) -> bool:
+    """Return whether B completed nothing in any round of a test, and A something in each."""
+    return comparand.answer == "lower" and comparand.ratio.value == 0
+
+
+def losses(comparison: Comparison, b: str = "") -> list[str]:
+    """Return what B did not answer and A did, in words that stand before every ratio.
+
+    Args:
+        comparison: The comparison.
+        b: What to call B; by default its name.
+    """
+    b = b or comparison.b.name
+    dead = {each.key for each in comparison.comparands if is_dead(each)}
+    lost: dict[str, set[str]] = defaultdict(set)
+    for each in comparison.one_sided:
+        if each.is_lost and each.key not in dead:
+            lost[each.figure].add(each.key)
+    every = len(
+        {each.key for each in comparison.comparands} | {each.key for each in comparison.one_sided}
+    )
+
+    def of_all(keys: Collection[str]) -> str:
+        if every == 1:
+            return "the only test"
+        return f"{format_count(len(keys))} of {format_plural(every, 'test')}"
+
+    return [
+        *([f"nothing completed on {b} in {of_all(dead)}"] if dead else []),
+        *(
+            f"{figure_phrase(figure)} is unknown on {b} in {of_all(keys)}: requests were left "
+            "unanswered or failed"
+            for figure, keys in lost.items()
+        ),
+    ]
+
+
+def distance_share(ratio: Estimate) -> float:
+    """Return how far a ratio is from 1; half and twice as much are equally far."""
+    return max(ratio.value, 1 / ratio.value) - 1 if ratio.value > 0 else math.inf
+
+
 DECIMALS_MAX = 3
 WIDE = 0.1
 
@@ -103,6 +149,8 @@ def ratio_phrase(ratio: Estimate) -> str:
     two digits for a wide interval, and its half width if both ends would be printed alike. An
     interval wider than ten times the ratio is only reported as such.
     """
+    if ratio.value == 0:
+        return "0x (nothing completed)"
     if ratio.low is None or ratio.high is None:
         return f"{format_iops(ratio.value)}x (measured once)"
     if ratio.high > ABSURD_FACTOR * ratio.value > 0:
@@ -118,21 +166,37 @@ def ratio_phrase(ratio: Estimate) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return the sentence of a comparison: rates first, then latencies that differ from them."""
+    """Return the sentence of a comparison: rates first, then latencies that differ from them.
+
+    Before both, what B did not answer: no ratio contains it.
+    """
+    lost = capitalized("; ".join(losses(comparison)))
     figures = [figure for figure in COMPLETED if figure in comparison.overall]
     figures = figures or list(comparison.overall)[:1]
+    if not figures and lost:
+        return f"{lost}."
     if not figures:
         return (
             f"{comparison.b.name} cannot be compared with {comparison.a.name}: they have no "
             "figure in common."
         )
-    changes = [judged(comparison, is_worse=is_worse) for is_worse in (True, False)]
+    changes = [_among_measured(judged(comparison, is_worse=is_worse)) for is_worse in (True, False)]
     lead = _lead(comparison, [each for each in changes if each], figures)
-    parts = [_overall(comparison, figure, of=_in(figure, figures), lead=lead) for figure in figures]
-    parts = [lead, *parts, *_latencies(comparison)]
+    first = "; ".join(filter(None, [lost, lead]))
+    parts = [
+        _overall(comparison, figure, of=_in(figure, figures), lead=first) for figure in figures
+    ]
+    parts = [first, *parts, *_latencies(comparison)]
     if not lead:
         parts += [_elsewhere(comparison, each, figures) for each in changes]
     return "; ".join(filter(None, [*parts, _open(comparison.comparands)])) + "."
+
+
+def _among_measured(changes: Changes) -> Changes:
+    """Return the changes without tests of which nothing completed, which are named before."""
+    return msgspec.structs.replace(
+        changes, cells=[each for each in changes.cells if not is_dead(each)]
+    )
 
 
 def _lead(comparison: Comparison, changes: Sequence[Changes], figures: Sequence[str]) -> str:
@@ -182,6 +246,8 @@ def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
     ratio, total = comparison.overall[figure], comparison.overall_answers[figure]
     over = format_plural(total.cells, "test")
     known = f"over {over}" if total.cells > 1 else "in the only test"
+    if total.cells == 1 < len(cells):
+        known = f"in 1 of {format_plural(len(cells), 'test')}"
     if total.p_value is None:
         return (
             f"{b} is {ratio_phrase(ratio)} {_as(figure)} {a}{of} {known}: too few rounds to "
@@ -210,6 +276,18 @@ def _as(figure: str) -> str:
 
 def _of(figure: str) -> str:
     return f" in {figure_phrase(figure)}"
+
+
+def noise_phrase(comparison: Comparison) -> str:
+    """Return by how much two measurements of the same thing differ; empty where unknown."""
+    noise = comparison.noise
+    share = next(iter(noise.cells.values()), None) if noise else None
+    if noise is None or share is None:
+        return ""
+    which = "odd and even rounds of the same side differ"
+    if noise.source == "pair":
+        which = f"{comparison.a.name} and {noise.name}, which are the same thing, differ"
+    return f"{which} by up to {format_share(share)} (95 % of tests)"
 
 
 def _counted(figure: str, total: Overall, cells: Sequence[FigureComparison], of: str) -> str:

@@ -145,3 +145,24 @@ def test_what_did_not_watch_for_stalls_has_no_grade_for_them():
     assert grades_of(found) == ["good", "good", "unknown"]
     assert found.figures[2].figure is None
     assert found.figures[2].reason.startswith("stalls unknown")
+
+
+@pytest.mark.parametrize(
+    ("stalls", "grade"),
+    [
+        ([stall_of(1.4, "generator")], "unknown"),
+        ([stall_of(1.4, "generator"), stall_of(0.5)], "marginal"),
+        ([stall_of(0.09, "generator")], "good"),
+        ([stall_of(1.4, "cpu_quota"), stall_of(1.2)], "poor"),
+    ],
+)
+def test_stalls_of_the_load_generator_do_not_condemn_the_target(stalls, grade):
+    found = assess(load_profile("oltp"), "trial", runs_of(stalls=stalls))
+    assert grades_of(found) == ["good", "good", grade]
+
+
+def test_no_latency_comes_from_a_test_with_more_requests_in_flight():
+    few = rounds_of(cell_of(address="random"), (800,) * 3, latency_ns=MS_NS)
+    many = rounds_of(cell_of(threads=10, address="random"), (3000,) * 3, latency_ns=30 * MS_NS)
+    found = assess(load_profile("oltp"), "trial", [few, many]).figures[0]
+    assert (found.grade, found.reason) == ("unknown", "too few requests for p99")

@@ -1,5 +1,6 @@
 """Thresholds: every selected cell must keep them, and what is not shown is not kept."""
 
+import msgspec
 import pytest
 
 from seatrial.findings.model import Summary
@@ -150,3 +151,22 @@ def test_results_are_in_the_order_of_the_thresholds():
     names = ["commit.p50_ms", "commit.iops", "commit.stalls"]
     results = evaluate([parse_threshold(name, "> 0") for name in names], summary)
     assert [result.threshold.name for result in results] == names
+
+
+def test_gaps_that_are_normal_for_a_device_are_not_stalls():
+    cell = cell_of(block_size_bytes=4 << 20, threads=40)
+    disk = rounds_of(cell, (30, 31, 29), latency_ns=1300 * MS_NS, stalls=[stall_of(1.2)])
+    assert evaluated("matrix.stalls", "< 1", disk).met
+    assert evaluated("matrix.stall_max_ms", "< 1000", disk).met
+    hung = summary_of(sample_of(cell, completed=0, in_flight=40, stalls=[stall_of(1.2)]))
+    assert evaluated("matrix.stalls", "< 1", hung).worst.value == 1
+
+
+def test_a_kind_of_request_that_never_completed_keeps_no_percentile():
+    cell = cell_of(workload="mix", operation="mixed")
+    sample = sample_of(cell, completed=7000, failed=3000)
+    read = msgspec.structs.replace(sample.operations["mixed"], failed=0)
+    write = sample_of(cell, completed=0, failed=3000).operations["mixed"]
+    mixed = msgspec.structs.replace(sample, operations={"read": read, "write": write})
+    result = evaluated("mix.p99_ms", "< 5", summary_of(mixed))
+    assert (result.met, result.worst) == (False, None)

@@ -13,7 +13,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.fingerprint import Device, Fingerprint, FingerprintAfter, Smart
-from seatrial.results.model import Run, Sample, merged_histogram
+from seatrial.results.model import Run, Sample, Stall, merged_histogram
 from seatrial.stats.model import CellSummary, is_broken
 from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.steady.states import steady_states
@@ -22,6 +22,8 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
+MEDIAN_FACTOR = 4.0
+"""A gap shorter than this many median latencies is normal for the device, not a stall."""
 
 
 class AffectedCells(msgspec.Struct, frozen=True):
@@ -154,6 +156,47 @@ def service_times(samples: Iterable[Sample]) -> Histogram:
 def response_times(samples: Iterable[Sample]) -> Histogram:
     """Return the response times (ns) of all operations of all samples, merged exactly."""
     return merged_histogram(o.response_histogram() for s in samples for o in s.operations.values())
+
+
+@dataclass(frozen=True)
+class StallOccurrence:
+    """One stall with its cell and round."""
+
+    summary: CellSummary
+    round: int
+    stall: Stall
+
+
+def gaps_of(summary: CellSummary) -> tuple[list[StallOccurrence], list[StallOccurrence], float]:
+    """Return a cell's stalls, its gaps that are normal for it, and its median latency in s.
+
+    The median is taken over the service times of all rounds, so that requests queued behind a
+    stall do not raise the threshold. A cell without any completion is reported by
+    ``nothing_completed``.
+    """
+    times = service_times(summary.samples)
+    if times.count == 0:
+        return [], [], 0.0
+    median_s = times.percentile_ns(50) / 1e9
+    seen = [
+        StallOccurrence(summary, sample.round, stall)
+        for sample in summary.samples
+        for stall in sample.stalls
+    ]
+    true = [one for one in seen if one.stall.length_s > MEDIAN_FACTOR * median_s]
+    usual = [one for one in seen if one.stall.length_s <= MEDIAN_FACTOR * median_s]
+    return true, usual, median_s
+
+
+def stalls_of(summary: CellSummary) -> list[Stall]:
+    """Return a cell's stalls, without gaps that are normal for it.
+
+    If nothing completed, nothing is known to be normal, and every gap counts.
+    """
+    seen = [stall for sample in summary.samples for stall in sample.stalls]
+    if not seen or service_times(summary.samples).count == 0:
+        return seen
+    return [one.stall for one in gaps_of(summary)[0]]
 
 
 def is_of_a_device(summary: CellSummary) -> bool:

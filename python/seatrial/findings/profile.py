@@ -235,16 +235,28 @@ def _patterns(summary: CellSummary) -> set[object]:
 
 
 def _graded(requirement: Requirement, cells: Sequence[CellSummary]) -> GradedFigure:
+    quantity = requirement.good_limit.quantity
     selected = _selected(requirement, cells)
+    if quantity in LATENCIES:
+        selected = _least_loaded(selected)
     known = [
         (each, figure)
         for each in selected
-        if isinstance(figure := figure_of(each, requirement.good_limit.quantity), Estimate)
+        if isinstance(figure := figure_of(each, quantity), Estimate)
     ]
     if not known:
         return _without_figure(requirement, selected)
     cell, figure = _representative(requirement, known)
     grade = _grade(requirement, figure)
+    if quantity in STALLS and grade != "good":
+        own = [(each, figure_of(each, quantity, of_target=True)) for each, _ in known]
+        known = [(each, figure) for each, figure in own if isinstance(figure, Estimate)]
+        cell, figure = _representative(requirement, known)
+        grade = _grade(requirement, figure)
+        if figure.value == 0:
+            return _unknown(
+                requirement, "only the load generator stalled: the target was not observed then"
+            )
     return GradedFigure(
         requirement=requirement,
         grade=grade,
@@ -280,16 +292,21 @@ def _without_figure(requirement: Requirement, selected: Sequence[CellSummary]) -
                 f"{requirement.acceptable} {limit.unit} of {limit.quantity}",
             )
     if limit.quantity in STALLS and selected:
-        return GradedFigure(
-            requirement=requirement,
-            grade="unknown",
-            figure=None,
-            cell="",
-            reason=str(figure_of(selected[0], limit.quantity)),
-        )
+        return _unknown(requirement, str(figure_of(selected[0], limit.quantity)))
     has_latencies = any(each.latency for each in selected)
     why = f"too few requests for {limit.quantity}" if has_latencies else "not measured"
+    return _unknown(requirement, why)
+
+
+def _unknown(requirement: Requirement, why: str) -> GradedFigure:
     return GradedFigure(requirement=requirement, grade="unknown", figure=None, cell="", reason=why)
+
+
+def _least_loaded(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Return the cells with the fewest requests in flight, of those that completed any."""
+    answered = [each for each in cells if not each.blank]
+    least = min(map(_in_flight, answered), default=0)
+    return [each for each in answered if _in_flight(each) == least]
 
 
 def _lower_percentiles(quantity: str) -> Sequence[str]:
@@ -312,10 +329,9 @@ def _representative(
         return max(known, key=lambda each: each[1].value)
     if quantity in ("iops", "bandwidth", "tps"):
         return max(known, key=lambda each: each[1].value)
-    least = min(_in_flight(cell) for cell, _ in known)
     figures = {cell.cell.key: figure for cell, figure in known}
-    best = fastest([c for c, _ in known if _in_flight(c) == least], lambda each: each.iops)
-    assert best is not None  # noqa: S101 - one of them has the least
+    best = fastest([cell for cell, _ in known], lambda each: each.iops)
+    assert best is not None  # noqa: S101 - there is at least one
     return best, figures[best.cell.key]
 
 

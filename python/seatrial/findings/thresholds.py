@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from seatrial.findings.context import stalls_of
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.stats.cell_estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate
@@ -98,11 +99,21 @@ def _reported(quantity: str, figure: Estimate) -> str:
     return format_estimate(figure)
 
 
-def figure_of(summary: CellSummary, quantity: str) -> Estimate | str:
-    """Return a cell's figure in base units, or the reason for its absence."""
+def figure_of(summary: CellSummary, quantity: str, *, of_target: bool = False) -> Estimate | str:
+    """Return a cell's figure in base units, or the reason for its absence.
+
+    Args:
+        summary: The cell.
+        quantity: A quantity of thresholds.
+        of_target: Whether stalls of the load generator itself are left out.
+    """
     if quantity in STALLS and not _has_stall_watch(summary):
         return "stalls unknown: the tool that measured it does not watch for them"
-    stalls_ns = [stall.length_s * 1e9 for sample in summary.samples for stall in sample.stalls]
+    stalls_ns = [
+        stall.length_s * 1e9
+        for stall in (stalls_of(summary) if quantity in STALLS else [])
+        if not (of_target and stall.is_of_generator)
+    ]
     if quantity == "stalls":
         dropped = sum(sample.stalls_dropped for sample in summary.samples)
         return _exact(len(stalls_ns) + dropped, "count", summary)
@@ -134,8 +145,8 @@ def _exact(value: float, unit: str, summary: CellSummary) -> Estimate:
 
 def _latency(summary: CellSummary, quantity: str) -> Estimate | str:
     """Return the highest response time of this percentile over the kinds of operation."""
-    missing = [kind for kind, figures in summary.latency.items() if quantity not in figures]
-    if not summary.latency or missing:
+    kinds = {kind for sample in summary.samples for kind in sample.operations}
+    if not kinds or any(quantity not in summary.latency.get(kind, {}) for kind in kinds):
         figures = [each for known in summary.latency.values() for each in known.values()]
         if quantity not in PERCENTS or any(each.over == "reported" for each in figures):
             return f"no {quantity} response time available"

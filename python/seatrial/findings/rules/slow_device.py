@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import AffectedCells, Context, identities
+from seatrial.findings.context import (
+    MEDIAN_FACTOR,
+    AffectedCells,
+    Context,
+    gaps_of,
+    identities,
+)
 from seatrial.findings.rule import from_samples
-from seatrial.findings.rules.stall import MEDIAN_FACTOR, gaps_of
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s, format_plural

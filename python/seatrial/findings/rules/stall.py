@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
-from seatrial.findings.context import AffectedCells, Context, identities, service_times
+from seatrial.findings.context import (
+    AffectedCells,
+    Context,
+    StallOccurrence,
+    gaps_of,
+    identities,
+)
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Stall
-from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
+from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_s, format_plural
 from seatrial.topic import topic_of
 
-MEDIAN_FACTOR = 4.0
-"""A gap shorter than this many median latencies is normal for the device, not a stall."""
 CRITICAL_S = 1.0
 WARNING_S = 0.2
 WARNING_SHARE = 0.01
 EXAMPLES_MAX = 8
-
-
-@dataclass(frozen=True)
-class StallOccurrence:
-    """One stall with its cell and round."""
-
-    summary: CellSummary
-    round: int
-    stall: Stall
-
-
-def gaps_of(summary: CellSummary) -> tuple[list[StallOccurrence], list[StallOccurrence], float]:
-    """Return a cell's stalls, its gaps that are normal for it, and its median latency in s.
-
-    The median is taken over the service times of all rounds, so that requests queued behind a
-    stall do not raise the threshold. A cell without any completion is reported by
-    ``nothing_completed``.
-    """
-    times = service_times(summary.samples)
-    if times.count == 0:
-        return [], [], 0.0
-    median_s = times.percentile_ns(50) / 1e9
-    seen = [
-        StallOccurrence(summary, sample.round, stall)
-        for sample in summary.samples
-        for stall in sample.stalls
-    ]
-    true = [one for one in seen if one.stall.length_s > MEDIAN_FACTOR * median_s]
-    usual = [one for one in seen if one.stall.length_s <= MEDIAN_FACTOR * median_s]
-    return true, usual, median_s
 
 
 @from_samples(rank=170, section="Time", sees_replays=True, holds_in_lab=False)

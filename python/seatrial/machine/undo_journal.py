@@ -38,8 +38,8 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         run_id: The run that made it.
         kind: What was changed: file, loop, mount, scheduler, cgroup, process, setting, server,
-            socket_folder, remote_database, frozen, dm, flaky, lab or zfs_daemon; or what a backend
-            of layouts made, such as btrfs; journal for the journal as a whole.
+            socket_folder, remote_database, remote_objects, frozen, dm, flaky, lab or zfs_daemon;
+            or what a backend of layouts made, such as btrfs; journal for the journal as a whole.
         subject: The changed object: a path, a device, a process number, a name of a database.
         outcome: ``undone``; ``gone`` (nothing was left of it); ``foreign`` (what is there now is
             not ours, and was left alone); ``failed`` (stays in the journal); ``pending`` (would

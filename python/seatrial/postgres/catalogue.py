@@ -68,7 +68,7 @@ UNIQUE_KEYS: Final[LiteralString] = """
     FROM pg_index i
     JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
-        AND NOT i.indisexclusion
+        AND NOT i.indisexclusion AND c.relkind IN ('r', 'p', 'f')
         AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
     ORDER BY i.indrelid, i.indisprimary DESC, i.indexrelid
 """
@@ -95,7 +95,7 @@ OTHER_UNIQUENESS: Final[LiteralString] = """
     FROM pg_index i
     JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x')
-    WHERE (i.indisunique OR i.indisexclusion) AND i.indisready
+    WHERE (i.indisunique OR i.indisexclusion) AND i.indisready AND c.relkind IN ('r', 'p', 'f')
         AND (
             NOT i.indisvalid OR i.indpred IS NOT NULL OR i.indexprs IS NOT NULL
             OR i.indisexclusion OR (to_jsonb(i) ->> 'indnullsnotdistinct')::bool

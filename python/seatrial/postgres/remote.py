@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, LiteralString
@@ -25,6 +25,11 @@ NAME_BYTES_MAX: Final = 63
 """PostgreSQL truncates longer names."""
 
 _MARK: Final = "made by seatrial, run "
+_DROP: Final[Mapping[str, LiteralString]] = {
+    "table": "DROP TABLE IF EXISTS {} CASCADE",
+    "function": "DROP FUNCTION IF EXISTS {} CASCADE",
+    "sequence": "DROP SEQUENCE IF EXISTS {} CASCADE",
+}
 _NAMED_MAX: Final = 5
 _VERSION_WITH_STRATEGY: Final = 150000
 
@@ -164,6 +169,72 @@ class RemoteServer:
             TargetError: when the server refuses; with its message.
         """
         self._execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+    def mark_objects(self, dbname: str, objects: Sequence[str]) -> None:
+        """Record what the run is about to create in an empty database that is not its own.
+
+        A table with the run's name marks the database until ``drop_marked_objects``.
+
+        Args:
+            dbname: The database.
+            objects: Kinds and names, such as ``table pgbench_accounts``.
+
+        Raises:
+            RefusedError: when the database is not empty.
+            TargetError: when the server refuses; with its message.
+            ValueError: without a journal.
+        """
+        from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
+
+        name = database_name(self._journal.run_id if self._journal else "")
+        journal = self._required_journal(name)
+        self.require_empty(dbname)
+        url = self.address.with_dbname(dbname).as_url()
+        journal.record(
+            "remote_objects",
+            url=url,
+            name=dbname,
+            objects=", ".join([*objects, f"table {name}"]),
+            run_id=journal.run_id,
+        )
+        with self._connected(dbname) as connection:
+            connection.execute(sql.SQL("CREATE TABLE {} ()").format(sql.Identifier(name)))
+
+    def drop_marked_objects(self, dbname: str) -> None:
+        """Drop what ``mark_objects`` recorded, if anything.
+
+        Raises:
+            TargetError: when the server refuses; then it stays in the journal.
+        """
+        found = self._journal.find("remote_objects", name=dbname) if self._journal else None
+        if found is None or self._journal is None:
+            return
+        entry, details = found
+        self.drop_objects(dbname, str(details["objects"]))
+        self._journal.done(entry)
+
+    def drop_objects(self, dbname: str, objects: str) -> bool:
+        """Drop the objects of a record of ``mark_objects``, with their dependents.
+
+        The last one is the mark of the run: without it, the others are somebody else's, and stay.
+
+        Returns:
+            Whether they were dropped.
+
+        Raises:
+            TargetError: when the server refuses; with its message.
+        """
+        from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
+
+        kinds_and_names = [each.split(" ", 1) for each in objects.split(", ")]
+        mark = kinds_and_names[-1][1]
+        with self._connected(dbname) as connection, connection.transaction():
+            row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (mark,)).fetchone()
+            if not row or not row[0]:
+                return False
+            for kind, name in kinds_and_names:
+                connection.execute(sql.SQL(_DROP[kind]).format(sql.Identifier(name)))
+        return True
 
     def creator_of(self, name: str) -> str | None:
         """Return the run that created a database; empty when none did, None if absent.

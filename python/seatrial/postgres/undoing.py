@@ -71,8 +71,27 @@ def undo_remote_database(*, url: str, name: str, run_id: str) -> Result:
     return undone(f"dropped from {address.endpoint}")
 
 
+def undo_remote_objects(*, url: str, name: str, objects: str, run_id: str) -> Result:
+    """Drop what the run created in the user's database ``name``, if it has the run's mark.
+
+    ``url`` contains no password: it is taken from ``PGPASSWORD`` or ``~/.pgpass``.
+    """
+    # psycopg is heavy, and only this kind of undoing needs it.
+    from seatrial.postgres.connection import parse_url  # noqa: PLC0415
+    from seatrial.postgres.remote import RemoteServer  # noqa: PLC0415
+
+    try:
+        if not RemoteServer(parse_url(url)[0]).drop_objects(name, objects):
+            return gone(f"the run {run_id} left nothing in it")
+    except SeatrialError as error:
+        hint = f"Then run `PGPASSWORD=... seatrial clean`, or drop these yourself: {objects}"
+        return failed(f"{error.seen} {error.next_step} {hint}")
+    return undone(f"the tables of the run {run_id} were dropped")
+
+
 POSTGRES_UNDOERS: Final[dict[str, Undoer]] = {
     "server": Undoer(undo=undo_server, subject="data_folder"),
     "socket_folder": Undoer(undo=undo_socket_folder, subject="path", survives_reboot=True),
     "remote_database": Undoer(undo=undo_remote_database, subject="name", survives_reboot=True),
+    "remote_objects": Undoer(undo=undo_remote_objects, subject="name", survives_reboot=True),
 }

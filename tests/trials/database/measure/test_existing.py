@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from postgres.programs import installed_programs
-from seatrial.errors import RefusedError, StudyError, TargetError
+from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
+from seatrial.postgres.remote import RemoteServer
+from seatrial.trials.database.measure import load
 from trials.database.measure.trial import trial
 
 TARGET = """
@@ -83,9 +85,74 @@ def test_its_shared_buffers_can_be_filled_before_a_sample(server, tmp_path):
 def test_a_named_empty_database_is_used_and_empty_again(server, tmp_path):
     with trial(tmp_path, study(server, more='database = "empty"')) as there:
         assert there.measure("pgbench").outcome.completed > 100
+    assert tables_in_empty(server) == []
+
+
+def tables_in_empty(server) -> list[str]:
     with connect(server.address, dbname="empty") as connection:
-        query = "SELECT count(*) FROM pg_stat_user_tables"
-        assert connection.execute(query).fetchone() == (0,)
+        rows = connection.execute("SELECT relname FROM pg_stat_user_tables").fetchall()
+    return [name for (name,) in rows]
+
+
+TELEMETRY = """
+    name = "existing"
+    [[target]]
+    label = "there"
+    url = "postgresql://{user}@/postgres?host={host}"
+    database = "empty"
+    [[workload]]
+    kind = "telemetry"
+    devices = 10
+    history_hours = 1
+    clients = 1
+    seconds = 1
+"""
+
+
+@pytest.mark.parametrize("kind", ["pgbench", "telemetry"])
+def test_a_failed_load_leaves_nothing_in_a_named_database(server, tmp_path, monkeypatch, kind):
+    def fail(_endpoints):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(load, "_checkpoint", fail)
+    more = 'database = "empty"'
+    address = server.address
+    text = TELEMETRY.format(user=address.user, host=address.host)
+    text = study(server, more=more) if kind == "pgbench" else text
+    with pytest.raises(KeyboardInterrupt), trial(tmp_path, text):
+        raise AssertionError("it was loaded")
+    assert tables_in_empty(server) == []
+    RemoteServer(address).require_empty("empty")
+
+
+def test_what_cannot_be_dropped_is_reported(server, tmp_path, monkeypatch):
+    def fail(*_arguments):
+        raise TargetError(seen="no answer", cause="-", next_step="-")
+
+    text = study(server, more='database = "empty"')
+    with monkeypatch.context() as patch:
+        with pytest.raises(SeatrialError, match="pgbench_accounts"), trial(tmp_path, text):
+            patch.setattr(RemoteServer, "drop_objects", fail)
+    assert {"pgbench_accounts"} < set(tables_in_empty(server))
+    (path,) = (tmp_path / "state").glob("trial-*.jsonl")
+    with UndoJournal(path.name.removesuffix(".undo.jsonl"), path.parent):
+        pass
+    assert tables_in_empty(server) == []
+
+
+def test_settings_of_a_named_database_stay(server, tmp_path):
+    with connect(server.address) as connection:
+        connection.execute("ALTER DATABASE empty SET work_mem = '77MB'")
+        with trial(
+            tmp_path, study(server, more='database = "empty"', workload='clone = "reuse"')
+        ) as there:
+            there.measure("pgbench")
+        query = """
+            SELECT setconfig FROM pg_db_role_setting JOIN pg_database ON pg_database.oid = setdatabase
+            WHERE datname = 'empty'
+        """
+        assert connection.execute(query).fetchone() == (["work_mem=77MB"],)
+        connection.execute("ALTER DATABASE empty RESET ALL")
 
 
 @pytest.mark.parametrize(

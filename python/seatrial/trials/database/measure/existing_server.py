@@ -20,7 +20,7 @@ from seatrial.postgres.connection import Address, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.load import LoadResult, load_databases, migrate, unload
+from seatrial.trials.database.measure.load import LoadResult, load_databases, migrate, objects_of
 from seatrial.trials.database.measure.ready import ReadyServer, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import read_start_state
@@ -107,6 +107,8 @@ class ExistingServer:
         self, load: LoadSpec, addresses: list[Address], watcher: Watcher
     ) -> LoadResult:
         """Load the user's database, with the only requested schema."""
+        if objects := objects_of(load):
+            self._server.mark_objects(self._target.database, objects)
         endpoints, label = self._endpoints(addresses), self._target.label
         loaded = load_databases(load.unmigrated, endpoints, label, watcher)
         if not load.migrate:
@@ -162,12 +164,12 @@ class ExistingServer:
 
     def close(self) -> None:
         """Drop what was loaded."""
-        for (load, _), (addresses, _) in self._loaded.items():
-            if self._target.database:
-                # The failure of a server was reported before.
-                with suppress(TargetError):
-                    unload(load, self._endpoints(addresses))
-            else:
+        if self._target.database:
+            # What could not be dropped stays in the journal, which reports it.
+            with suppress(TargetError):
+                self._server.drop_marked_objects(self._target.database)
+        else:
+            for addresses, _ in self._loaded.values():
                 self._drop(addresses)
         self._loaded.clear()
 
@@ -220,7 +222,7 @@ class ExistingServer:
         for address in addresses:
             with ServerSession(self._endpoints([address])) as session:
                 database = sql.Identifier(address.dbname)
-                if spec.clone == "reuse":
+                if spec.clone == "reuse" and not self._target.database:
                     reset = sql.SQL("ALTER DATABASE {} RESET ALL").format(database)
                     session.connection.execute(reset)
                 for name, value in spec.settings.items():

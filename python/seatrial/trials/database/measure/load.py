@@ -25,6 +25,9 @@ from seatrial.trials.database.study.workloads import LoadSpec
 
 PGBENCH_ROWS_A_SCALE: Final = 100_011
 """Accounts, tellers and the branch."""
+PGBENCH_OBJECTS: Final = [
+    f"table pgbench_{name}" for name in ("accounts", "branches", "history", "tellers")
+]
 RESTORE_JOBS_MAX: Final = 4
 _CUSTOM_FORMAT: Final = b"PGDMP"
 _SHARE: Final = re.compile(r"tuples \((\d+%)\) done")
@@ -114,18 +117,9 @@ def load_databases(
     return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
-def unload(load: LoadSpec, endpoints: Endpoints) -> None:
-    """Drop the tables of ``load_databases`` in databases that are not ours, except those of a file.
-
-    Raises:
-        TargetError: when the server refuses.
-    """
-    for address in endpoints.addresses:
-        if load.kind == "pgbench":
-            _run(endpoints, address, "pgbench", "--initialize", "--init-steps=d")
-        if load.kind == "telemetry":
-            with connect(address, secret=endpoints.secret) as connection:
-                telemetry.unload(connection)
+def objects_of(load: LoadSpec) -> list[str]:
+    """Return what ``load_databases`` creates, as ``table name``; nothing for a file."""
+    return {"pgbench": PGBENCH_OBJECTS, "telemetry": telemetry.OBJECTS}.get(load.kind, [])
 
 
 def _load_database(

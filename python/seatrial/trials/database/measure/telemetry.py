@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 INGEST: Final = "ingest"
 QUERY: Final = "query"
+OBJECTS: Final = ["table telemetry_sample", "function telemetry_now", "sequence telemetry_number"]
+"""What ``load`` creates; the other function goes with the table."""
 LOAD_ROWS_MAX: Final = 200_000
 """Rows stored by one transaction of the load."""
 
@@ -64,17 +66,6 @@ def load(connection: psycopg.Connection, spec: LoadSpec) -> Iterator[int]:
     for statement in (_FOLDER / "telemetry_indexes.sql").read_text().split(";"):
         if statement.strip():
             connection.execute(statement.encode())
-
-
-def unload(connection: psycopg.Connection) -> None:
-    """Drop the tables and everything that belongs to them.
-
-    Raises:
-        psycopg.Error: when the server refuses.
-    """
-    connection.execute("DROP TABLE IF EXISTS telemetry_sample CASCADE")
-    connection.execute("DROP FUNCTION IF EXISTS telemetry_now()")
-    connection.execute("DROP SEQUENCE IF EXISTS telemetry_number")
 
 
 def set_batch(connection: psycopg.Connection, batch_rows: int) -> None:

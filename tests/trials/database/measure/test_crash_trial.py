@@ -13,6 +13,7 @@ from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server_processes import server_pids
+from seatrial.trials.database.measure import crash
 from seatrial.trials.database.measure.crash import CrashTrial, read_content
 from seatrial.trials.database.measure.crash_ledger import ROWS, rows_of
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
@@ -29,9 +30,9 @@ def make_trial(tmp_path, monkeypatch):
     with UndoJournal("crash1") as journal:
         folder = TrialFolder(tmp_path, "crash1", journal).open(0, direct=False)
 
-        def make(scale=0, **settings):
+        def make(scale=0, clients=3, **settings):
             load = LoadSpec(kind="ledger", scale=scale)
-            spec = DatabaseSpec(load=load, clients=3, settings=settings, start="warm")
+            spec = DatabaseSpec(load=load, clients=clients, settings=settings, start="warm")
             trial = CrashTrial(
                 folder.path, "crash", spec, binaries=binaries, journal=journal, seed=11
             )
@@ -120,6 +121,48 @@ def test_a_database_that_does_not_come_back_has_lost_all(make_trial, monkeypatch
     assert not crashed.recovered
     assert crashed.verdict.lost == crashed.verdict.checked > 0
     assert "did not recover: the log is gone" in crashed.notes[-1]
+
+
+def _fail(*_arguments, **_options):
+    raise TargetError(seen="no amcheck", cause="a test", next_step="none")
+
+
+def test_a_tool_that_fails_loses_nothing(make_trial, monkeypatch):
+    trial = make_trial()
+    trial._checks_indexes = True
+    monkeypatch.setattr(crash, "index_faults", _fail)
+    monkeypatch.setattr(crash.ServerSession, "size_bytes", _fail)
+    crashed = trial.crash(SECONDS, SilentWatcher())
+    assert crashed.recovered
+    assert crashed.verdict.is_ok
+    assert (crashed.faults, crashed.database_bytes) == (None, 0)
+    assert sum("no amcheck" in note for note in crashed.notes) == 2
+
+
+def test_tables_that_are_not_read_in_time_are_no_verdict(make_trial, monkeypatch):
+    trial = make_trial()
+    monkeypatch.setattr(crash, "read_content", _fail)
+    with pytest.raises(TargetError, match="no amcheck"):
+        trial.crash(SECONDS, SilentWatcher())
+
+
+def test_a_missing_table_is_damage(make_trial, monkeypatch):
+    trial = make_trial()
+    monkeypatch.setattr(crash, "_LEFT", "SELECT 1 FROM crash_left_gone")
+    crashed = trial.crash(SECONDS, SilentWatcher())
+    assert not crashed.recovered
+    assert crashed.verdict.lost == crashed.verdict.checked > 0
+
+
+def test_many_clients_get_their_connections(make_trial):
+    trial = make_trial(clients=130)
+    assert trial.crash(SECONDS, SilentWatcher()).verdict.is_ok
+
+
+def test_a_refused_connection_is_reported_in_the_server_s_words(make_trial):
+    trial = make_trial(clients=20, max_connections="10")
+    with pytest.raises(TargetError, match="connections"):
+        trial.crash(SECONDS, SilentWatcher())
 
 
 class _Broken(SimpleNamespace):

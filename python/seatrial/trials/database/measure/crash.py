@@ -7,6 +7,7 @@ crashes. A data folder that does not recover is discarded; the next crash begins
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import subprocess
 import threading
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from seatrial.errors import SeatrialError, TargetError
+from seatrial.errors import SeatrialError, SpaceError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.account import account_for
@@ -36,6 +37,7 @@ from seatrial.trials.database.measure.crash_ledger import (
     rows_of,
 )
 from seatrial.trials.database.measure.driver_result import Endpoints
+from seatrial.trials.database.measure.embedded import server_settings
 from seatrial.trials.database.measure.pgbench import error_text
 from seatrial.trials.database.measure.power_cut import SIZE_BYTES, CuttableFilesystem
 from seatrial.trials.database.measure.server_session import ServerSession, refused
@@ -56,13 +58,26 @@ AMCHECK_FAULTS: Final = 2
 """Source: PostgreSQL's documentation of pg_amcheck, "Exit Status" in src/bin/pg_amcheck."""
 
 
+_DAMAGE: Final = ("XX", "58", "22", "42P01", "42703")
+"""SQLSTATE of unreadable pages and files, of invalid values, and of missing tables and columns.
+
+Source: PostgreSQL's documentation, Appendix A. Timeouts, broken connections and insufficient
+resources say nothing about the data.
+"""
+
+
+class DamagedError(TargetError):
+    """A table cannot be read because it is damaged or missing."""
+
+
 def read_content(address: Address) -> LedgerContent:
     """Read all tables of a crash trial; where pages have checksums, reading verifies them.
 
     Unchanged rows are read by the server, but not transferred.
 
     Raises:
-        TargetError: when a table cannot be read.
+        DamagedError: when a table is damaged or missing.
+        TargetError: when it cannot be read for another reason.
     """
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -72,7 +87,12 @@ def read_content(address: Address) -> LedgerContent:
             left = {row[0]: (row[1], row[2]) for row in connection.execute(_LEFT)}
             right = {row[0]: (row[1], row[2]) for row in connection.execute(_RIGHT)}
     except psycopg.Error as error:
-        raise refused(error) from None
+        found = refused(error)
+        if not (error.sqlstate or "").startswith(_DAMAGE):
+            raise found from None
+        raise DamagedError(
+            seen=found.seen, cause="The data is damaged", next_step=found.next_step
+        ) from None
     return LedgerContent(entries=entries, left=left, right=right)
 
 
@@ -176,7 +196,7 @@ class CrashLoad:
             threading.Thread(target=self._work, args=(number,), daemon=True)
             for number in range(workers)
         ]
-        self._began_ns = 0
+        self._error: SeatrialError | None = None
         self.answers: list[AcknowledgedTransaction] = []
         """Acknowledged transactions, in no particular order."""
         self.failed = 0
@@ -198,8 +218,11 @@ class CrashLoad:
             self._barrier.wait(_CONNECT_S_MAX)
         if self._barrier.broken:
             self.stop()
-            # Connecting again raises the server's own message.
-            connect(self._address).close()
+            raise self._error or TargetError(
+                seen=f"The workers did not connect within {_CONNECT_S_MAX:g} s",
+                cause="The server accepts connections slowly: its device may hang",
+                next_step="See the end of `dmesg`, and repeat with fewer clients",
+            )
 
     def stop(self) -> None:
         """Stop all workers; those whose server is dead have ended already."""
@@ -216,7 +239,8 @@ class CrashLoad:
     def _work(self, worker: int) -> None:
         try:
             connection = connect(self._address)
-        except SeatrialError:
+        except SeatrialError as error:
+            self._error = error
             self._barrier.abort()
             return
         with contextlib.closing(connection):
@@ -300,7 +324,7 @@ class CrashResult(msgspec.Struct, frozen=True, kw_only=True):
         began_s: Start of the load, in Unix time.
         lasted_s: From then to the kill.
         verdict: Result of the check.
-        came_back: Whether the server recovered.
+        recovered: Whether the server recovered.
         recovery_s: Time until the server was ready again, or failed.
         faults: Output of pg_amcheck; empty when nothing was found, None when it was not run.
         server: Name and version of the server.
@@ -358,7 +382,7 @@ class CrashTrial:
         )
         # A file outside the file system with power cuts survives them.
         self.data_folder = self._drive.point / DATA_FOLDER if self._drive else folder / name
-        self._settings = {**_LOG_SETTINGS, **spec.settings} if cuts else spec.settings
+        self._settings = {**(_LOG_SETTINGS if cuts else {}), **server_settings(spec)}
         account = account_for(self.data_folder, binaries)
         self._cluster = create_cluster(self.data_folder, binaries, account, journal)
         self._checks_pages = _enable_checksums(self._cluster)
@@ -464,18 +488,22 @@ class CrashTrial:
         Raises:
             TargetError: when the server died by itself.
         """
-        lies_at_s = max(kill_at_s - LIE_S, kill_at_s / 2) if self._spec.power_cut == "lying" else -1
+        lies = self._spec.power_cut == "lying"
+        lies_at_s = max(kill_at_s - LIE_S, kill_at_s / 2) if lies else math.inf
         reported_s = began_s
         while (elapsed_s := time.monotonic() - began_s) < kill_at_s:
             if not server.is_alive() or load.has_ended:
                 raise server.death_error()
-            if self._drive and 0 <= lies_at_s <= elapsed_s:
+            if self._drive and lies_at_s <= elapsed_s:
                 self._drive.save_content()
-                lies_at_s = -1
+                lies_at_s = math.inf
             if time.monotonic() - reported_s >= _REPORT_S:
                 reported_s = time.monotonic()
                 watcher.live(_reading(load, elapsed_s))
-            time.sleep(min(_TICK_S, max(kill_at_s - elapsed_s, 0.0)))
+            time.sleep(min(_TICK_S, max(min(kill_at_s, lies_at_s) - elapsed_s, 0.0)))
+        if self._drive and lies_at_s < math.inf:
+            # A late wake-up must not leave the cut without a content to reset to.
+            self._drive.save_content()
 
     def _kill(self, server: Server) -> None:
         """Kill the server, then cut the power at once: nothing is written in between.
@@ -489,27 +517,55 @@ class CrashTrial:
         self._journal.undo(server.entries[-1])
 
     def _recover(self) -> tuple[Verdict, float, str | None, int, list[str]]:
-        """Restart the server and check; if it does not recover, everything is lost."""
+        """Restart the server and check; if it does not recover, everything is lost.
+
+        Raises:
+            TargetError: when that cannot be decided: the file system cannot be mounted or is full,
+                or the tables cannot be read although they are not damaged.
+        """
+        if self._drive:
+            self._drive.remount(with_saved=self._spec.power_cut == "lying")
         began_s = time.monotonic()
+        recovery_s = 0.0
         try:
-            if self._drive:
-                self._drive.remount(with_saved=self._spec.power_cut == "lying")
-            began_s = time.monotonic()
             self._server = self._cluster.start(self._settings)
             recovery_s = time.monotonic() - began_s
-            address = self._address(self._server)
+        except SpaceError:
+            raise
+        except TargetError as error:
+            return self._not_recovered(error, began_s)
+        address = self._address(self._server)
+        try:
             verdict = self._ledger.compare(read_content(address))
-            faults = index_faults(address, self._binaries) if self._checks_indexes else None
+        except DamagedError as error:
+            return self._not_recovered(error, began_s)
+        faults, size_bytes, notes = self._examined(address)
+        return verdict, recovery_s, faults, size_bytes, notes
+
+    def _not_recovered(
+        self, error: TargetError, began_s: float
+    ) -> tuple[Verdict, float, str | None, int, list[str]]:
+        recovery_s = time.monotonic() - began_s
+        if self._server is not None:
+            self._server.stop(0.0)
+            self._server = None
+        message = f"The database did not recover: {error.seen} {error.cause}"
+        return self._ledger.lose_all(), recovery_s, None, 0, [message]
+
+    def _examined(self, address: Address) -> tuple[str | None, int, list[str]]:
+        """Return the faults of indexes and the size; failures are notes, not losses."""
+        faults, size_bytes, notes = None, 0, []
+        if self._checks_indexes:
+            try:
+                faults = index_faults(address, self._binaries)
+            except TargetError as error:
+                notes.append(f"Indexes were not checked: {error.seen}")
+        try:
             with self._session(address) as session:
                 size_bytes = session.size_bytes()
-        except SeatrialError as error:
-            recovery_s = time.monotonic() - began_s
-            if self._server is not None:
-                self._server.stop(0.0)
-                self._server = None
-            message = f"The database did not recover: {error.seen} {error.cause}"
-            return self._ledger.lose_all(), recovery_s, None, 0, [message]
-        return verdict, recovery_s, faults, size_bytes, []
+        except TargetError as error:
+            notes.append(f"The size of the database is unknown: {error.seen}")
+        return faults, size_bytes, notes
 
 
 def _enable_checksums(cluster: Cluster) -> bool:

@@ -196,7 +196,7 @@ class EmbeddedServers:
             start = self._start_state_when_cold(data, spec) if spec.replay and is_cold else None
             notes = _prepare_page_cache(data.cluster.folder, spec)
             limit_bytes = spec.memory_limit_bytes
-            server = data.cluster.start(_settings(spec), memory_limit_bytes=limit_bytes)
+            server = data.cluster.start(server_settings(spec), memory_limit_bytes=limit_bytes)
             try:
                 endpoints = self._endpoints(server, data.database, spec.processes)
                 if spec.replay and not is_cold:
@@ -376,10 +376,10 @@ def _require_possible(spec: DatabaseSpec) -> None:
         )
 
 
-def _settings(spec: DatabaseSpec) -> dict[str, str]:
-    """Return the settings of a cell, with enough connections for a replay."""
-    needed = spec.clients + OWN_CONNECTIONS
-    if spec.replay is None or needed <= DEFAULT_CONNECTIONS:
+def server_settings(spec: DatabaseSpec) -> dict[str, str]:
+    """Return the settings of a cell, with enough connections for its clients."""
+    needed = spec.clients * spec.processes + OWN_CONNECTIONS
+    if needed <= DEFAULT_CONNECTIONS:
         return spec.settings
     return {"max_connections": str(needed), **spec.settings}
 

@@ -16,6 +16,7 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.study.cell import Cell
+from seatrial.trials.database.analysis.readings import COUNTED
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 from seatrial.units import MIB
 from stats.builders import MS_NS, run_of
@@ -185,6 +186,11 @@ def sample_of(
                 response=histogram.encode(),
             )
         )
+    counted = {
+        name: float(sum(filter(None, values)))
+        for name, values in columns_of(seconds, **(columns or {})).items()
+        if name in COUNTED
+    }
     series = Series(period_s=1.0, columns=columns_of(seconds, **(columns or {})))
     return Sample(
         cell=cell,
@@ -206,7 +212,7 @@ def sample_of(
             )
         },
         timeline=Timeline(slice_ns=100 * MS_NS, slices=slices),
-        counters=counters_of(seconds, **(counters or {})),
+        counters=counters_of(seconds, **(counted | (counters or {}))),
         series=series if has_series else None,
         database=record_of() if record is None else record,
         **rest,

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from seatrial.trials.database.analysis.cache_sweep import setting_bytes
@@ -64,6 +65,13 @@ def test_a_cache_that_was_never_full_says_nothing_of_its_size():
     assert "only 80 MiB were read per sample" in sweep.sentence
     # 20 s read 80 MiB of 5,500 MiB, and half as long again is on the safe side.
     assert "34 min" in sweep.sentence
+
+
+def test_a_sample_that_was_cut_short_does_not_count_as_a_short_one():
+    samples = cold_samples(5600 * MIB)
+    cut = msgspec.structs.replace(samples[-1], round=3, status="interrupted", duration_s=3.0)
+    (sweep,) = database_of(summarised(*samples, cut)).sweeps
+    assert sweep.fits
 
 
 def test_a_cache_that_was_filled_is_judged_by_the_law():
@@ -142,12 +150,17 @@ def test_the_memory_limit_is_a_cache_too():
     ("rates_per_s", "database_bytes", "reason"),
     [
         ({"1GB": 200.0, "2GB": 240.0}, SIZE_BYTES, "2 sizes are too few"),
+        (
+            {"1GB": 200.0, "1024MB": 201.0, "2GB": 240.0, "4GB": 300.0},
+            SIZE_BYTES,
+            "the same size, 1 GiB",
+        ),
         ({"1GB": 200.0, "2GB": 240.0, "4GB": 290.0}, 3 * GIB, "holds the whole database"),
         ({"1GB": 200.0, "2GB": 240.0, "4GB": 290.0}, 7 * GIB, "would hold the whole database"),
         ({"1GB": 200.0, "2GB": 201.0, "4GB": 199.0}, SIZE_BYTES, "no significant effect"),
         ({"1GB": 200.0, "2GB": 500.0, "4GB": 510.0, "8GB": 1500.0}, SIZE_BYTES, "does not fit"),
     ],
-    ids=["two sizes", "it fits", "the next fits", "flat", "no law"],
+    ids=["two sizes", "a size twice", "it fits", "the next fits", "flat", "no law"],
 )
 def test_what_is_no_law_is_refused_with_the_reason(rates_per_s, database_bytes, reason):
     samples = samples_of(rates_per_s, database_bytes=database_bytes)

@@ -1,8 +1,9 @@
 """What is particular to a cell: shares that sum up to 1, figures of the running phase, tables."""
 
+import msgspec
 import pytest
 
-from seatrial.trials.database.analysis.model import database_of
+from seatrial.trials.database.analysis.model import batch_length, database_of
 from seatrial.units import MIB
 
 from .hand import READ, cell_of, record_of, rounds_of, sample_of, summarised
@@ -99,6 +100,14 @@ def test_checkpoints_are_added_up_whatever_began_them():
     assert "checkpoints_timed" not in part.columns
 
 
+def test_checkpoints_and_deadlocks_are_counted_although_a_reading_is_missing():
+    columns = {"checkpoints_timed": [0.0] * 8 + [None, None] + [0.0] * 10, "deadlocks": 0.0}
+    counters = {"checkpoints_timed": 1.0, "deadlocks": 2.0}
+    part = cell_part(sample_of(columns=columns, counters=counters))
+    assert part.columns["checkpoints"].value == 1.0
+    assert part.columns["deadlocks"].value == 2.0
+
+
 def test_what_does_not_change_is_reported_once():
     part = cell_part(*rounds_of(cell_of(), [100.0, 101.0], record=record_of(client_cpu_share=0.2)))
     assert part.server == "PostgreSQL 15.20"
@@ -112,10 +121,23 @@ def test_what_does_not_change_is_reported_once():
 def test_a_batch_has_its_times():
     cell = cell_of(workload="nightly", kind="batch", operation="batch", clients=1, file="job.sql")
     record = record_of(batch_s={"real": 20.0, "user": 0.1, "sys": 0.2}, client_cpu_share=0.9)
-    summary = summarised(sample_of(cell, per_s=0.05, record=record))
+    summary = summarised(sample_of(cell, rates=[0.0] * 19 + [1.0], record=record))
     (part,) = database_of(summary).cells
     assert part.batch_s["real"].value == 20.0
     assert "client_limited" not in [finding.kind for finding in summary.findings]
+
+
+def test_a_round_in_which_a_batch_failed_is_no_time():
+    cell = cell_of(workload="nightly", kind="batch", operation="batch", clients=1, file="job.sql")
+    good = sample_of(cell, rates=[0.0] * 19 + [1.0], record=record_of(batch_s={"real": 20.0}))
+    failed = msgspec.structs.replace(
+        good,
+        round=1,
+        outcome=msgspec.structs.replace(good.outcome, completed=0, failed=1),
+        database=record_of(batch_s={"real": 0.1}),
+    )
+    assert cell_part(good, failed).batch_s["real"].value == 20.0
+    assert batch_length([good, failed], "real").value == 20.0
 
 
 def test_the_verdict_of_a_run_reports_transactions_not_blocks():

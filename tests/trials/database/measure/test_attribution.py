@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.results.model import Series, Stall
-from seatrial.trials.database.measure.sample import attributed
+from seatrial.results.model import Outcome, Series, Stall, Timeline
+from seatrial.trials.database.measure.driver_result import Completions
+from seatrial.trials.database.measure.observe import Observations
+from seatrial.trials.database.measure.sample import attributed, series_from_start
 
 
 def stall(start_s: float, length_s: float) -> Stall:
@@ -48,3 +50,29 @@ def test_what_was_seen_is_evidence_whatever_the_cause():
 def test_a_stall_beyond_the_readings_stays_unknown():
     found = attributed(stall(7.0, 0.3), Series(period_s=1.0, columns={"device_busy_share": [1.0]}))
     assert (found.cause, found.evidence) == ("unknown", {})
+
+
+@pytest.mark.parametrize(
+    ("started_at", "expected"),
+    [(100.0, 0), (100.4, 0), (101.1, 1), (102.0, 2), (130.0, 3), (70.0, 0)],
+)
+def test_readings_begin_with_the_load(started_at, expected):
+    """A host's clock may be wrong: as many entries remain as the load took."""
+    share = [float(number) for number in range(13)]
+    observed = Observations(
+        series=Series(period_s=1.0, columns={"a": share, "b": [1.0] + [None] * 12}),
+        counters={},
+        waits={},
+        notes=[],
+        began_unix_s=100.0,
+    )
+    completions = Completions(
+        started_at=started_at,
+        duration_s=10.02,
+        outcome=Outcome(offered=0, completed=0, failed=0, late_skipped=0, in_flight_at_end=0),
+        operations={},
+        timeline=Timeline(slice_ns=10**9, slices=[]),
+    )
+    columns = series_from_start(observed, completions).columns
+    assert columns["a"] == share[expected:]
+    assert ("b" in columns) == (expected == 0)

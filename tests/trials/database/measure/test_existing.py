@@ -130,9 +130,12 @@ def test_what_cannot_be_dropped_is_reported(server, tmp_path, monkeypatch):
         raise TargetError(seen="no answer", cause="-", next_step="-")
 
     text = study(server, more='database = "empty"')
-    with monkeypatch.context() as patch:
-        with pytest.raises(SeatrialError, match="pgbench_accounts"), trial(tmp_path, text):
-            patch.setattr(RemoteServer, "drop_objects", fail)
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(SeatrialError, match="pgbench_accounts"),
+        trial(tmp_path, text),
+    ):
+        patch.setattr(RemoteServer, "drop_objects", fail)
     assert {"pgbench_accounts"} < set(tables_in_empty(server))
     (path,) = (tmp_path / "state").glob("trial-*.jsonl")
     with UndoJournal(path.name.removesuffix(".undo.jsonl"), path.parent):
@@ -148,7 +151,7 @@ def test_settings_of_a_named_database_stay(server, tmp_path):
         ) as there:
             there.measure("pgbench")
         query = """
-            SELECT setconfig FROM pg_db_role_setting JOIN pg_database ON pg_database.oid = setdatabase
+            SELECT setconfig FROM pg_db_role_setting JOIN pg_database d ON d.oid = setdatabase
             WHERE datname = 'empty'
         """
         assert connection.execute(query).fetchone() == (["work_mem=77MB"],)

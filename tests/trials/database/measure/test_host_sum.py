@@ -24,7 +24,13 @@ CLOCK = ClockOffset(
     read_at_ns=0,
 )
 TOGETHER = CommonLoad(
-    start_ns=10**12, duration_s=DURATION_S, slice_ms=100, hosts_count=9, on_loss="stop", lost=[]
+    start_ns=10**12,
+    start_unix_s=1e9,
+    duration_s=DURATION_S,
+    slice_ms=100,
+    hosts_count=9,
+    on_loss="stop",
+    lost=[],
 )
 # When a transaction ended after the host's first one began, and how long it took.
 transactions = st.lists(
@@ -125,6 +131,7 @@ def test_a_late_host_shortens_the_window_and_is_not_averaged():
     )
     # From 300 ms to 1,900 ms, 100 a second from each.
     assert result.completions.duration_s == pytest.approx(1.6)
+    assert result.completions.started_at == pytest.approx(1e9 + 0.3)
     assert [host.window_completed for host in result.fleet.hosts] == [160, 160]
     assert result.fleet.skew_ns == 250_000_000
 

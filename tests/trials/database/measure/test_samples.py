@@ -304,6 +304,26 @@ def test_a_server_that_dies_is_reported_with_the_end_of_its_log(here):
     assert here.measure("states", start="warm").outcome.completed > 0, "the next sample is well"
 
 
+def test_commits_that_wait_for_a_missing_standby_end_in_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(pgbench, "CONNECT_S_MAX", 0.0)
+    monkeypatch.setattr(pgbench, "OVERDUE_S_MAX", 0.5)
+    study = f"""
+        name = "standby"
+        [[target]]
+        label = "here"
+        path = "{tmp_path}"
+        [[workload]]
+        kind = "pgbench"
+        scale = 1
+        clients = 2
+        seconds = 1
+        [workload.settings]
+        synchronous_standby_names = "s1"
+    """
+    with trial(tmp_path, study) as here, pytest.raises(TargetError, match="IPC:SyncRep"):
+        here.measure("pgbench")
+
+
 def test_telemetry_stores_as_many_rows_as_it_says(here):
     sample = here.measure("telemetry")
     again = here.measure("telemetry", round_number=1)

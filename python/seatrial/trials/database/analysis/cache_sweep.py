@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.lazy import np
-from seatrial.stats.cell_estimates import t_quantile
+from seatrial.stats.cell_estimates import counted, t_quantile
 from seatrial.stats.compare.figures import COMPLETED, figures_of_both
 from seatrial.stats.compare.ratio import contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_phrase
@@ -100,7 +100,7 @@ class CacheLaw:
         k_s: ``k`` with sizes in bytes, so that ``t = cpu + k * C**-a`` in seconds.
         a: The exponent.
         scatter_share: Moderated residual of the times.
-    residual_shares: Residual of each point: the logarithm of its time over the fitted one.
+        residual_shares: Residual of each point: the logarithm of its time over the fitted one.
         obstacle: Why there is no prediction, as a sentence; empty if the law fits.
     """
 
@@ -297,7 +297,7 @@ def _misfit(points: Sequence[CacheTime], residual_shares: Sequence[float]) -> st
     noise = t_of(max(1, first.rounds - 1)) * math.hypot(first.error_share, last.error_share)
     if gain < max(math.log(GAIN_RATIO_MIN), noise):
         return "A larger cache has no significant effect"
-    worst = max(range(len(points)), key=lambda log_ratio: abs(residual_shares[log_ratio]))
+    worst = max(range(len(points)), key=lambda index: abs(residual_shares[index]))
     allowed = max(RESIDUAL_SHARE_MAX, 3 * points[worst].error_share)
     if abs(residual_shares[worst]) > allowed:
         return (
@@ -482,10 +482,11 @@ def _never_full(
         part = by_key[summary.cell.key]
         if part.reads is None or part.start_state != "cold" or part.verdict.bound != "read":
             continue
-        rounds = len(summary.samples)
+        samples = counted(summary.samples)
+        rounds = len(samples)
         read_bytes = part.reads.device.value * part.reads.blocks / rounds * _BLOCK_BYTES
         if 0 < read_bytes < size_bytes:
-            mean_s = sum(sample.duration_s for sample in summary.samples) / rounds
+            mean_s = sum(sample.duration_s for sample in samples) / rounds
             longest_s = max(longest_s, mean_s * size_bytes / read_bytes)
             short.append((size_bytes, read_bytes))
     if not short:
@@ -500,6 +501,12 @@ def _never_full(
 
 def _obstacle(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int, cell: Cell) -> str:
     """Return why there is no prediction, as a sentence; empty if there is one."""
+    twice = next((size for size in sizes_bytes if sizes_bytes.count(size) > 1), None)
+    if twice is not None:
+        return (
+            f"Two tests have the same size, {format_size(twice)}: there is a prediction only if "
+            "each size occurs once."
+        )
     if law is None:
         return (
             f"{len(set(sizes_bytes))} sizes are too few for a prediction: measure at least "
@@ -531,10 +538,8 @@ def _prediction_text(
     members: Sequence[CellSummary],
     law: CacheLaw,
     next_bytes: int,
-    predicted: Estimate | None,
+    predicted: Estimate,
 ) -> str:
-    if predicted is None:
-        return ""
     first, last = members[0].iops, members[-1].iops
     return (
         f"A cache of {format_size(next_bytes)}, twice the largest, would give "

@@ -11,7 +11,7 @@ import msgspec
 
 from seatrial.findings.context import usable_cpus
 from seatrial.results.model import DatabaseRecord, Run, Sample
-from seatrial.stats.cell_estimates import counted, estimate_of_rounds, phases_of
+from seatrial.stats.cell_estimates import counted, phases_of
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
 from seatrial.trials.database.analysis.cache_sweep import cache_sweeps
@@ -21,6 +21,7 @@ from seatrial.trials.database.analysis.model import (
     DatabaseCell,
     ReadShares,
     TimeVerdict,
+    batch_length,
     records_of,
     specification,
 )
@@ -108,7 +109,7 @@ def database_cell(summary: CellSummary, cpus: float | None = None) -> DatabaseCe
         client_cpu_share=_largest(records),
         ceiling_per_s=_median([r.ceiling_per_s for r in records if r.ceiling_per_s]),
         columns=columns,
-        batch_s=_batch(records),
+        batch_s=_batch(samples),
     )
 
 
@@ -160,14 +161,11 @@ def _median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _batch(records: Sequence[DatabaseRecord]) -> dict[str, Estimate]:
-    """Return the times of a batch, as reported by ``time``, over the rounds that have them."""
-    reported = [record.batch_s for record in records if record.batch_s]
-    names = dict.fromkeys(name for each in reported for name in each)
-    return {
-        name: estimate_of_rounds([each[name] for each in reported if name in each], "s")
-        for name in names
-    }
+def _batch(samples: Sequence[Sample]) -> dict[str, Estimate]:
+    """Return the times of a batch, as reported by ``time``, over the rounds that succeeded."""
+    names = dict.fromkeys(name for record in records_of(samples) for name in record.batch_s)
+    found = {name: batch_length(samples, name) for name in names}
+    return {name: length for name, length in found.items() if length is not None}
 
 
 def analyse(

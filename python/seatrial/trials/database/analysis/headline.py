@@ -17,7 +17,7 @@ from seatrial.stats.wording import (
     format_value,
 )
 from seatrial.trials.database.analysis.crashes import crash_outcome, crash_text, is_crash_trial
-from seatrial.trials.database.analysis.model import batch_length, specification
+from seatrial.trials.database.analysis.model import batch_length, batch_times_s, specification
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.replay.analysis.model import is_replay, replays
 from seatrial.trials.replay.analysis.pace import answered_per_s, ratio_to_capture
@@ -185,13 +185,9 @@ def database_figure(quantity: str, summary: CellSummary) -> Estimate | str | Non
 
 def _real(summary: CellSummary) -> Estimate | str:
     """Return the elapsed time of a batch, or why it is not known for every round."""
-    times_ns = [
-        sample.database.batch_s["real"] * 1e9
-        for sample in counted(summary.samples)
-        if sample.outcome.completed and sample.database and "real" in sample.database.batch_s
-    ]
+    times_s = batch_times_s(summary.samples, "real")
     rounds = len(counted(summary.samples))
-    if len(times_ns) < rounds:
+    if len(times_s) < rounds:
         all_rounds = format_plural(rounds, "round")
-        return f"it failed in {rounds - len(times_ns)} of {all_rounds}"
-    return estimate_of_rounds(times_ns, "ns")
+        return f"it failed in {rounds - len(times_s)} of {all_rounds}"
+    return estimate_of_rounds([time_s * 1e9 for time_s in times_s], "ns")

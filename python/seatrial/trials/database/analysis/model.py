@@ -210,8 +210,17 @@ def ceiling_share(rate_per_s: float, ceiling_per_s: float | None) -> float | Non
     return rate_per_s / ceiling_per_s
 
 
+def batch_times_s(samples: Sequence[Sample], name: str) -> list[float]:
+    """Return ``real``, ``user`` or ``sys`` of a batch in each repeat that succeeded."""
+    return [
+        sample.database.batch_s[name]
+        for sample in counted(samples)
+        if sample.outcome.completed and not sample.outcome.failed
+        if sample.database and name in sample.database.batch_s
+    ]
+
+
 def batch_length(samples: Sequence[Sample], name: str) -> Estimate | None:
     """Return ``real``, ``user`` or ``sys`` of a batch over its repeats, in s; None if unknown."""
-    records = [sample.database for sample in counted(samples)]
-    values = [record.batch_s[name] for record in records if record and name in record.batch_s]
-    return estimate_of_rounds(values, "s") if values and len(values) == len(records) else None
+    values = batch_times_s(samples, name)
+    return estimate_of_rounds(values, "s") if values else None

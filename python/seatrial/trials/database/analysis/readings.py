@@ -28,7 +28,7 @@ WEIGHTS: Final[Mapping[str, str]] = {
 }
 """Means per event: a second with more events weighs more."""
 COUNTED: Final = ("checkpoints_timed", "checkpoints_requested", "deadlocks")
-"""Columns that are summed over a sample."""
+"""Columns that are counted over a sample."""
 CHECKPOINTS: Final = "checkpoints"
 _HIDDEN_PREFIXES: Final = ("waits_", "checkpoints_")
 
@@ -47,7 +47,10 @@ def entries_from(series: Series, from_s: float) -> int:
 
 
 def column_mean(sample: Sample, name: str, from_s: float = 0.0) -> float | None:
-    """Return a column's mean (of counts: their sum) from a time on; None if unknown."""
+    """Return a column's mean from a time on, or a count of the whole sample; None if unknown."""
+    if name in COUNTED and name in sample.counters:
+        # A missing reading leaves a gap in the column, not in the total.
+        return sample.counters[name]
     series = sample.series
     if series is None or name not in series.columns:
         return None

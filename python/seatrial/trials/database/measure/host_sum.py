@@ -49,6 +49,7 @@ class CommonLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         start_ns: The agreed start, by our monotonic clock.
+        start_unix_s: The same in Unix time.
         duration_s: Planned duration of each.
         slice_ms: Length of the timeline's slices.
         hosts_count: Number of participating hosts.
@@ -57,6 +58,7 @@ class CommonLoad(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     start_ns: int
+    start_unix_s: float
     duration_s: float
     slice_ms: int
     hosts_count: int
@@ -80,7 +82,7 @@ def merged_result(load: CommonLoad, reports: Sequence[HostReport]) -> DriverResu
     shares = [result.client_cpu_share for result in results if result.client_cpu_share is not None]
     return DriverResult(
         completions=Completions(
-            started_at=max(result.completions.started_at for result in results),
+            started_at=load.start_unix_s + skip * slice_ns / NS_PER_S,
             duration_s=max(merged.duration_ns, 1) / NS_PER_S,
             outcome=_outcome(in_window, results),
             operations=merged.operations,

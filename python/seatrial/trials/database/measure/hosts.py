@@ -200,6 +200,7 @@ class HostLoadGenerator:
         self._require_all(readings)
         clocks = {name: each for name, each in readings.items() if isinstance(each, ClockOffset)}
         start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
+        start_unix_s = time.time() + START_DELAY_S
         answers = self._results(hosts, endpoints_of_host, start_ns, clocks, options.duration_s)
         results = {n: a for n, a in answers.items() if not isinstance(a, HostLost)}
         lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
@@ -210,6 +211,7 @@ class HostLoadGenerator:
         after = self._group.clocks(finished)
         load = CommonLoad(
             start_ns=start_ns,
+            start_unix_s=start_unix_s,
             duration_s=options.duration_s,
             slice_ms=options.slice_ms,
             hosts_count=len(hosts),

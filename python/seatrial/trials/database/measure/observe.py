@@ -245,12 +245,14 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
         waits: How often active clients were observed in a wait, by ``class:event`` in the server
             version's spelling (``IO:WALSync`` is ``IO:WalSync`` from 17 on); ``CPU`` for none.
         notes: What could not be read and why, as sentences.
+        began_unix_s: When the series begins.
     """
 
     series: Series
     counters: dict[str, float]
     waits: dict[str, int]
     notes: list[str]
+    began_unix_s: float
 
 
 class Observer:
@@ -293,7 +295,7 @@ class Observer:
         self._machine = MachineWatch(data_folder, server_pid, client_pids, period_s=period_s)
         self._ending = threading.Event()
         self._defects: list[str] = []
-        self._began_s = 0.0
+        self._began_s = self._began_unix_s = 0.0
         self._threads = [
             self._thread("machine", self._machine.watch),
             self._thread("server", self._server.watch),
@@ -306,7 +308,7 @@ class Observer:
         """
         self._server.open()
         self._machine.open(self._server.session_pid)
-        self._began_s = time.monotonic()
+        self._began_s, self._began_unix_s = time.monotonic(), time.time()
         self._server.begin(self._began_s)
         self._machine.begin(self._began_s)
         for thread in self._threads:
@@ -362,6 +364,7 @@ class Observer:
                 *notes,
                 *self._defects,
             ],
+            began_unix_s=self._began_unix_s,
         )
 
     def _columns(self, entries: int) -> dict[str, list[float | None]]:

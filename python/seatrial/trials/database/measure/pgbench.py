@@ -23,6 +23,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import TargetError, UsageError, native_errors
 from seatrial.measure.progress import LiveReading, Watcher
+from seatrial.postgres.connection import connect
 from seatrial.trials.database.measure.client_processes import Process, ProcessGroup, ProcessResult
 from seatrial.trials.database.measure.driver_result import Completions, DriverOptions, Endpoints
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
@@ -256,7 +257,7 @@ def run_pgbench(
 
     Raises:
         KeyboardInterrupt: when the user ended it twice, or before any result.
-        TargetError: when one cannot be started, or fails; with its message.
+        TargetError: when one cannot be started, fails, or hangs; with its message.
     """
     command = _command(spec, scripts, endpoints, options)
     live = _ProgressMonitor(watcher)
@@ -264,7 +265,7 @@ def run_pgbench(
         for number, environment in enumerate(endpoints.environments()):
             arguments = [*command, *_own_arguments(options, number)]
             processes.start(partial(_started, arguments, environment, live.listener(number)))
-        ended = _ended_in_order(processes, live)
+        ended = _ended_in_order(processes, live, _Deadline(endpoints, options.duration_s))
     return _results(ended, options, interrupted=live.interrupted)
 
 
@@ -328,16 +329,80 @@ def _started(
         ) from None
 
 
-def _ended_in_order(processes: ProcessGroup, live: _ProgressMonitor) -> list[ProcessResult]:
+def _ended_in_order(
+    processes: ProcessGroup, live: _ProgressMonitor, deadline: _Deadline
+) -> list[ProcessResult]:
+    def poll() -> None:
+        live.report()
+        deadline.check()
+
     while True:
         try:
-            return processes.wait(live.report)
+            return processes.wait(poll)
         except KeyboardInterrupt:
             if live.interrupted:
                 raise
             live.interrupted = True
             # With --time an alarm ends pgbench: here it is sent early.
             processes.signal(signal.SIGALRM)
+
+
+CONNECT_S_MAX: Final = 30.0
+OVERDUE_S_MAX: Final = 60.0
+"""pgbench ends with the transactions that are in progress when its time is over."""
+_WORKING: Final = ("CPU", "IO:", "Timeout:")
+"""Waits of a long transaction that makes progress."""
+_STANDBY: Final = "IPC:SyncRep"
+_WAIT: Final = """
+    SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU') FROM pg_stat_activity
+    WHERE state = 'active' AND backend_type = 'client backend' AND datname = ANY (%s)
+        AND pid <> pg_backend_pid()
+    GROUP BY 1 ORDER BY count(*) DESC LIMIT 1
+"""
+
+
+class _Deadline:
+    """Ends a wait for clients that hang, as for a standby that does not answer."""
+
+    def __init__(self, endpoints: Endpoints, duration_s: float) -> None:
+        self._endpoints = endpoints
+        self._at_s = time.monotonic() + duration_s + CONNECT_S_MAX + OVERDUE_S_MAX
+
+    def check(self) -> None:
+        if time.monotonic() < self._at_s:
+            return
+        wait = _most_frequent_wait(self._endpoints)
+        if not wait.startswith(_WORKING):
+            raise _hangs(wait)
+        self._at_s = time.monotonic() + OVERDUE_S_MAX
+
+
+def _most_frequent_wait(endpoints: Endpoints) -> str:
+    """Return what most active clients wait for, as ``class:event``; empty if none is active."""
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    names = [address.dbname for address in endpoints.addresses]
+    try:
+        with connect(endpoints.addresses[0], secret=endpoints.secret) as connection:
+            row = connection.execute(_WAIT, (names,)).fetchone()
+    except (psycopg.Error, TargetError):
+        return ""
+    return str(row[0]) if row else ""
+
+
+def _hangs(wait: str) -> TargetError:
+    over = f"pgbench did not end within {OVERDUE_S_MAX:g} s after its time was over"
+    if wait == _STANDBY:
+        return TargetError(
+            seen=f"{over}: its commits wait for a standby ({wait})",
+            cause="No synchronous standby answers",
+            next_step="See pg_stat_replication, or leave synchronous_standby_names empty",
+        )
+    return TargetError(
+        seen=f"{over}: its sessions wait for {wait}" if wait else f"{over}: no session is active",
+        cause="The server or the network hangs",
+        next_step="See pg_stat_activity and the server's log",
+    )
 
 
 def _results(

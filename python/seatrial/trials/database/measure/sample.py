@@ -23,7 +23,11 @@ from seatrial.study.cell import Cell
 from seatrial.study.hosts import cell_without
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.drive import drive
-from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult
+from seatrial.trials.database.measure.driver_result import (
+    Completions,
+    DriverOptions,
+    DriverResult,
+)
 from seatrial.trials.database.measure.observe import Observations, Observer
 from seatrial.trials.database.measure.ready import ReadyServer
 from seatrial.trials.database.measure.server_session import ServerSession
@@ -213,6 +217,7 @@ def sample_of(
 ) -> Sample:
     """Return the sample, not stored yet; ``interrupted`` in its status if the user ended it."""
     initial, result, observed, increases = parts
+    series = series_from_start(observed, result.completions)
     engine = DRIVER[cell.kind]
     counters = {
         **observed.counters,
@@ -232,16 +237,32 @@ def sample_of(
             "status": "interrupted" if result.interrupted else "complete",
             "engine": engine,
             "engine_reason": _REASON[engine],
-            "stalls": [attributed(stall, observed.series) for stall in result.completions.stalls],
+            "stalls": [attributed(stall, series) for stall in result.completions.stalls],
             "replay": result.replay,
             "fleet": result.fleet,
             "counters": counters,
-            "series": observed.series,
+            "series": series,
             "database": _record(ready, initial, result, observed, ceiling_per_s),
         },
         Sample,
         from_attributes=True,
     )
+
+
+def series_from_start(observed: Observations, completions: Completions) -> Series:
+    """Return the series without the entries before the load, whose timeline begins later.
+
+    Clients connect first, and several hosts begin at an agreed instant. A host's clock may differ
+    from ours, so no more is dropped than the load leaves.
+    """
+    series = observed.series
+    entries = max(map(len, series.columns.values()), default=0)
+    lead = round((completions.started_at - observed.began_unix_s) / series.period_s)
+    spare = entries - round(completions.duration_s / series.period_s)
+    first = max(0, min(lead, spare))
+    columns = {name: values[first:] for name, values in series.columns.items()}
+    known = {name: v for name, v in columns.items() if any(value is not None for value in v)}
+    return Series(period_s=series.period_s, columns=known)
 
 
 def _record(

@@ -74,4 +74,6 @@ def set_batch(connection: psycopg.Connection, batch_rows: int) -> None:
     Raises:
         psycopg.Error: when the server refuses.
     """
+    # Without it, a missing synchronous standby would stop us here, without a message.
+    connection.execute("SET synchronous_commit = local")
     connection.execute(f"ALTER SEQUENCE telemetry_number INCREMENT BY {int(batch_rows)}".encode())

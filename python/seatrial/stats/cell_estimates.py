@@ -49,6 +49,7 @@ from seatrial.stats.timeline import (
     whole_slices,
 )
 from seatrial.stats.wording import DATABASE_OPERATIONS, STATEMENT
+from seatrial.study.hosts import loading_hosts
 from seatrial.topic import topic_of
 from seatrial.units import NS_PER_S
 
@@ -119,7 +120,8 @@ def _skipped_waiting(sample: Sample) -> Callable[[int], float]:
     """
     skipped = sample.outcome.late_skipped
     arrival = sample.cell.parsed.arrival
-    rate_per_s = arrival.rate_per_s or 0.0
+    # Each host has the whole rate.
+    rate_per_s = (arrival.rate_per_s or 0.0) * loading_hosts(sample.cell)
     burst = arrival.burst or 1
     is_random = arrival.kind in ("poisson", "batches")
     group = 14 * burst if arrival.kind == "batches" else 6 if is_random else burst

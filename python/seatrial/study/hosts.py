@@ -57,6 +57,11 @@ def hosts_of(cell: Cell) -> int:
     return int(cell.factors.get(FACTOR, 0))
 
 
+def loading_hosts(cell: Cell) -> int:
+    """Return how many hosts, or machines, loaded the target: without those that were lost."""
+    return max(1, hosts_of(cell) - int(cell.factors.get(LOST_FACTOR, 0)))
+
+
 def check_hosts(hosts: Hosts | None) -> Iterator[ConstraintError]:
     """Yield what is wrong with the numbers of hosts."""
     counts = hosts.counts if hosts else []

@@ -61,6 +61,7 @@ KEPT: Final[Mapping[str, str]] = {
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
+    "synchronous_standby_names": "",
     "wal_sync_method": "fdatasync",
 }
 """Settings that determine durability after a crash, with PostgreSQL's defaults on Linux."""
@@ -85,7 +86,7 @@ def unlike_servers(a: SideSamples, b: SideSamples) -> Iterator[str]:
         values = [_values(one_side, setting) for one_side in (a, b)]
         if all(values) and values[0] != values[1]:
             reported = " and ".join(
-                f"{', '.join(sorted(each))} on {name}"
+                f"{', '.join(sorted(value or 'empty' for value in each))} on {name}"
                 for name, each in zip(names, values, strict=True)
             )
             yield (

@@ -164,3 +164,9 @@ def test_commits_are_reported_before_reads_alone():
     quick = cell_of(scale=100, script="select-only")
     summary = summarised(sample_of(quick, per_s=900.0), sample_of(cell_of(scale=10)))
     assert summary.verdict.startswith("100 tps")
+
+
+def test_durable_servers_are_reported_before_others_however_off_is_spelled():
+    loose = cell_of(settings={"fsync": "false"})
+    summary = summarised(sample_of(loose, per_s=900.0), sample_of(cell_of()))
+    assert summary.verdict.startswith("100 tps")

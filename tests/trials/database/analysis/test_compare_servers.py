@@ -35,6 +35,7 @@ def test_other_versions_are_said():
         ("synchronous_commit", "off", "on"),
         ("full_page_writes", "off", "on"),
         ("wal_sync_method", "open_datasync", "fdatasync"),
+        ("synchronous_standby_names", "s1", "empty"),
     ],
 )
 def test_a_server_that_keeps_less_is_said(setting, value, usual):

@@ -379,6 +379,17 @@ def test_the_schedule_of_several_processes_is_their_sum():
     assert verdict_of(sample_of(cell, per_s=198.0)).evidence["requested_per_s"] == 200.0
 
 
+def test_each_host_has_the_whole_schedule():
+    def sentence(**factors):
+        cell = cell_of(rate_per_s=500.0, **factors)
+        return verdict_of(sample_of(cell, per_s=600.0)).sentence
+
+    assert "2,000 transactions/s were requested" not in sentence(hosts=4)
+    assert sentence(hosts=4).startswith("Commit-bound")
+    assert sentence(hosts=4, lost_hosts=3).startswith("The schedule sets the rate: 500 ")
+    assert sentence().startswith("The schedule sets the rate: 500 ")
+
+
 def test_nothing_seen_is_inconclusive():
     bare = sample_of(record=record_of(waits={}), has_series=False)
     assert verdict_of(bare).sentence == "Inconclusive: no wait events were sampled."
@@ -460,8 +471,37 @@ def test_where_a_group_significantly_dominates_it_is_named(case):
     assert bound_of(waits) == group
 
 
+STANDBY = {"IPC:SyncRep": 850, "IO:WALSync": 100, "CPU": 50}
+
+
 def test_commits_that_wait_for_a_standby_are_not_blamed_on_this_storage():
-    assert bound_of({"IPC:SyncRep": 9_000, "IO:WALSync": 900, "CPU": 100}) == "inconclusive"
+    verdict = verdict_of(sample_of(record=record_of(waits=STANDBY)))
+    assert verdict.bound == "standby"
+    assert verdict.sentence.startswith("Standby-bound: 81 % of the clients' time")
+    assert "others_io" not in [rival.name for rival in verdict.rivals]
+
+
+def test_a_standby_that_may_be_a_busy_machine_is_settled_with_local_commits():
+    columns = {"others_cpu_cores": 1.5, "cpu_idle_share": 0.0, "cpu_iowait_share": 0.0}
+    verdict = verdict_of(sample_of(record=record_of(waits=STANDBY), columns=columns))
+    assert (verdict.bound, verdict.likely) == ("inconclusive", "standby")
+    assert verdict.next.startswith("Repeat with synchronous_commit = local")
+
+
+def test_a_queue_behind_a_standby_is_the_standbys():
+    waits = {"Lock:transactionid": 500, "IPC:SyncRep": 400, "IO:WALSync": 50, "CPU": 50}
+    assert bound_of(waits) == "standby"
+
+
+def test_waits_without_a_group_are_not_excluded_on_full_processors():
+    columns = BUSY | {"server_cpu_cores": 1.5, "others_cpu_cores": 0.02}
+    sample = sample_of(
+        record=record_of(waits={"IO:BufFileWrite": 800, "CPU": 200}), columns=columns
+    )
+    verdict = verdict_of(sample)
+    assert (verdict.bound, verdict.likely) == ("inconclusive", "")
+    assert "BufFileWrite" in verdict.sentence
+    assert "nothing dominates" not in verdict.sentence
 
 
 @settings(deadline=None, max_examples=60)

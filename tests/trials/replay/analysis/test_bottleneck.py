@@ -43,6 +43,7 @@ def who(play):
         (Play(waits=dict(COMMIT)), "disk"),
         (Play(waits=dict(READ)), "disk"),
         (Play(waits=dict(LOCK)), "locks"),
+        (Play(waits={"IPC:SyncRep": 850, "IO:WALSync": 100, "CPU": 50}), "standby"),
         (Play(waits=dict(PROCESSOR), columns=BUSY), "server CPU"),
         (Play(core_share=0.71, waits={"CPU": 1000}, columns=WAITING | IDLE), "client"),
         (Play(ceiling_per_s=1_200.0, waits={"CPU": 1000}, columns=WAITING | IDLE), "client"),

@@ -14,6 +14,7 @@ from seatrial.results.model import DatabaseRecord, Run, Sample
 from seatrial.stats.cell_estimates import counted, phases_of
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
+from seatrial.study.hosts import loading_hosts
 from seatrial.trials.database.analysis.cache_sweep import cache_sweeps
 from seatrial.trials.database.analysis.checkpoints import checkpoint_effect, running_share
 from seatrial.trials.database.analysis.model import (
@@ -128,7 +129,10 @@ def _evidence(
     samples = [round_.sample for round_ in rounds]
     records = records_of(samples)
     spec = specification(summary.cell)
-    requested_per_s = spec.rate_per_s * spec.processes if spec and spec.rate_per_s else None
+    requested_per_s = None
+    if spec and spec.rate_per_s:
+        # Each process of each host has the whole rate.
+        requested_per_s = spec.rate_per_s * spec.processes * loading_hosts(summary.cell)
     # A remote server runs on another machine, of which nothing is known.
     is_here = "server_cpu_cores" in columns or "cpu_idle_share" in columns
     return LoadEvidence(

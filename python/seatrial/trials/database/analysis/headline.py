@@ -18,6 +18,7 @@ from seatrial.stats.wording import (
 )
 from seatrial.trials.database.analysis.crashes import crash_outcome, crash_text, is_crash_trial
 from seatrial.trials.database.analysis.model import batch_length, batch_times_s, specification
+from seatrial.trials.database.study.cost import OFF
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.replay.analysis.model import is_replay, replays
 from seatrial.trials.replay.analysis.pace import answered_per_s, ratio_to_capture
@@ -60,7 +61,8 @@ def _order(summary: CellSummary) -> tuple[bool, bool, bool, bool, int]:
     spec = specification(summary.cell)
     data = max(spec.load.scale, spec.load.devices) if spec else 0
     writes = spec is None or spec.script not in READ_ONLY_SCRIPTS
-    durable = spec is None or all(spec.settings.get(name) != "off" for name in KEPT)
+    settings = spec.settings.items() if spec else ()
+    durable = not any(name in KEPT and value.lower() in OFF for name, value in settings)
     is_load = not is_crash_trial(summary.cell)
     return is_load, summary.cell.operation != "batch", writes, durable, data
 
@@ -101,6 +103,7 @@ _REPLAY_ENDINGS = {
     "client": ", client-bound",
     "cpu": ", CPU-bound",
     "lock": ", lock-bound",
+    "standby": ", standby-bound",
     "commit": ", commit-bound",
     "read": ", read-bound",
     "checkpoint": ", checkpoint-bound",

@@ -16,7 +16,7 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of
 
 BOUNDS = (
-    *("cpu", "read", "commit", "checkpoint", "lock", "client", "pace", "order"),
+    *("cpu", "read", "commit", "checkpoint", "lock", "standby", "client", "pace", "order"),
     "inconclusive",
 )
 """What a database's throughput may be bound by; ``pace`` and ``order`` apply to replays."""

@@ -165,11 +165,13 @@ CLASSES: Final = {
     "buffer": "buffer_pin",
 }
 
-GROUPS: Final = ("commit", "read", "write", "lock", "cpu", "client", "other")
+GROUPS: Final = ("commit", "read", "write", "lock", "standby", "cpu", "client", "other")
 """Groups of wait events, by the bound that they indicate."""
 
 _COMMIT: Final = frozenset({"io:walsync", "io:walwrite", "lwlock:walwrite"})
-"""Waits for the log on this server's storage; ``IPC:SyncRep`` waits for a standby, so it is not."""
+"""Waits for the log on this server's storage."""
+_STANDBY: Final = frozenset({"ipc:syncrep"})
+"""Waits of commits for a synchronous standby: its network, storage or replay."""
 _READ: Final = frozenset(
     {
         *("io:datafileread", "io:datafileprefetch", "io:slruread", "io:aioiocompletion"),
@@ -185,6 +187,7 @@ _WRITE: Final = frozenset(
         *("ipc:checkpointstart", "ipc:checkpointdone"),
     }
 )
+_EVENTS: Final = {"commit": _COMMIT, "read": _READ, "write": _WRITE, "standby": _STANDBY}
 _BY_CLASS: Final = {"lock": "lock", "lwlock": "lock", "buffer_pin": "lock", "client": "client"}
 
 
@@ -198,7 +201,7 @@ def group_of(event: str) -> str:
     if event == ON_CPU:
         return "cpu"
     name = event.casefold()
-    for group, events in (("commit", _COMMIT), ("read", _READ), ("write", _WRITE)):
+    for group, events in _EVENTS.items():
         if name in events:
             return group
     return _BY_CLASS.get(class_of(event), "other")

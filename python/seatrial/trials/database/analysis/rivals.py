@@ -20,7 +20,9 @@ from seatrial.trials.database.analysis.readings import GROUPS, LEAD_RATIO_MIN, C
 DRIVER_SHARE_MAX: Final = 0.7
 """Of a core, or of the driver's ceiling: above it the client may limit the rate (law 8)."""
 BLOCK_BYTES: Final = 8192
-WAITED_GROUPS: Final = ("commit", "read", "write", "lock")
+HOLDERS_WAITS: Final = ("commit", "read", "standby")
+"""What the holders of locks may wait for, while many others wait for their locks."""
+WAITED_GROUPS: Final = ("commit", "read", "write", "lock", "standby", "other")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class LoadEvidence:
 
     @property
     def waited_share(self) -> float:
-        """Share of the clients' time spent waiting for storage or for other clients."""
+        """Share of the clients' time spent waiting for anything but a CPU or their client."""
         return math.fsum(self.share(group) for group in WAITED_GROUPS)
 
     @property
@@ -324,7 +326,7 @@ def rivals_of(evidence: LoadEvidence, bound: str) -> list[Rival]:
 
     Args:
         evidence: Evidence of the cell.
-        bound: ``cpu``, ``read``, ``commit``, ``checkpoint``, ``lock`` or ``client``.
+        bound: ``cpu``, ``read``, ``commit``, ``checkpoint``, ``lock``, ``standby`` or ``client``.
     """
     return [test(evidence, bound) for test in _TESTS_OF_BOUND[bound]]
 
@@ -363,33 +365,28 @@ def _hidden_share(evidence: LoadEvidence) -> float:
 
 
 def _bound_share(evidence: LoadEvidence, bound: str) -> float:
-    """Return the lower bound of a bound's share of the clients' time.
+    """Return the lower bound of a bound's share of the clients' time."""
+    own = _own_groups(evidence, bound)
+    return sum(evidence.share(group) for group in own) - _hidden_share(evidence)
+
+
+def _own_groups(evidence: LoadEvidence, bound: str) -> tuple[str, ...]:
+    """Return the wait groups of a bound.
 
     Lock waits count with what the lock holders wait for, as in the verdict.
     """
-    groups = {
-        "cpu": ("cpu",),
-        "checkpoint": ("commit", "write", "lock"),
-        "commit": ("commit", "lock") if not _leads_alone(evidence, "commit") else ("commit",),
-        "read": ("read", "lock") if not _leads_alone(evidence, "read") else ("read",),
-    }.get(bound, (bound,))
-    return sum(evidence.share(group) for group in groups) - _hidden_share(evidence)
-
-
-def _leads_alone(evidence: LoadEvidence, group: str) -> bool:
-    return evidence.share(group) >= LEAD_RATIO_MIN * evidence.share("lock")
+    if bound == "checkpoint":
+        return ("commit", "write", "lock")
+    leads_alone = evidence.share(bound) >= LEAD_RATIO_MIN * evidence.share("lock")
+    if bound in HOLDERS_WAITS and not leads_alone:
+        return (bound, "lock")
+    return (bound,)
 
 
 def _other_waits(evidence: LoadEvidence, bound: str) -> Rival:
     """Return the next largest wait; the bound has to be 1.5 times as large."""
-    own_groups = {
-        "checkpoint": ("commit", "write", "lock"),
-        "commit": ("commit", "lock"),
-        "read": ("read", "lock"),
-    }.get(bound, (bound,))
-    if bound in ("commit", "read") and _leads_alone(evidence, bound):
-        own_groups = (bound,)
-    others = [g for g in GROUPS if g not in (*own_groups, "cpu", "client")]
+    own = _own_groups(evidence, bound)
+    others = [g for g in GROUPS if g not in (*own, "cpu", "client")]
     value = max(evidence.share(group) for group in others) if evidence.time else None
     allowed = max(0.0, _bound_share(evidence, bound)) / LEAD_RATIO_MIN
     return _rival("other_waits", "next_wait_share", value, allowed, of=_OF_TIME)
@@ -516,12 +513,14 @@ def _delay_of_unnamed_share(evidence: LoadEvidence) -> float:
     return _hidden_share(evidence) / without_event if without_event > 0 else 0.0
 
 
-_DISK: Final = (_other_waits, _processors, _client_waits, _others_cpu, _steal, _others_io)
+_WAITS: Final = (_other_waits, _processors, _client_waits, _others_cpu, _steal)
+_DISK: Final = (*_WAITS, _others_io)
 _TESTS_OF_BOUND: Final[Mapping[str, tuple[RivalTest, ...]]] = {
     "commit": (*_DISK, _checkpoint),
     "read": (*_DISK, _checkpoint),
     "checkpoint": _DISK,
-    "lock": (_other_waits, _processors, _client_waits, _others_cpu, _steal),
+    "lock": _WAITS,
+    "standby": _WAITS,
     "cpu": (_waits, _client_against_processors, _others_cpu_strictly, _steal, _seatrial, _kernel),
     "client": (_other_waits, _processors, _others_cpu_of_client, _steal, _seatrial),
 }

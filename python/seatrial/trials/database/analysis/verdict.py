@@ -21,6 +21,7 @@ from seatrial.trials.database.analysis.readings import (
 )
 from seatrial.trials.database.analysis.rivals import (
     DRIVER_SHARE_MAX,
+    HOLDERS_WAITS,
     WAITED_SHARE_MAX,
     LoadEvidence,
     rivals_of,
@@ -42,6 +43,12 @@ LONGER: Final = "Measure for longer ('--seconds') to get more wait-event samples
 VARY: Final = (
     "Vary clients and memory ('--clients', '--memory-limit'): the factor that changes the rate is "
     "the bottleneck"
+)
+
+ON_STANDBY: Final = (
+    "Repeat with synchronous_commit = local to measure this server's storage alone, and compare "
+    "write_lag, flush_lag and replay_lag in pg_stat_replication: they show whether the network, "
+    "the standby's storage or (with remote_apply) its replay is slow"
 )
 
 _Finding = tuple[str, str] | None
@@ -74,7 +81,9 @@ def _verdict_on(evidence: LoadEvidence, bound: str, reason: str) -> TimeVerdict:
     rivals = rivals_of(evidence, bound)
     open_rivals = [rival for rival in rivals if not rival.is_excluded]
     opening = f"{OPENINGS[bound]}: {reason}"
+    steps = [rival.next for rival in open_rivals]
     if open_rivals:
+        steps = [ON_STANDBY, *steps] if bound == "standby" else steps
         opening = f"Inconclusive, probably {OPENINGS[bound].lower()}: {reason}"
         opening = opening.replace("cpu-bound", "CPU-bound")
     return _verdict(
@@ -83,7 +92,7 @@ def _verdict_on(evidence: LoadEvidence, bound: str, reason: str) -> TimeVerdict:
         bound=INCONCLUSIVE if open_rivals else bound,
         likely=bound if open_rivals else "",
         rivals=rivals,
-        next_step=". ".join(dict.fromkeys(rival.next for rival in open_rivals)),
+        next_step=". ".join(dict.fromkeys(steps)),
     )
 
 
@@ -98,6 +107,7 @@ OPENINGS: Final[Mapping[str, str]] = {
     "commit": "Commit-bound",
     "read": "Read-bound",
     "lock": "Lock-bound",
+    "standby": "Standby-bound",
     "checkpoint": "Checkpoint-bound",
     "cpu": "CPU-bound",
     "client": "Client-bound",
@@ -231,6 +241,7 @@ _WAITING: Final[Mapping[str, str]] = {
     "commit": "was spent waiting for WAL writes and syncs",
     "read": "was spent waiting for block reads",
     "lock": "was spent waiting for locks",
+    "standby": "was spent waiting for a synchronous standby to confirm commits",
 }
 
 
@@ -240,7 +251,7 @@ def _lock_holder_bound(time: ClientTime) -> _Finding:
     Faster commits shorten the queue for rows that are locked by a committing transaction.
     """
     lock_share = time.shares.get("lock", 0.0)
-    bound, share = time.leading(("commit", "read"))
+    bound, share = time.leading(HOLDERS_WAITS)
     _, next_share = time.leading(name for name in GROUPS if name not in ("lock", bound))
     leads = share >= LEAD_RATIO_MIN * next_share and time.is_confidently_above(bound, next_share)
     if not leads or lock_share + share < QUEUE_SHARE_MIN:
@@ -259,6 +270,7 @@ def _holders(time: ClientTime) -> str:
         "commit": "waited to commit",
         "read": "waited for reads",
         "write": "waited for writes",
+        "standby": "waited for the synchronous standby",
         "cpu": "used CPU",
         "client": "waited for the client's next statement",
     }
@@ -333,10 +345,15 @@ def _share_of_time(time: ClientTime, group: str) -> str:
 
 def _shares_text(evidence: LoadEvidence) -> str:
     shares = sorted(((evidence.share(group), group) for group in GROUPS), key=lambda pair: -pair[0])
+    time, (_, leading) = evidence.time, shares[0]
+    opening = "Inconclusive, nothing dominates the clients' time"
+    if time and leading in ("write", "other") and time.dominates(leading):
+        events = time.events_text(leading)
+        opening = f"Inconclusive, it is not known what is behind most of the waits ({events})"
     parts = [f"{format_share(share)} {_GROUP_NAMES[group]}" for share, group in shares[:3] if share]
     others = evidence.others_cpu_share or 0.0
     alongside = f"; other work used {format_share(others)} of the CPU" if others > 0.1 else ""
-    return f"Inconclusive, nothing dominates the clients' time: {', '.join(parts)}{alongside}"
+    return f"{opening}: {', '.join(parts)}{alongside}"
 
 
 _GROUP_NAMES: Final = {
@@ -344,6 +361,7 @@ _GROUP_NAMES: Final = {
     "read": "reads",
     "write": "writes of data files",
     "lock": "locks",
+    "standby": "waits for a standby",
     "cpu": "without a wait event",
     "client": "waits for the client",
     "other": "other waits",

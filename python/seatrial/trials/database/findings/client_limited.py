@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from seatrial.findings.context import AffectedCells, Context
 from seatrial.findings.rule import from_samples
@@ -10,11 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.trials.database.analysis.model import DatabaseCell, ceiling_share, database_of
-
-CORE_SHARE_MAX: Final = 0.7
-"""Of one core, by the driver's busiest thread; above it, responses wait for the driver."""
-CEILING_SHARE_MAX: Final = 0.7
-"""Of the rate of the same driver against a null server, which answers at once."""
+from seatrial.trials.database.analysis.rivals import DRIVER_SHARE_MAX
 
 
 class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limited"):
@@ -93,9 +89,9 @@ def client_limited(context: Context) -> list[Finding]:
             cells=[c.cell.identity() for c in concerned],
             figures=ClientLimitedFigures(
                 client_cpu_share_max=core_share,
-                client_cpu_share_allowed=CORE_SHARE_MAX,
+                client_cpu_share_allowed=DRIVER_SHARE_MAX,
                 ceiling_share_max=of_ceiling_share,
-                ceiling_share_allowed=CEILING_SHARE_MAX,
+                ceiling_share_allowed=DRIVER_SHARE_MAX,
                 cells_count=len(concerned),
                 concerned=context.affected_cells(concerned),
                 ceiling_per_s=ceiling_per_s,
@@ -107,10 +103,10 @@ def client_limited(context: Context) -> list[Finding]:
 def _core(part: DatabaseCell) -> float:
     """Return the driver's share of a core if it is above the limit, otherwise 0."""
     share = part.client_cpu_share or 0.0
-    return share if share > CORE_SHARE_MAX and part.cell.operation != "batch" else 0.0
+    return share if share > DRIVER_SHARE_MAX and part.cell.operation != "batch" else 0.0
 
 
 def _ceiling(summary: CellSummary, part: DatabaseCell) -> float:
     """Return the share of the driver's ceiling if it is above the limit, otherwise 0."""
     share = ceiling_share(summary.iops.value, part.ceiling_per_s) or 0.0
-    return share if share > CEILING_SHARE_MAX else 0.0
+    return share if share > DRIVER_SHARE_MAX else 0.0

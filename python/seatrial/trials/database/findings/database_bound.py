@@ -14,6 +14,7 @@ from seatrial.stats.wording import format_cell, format_plural
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.crashes import is_crash_trial
 from seatrial.trials.database.analysis.model import DatabaseCell, database_of
+from seatrial.trials.database.analysis.verdict import ON_STANDBY
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ EXPLAINED: Final = {
         "clients) or fewer clients. If lock holders wait to commit, faster commits shorten the "
         "queue.",
     ),
+    "standby": Explained(
+        "Each commit waits until a synchronous standby confirms that it has received, flushed or "
+        "(with remote_apply) replayed the WAL.",
+        f"{ON_STANDBY}.",
+    ),
     "cpu": Explained(
         "The server uses all of the CPU that it can get.",
         "The rate is a limit of this machine's CPU. To compare storage, use more clients, a larger "
@@ -82,9 +88,10 @@ def database_bound(context: Context) -> list[Finding]:
 
     Means:
         Where the clients spent their time, and so what has to become faster: `cpu`, `read`,
-        `commit`, `checkpoint`, `lock`, `client`, or `inconclusive`; for a replay also `pace` (the
-        captured rate) and `order`. There is one finding for all tests of a target with the same
-        bottleneck; the clearest one is the example.
+        `commit`, `checkpoint`, `lock`, `standby` (a synchronous one), `client`, or
+        `inconclusive`; for a replay also `pace` (the captured rate) and `order`. There is one
+        finding for all tests of a target with the same bottleneck; the clearest one is the
+        example.
 
     Decided:
         By the rules of method.md ("What bounds a database"). A bottleneck is reported only if

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
@@ -17,8 +17,7 @@ from seatrial.trials.database.analysis.crashes import (
     violations_text,
 )
 from seatrial.trials.database.analysis.model import records_of
-
-_OFF: Final = ("off", "false", "no", "0")
+from seatrial.trials.database.study.cost import OFF
 
 
 @from_samples(rank=40, section="Data and errors", sees_faults=True)
@@ -146,4 +145,4 @@ def _next(power_cut: str, off: list[str]) -> str:
 
 def _is_off(cell: CellSummary, setting: str) -> bool:
     settings = [record.settings for record in records_of(cell.samples)]
-    return any(own.get(setting, "on").lower() in _OFF for own in settings)
+    return any(own.get(setting, "on").lower() in OFF for own in settings)

@@ -16,7 +16,7 @@ from seatrial.study.cell import Cell, SpecDocument
 from seatrial.trials.database.analysis.model import BOUNDS, Rival
 from seatrial.trials.replay.analysis.verdict import is_migrated, is_schema_error
 
-WHO = ("client", "server CPU", "locks", "disk", "pace", "order", "inconclusive")
+WHO = ("client", "server CPU", "locks", "disk", "standby", "pace", "order", "inconclusive")
 """Bottlenecks of a replay; ``pace`` if it reached the requested rate."""
 
 

@@ -166,6 +166,17 @@ def test_who_updates_no_branch_of_others_does_not_wait_for_them(cell):
     assert "lock_contention" not in kinds_of(summarised(sample_of(cell)))
 
 
+def test_the_scale_that_suffices_for_all_is_named_and_few_lock_waits_are_no_cause():
+    few = {"Lock:tuple": 1, "IO:WALSync": 900, "CPU": 99}
+    samples = [
+        sample_of(cell_of(scale=4, clients=8), record=record_of(waits=few)),
+        sample_of(cell_of(scale=4, clients=64), record=record_of(waits={"IO:WALSync": 1000})),
+    ]
+    found = only(summarised(*samples), "lock_contention")
+    assert "scale of at least 64," in found.next
+    assert "may wait for each other" in found.sentence
+
+
 def reads(shared, cached, device):
     return {
         "reads_shared_buffers": shared,
@@ -186,6 +197,15 @@ def test_reads_that_never_reach_the_device_are_reported_with_a_scale_that_would(
         "To test the device's reads, measure with a memory limit of 375 MiB for this database or a "
         "scale of about 2,200."
     )
+
+
+def test_a_small_database_fits_into_any_limit():
+    counters = reads(90_000, 9_500, 500)
+    sample = sample_of(counters=counters, record=record_of(database_bytes=150 * MIB))
+    assert "memory limit of" not in only(summarised(sample), "reads_from_cache").next
+    larger = sample_of(counters=counters, record=record_of(database_bytes=400 * MIB))
+    # 128 MiB of shared buffers, 32 MiB of the server, 2 MiB of each of 10 clients.
+    assert "memory limit of 180 MiB" in only(summarised(larger), "reads_from_cache").next
 
 
 def test_a_hundredth_from_the_device_is_a_trial_of_its_reads():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from postgres.programs import installed_programs
@@ -157,6 +159,19 @@ def test_a_missing_table_is_damage(make_trial, monkeypatch):
 def test_many_clients_get_their_connections(make_trial):
     trial = make_trial(clients=130)
     assert trial.crash(SECONDS, SilentWatcher()).verdict.is_ok
+
+
+@pytest.mark.parametrize("kill_at_s", [0.02, 0.3])
+def test_a_lying_drive_has_a_content_to_reset_to_after_any_load(make_trial, monkeypatch, kill_at_s):
+    trial = make_trial()
+    saved = []
+    drive = SimpleNamespace(save_content=lambda: saved.append(True))
+    monkeypatch.setattr(trial, "_spec", msgspec.structs.replace(trial._spec, power_cut="lying"))
+    load = SimpleNamespace(has_ended=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "_drive", drive)
+        trial._load_until(kill_at_s, time.monotonic(), load, trial._server, SilentWatcher())
+    assert saved == [True]
 
 
 def test_a_refused_connection_is_reported_in_the_server_s_words(make_trial):

@@ -11,7 +11,7 @@ from seatrial.findings.tile import Tile
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate, format_plural, format_value
 from seatrial.trials.database.analysis.crashes import crash_outcome, is_crash_trial
-from seatrial.trials.database.analysis.headline import PERCENTILES, cell_phrase, headline_cell
+from seatrial.trials.database.analysis.headline import cell_phrase, headline_cell, tail_of
 from seatrial.trials.database.analysis.model import batch_length, database_of
 from seatrial.trials.replay.analysis.model import is_replay, replays_of
 
@@ -24,27 +24,17 @@ def database_tiles(cells: Sequence[CellSummary], analyses: Mapping[str, Any]) ->
     if best.cell.operation == "batch":
         real = batch_length(best.samples, "real")
         return [_tile(best, "batch", real.scaled(1e9, "ns"), better="lower")] if real else []
-    tail = _tail(best)
-    detail = f"{tail[0]} {format_value(tail[1])}" if tail else ""
+    tail = tail_of(best)
+    label = f"{tail.kind} {tail.percentile}" if tail else ""
+    detail = f"{label} {format_value(tail.estimate)}" if tail else ""
     tiles = [_tile(best, _rate_name(best), best.iops, detail=detail)]
     if tail:
-        tiles.append(_tile(best, tail[0], tail[1], better="lower", detail=_bound(best, analyses)))
+        bound = _bound(best, analyses)
+        tiles.append(_tile(best, label, tail.estimate, better="lower", detail=bound))
     if is_replay(best.cell):
         ratio = next((e.ratio for e in analyses.get("replay", []) if e.cell == best.cell), None)
         tiles += [_tile(best, "of the captured rate", ratio)] if ratio else []
     return tiles
-
-
-def _tail(summary: CellSummary) -> tuple[str, Estimate] | None:
-    """Return the highest known percentile of the most frequent kind of transaction."""
-
-    def count(kind: str) -> int:
-        return sum(s.operations[kind].completed for s in summary.samples if kind in s.operations)
-
-    kind = max(summary.latency, key=count, default="")
-    latency = summary.latency.get(kind, {})
-    percentile = next((name for name in PERCENTILES if name in latency), "")
-    return (f"{kind} {percentile}", latency[percentile]) if percentile else None
 
 
 def _rate_name(summary: CellSummary) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from seatrial.stats.cell_estimates import counted, estimate_of_rounds
@@ -89,7 +90,7 @@ def headline(
     if summary.cell.operation == "batch":
         return f"{_batch_headline(summary)}{ending}"
     rate = format_estimate(summary.iops)
-    return f"{rate}{_tail(summary)} {cell_phrase(summary)}{distinguishing}{ending}"
+    return f"{rate}{_tail_text(summary)} {cell_phrase(summary)}{distinguishing}{ending}"
 
 
 _BOUND_NAMES = {"cpu": "CPU"}
@@ -119,7 +120,9 @@ def _replay_headline(summary: CellSummary, bound: str, distinguishing: str) -> s
     alongside = f", {format_value(ratio)} the capture's rate" if ratio else ""
     name = PurePath(str(summary.cell.factors.get("trace", "a trace"))).name
     rate = answered_per_s(samples) if replays(samples) else summary.iops
-    text = f"replays {name}{distinguishing} at {format_estimate(rate)}{_tail(summary)}{alongside}"
+    text = (
+        f"replays {name}{distinguishing} at {format_estimate(rate)}{_tail_text(summary)}{alongside}"
+    )
     return f"{text}{_REPLAY_ENDINGS.get(bound, '')}"
 
 
@@ -132,20 +135,33 @@ def _batch_headline(summary: CellSummary) -> str:
     return f"runs {file} in {format_duration_s(real.value)} ({doubt})"
 
 
-def _tail(summary: CellSummary) -> str:
-    """Return the highest known percentile of the most frequent kind of transaction."""
-    kinds = list(summary.latency)
-    if not kinds:
+@dataclass(frozen=True)
+class Tail:
+    """The highest known percentile of the most frequent kind of transaction."""
+
+    kind: str
+    percentile: str
+    estimate: Estimate
+
+
+def tail_of(summary: CellSummary) -> Tail | None:
+    """Return the tail latency of a cell; None if no percentile is known."""
+
+    def count(kind: str) -> int:
+        return sum(s.operations[kind].completed for s in summary.samples if kind in s.operations)
+
+    kind = max(summary.latency, key=count, default="")
+    latency = summary.latency.get(kind, {})
+    name = next((name for name in PERCENTILES if name in latency), "")
+    return Tail(kind, name, latency[name]) if name else None
+
+
+def _tail_text(summary: CellSummary) -> str:
+    tail = tail_of(summary)
+    if tail is None:
         return ""
-    counts = {
-        kind: sum(s.operations[kind].completed for s in summary.samples if kind in s.operations)
-        for kind in kinds
-    }
-    kind = max(kinds, key=lambda each: counts[each])
-    known = summary.latency[kind]
-    name = next((name for name in PERCENTILES if name in known), None)
-    of = f" of {kind}" if len(kinds) > 1 else ""
-    return f" with {name}{of} {format_estimate(known[name])}" if name else ""
+    of = f" of {tail.kind}" if len(summary.latency) > 1 else ""
+    return f" with {tail.percentile}{of} {format_estimate(tail.estimate)}"
 
 
 def _distinguishing_text(summary: CellSummary, alongside: Sequence[CellSummary]) -> str:

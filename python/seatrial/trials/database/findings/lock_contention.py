@@ -28,6 +28,7 @@ class LockContentionFigures(Figures, frozen=True, kw_only=True, tag="lock_conten
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
+        may = "" if (self.lock_share_max or 0.0) >= LOCK_SHARE_WARNING else "may "
         waited = (
             f"; lock waits took {format_share(self.lock_share_max)} of the active clients' time "
             f"in {format_cell(self.worst_cell)}"
@@ -36,8 +37,8 @@ class LockContentionFigures(Figures, frozen=True, kw_only=True, tag="lock_conten
         )
         return FindingText(
             sentence=(
-                f"{self.concerned}: there are more clients than branches (scale), so clients wait "
-                f"for each other's row locks{waited}."
+                f"{self.concerned}: there are more clients than branches (scale), so clients {may}"
+                f"wait for each other's row locks{waited}."
             ),
             cause=(
                 "Each TPC-B transaction updates one row of pgbench_branches, which has as many "
@@ -60,7 +61,8 @@ def lock_contention(context: Context) -> list[Finding]:
 
     Means:
         In TPC-B every transaction updates a row of pgbench_branches, which has as many rows as the
-        scale. More clients than rows wait for each other, and a faster device helps little.
+        scale. More clients than rows wait for each other. A faster device helps as far as it makes
+        commits faster, for which the holders of the locks wait.
 
     Decided:
         The script is tpcb-like and there are more clients than the scale (pgbench's manual, "Good
@@ -85,7 +87,7 @@ def lock_contention(context: Context) -> list[Finding]:
             figures=LockContentionFigures(
                 cells_count=len(crowded),
                 lock_share_max=share,
-                clients_count=worst.cell.threads,
+                clients_count=max(part.cell.threads for part in crowded),
                 branches_count=spec.load.scale if spec else None,
                 concerned=context.affected_cells(concerned),
                 worst_cell=worst.cell,

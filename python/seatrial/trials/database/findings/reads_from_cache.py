@@ -10,7 +10,9 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_share, format_size
+from seatrial.trials.database.analysis.cache_sweep import setting_bytes
 from seatrial.trials.database.analysis.model import database_of, specification
+from seatrial.trials.database.study.cost import memory_limit_min_bytes
 
 DEVICE_SHARE_MAX: Final = 0.01
 """Of the blocks that queries read; a read from a device takes about a hundred times as long as one
@@ -19,6 +21,8 @@ HARDLY_SHARE: Final = 0.001
 LARGER_FACTOR: Final = 2
 """At most half of the blocks of a database of twice the memory fit into it."""
 LIMIT_FACTOR: Final = 4
+_DEFAULT_BUFFERS: Final = "128MB"
+"""PostgreSQL's own shared_buffers."""
 
 
 class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_cache"):
@@ -30,6 +34,7 @@ class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_
     memory_bytes: float | None
     concerned: Annotated[AffectedCells, HIDDEN]
     scale: Annotated[int, HIDDEN]
+    limit_min_bytes: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
@@ -48,7 +53,9 @@ class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_
                 "Shared buffers and the page cache hold the whole working set. This is common in "
                 "production, but it does not test a device's reads."
             ),
-            next=_next(self.scale, self.database_bytes_max, self.memory_bytes),
+            next=_next(
+                self.scale, self.database_bytes_max, self.memory_bytes, self.limit_min_bytes
+            ),
         )
 
 
@@ -79,6 +86,8 @@ def reads_from_cache(context: Context) -> list[Finding]:
     largest = max(parts, key=lambda part: part.database_bytes)
     spec = specification(largest.cell)
     scale = spec.load.scale if spec else 0
+    clients = spec.clients * spec.processes if spec else 0
+    buffers_bytes = setting_bytes(largest.settings.get("shared_buffers", _DEFAULT_BUFFERS)) or 0
     memory_bytes = memory_for_cache_bytes(context.before)
     shares = [part.reads.device.value for part in parts if part.reads is not None]
     size_bytes, worst_share = largest.database_bytes, max(shares)
@@ -93,6 +102,7 @@ def reads_from_cache(context: Context) -> list[Finding]:
                 memory_bytes=memory_bytes,
                 concerned=context.affected_cells(concerned),
                 scale=scale,
+                limit_min_bytes=memory_limit_min_bytes(buffers_bytes, clients),
             ),
         )
     ]
@@ -102,11 +112,11 @@ def _few(share: float) -> str:
     return "almost none" if share < HARDLY_SHARE else f"at most {format_share(share)}"
 
 
-def _next(scale: float, size_bytes: int, memory_bytes: float | None) -> str:
+def _next(scale: float, size_bytes: int, memory_bytes: float | None, limit_min_bytes: int) -> str:
     """Return what makes reads reach the device: a memory limit, or a scale."""
     ways = []
-    if size_bytes:
-        limit_bytes = max(1 << 26, size_bytes // LIMIT_FACTOR)
+    limit_bytes = max(limit_min_bytes, size_bytes // LIMIT_FACTOR)
+    if limit_bytes < size_bytes:
         ways.append(f"a memory limit of {format_size(limit_bytes)} for this database")
     if scale and size_bytes and memory_bytes:
         needed = scale * LARGER_FACTOR * memory_bytes / size_bytes

@@ -39,13 +39,8 @@ from seatrial.trials.database.measure.load import LoadResult, load_databases, mi
 from seatrial.trials.database.measure.ready import ReadyServer, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import read_start_state
-from seatrial.trials.database.study.cost import space_bytes
+from seatrial.trials.database.study.cost import memory_limit_min_bytes, space_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
-
-SERVER_BYTES: Final = 32 << 20
-"""Memory of the server's own processes besides shared memory; measured with 15 and 18."""
-CLIENT_BYTES: Final = 2 << 20
-"""Memory of each connection's process with small queries."""
 
 
 def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
@@ -68,7 +63,7 @@ def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
     ).fetchone()
     buffers_bytes = int(row[0]) if row else 0
     clients = spec.clients * spec.processes
-    needed_bytes = buffers_bytes + SERVER_BYTES + clients * CLIENT_BYTES
+    needed_bytes = memory_limit_min_bytes(buffers_bytes, clients)
     if needed_bytes <= limit_bytes:
         return
     raise UsageError(

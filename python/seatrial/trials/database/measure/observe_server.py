@@ -65,7 +65,7 @@ class Session:
         version: The server's ``server_version_num``.
         pid: Number of the server's process, on the server's machine.
         transactions: Number of own transactions committed so far.
-        given_up: Number of statements that timed out.
+        timed_out: Number of statements that timed out.
 
     Raises:
         TargetError: when the server cannot be reached.

@@ -48,6 +48,10 @@ GROWTH_SHARE: Final = 0.1
 """Growth of the data in a sample, as a share."""
 TRANSACTION_BYTES: Final = 20_000
 """WAL with a full-page image, and the page itself."""
+SERVER_MEMORY_BYTES: Final = 32 << 20
+"""Memory of the server's own processes besides shared memory; measured with 15 and 18."""
+CLIENT_MEMORY_BYTES: Final = 2 << 20
+"""Memory of each connection's process with small queries."""
 START_S: Final = 1.5
 """Starting and stopping a server, with its checkpoint."""
 INITDB_S: Final = 2.0
@@ -121,6 +125,11 @@ def load_write_bytes(spec: DatabaseSpec) -> int:
     """Return the bytes written once: the data, as much WAL, and a copy that is reused."""
     reused_bytes = cluster_bytes(spec.load, spec.processes) if spec.clone == "reuse" else 0
     return CLUSTER_BYTES + 2 * data_bytes(spec.load) * spec.processes + reused_bytes
+
+
+def memory_limit_min_bytes(buffers_bytes: int, clients: int) -> int:
+    """Return the smallest memory limit in which a server with these shared buffers fits."""
+    return buffers_bytes + SERVER_MEMORY_BYTES + clients * CLIENT_MEMORY_BYTES
 
 
 def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:

@@ -8,6 +8,7 @@ from report.page_reader import Node, embedded, read
 from report.sample_run import HOSTILE
 from seatrial.report.document import BYTES_MAX
 from seatrial.trials.replay.compare.model import CallFigures, OneSided
+from seatrial.trials.replay.compare.report.answer import before_after_answer
 from seatrial.trials.replay.compare.report.page import before_after_figures, compared_part, render
 from seatrial.trials.replay.compare.report.tables import (
     batches_table,
@@ -48,6 +49,30 @@ def test_the_first_sentence_has_both_speed_ups_with_intervals(page: Node):
         "(1.9 to 2.2)."
     )
     assert "Nightly maintenance 11.4x faster (measured once each)." in verdict
+
+
+def table_of_one(answer: str, **overall):
+    changes = [make_change(factor=1.0)]
+    return make_table(changes, overall=make_overall(changes, answer=answer, **overall))
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        # The average is slower, no single query is.
+        ({"queries": table_of_one("slower")}, "became slower"),
+        ({"batches": [make_batch(answer="slower")]}, "became slower"),
+        ({"pages": table_of_one("undecided", rounds_more=3), "batches": [
+            make_batch(answer="slower")]}, "became slower"),
+        ({"queries": table_of_one("undecided", rounds_more=3)}, "3 more rounds"),
+        ({"queries": table_of_one("undecided")}, "undecided"),
+        ({"batches": [make_batch(answer="undecided")]}, "undecided"),
+        ({"queries": table_of_one("same")}, "Nothing"),
+    ],
+)  # fmt: skip
+def test_the_next_step_follows_from_the_worst_answer(parts, words):
+    found = make_before_after(**{"queries": None} | parts)
+    assert words in before_after_answer(found, [], []).next_step
 
 
 def test_what_it_rests_on_is_reported_before_anything_else(page: Node):

@@ -15,7 +15,7 @@ from seatrial.findings.answer import (
 from seatrial.findings.tile import Tile
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.compare.model import BeforeAfter, Overall
+from seatrial.trials.replay.compare.model import BeforeAfter, Overall, Table
 from seatrial.trials.replay.compare.report.wording import (
     NOUNS,
     answer_phrase,
@@ -105,7 +105,12 @@ def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
 
 
 def _next_step(found: BeforeAfter) -> str:
-    overalls = [table.overall for table, _ in tables_of(found) if table.overall is not None]
+    tables = [table for table, _ in tables_of(found)]
+    overalls = [table.overall for table in tables if table.overall is not None]
+    if any(each.answer == "slower" for each in (*overalls, *found.batches)) or any(
+        table.slower for table in tables
+    ):
+        return "Look at what became slower, and at changed plans, below."
     rounds = [
         overall.rounds_more
         for overall in overalls
@@ -113,6 +118,14 @@ def _next_step(found: BeforeAfter) -> str:
     ]
     if rounds:
         return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
-    if any(overall.slower for overall in overalls):
-        return "Look at the queries that became slower, and at their plans, below."
+    if any(map(_is_open, tables)) or any(batch.answer == "undecided" for batch in found.batches):
+        return "Measure both several times, in turn, to settle what is undecided."
     return "Nothing: no regression was found."
+
+
+def _is_open(table: Table) -> bool:
+    """Return whether further measurements may settle the average of a table."""
+    overall = table.overall
+    # Interleaved rounds within the noise floor remain there, however many they are.
+    is_noise = overall is not None and overall.below_floor and table.basis == "interleaved"
+    return overall is not None and overall.answer == "undecided" and not is_noise

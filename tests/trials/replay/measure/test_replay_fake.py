@@ -296,6 +296,20 @@ def test_the_ceiling_is_that_of_the_same_trace_and_measured_once(trace, played, 
     assert only.spec["server"]["database"] == "null"
 
 
+def test_the_ceiling_of_an_order_by_the_catalogue_is_an_upper_bound(trace, played, monkeypatch):
+    monkeypatch.setattr(replay_ceiling, "STATEMENTS_MIN", 10)
+    spec = DatabaseSpec(
+        load=LoadSpec(kind="nothing"),
+        clients=2,
+        start="as_is",
+        replay=ReplaySpec(trace=str(trace), order="key"),
+    )
+    found = replay_ceiling.client_ceiling("replay", spec, installed_programs())
+    assert found.per_s == pytest.approx(400.0)
+    assert "upper bound" in found.notes[0]
+    assert played[0].spec["order"] == "session"
+
+
 def test_a_short_trace_reports_no_ceiling(trace, played):
     spec = DatabaseSpec(
         load=LoadSpec(kind="nothing"),

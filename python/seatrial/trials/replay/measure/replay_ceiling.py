@@ -28,6 +28,8 @@ from seatrial.trials.replay.measure.replay import engine_spec, play
 USUAL_S: Final = 1.0
 STATEMENTS_MIN: Final = 1_000
 """With fewer statements connecting takes more time than sending."""
+NEED_CATALOGUE: Final = frozenset({"object", "key"})
+"""Orders that the driver cannot keep without the target's catalogue."""
 _SLICE_MS: Final = 100
 _STALL_THRESHOLD_MS: Final = 60_000
 
@@ -38,7 +40,9 @@ def replay_ceiling_per_s(
     """Return the driver's maximum rate of statements per second.
 
     The trace is replayed at maximum speed, whatever the speed of the cell, from its beginning for
-    a few seconds. Results are cached for the lifetime of this process, by trace and order.
+    a few seconds. No IDs are mapped, and orders that need the target's catalogue are replaced by
+    that within sessions: a null server has none. Results are cached for the lifetime of this
+    process, by trace and order.
 
     Args:
         replay: The cell's replay.
@@ -52,7 +56,10 @@ def replay_ceiling_per_s(
     Raises:
         SeatrialError: when the trace cannot be replayed.
     """
-    fastest = msgspec.structs.replace(replay, speed=None, pace="arrivals", allow_writes="")
+    order = "session" if replay.order in NEED_CATALOGUE else replay.order
+    fastest = msgspec.structs.replace(
+        replay, speed=None, pace="arrivals", order=order, allow_writes=""
+    )
     return _measured(msgspec.json.encode(fastest), connections, folder=folder, seconds=seconds)
 
 
@@ -94,7 +101,7 @@ class ClientCeiling(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         per_s: Transactions per second of all processes, for a replay statements; None if unknown.
-        notes: Why it is unknown, as sentences.
+        notes: Why it is unknown or an upper bound, as sentences.
     """
 
     per_s: float | None = None
@@ -151,6 +158,9 @@ def _ceiling_of_replay(
         return ClientCeiling(
             notes=["The driver's maximum rate is unknown: the trace is too short."]
         )
+    if replay.order in NEED_CATALOGUE:
+        note = f"The driver's maximum rate is an upper bound: it excludes the order {replay.order}."
+        return ClientCeiling(per_s=found, notes=[note])
     return ClientCeiling(per_s=found)
 
 

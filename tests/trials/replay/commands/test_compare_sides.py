@@ -22,7 +22,7 @@ from seatrial.trials.replay.commands.compare_sides import (
 )
 from seatrial.trials.replay.compare.model import CallFigures, MeasuredSide, QueryLabel, Unit
 from stats.builders import run_of
-from trials.replay.analysis.hand import Play, rounds_of
+from trials.replay.analysis.hand import Play, rounds_of, sample_of
 
 
 def reported(samples, **replay):
@@ -94,6 +94,24 @@ def test_other_loads_are_compared_where_it_is_requested(results):
     found = replay_sides(["hdd", "part"], None, results, anyway=True)
     assert any("are different loads" in warning for warning in found.after.warnings)
     assert not replay_sides(["hdd", "ssd"], None, results, anyway=False).after.warnings
+
+
+def test_rounds_that_ended_early_are_left_out(tmp_path):
+    whole = rounds_of(Play(), 3)
+    cut = [
+        msgspec.structs.replace(sample_of(Play(ended_at_share=0.3, end=end)), round=number)
+        for number, end in ((3, "interrupted"), (4, "server_lost"), (5, "complete"))
+    ]
+    path = tmp_path / "results.seatrial"
+    with ResultsFile.open(path, create=True) as store:
+        for number, (label, samples) in enumerate((("some", [*whole, *cut]), ("none", cut[1:]))):
+            run = run_of(study={"target": [{"label": "trial", "path": "/mnt/trial"}]})
+            own = msgspec.structs.replace(run, id=f"20261121-07450{number}-3fa2", label=label)
+            store.add_run(own, samples)
+    some = replay_side("some", path)
+    assert [unit.number for unit in some.units] == [0, 1, 2]
+    assert "3 of 6 rounds ended early" in some.warnings[0]
+    assert [unit.number for unit in replay_side("none", path).units] == [4, 5]
 
 
 def test_a_schema_is_named_behind_a_colon(results):

@@ -15,6 +15,7 @@ from seatrial.cli.sources import NamedResult, load_source
 from seatrial.errors import UsageError
 from seatrial.results.model import Run, Sample
 from seatrial.results.replay import ReplayRecord
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.compare.model import Side
 from seatrial.stats.compare.model import SideSamples as Measurement
 from seatrial.stats.compare.pairing import CommonCell, MatchedCells, identity_without_target, match
@@ -271,7 +272,14 @@ def _require_same_load(
     return warnings
 
 
-def _measured_side(found: Measurement, samples: Sequence[Sample]) -> MeasuredSide:
+def _measured_side(found: Measurement, measured: Sequence[Sample]) -> MeasuredSide:
+    samples = _whole(measured)
+    warnings = []
+    if len(samples) < len(measured):
+        warnings.append(
+            f"On {found.side.name} {len(measured) - len(samples)} of "
+            f"{format_plural(len(measured), 'round')} ended early: not compared."
+        )
     units: list[Unit] = []
     labels: dict[str, QueryLabel] = {}
     for sample in samples:
@@ -297,8 +305,18 @@ def _measured_side(found: Measurement, samples: Sequence[Sample]) -> MeasuredSid
         detail=samples[0].database.server if samples[0].database else "",
         server=_server_work(records),
         plans=_plans(records),
-        warnings=list(_fault_warnings(found.side.name, records)),
+        warnings=[*warnings, *_fault_warnings(found.side.name, records)],
     )
+
+
+def _whole(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the rounds that reached the end of the trace, or all if none did."""
+    ordered = counted(samples)
+    return [
+        sample
+        for sample in ordered
+        if sample.replay and sample.replay.end == "complete" and not sample.replay.total.not_reached
+    ] or ordered
 
 
 def call_figures(record: ReplayRecord) -> dict[str, CallFigures]:
@@ -315,7 +333,7 @@ def call_figures(record: ReplayRecord) -> dict[str, CallFigures]:
 
 
 def _server_work(records: Sequence[ReplayRecord]) -> dict[str, ServerWork]:
-    """Return the server's work for query query, per call, over all rounds that have it."""
+    """Return the server's work for each query, per call, over all rounds that have it."""
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     is_known: dict[str, dict[str, bool]] = defaultdict(lambda: defaultdict(lambda: True))
     names = ("exec_ns", "blocks_hit", "blocks_read", "wal_bytes")

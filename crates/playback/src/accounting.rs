@@ -307,7 +307,8 @@ impl StatementAccounting {
     pub fn skipped(&mut self, item: &Item, why: Skipped) {
         *self.skipped.entry((item.class, why)).or_default() += 1;
         self.totals.skipped += 1;
-        if why == Skipped::OtherHost {
+        // They are no part of the replay, and may lie hours after its end.
+        if matches!(why, Skipped::OtherHost | Skipped::OtherDatabase | Skipped::AfterUntil) {
             return;
         }
         self.playback_timeline.captured(item.start_us);

@@ -20,7 +20,7 @@ use seatrial_trace::captured::{Protocol, SessionId};
 
 use super::item::Item;
 use super::played::{ClassRows, Commits, Rows, RowsExample};
-use super::survey::ends_in_commit;
+use super::survey::{ends_in_commit, returns_to_savepoint};
 
 /// Queries whose differences are listed separately; others are only counted.
 const EXAMPLES_COUNTED_MAX: usize = 256;
@@ -35,6 +35,8 @@ pub struct Expectation {
     tag: Option<&'static str>,
     /// Its last command ends a transaction successfully.
     is_commit: bool,
+    /// It is a ROLLBACK TO: its transaction has not failed any more.
+    returns_to_savepoint: bool,
 }
 
 /// First words of statements, and what their tags begin with.
@@ -92,7 +94,8 @@ impl Expectation {
         let (fingerprint, _) = lexer::fingerprint(sql);
         let kind = (fingerprint.class, fingerprint.statements);
         let is_commit = ends_in_commit(kind, fingerprint.text.as_bytes());
-        let mut expectation = Expectation { tag: None, is_commit };
+        let returns_to_savepoint = returns_to_savepoint(fingerprint.text.as_bytes());
+        let mut expectation = Expectation { tag: None, is_commit, returns_to_savepoint };
         for_each_statement(sql, |statement| {
             let tokens = lexer::significant(statement);
             if tokens.iter().any(|token| !token.is_sign(";")) {
@@ -149,13 +152,17 @@ impl Divergence {
     /// Compares a statement that was answered successfully.
     #[inline]
     pub fn take(&mut self, item: &Item, answer: &Answer, expected: Expectation) {
-        if item.protocol != Protocol::Fetch {
+        if item.protocol != Protocol::Fetch && item.rows.is_none() {
             self.count_empty(item, answer);
         }
         if item.rows.is_some() && item.error.is_none() {
             self.compare_rows(item, answer);
         }
-        if expected.is_commit {
+        if expected.returns_to_savepoint {
+            self.captured_failed.remove(&item.session);
+        }
+        // The same transactions as the survey counts.
+        if expected.is_commit && item.error.is_none() && !self.has_failed_in_capture(item) {
             self.commits.committed += u64::from(answer.tag.commits());
             self.commits.rolled_back += u64::from(!answer.tag.commits());
         }
@@ -176,7 +183,7 @@ impl Divergence {
             }
             b"UPDATE" | b"DELETE" => {
                 self.rows.writes += 1;
-                self.rows.empty_writes += is_empty * u64::from(item.rows.is_none());
+                self.rows.empty_writes += is_empty;
             }
             _ => {}
         }
@@ -196,10 +203,15 @@ impl Divergence {
         }
     }
 
+    /// Whether an earlier statement of the same transaction block failed in the capture. An error
+    /// outside of blocks concerns no other statement.
+    fn has_failed_in_capture(&self, item: &Item) -> bool {
+        item.transaction > 0 && self.captured_failed.get(&item.session) == Some(&item.transaction)
+    }
+
     #[cold]
     fn tag_differs(&mut self, item: &Item, answer: &Answer) {
-        let failed = self.captured_failed.get(&item.session);
-        if failed.is_some_and(|&transaction| transaction == item.transaction) {
+        if self.has_failed_in_capture(item) {
             return;
         }
         self.rows.tags_compared += 1;
@@ -277,6 +289,11 @@ mod tests {
         assert_eq!((rows.writes, rows.empty_writes), (3, 2));
         assert_eq!((rows.reads, rows.empty_reads), (2, 1));
         assert_eq!((rows.tags_different, rows.compared), (0, 0));
+        // Where rows were captured, they are compared, and say more.
+        let mut divergence = Divergence::default();
+        take(&mut divergence, &Item { rows: Some(0), ..item("select 1") }, "SELECT 0", Some(0));
+        let (_, rows) = divergence.finish(0);
+        assert_eq!((rows.reads, rows.empty_reads, rows.equal), (0, 0, 1));
     }
 
     #[test]
@@ -347,7 +364,26 @@ mod tests {
         let next = Item { transaction: 6, ..item("commit") };
         take(&mut divergence, &next, "ROLLBACK", None);
         let (commits, rows) = divergence.finish(1);
-        assert_eq!((commits.rolled_back, rows.tags_different, rows.tags_compared), (2, 1, 1));
+        assert_eq!((commits.rolled_back, rows.tags_different, rows.tags_compared), (1, 1, 1));
+    }
+
+    #[test]
+    fn an_error_outside_of_blocks_concerns_no_other_statement() {
+        let mut divergence = Divergence::default();
+        let outside = |sql| Item { transaction: 0, ..item(sql) };
+        divergence.captured_error(&outside("insert into t values (1)"));
+        take(&mut divergence, &outside("insert into t values (1); commit"), "ROLLBACK", None);
+        let (commits, rows) = divergence.finish(1);
+        assert_eq!((commits.rolled_back, rows.tags_different), (1, 1));
+    }
+
+    #[test]
+    fn a_transaction_that_returned_to_a_savepoint_may_commit() {
+        let mut divergence = Divergence::default();
+        divergence.captured_error(&item("insert into t values (1)"));
+        take(&mut divergence, &item("rollback to savepoint a"), "ROLLBACK", None);
+        take(&mut divergence, &item("commit"), "COMMIT", None);
+        assert_eq!(divergence.finish(1).0.committed, 1);
     }
 
     #[test]

@@ -9,14 +9,14 @@
 //! first.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use seatrial_sqltext::lexer;
 use seatrial_trace::captured::SessionId;
 
 use super::accounting::queries::shown;
 use super::item::Item;
-use super::played::{ErrorExample, Errors};
+use super::played::{CodeErrors, ErrorExample, Errors};
 use super::survey::Survey;
 
 /// Errors that are listed separately; further ones are only counted.
@@ -67,6 +67,8 @@ struct ErrorGroup {
 #[derive(Debug, Default)]
 pub struct PlaybackErrors {
     errors: Errors,
+    /// By code: there are few, unlike texts.
+    by_code: BTreeMap<[u8; 5], CodeErrors>,
     groups: HashMap<Key, ErrorGroup>,
 }
 
@@ -103,6 +105,14 @@ impl PlaybackErrors {
             Kind::Unanswered => &mut self.errors.unanswered,
         };
         *count += 1;
+        if kind != Kind::Unanswered {
+            if let Some(code) = item.error {
+                self.by_code.entry(code).or_default().captured += 1;
+            }
+            if let Some(code) = sqlstate {
+                self.by_code.entry(code).or_default().now += 1;
+            }
+        }
         let key = (kind, item.error, sqlstate, item.fingerprint);
         if let Some(group) = self.groups.get_mut(&key) {
             group.count += 1;
@@ -127,15 +137,18 @@ impl PlaybackErrors {
         ranked.truncate(EXAMPLES_REPORTED_MAX);
         let reported = |(key, group): (Key, ErrorGroup)| group.reported(key, survey);
         let examples = ranked.into_iter().map(reported).collect();
-        Errors { captured: survey.errors, examples, ..self.errors }
+        let by_code = self.by_code.into_iter().map(|(code, counts)| (text_of(code), counts));
+        Errors { captured: survey.errors, by_code: by_code.collect(), examples, ..self.errors }
     }
+}
+
+fn text_of(code: [u8; 5]) -> String {
+    String::from_utf8_lossy(&code).into_owned()
 }
 
 impl ErrorGroup {
     fn reported(self, (kind, captured, now, _): Key, survey: &Survey) -> ErrorExample {
-        let code = |code: Option<[u8; 5]>| {
-            code.map_or(String::new(), |code| String::from_utf8_lossy(&code).into_owned())
-        };
+        let code = |code: Option<[u8; 5]>| code.map_or(String::new(), text_of);
         let session = survey.sessions.get(self.session.0 as usize);
         let name = session.map_or(&[][..], |session| &session.name);
         ErrorExample {
@@ -186,6 +199,9 @@ mod tests {
         let errors = seen.finish(&survey(3));
         assert_eq!((errors.same, errors.other, errors.new, errors.gone), (1, 1, 1, 1));
         assert_eq!((errors.unanswered, errors.captured), (1, 3));
+        let codes = [("23505", (3, 1)), ("40P01", (0, 2))]
+            .map(|(code, (captured, now))| (code.to_owned(), CodeErrors { captured, now }));
+        assert_eq!(errors.by_code, codes.into());
         let gone = errors.examples.iter().find(|example| example.kind == "gone").unwrap();
         assert_eq!((gone.captured_sqlstate.as_str(), gone.sqlstate.as_str()), ("23505", ""));
         assert_eq!((gone.session.as_str(), gone.number), ("65.1", 3));
@@ -213,5 +229,6 @@ mod tests {
         assert_eq!(seen.groups.len(), EXAMPLES_COUNTED_MAX);
         let errors = seen.finish(&survey(0));
         assert_eq!((errors.new, errors.examples.len()), (1_000, EXAMPLES_REPORTED_MAX));
+        assert_eq!(errors.by_code["42P01"], CodeErrors { captured: 0, now: 1_000 });
     }
 }

@@ -129,7 +129,7 @@ pub struct ReplayRecord {
     pub sessions: Sessions,
     /// What the driver itself used.
     pub client: DriverUsage,
-    /// From the first captured statement to the end of the last, in s.
+    /// From the first captured statement to the end of the last that is played, in s.
     pub captured_s: f64,
     /// Ids, and which of them were rewritten.
     pub ids: Ids,
@@ -155,9 +155,9 @@ pub struct Account {
 pub struct Commits {
     /// COMMIT and END in the trace, of transactions that had not failed as far as known.
     pub captured: u64,
-    /// Answered by the tag COMMIT.
+    /// Those answered by the tag COMMIT.
     pub committed: u64,
-    /// COMMIT and END that were answered by the tag ROLLBACK: their transaction had failed.
+    /// Those answered by the tag ROLLBACK: their transaction failed now.
     pub rolled_back: u64,
 }
 
@@ -176,8 +176,19 @@ pub struct Errors {
     pub captured: u64,
     /// Statements that were sent and never answered.
     pub unanswered: u64,
+    /// By code, of statements that were answered.
+    pub by_code: BTreeMap<String, CodeErrors>,
     /// The most frequent, at most 32.
     pub examples: Vec<ErrorExample>,
+}
+
+/// Errors of one code, in the capture and now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct CodeErrors {
+    /// In the capture.
+    pub captured: u64,
+    /// Now.
+    pub now: u64,
 }
 
 /// Errors of one code of one kind of query.
@@ -212,13 +223,13 @@ pub struct Rows {
     pub tags_different: u64,
     /// Commands whose tag was compared.
     pub tags_compared: u64,
-    /// UPDATE and DELETE that affected no row, without a captured row count.
+    /// Of `writes`, those that affected no row.
     pub empty_writes: u64,
-    /// UPDATE and DELETE that were answered well.
+    /// UPDATE and DELETE without a captured row count that were answered well.
     pub writes: u64,
-    /// SELECT that returned no row.
+    /// Of `reads`, those that returned no row.
     pub empty_reads: u64,
-    /// SELECT that were answered well.
+    /// SELECT without a captured row count that were answered well.
     pub reads: u64,
     /// The first differences of each query, at most 32.
     pub examples: Vec<RowsExample>,
@@ -285,6 +296,10 @@ pub struct Lag {
     pub driver_ns_p99: u64,
     /// Longest lag of the driver alone.
     pub driver_ns_max: u64,
+    /// When the last of the statements that were due was due, from the start of the playback.
+    pub due_ns_last: u64,
+    /// When the last of them was sent.
+    pub sent_ns_last: u64,
 }
 
 /// A slice of time.
@@ -390,7 +405,7 @@ pub struct Sessions {
     pub connected: u64,
     /// Connections open at once, at most.
     pub open_max: u64,
-    /// Connections that the server refused.
+    /// Connection attempts that the server refused; a session tries again.
     pub refused: u64,
     /// Connections that the server ended.
     pub lost: u64,
@@ -403,13 +418,16 @@ pub struct Sessions {
 /// What the driver itself used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct DriverUsage {
-    /// Processor time of its thread.
+    /// Processor time of its two threads: the loop, which sends all statements, and the reader of
+    /// the trace.
     pub cpu_user_ns: u64,
-    /// Processor time of its thread in the kernel.
+    /// Their processor time in the kernel.
     pub cpu_system_ns: u64,
-    /// Time that its thread could have run and did not (`/proc/thread-self/schedstat`).
+    /// Of both, the processor time of the reader.
+    pub reader_cpu_ns: u64,
+    /// Time that the loop could have run and did not (`/proc/thread-self/schedstat`).
     pub run_delay_ns: u64,
-    /// Time that its thread waited for the server or the clock.
+    /// Time that the loop waited for the server or the clock.
     pub idle_ns: u64,
     /// Most memory that the process had, in bytes (`VmHWM` cannot be reset: sampled).
     pub memory_bytes_max: u64,

@@ -38,7 +38,7 @@ pub struct Survey {
     pub drift: Drift,
     /// When the first statement of a played session began; 0 without any.
     pub first_us: i64,
-    /// When the last one ended, as far as durations are known.
+    /// When the last of those that are played ended, as far as durations are known.
     pub last_end_us: i64,
 }
 
@@ -90,18 +90,19 @@ impl Survey {
         let last_us = until_us.map_or(i64::MAX, |us| whole.first_us.saturating_add_unsigned(us));
         let limited = Survey::within(trace, databases, last_us, &[])?;
         let Some(Part { number, of }) = part else {
-            return Ok(Survey { commits: limited.commits, errors: limited.errors, ..whole });
+            let Survey { commits, errors, last_end_us, .. } = limited;
+            return Ok(Survey { commits, errors, last_end_us, ..whole });
         };
         let works: Vec<u64> = limited.sessions.iter().map(|session| session.work_us).collect();
         // Without work it matters not where it is, and it is in one part all the same.
         let parts = parts_of(&works, of).into_iter().map(|part| part.unwrap_or(0));
         let elsewhere: Vec<bool> = parts.map(|part| part != number).collect();
         let own = Survey::within(trace, databases, last_us, &elsewhere)?;
-        Ok(Survey { first_us: whole.first_us, last_end_us: whole.last_end_us, ..own })
+        Ok(Survey { first_us: whole.first_us, last_end_us: limited.last_end_us, ..own })
     }
 
-    /// A pass over the trace; commits, errors and work are those of statements that began until
-    /// `last_us`.
+    /// A pass over the trace; commits, errors, work and the last end are those of statements that
+    /// began until `last_us`.
     fn within(
         trace: &TraceReader,
         databases: &[String],
@@ -127,7 +128,7 @@ struct SurveyBuilder {
     survey: Survey,
     /// Statements by the number of their class.
     by_class: [u64; Class::COUNT],
-    /// Later statements do not count as commits or errors.
+    /// Later statements are not played.
     last_us: i64,
     /// By session: the transaction in which an error occurred, without a ROLLBACK TO.
     failed: Vec<u64>,
@@ -175,6 +176,7 @@ impl SurveyBuilder {
         if !session.is_played || start_us > self.last_us {
             return;
         }
+        survey.last_end_us = survey.last_end_us.max(end_us);
         session.work_us = session.work_us.saturating_add(statement.duration_us.unwrap_or(0) + 1);
         survey.errors += u64::from(statement.error.is_some());
         if ends_in_commit(kind, text) {
@@ -199,7 +201,6 @@ impl SurveyBuilder {
         survey.never_ended =
             played().filter(|session| session.disconnected_us.is_none()).count() as u64;
         survey.first_us = with_statements().map(|session| session.first_us).min().unwrap_or(0);
-        survey.last_end_us = with_statements().map(|session| session.end_us).max().unwrap_or(0);
         survey.captured_open_max = open_max(with_statements());
         self.survey
     }
@@ -270,7 +271,7 @@ fn is_over_with(text: &[u8]) -> bool {
 }
 
 /// Whether a fingerprint's text contains ROLLBACK TO.
-fn returns_to_savepoint(text: &[u8]) -> bool {
+pub fn returns_to_savepoint(text: &[u8]) -> bool {
     verb(text) == Some(Verb::Rollback) && text.split(|&byte| byte == b' ').any(|word| word == b"to")
 }
 
@@ -346,6 +347,8 @@ mod tests {
         builder.take(&failed, (Class::Insert, 1), b"insert");
         let survey = builder.finish();
         assert_eq!((survey.statements, survey.commits, survey.errors), (3, 1, 0));
+        // That of the last one that is played, not of the log.
+        assert_eq!(survey.last_end_us, 7);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct LagRecorder {
     late: [u64; 4],
     lags: Histogram,
     driver: Histogram,
+    due_ns_last: u64,
+    sent_ns_last: u64,
 }
 
 impl LagRecorder {
@@ -34,7 +36,9 @@ impl LagRecorder {
     #[inline]
     pub fn take(&mut self, times: &Times) {
         self.driver.record(times.sent_ns.saturating_sub(times.sendable_ns));
-        let Some(lag_ns) = times.lag_ns() else { return };
+        let (Some(due_ns), Some(lag_ns)) = (times.due_ns, times.lag_ns()) else { return };
+        self.due_ns_last = self.due_ns_last.max(due_ns);
+        self.sent_ns_last = self.sent_ns_last.max(times.sent_ns);
         self.lags.record(lag_ns);
         if lag_ns <= LATE_NS {
             self.within_1ms += 1;
@@ -68,6 +72,8 @@ impl LagRecorder {
             late_by_driver: late_by(DelayCause::Nothing),
             driver_ns_p99: self.driver.percentile_ns(99.0),
             driver_ns_max: self.driver.max_ns(),
+            due_ns_last: self.due_ns_last,
+            sent_ns_last: self.sent_ns_last,
         }
     }
 }
@@ -327,8 +333,10 @@ mod tests {
         lag.take(&times(0, 0, 2 * MS_NS, DelayCause::Nothing));
         // It waited for its session for a moment, and for the driver for long.
         lag.take(&times(0, MS_NS, 9 * MS_NS, DelayCause::Session));
+        lag.take(&times(3 * MS_NS, 3 * MS_NS, 3 * MS_NS, DelayCause::Nothing));
         let lag = lag.finish();
-        assert_eq!((lag.paced, lag.within_1ms), (6, 1));
+        assert_eq!((lag.paced, lag.within_1ms), (7, 2));
+        assert_eq!((lag.due_ns_last, lag.sent_ns_last), (3 * MS_NS, 9 * MS_NS));
         let late = [lag.late_by_session, lag.late_by_order, lag.late_by_connections];
         assert_eq!((late, lag.late_by_driver), ([1, 1, 1], 2));
         assert_eq!((lag.ns_max, lag.driver_ns_max), (9 * MS_NS, 8 * MS_NS));

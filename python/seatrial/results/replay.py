@@ -234,12 +234,12 @@ class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayCommits(msgspec.Struct, frozen=True, kw_only=True):
-    """Transactions committed in the capture and now, and those that had failed.
+    """Transactions committed in the capture and now, and those that failed now.
 
     Attributes:
         captured: COMMIT and END in the trace, of transactions that had not failed as far as known.
-        committed: Answered by the tag COMMIT.
-        rolled_back: COMMIT and END answered by the tag ROLLBACK, as the transaction had failed.
+        committed: Those answered by the tag COMMIT.
+        rolled_back: Those answered by the tag ROLLBACK, as the transaction failed now.
     """
 
     captured: Count
@@ -271,6 +271,18 @@ class ReplayErrorExample(msgspec.Struct, frozen=True, kw_only=True):
     session: str
 
 
+class ReplayCodeErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors of one code, of statements that were answered.
+
+    Attributes:
+        captured: In the capture.
+        now: In the replay.
+    """
+
+    captured: Count
+    now: Count
+
+
 class ReplayErrors(msgspec.Struct, frozen=True, kw_only=True):
     """Errors compared with the capture, and the most frequent of them.
 
@@ -281,6 +293,7 @@ class ReplayErrors(msgspec.Struct, frozen=True, kw_only=True):
         gone: Errors of the capture that did not recur.
         captured: Errors in the capture.
         unanswered: Statements that were sent and never answered.
+        by_code: All of them by code; empty in old files.
         examples: The most frequent, at most 32.
     """
 
@@ -290,6 +303,7 @@ class ReplayErrors(msgspec.Struct, frozen=True, kw_only=True):
     gone: Count
     captured: Count
     unanswered: Count
+    by_code: dict[str, ReplayCodeErrors] = {}
     examples: list[ReplayErrorExample] = []
 
 
@@ -341,9 +355,9 @@ class ReplayRows(msgspec.Struct, frozen=True, kw_only=True):
         equal: Those with as many rows.
         tags_compared: Commands whose tag was compared with their text.
         tags_different: Those with another tag, such as ROLLBACK for a COMMIT.
-        writes: UPDATE and DELETE that succeeded.
-        empty_writes: Those without a row, where the captured number is unknown.
-        reads: SELECT that succeeded.
+        writes: UPDATE and DELETE that succeeded, where the captured number of rows is unknown.
+        empty_writes: Those without a row.
+        reads: SELECT that succeeded, where the captured number of rows is unknown.
         empty_reads: Those without a row.
         examples: The first differences of each query.
         by_class: Expected and observed, by class of statement.
@@ -377,6 +391,8 @@ class ReplayLag(msgspec.Struct, frozen=True, kw_only=True):
         driver_ns_p99: From when a statement could be sent to when it was; ``driver_ns_max``
             likewise.
         driver_ns_max: Lag of the driver alone: from when a statement could be sent to when it was.
+        due_ns_last: When the last statement was due, from the start; None in old files.
+        sent_ns_last: When the last of those that were due was sent; None in old files.
     """
 
     paced: Count
@@ -390,6 +406,8 @@ class ReplayLag(msgspec.Struct, frozen=True, kw_only=True):
     late_by_driver: Count
     driver_ns_p99: Count
     driver_ns_max: Count
+    due_ns_last: Count | None = None
+    sent_ns_last: Count | None = None
 
 
 class ReplayMoment(msgspec.Struct, frozen=True, kw_only=True):
@@ -528,7 +546,7 @@ class ReplaySessions(msgspec.Struct, frozen=True, kw_only=True):
         captured_open_max: Maximum open at once in the capture.
         connected: Connections made.
         open_max: Maximum connections open at once.
-        refused: Connections that the server refused.
+        refused: Connection attempts that the server refused; a session tries again.
         lost: Connections that the server ended.
         never_ended: Sessions that never disconnected in the capture: closed after their last
             statement.
@@ -549,21 +567,33 @@ class ReplayClient(msgspec.Struct, frozen=True, kw_only=True):
     """Resources used by the driver: CPU time, waiting, memory.
 
     Attributes:
-        cpu_user_ns: CPU time of its thread in user mode.
-        cpu_system_ns: CPU time of its thread in the kernel.
-        run_delay_ns: Time that its thread was runnable without a CPU
-            (/proc/thread-self/schedstat).
-        idle_ns: Time that its thread waited for the server or the clock.
+        cpu_user_ns: CPU time of its two threads in user mode: the loop, which sends all statements,
+            and the reader of the trace.
+        cpu_system_ns: Their CPU time in the kernel.
+        reader_cpu_ns: Of both, the CPU time of the reader; 0 in old files.
+        run_delay_ns: Time that the loop was runnable without a CPU (/proc/thread-self/schedstat).
+        idle_ns: Time that the loop waited for the server or the clock.
         memory_bytes_max: Largest sampled memory of the process, in bytes (VmHWM cannot be reset).
         read_ahead_max: Maximum statements held in memory.
     """
 
     cpu_user_ns: Count
     cpu_system_ns: Count
+    reader_cpu_ns: Count = 0
     run_delay_ns: Count
     idle_ns: Count
     memory_bytes_max: Count
     read_ahead_max: Count
+
+    @property
+    def cpu_ns(self) -> int:
+        """CPU time of both threads."""
+        return self.cpu_user_ns + self.cpu_system_ns
+
+    @property
+    def loop_cpu_ns(self) -> int:
+        """CPU time of the loop."""
+        return self.cpu_ns - self.reader_cpu_ns
 
 
 class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -584,7 +614,8 @@ class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
         ids: How generated values were mapped; None in old files.
         sessions: Sessions and connections.
         client: Resources used by the driver.
-        captured_s: From the first captured statement to the end of the last.
+        captured_s: From the first captured statement to the end of the last to be replayed; in old
+            files, to the end of the last of all.
         end: ``complete``, ``interrupted`` or ``server_lost``.
         words: The server's message when it was lost; empty for none.
         trace: Metadata of the trace: ``files``, ``masked`` and the like, by name.

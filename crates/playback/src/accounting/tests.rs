@@ -237,6 +237,26 @@ fn mismatching_counts_give_no_result() {
     assert!(matches!(broken, Err(AccountingMismatch::Class { class: "select", captured: 0, .. })));
 }
 
+/// The timeline is that of the replay, however much of the log is not part of it.
+#[test]
+fn what_is_not_played_is_not_in_the_timeline() {
+    let day_us = 86_400_000_000;
+    let played = Item { start_us: 0, ..item(0, "select 1") };
+    let left_out = Item { start_us: day_us, ..item(1, "select 1") };
+    for why in [Skipped::AfterUntil, Skipped::OtherDatabase, Skipped::OtherHost] {
+        let settings = AccountingSettings { speed: Some(1.0), ..SETTINGS };
+        let mut accounting = StatementAccounting::new(settings);
+        accounting.sent(&played, 0);
+        take(&mut accounting, &played, &times(0, 5), &answer("SELECT 1", 1));
+        accounting.skipped(&left_out, why);
+        let survey = survey(&[played.clone(), left_out.clone()]);
+        let reported = accounting.finish(summary(&survey, PlaybackEnd::Complete, 0)).unwrap();
+        assert_eq!(reported.record.timeline_slice_s, 1e-6, "{why:?}");
+        let captured: u64 = reported.record.timeline.iter().map(|slice| slice.captured).sum();
+        assert_eq!(captured, 1, "{why:?}");
+    }
+}
+
 #[test]
 fn of_whom_a_query_is_shown() {
     let mut accounting = StatementAccounting::new(SETTINGS);

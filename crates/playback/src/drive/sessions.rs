@@ -191,15 +191,20 @@ impl PlaybackLoop {
         }
     }
 
+    /// A session sends `Terminate`, and closes its connection.
+    fn end_session(&mut self, session: usize) {
+        self.terminate(session);
+        self.close_connection(session, Stage::Finished);
+    }
+
     /// A session sends `Terminate`.
-    pub(super) fn end_session(&mut self, session: usize) {
+    pub(super) fn terminate(&mut self, session: usize) {
         if let Some(peer) = &mut self.players[session].peer {
             self.out.clear();
             Connection::terminate(&mut self.out);
             // It may be disconnected already.
             let _ = peer.link.send(&self.epoll, &self.out);
         }
-        self.close_connection(session, Stage::Finished);
     }
 
     /// A session has no connection any more.

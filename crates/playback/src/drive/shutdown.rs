@@ -69,8 +69,9 @@ impl PlaybackLoop {
         let duration_ns = self.now_ns();
         let queued = self.players.iter().map(|player| player.queue.len() as u64).sum::<u64>();
         let not_reached = queued + (self.survey.statements - self.counts.taken);
+        // That these connections end now says nothing about the replay, and is not recorded.
         for session in 0..self.players.len() {
-            self.end_session(session);
+            self.terminate(session);
         }
         let (looped, run_delay_ns) = self.used();
         let read = self.feed.end();
@@ -79,6 +80,7 @@ impl PlaybackLoop {
         let client = DriverUsage {
             cpu_user_ns: used.user_ns,
             cpu_system_ns: used.system_ns,
+            reader_cpu_ns: read.total_ns(),
             run_delay_ns,
             idle_ns: duration_ns.saturating_sub(busy_ns),
             memory_bytes_max: self.memory_bytes_max.max(usage::memory_bytes()),

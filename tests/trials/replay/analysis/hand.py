@@ -316,7 +316,7 @@ def replay_record(
         ),
         errors=_errors(play),
         rows=_rows(play, accounts),
-        lag=_lag(play, sent, steps),
+        lag=_lag(play, sent, steps, duration_s),
         timeline=_timeline(accounts, steps),
         timeline_slice_s=1.0,
         queries=_queries(accounts),
@@ -395,7 +395,7 @@ def _rows(play: Play, accounts: dict[str, ReplayAccount]) -> ReplayRows:
     )
 
 
-def _lag(play: Play, sent: int, steps: list[Step]) -> ReplayLag:
+def _lag(play: Play, sent: int, steps: list[Step], duration_s: float) -> ReplayLag:
     known = sorted(step.lag_ns for step in steps if step.lag_ns is not None)
     late_share = sum(lag > MS_NS for lag in known) / len(known) if known else 0.0
     late = round(sent * late_share)
@@ -411,6 +411,8 @@ def _lag(play: Play, sent: int, steps: list[Step]) -> ReplayLag:
         late_by_driver=late // 20,
         driver_ns_p99=340 * US_NS,
         driver_ns_max=7 * MS_NS,
+        due_ns_last=round(play.captured_s / play.speed * S_NS) if play.speed else 0,
+        sent_ns_last=round(duration_s * S_NS) if play.speed else 0,
     )
 
 

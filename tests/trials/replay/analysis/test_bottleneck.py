@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from seatrial.findings.summary import summarise
 from seatrial.trials.database.analysis.model import BOUNDS, database_of
-from seatrial.trials.replay.analysis.bottleneck import WHO
+from seatrial.trials.replay.analysis.bottleneck import (
+    WHO,
+    client_cores,
+    client_shares,
+    order_share,
+    sessions_mean,
+)
 from seatrial.trials.replay.analysis.model import WHO as ANSWERS
 from seatrial.trials.replay.analysis.model import replays_of
 from stats.builders import run_of
 from trials.database.analysis.hand import COMMIT, LOCK, MACHINE, PROCESSOR, READ
 
-from .hand import Play, adds_up, changed, rounds_of
+from .hand import Play, adds_up, changed, rounds_of, sample_of
 
 IDLE = {"cpu_idle_share": 0.9, "cpu_iowait_share": 0.0, "device_busy_share": 0.01}
 BUSY = {
@@ -87,6 +94,38 @@ def test_the_drivers_thread_is_the_client_and_not_seatrials_own_work():
     evidence = reported(play).bottleneck.evidence
     assert evidence["client_cpu_cores"] == pytest.approx(0.95, abs=0.02)
     assert evidence["seatrial_cpu_cores"] == pytest.approx(0.05, abs=0.02)
+
+
+def with_replay(sample, **changes):
+    return replace(sample, replay=replace(sample.replay, **changes))
+
+
+def test_cpu_time_and_run_queue_delay_are_of_the_same_round():
+    calm = sample_of(Play(core_share=0.60, delay_share=0.02))
+    starved = sample_of(Play(core_share=0.40, delay_share=0.25), round=1)
+    assert client_shares([calm, starved]) == pytest.approx((0.40, 0.25))
+    busy = sample_of(Play(core_share=0.71, delay_share=0.0), round=2)
+    assert client_shares([calm, starved, busy]) == pytest.approx((0.71, 0.0))
+    assert client_shares([]) == (None, None)
+
+
+@pytest.mark.parametrize(("reader", "busiest"), [(0.3, (0.5, 0.1)), (0.75, (0.75, 0.0))])
+def test_of_two_threads_the_busiest_counts(reader, busiest):
+    sample = sample_of(Play(core_share=0.8, delay_share=0.1))
+    client = replace(sample.replay.client, reader_cpu_ns=round(reader * sample.duration_s * 1e9))
+    sample = with_replay(sample, client=client)
+    assert client_shares([sample]) == pytest.approx(busiest)
+    assert client_cores([sample]) == pytest.approx(0.8)
+
+
+def test_the_order_s_share_is_of_the_mean_number_of_connections():
+    sample = sample_of(Play(order="commit", held_s=40.0))
+    seldom = with_replay(sample, sessions=replace(sample.replay.sessions, open_max=100))
+    assert order_share([seldom]) == order_share([sample])
+    assert sessions_mean([seldom]) == pytest.approx(8.0)
+    # A slice has the number at its end, when all of them are over.
+    short = with_replay(seldom, timeline=[replace(sample.replay.timeline[0], sessions=0)])
+    assert sessions_mean([short]) == pytest.approx(100.0)
 
 
 def test_an_order_that_holds_statements_back_is_reported_when_the_server_waits():

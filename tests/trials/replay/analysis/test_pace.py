@@ -68,8 +68,10 @@ def test_a_capture_without_a_clock_has_no_rate():
         assert ratio_to_capture(samples) is None
 
 
-def test_until_shortens_the_capture():
+def test_in_an_old_file_until_shortens_the_capture():
     sample = sample_of(Play())
+    lag = msgspec.structs.replace(sample.replay.lag, due_ns_last=None, sent_ns_last=None)
+    sample = with_replay(sample, lag=lag)
     reported = sample.cell.spec | {
         "database": sample.cell.spec["database"]
         | {"replay": sample.cell.spec["database"]["replay"] | {"until_s": 30.0}}
@@ -78,6 +80,18 @@ def test_until_shortens_the_capture():
         sample, cell=msgspec.structs.replace(sample.cell, spec=reported)
     )
     assert captured_per_s([shorter]) == pytest.approx(2 * captured_per_s([sample]))
+
+
+def test_a_pace_is_kept_however_long_the_last_answer_takes():
+    """A report was sent on time at 55 s, and takes 30 s; a log without durations ends there."""
+    sample = sample_of(Play(speed=1.0))
+    lag = msgspec.structs.replace(
+        sample.replay.lag, due_ns_last=55_000_000_000, sent_ns_last=55_000_100_000
+    )
+    long = msgspec.structs.replace(with_replay(sample, lag=lag, captured_s=55.0), duration_s=85.0)
+    assert delivered([long], 1.0).value == pytest.approx(1.0, abs=1e-5)
+    late = msgspec.structs.replace(lag, sent_ns_last=110_000_000_000)
+    assert delivered([with_replay(long, lag=late)], 1.0).value == pytest.approx(0.5)
 
 
 def test_at_maximum_speed_nothing_is_late():

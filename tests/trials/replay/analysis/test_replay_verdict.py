@@ -6,17 +6,37 @@ import pytest
 from msgspec.structs import replace
 
 from results.replay_records import ROWS, SESSIONS, WELL, error, record_of, with_errors
+from seatrial.findings.summary import summarise
 from seatrial.results.replay import (
     CAPTURE,
     REPLAY,
     ReplayAccount,
+    ReplayCodeErrors,
     ReplayCommits,
     ReplayContent,
     ReplayIds,
     TableDifference,
 )
-from seatrial.trials.replay.analysis.verdict import KINDS, errors_beyond, judge, verdict_of_rounds
+from seatrial.trials.replay.analysis.verdict import (
+    KINDS,
+    errors_beyond,
+    judge,
+    replay_verdict,
+    verdict_of_rounds,
+)
+from stats.builders import run_of
+from trials.database.analysis.hand import MACHINE
 
+from .hand import Play, sample_of
+
+DIFFERENT = ReplayContent(
+    against=REPLAY,
+    file="round 1 on ssd",
+    tables=5,
+    different=[
+        TableDifference(name="public.o", rows_captured=600, rows_now=600, rows_different=36)
+    ],
+)
 ALL_SENT = "1,100 of 1,100 statements were sent, 0 new errors"
 
 
@@ -124,12 +144,14 @@ def test_lost_and_refused_sessions():
     skipped = ReplayAccount(captured=3, ok=0, failed=0, skipped={"no_connection": 3})
     reported = judge(record_of(sessions=sessions, classes={**WELL.classes, "insert": skipped}))
     assert reported.faults[0].kind == "lost_sessions"
-    assert "1 connection was refused and 2 connections were lost (53300: " in reported.sentence
+    assert (
+        "1 connection attempt was refused and 2 connections were lost (53300: " in reported.sentence
+    )
 
 
 def test_who_was_refused_at_first_was_not_at_work_meanwhile():
     reported = judge(record_of(sessions=replace(SESSIONS, refused=5)))
-    assert reported.sentence.startswith("5 connections were refused: ")
+    assert reported.sentence.startswith("5 connection attempts were refused: ")
 
 
 def test_more_errors_of_a_code_than_captured():
@@ -166,10 +188,51 @@ def test_a_log_without_codes_may_have_had_any():
     assert errors_beyond(beyond.errors) == {"23505": 1}
 
 
+def test_codes_are_counted_beyond_the_examples():
+    codes = {"40001": ReplayCodeErrors(captured=90, now=90)}
+    moved = with_errors(error("new", now="40001", count=9), new=90, gone=90, by_code=codes)
+    assert judge(moved).ok
+    more = codes | {"23505": ReplayCodeErrors(captured=1, now=3)}
+    assert errors_beyond(with_errors(new=92, gone=90, by_code=more).errors) == {"23505": 2}
+
+
+def test_in_an_old_file_an_error_that_is_not_listed_may_be_any():
+    fewer_gone = with_errors(error("new", now="40001", count=9), new=9, gone=9)
+    fewer_new = with_errors(error("gone", captured="40001", count=9), new=9, gone=9)
+    assert not errors_beyond(fewer_gone.errors)
+    assert not errors_beyond(fewer_new.errors)
+
+
 def test_errors_beyond_the_examples_count_too():
     record = with_errors(error("new", now="23505"), error("gone", captured="23505"), new=40)
     assert errors_beyond(record.errors) == {"other codes": 39}
     assert kinds(record) == ["more_errors"]
+
+
+@pytest.mark.parametrize(
+    ("contents", "words"),
+    [
+        ([None], "rows not compared"),
+        ([ReplayContent(against=CAPTURE, tables=5)], "rows equal the capture"),
+        (
+            [ReplayContent(against=CAPTURE, tables=49, not_compared={"public.big": "too large"})],
+            "rows of 49 of 50 tables equal the capture",
+        ),
+        ([ReplayContent(against=CAPTURE, tables=5), None], "rows not compared"),
+        ([ReplayContent(reason="first"), DIFFERENT], "rows differ from round 1 on ssd"),
+        (
+            [ReplayContent(reason="first"), replace(DIFFERENT, different=[])],
+            "rows not compared with the capture",
+        ),
+    ],
+)
+def test_the_verdict_names_what_the_rows_were_compared_with(contents, words):
+    samples = [
+        replace(sample_of(Play(), number), replay=replace(WELL, content=content))
+        for number, content in enumerate(contents)
+    ]
+    summary = summarise(run_of(before=MACHINE), samples)
+    assert replay_verdict(summary).endswith(f"; {words}")
 
 
 def test_statements_without_an_answer():

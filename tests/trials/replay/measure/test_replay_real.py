@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,12 +19,15 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect, driver_parameters, parse_url
 from seatrial.postgres.server_processes import kill_server
+from seatrial.results.replay import ReplayRecord
 from seatrial.trials.database.study.workloads import ReplaySpec
 from seatrial.trials.replay.measure import replay_ceiling
+from seatrial.trials.replay.measure.replay import engine_spec, play
 from seatrial.trials.replay.measure.replay_ceiling import replay_ceiling_per_s
 from trials.database.measure.trial import trial
 from trials.replay.logging_server import MODES, LoggingServer, logging_server
-from trials.replay.study.traces import read_csv
+from trials.replay.measure.null_runs import null_server
+from trials.replay.study.traces import make_trace, read_csv
 
 CLIENTS = 4
 TRANSACTIONS = 200
@@ -163,6 +167,30 @@ def test_an_interrupt_keeps_what_ran(tmp_path, source, trace):
     assert total.adds_up
     assert total.not_reached > 0
     assert 0 < total.sent < PLAYED * STATEMENTS
+
+
+def played_to_nobody(folder: Path, replay: ReplaySpec, **options: Any) -> ReplayRecord:
+    """Replay to a null server."""
+    with null_server(folder, connections_max=8) as server:
+        endpoints = {"host": server.host, "port": server.port, "database": "y", "user": "x"}
+        spec = engine_spec(replay, endpoints, slice_ms=10, stall_threshold_ms=60_000)
+        outcome = play(spec, SilentWatcher(), **options)
+    return msgspec.json.decode(outcome.result.record_json, type=ReplayRecord)
+
+
+def test_a_record_is_of_what_is_played_and_not_of_the_whole_log(tmp_path):
+    replay = ReplaySpec(trace=str(make_trace(tmp_path / "4s.trace")), ids="off", speed=4.0)
+    record = played_to_nobody(tmp_path, msgspec.structs.replace(replay, until_s=1.0))
+    assert 0 < record.total.sent < record.total.captured
+    assert record.captured_s == pytest.approx(1.0, abs=0.2)
+    assert record.lag.due_ns_last == pytest.approx(0.25e9, abs=0.05e9)
+    assert record.lag.due_ns_last <= record.lag.sent_ns_last
+    assert sum(moment.captured for moment in record.timeline) == record.total.sent
+    assert 0 < record.client.reader_cpu_ns < record.client.cpu_ns
+    # Connections that are closed because it was stopped are open until then.
+    stopped = played_to_nobody(tmp_path, replay, seconds_max=0.3)
+    assert stopped.total.not_reached
+    assert stopped.timeline[-1].sessions == 2
 
 
 def test_the_ceiling_is_well_above_what_a_database_does(trace):

@@ -14,6 +14,7 @@ from typing import Final
 
 from seatrial.findings.context import usable_cpus
 from seatrial.results.model import Run, Sample
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.cell_estimates import counted
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
@@ -76,7 +77,8 @@ class ReplayEvidence:
 
     Attributes:
         database: The figures for the verdict on any database load.
-        core_share: CPU time of the driver's thread over the time; the largest round.
+        core_share: CPU time of the driver's busiest thread over the time, in the round in which it
+            had the least time to spare.
         delay_share: Share of the time in which it was runnable without a processor, likewise.
         order_share: Share of the time of all connections in which statements waited for the order.
         delivered: Share of the requested rate; None at maximum speed.
@@ -301,31 +303,48 @@ _RULES: Final = (
 
 
 def client_shares(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
-    """Return the driver thread's CPU share and run-queue wait; each of the largest round."""
-    used, delayed = [], []
+    """Return CPU share and run-queue wait of the driver's busiest thread.
+
+    Both are of one round, the one in which that thread had the least time to spare.
+    """
+    shares = []
     for sample, record in replays(samples):
-        if sample.duration_s <= 0:
-            continue
-        client, whole_ns = record.client, sample.duration_s * 1e9
-        used.append((client.cpu_user_ns + client.cpu_system_ns) / whole_ns)
-        delayed.append(client.run_delay_ns / whole_ns)
-    return max(used, default=None), max(delayed, default=None)
+        if sample.duration_s > 0:
+            client, whole_ns = record.client, sample.duration_s * 1e9
+            shares.append((client.loop_cpu_ns / whole_ns, client.run_delay_ns / whole_ns))
+            # The reader's run-queue wait is not known.
+            shares.append((client.reader_cpu_ns / whole_ns, 0.0))
+    if not shares:
+        return None, None
+    return max(shares, key=lambda share: (share[0] > DRIVER_SHARE_MAX, sum(share)))
+
+
+def client_cores(samples: Sequence[Sample]) -> float | None:
+    """Return the cores that all threads of the driver used; the largest round."""
+    cores = [
+        record.client.cpu_ns / (sample.duration_s * 1e9)
+        for sample, record in replays(samples)
+        if sample.duration_s > 0
+    ]
+    return max(cores, default=None)
 
 
 def of_driver_thread(
-    evidence: LoadEvidence, core_share: float | None, delay_share: float | None
+    evidence: LoadEvidence,
+    core_share: float | None,
+    delay_share: float | None,
+    cores: float | None,
 ) -> LoadEvidence:
-    """Return the evidence with the driver's thread counted as the client.
+    """Return the evidence with the driver's threads counted as the client.
 
-    A replay's driver runs in Seatrial's process, whose CPU time includes that of the thread.
+    A replay's driver runs in Seatrial's process, whose CPU time includes that of its threads.
     """
     columns = dict(evidence.columns)
     seatrial = columns.get("seatrial_cpu_cores")
-    if seatrial is not None and core_share is not None:
-        driver = min(core_share, seatrial.value)
-        rest = seatrial.value - driver
+    if seatrial is not None and cores is not None:
+        rest = max(0.0, seatrial.value - cores)
         columns["seatrial_cpu_cores"] = _measured_once(rest, seatrial)
-        columns["client_cpu_cores"] = _measured_once(core_share, seatrial)
+        columns["client_cpu_cores"] = _measured_once(cores, seatrial)
     return replace(
         evidence,
         columns=columns,
@@ -341,22 +360,28 @@ def _measured_once(value: float, like: Estimate) -> Estimate:
 def order_share(samples: Sequence[Sample]) -> float | None:
     """Return the share of all connections' time that statements waited for their order."""
     shares = [
-        record.order.waited_ns / (record.sessions.open_max * sample.duration_s * 1e9)
+        record.order.waited_ns / (count * sample.duration_s * 1e9)
         for sample, record in replays(samples)
-        if record.sessions.open_max and sample.duration_s > 0
+        if sample.duration_s > 0 and (count := _open_mean(sample, record))
     ]
     return min(1.0, math.fsum(shares) / len(shares)) if shares else None
 
 
 def sessions_mean(samples: Sequence[Sample]) -> float | None:
-    """Return the mean number of open connections over the time of all rounds."""
+    """Return the mean number of open connections, over the rounds."""
+    counts = [_open_mean(sample, record) for sample, record in replays(samples) if record.timeline]
+    return math.fsum(counts) / len(counts) if counts else None
+
+
+def _open_mean(sample: Sample, record: ReplayRecord) -> float:
+    """Return the mean number of open connections in a round."""
     counts = [
         each.sessions
-        for sample, record in replays(samples)
         for index, each in enumerate(record.timeline)
         if index * record.timeline_slice_s < sample.duration_s
     ]
-    return math.fsum(counts) / len(counts) if counts else None
+    # A slice has the number at its end: of a replay of one slice, this says nothing.
+    return sum(counts) / len(counts) if any(counts) else float(record.sessions.open_max)
 
 
 def analyse_replays(run: Run, cells: Sequence[CellSummary]) -> list[ReplayCell]:
@@ -385,7 +410,7 @@ def replay_cell(summary: CellSummary, evidence: LoadEvidence) -> ReplayCell | No
         return None
     speed = speed_of(summary.cell)
     core_share, delay_share = client_shares(samples)
-    evidence = of_driver_thread(evidence, core_share, delay_share)
+    evidence = of_driver_thread(evidence, core_share, delay_share, client_cores(samples))
     replay_evidence = ReplayEvidence(
         database=evidence,
         core_share=core_share,

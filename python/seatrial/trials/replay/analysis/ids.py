@@ -24,6 +24,8 @@ REASONS: Final = {
     "spelling": "unsupported notation",
     "expression": "part of an expression, which cannot be mapped",
     "shared": "one value for several columns with different IDs",
+    "draw_other_rows": "the insert returned another number of rows",
+    "draw_returns_nothing": "the insert returns nothing",
     "given_again": "its sequence was restarted and generated it again",
 }
 """Why IDs were not mapped, in words."""

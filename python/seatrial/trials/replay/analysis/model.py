@@ -87,11 +87,12 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
         captured_per_s: The same of the capture, for the statements that were to be sent; None if
             the capture has no times.
         ratio: ``answered_per_s`` over ``captured_per_s``; None if unknown.
-        delivered: ``answered_per_s`` over the requested rate; None at maximum speed.
+        delivered: Statements sent per second over the requested rate; None at maximum speed.
         lateness: None at maximum speed.
-        client_core_share: CPU time of the driver's thread over the time; the largest round.
-        client_delay_share: Share of the time in which it was runnable without a processor; the
-            largest round.
+        client_core_share: CPU time of the driver's busiest thread over the time, in the round in
+            which the driver had the least time to spare.
+        client_delay_share: Share of the time in which it was runnable without a processor, in the
+            same round.
         ceiling_per_s: Statements per second of the driver against a null server.
         ceiling_share: The rate as a share of the ceiling; None if unknown.
         order_share: Share of the time of all connections in which statements waited for the order.
@@ -128,7 +129,6 @@ NOT_LOGGED: Final = frozenset(
     }
 )
 """Reasons to skip that are the log's: it does not have the statement completely."""
-NO_CONNECTION: Final = "no_connection"
 
 
 def is_replay(cell: Cell) -> bool:

@@ -49,7 +49,8 @@ def answered_per_s(samples: Sequence[Sample]) -> Estimate:
 def captured_per_s(samples: Sequence[Sample]) -> float | None:
     """Return the capture's statements per second, of those to be sent; None if its time is unknown.
 
-    If the replay was limited in time (until), the capture counts up to that time only.
+    If the replay was limited in time (until), the capture counts up to the end of the last
+    statement that began until then.
     """
     rates = [
         to_be_sent(record) / length_s
@@ -64,7 +65,9 @@ def captured_length_s(sample: Sample, record: ReplayRecord) -> float:
     if not has_clock(record):
         return 0.0
     until_s = played(sample.cell).get("until_s")
-    return min(record.captured_s, until_s) if until_s else record.captured_s
+    if until_s and record.lag.sent_ns_last is None:  # an old file, with the length of the whole log
+        return min(record.captured_s, until_s)
+    return record.captured_s
 
 
 def ratio_to_capture(samples: Sequence[Sample]) -> Estimate | None:
@@ -81,16 +84,22 @@ def ratio_to_capture(samples: Sequence[Sample]) -> Estimate | None:
 
 
 def delivered(samples: Sequence[Sample], speed: float | None) -> Estimate | None:
-    """Return statements per second over the requested rate (unit ``ratio``).
+    """Return statements sent per second over the requested rate (unit ``ratio``).
 
-    None at maximum speed, and in the cases of :func:`ratio_to_capture`.
+    The answers do not count: a replay keeps its pace however long the last statement lasts. None at
+    maximum speed, and in the cases of :func:`ratio_to_capture`.
     """
     captured = captured_per_s(samples)
     if not captured or not speed or _ended_early(samples):
         return None
     requested = captured * speed
-    rates = [_rate_per_s(sample, record) / requested for sample, record in replays(samples)]
-    return estimate_of_rounds(rates, "ratio")
+    shares = [
+        _rate_per_s(sample, record) / requested  # in an old file
+        if record.lag.due_ns_last is None or not record.lag.sent_ns_last
+        else record.lag.due_ns_last / record.lag.sent_ns_last
+        for sample, record in replays(samples)
+    ]
+    return estimate_of_rounds(shares, "ratio")
 
 
 def _ended_early(samples: Sequence[Sample]) -> bool:

@@ -18,7 +18,7 @@ import msgspec
 
 from seatrial.results.replay import CAPTURE, LOST_HOST, ReplayContent, ReplayErrors, ReplayRecord
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.ids import content_sentence
+from seatrial.trials.replay.analysis.ids import content_sentence, reference_text
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
@@ -159,12 +159,25 @@ def replay_verdict(summary: Summary) -> str:
 def _verdict_of_one(verdict: ReplayVerdict, contents: Sequence[ReplayContent | None]) -> str:
     if not verdict.ok:
         return f"replay has faults: {_lowered(verdict.faults[0].sentence)}"
-    if all(
-        content is not None and content.against == CAPTURE and content.is_same
-        for content in contents
-    ):
-        return f"replay complete: {verdict.sentence}; rows equal the capture"
-    return f"replay complete: {verdict.sentence}; rows not compared"
+    return f"replay complete: {verdict.sentence}; {_rows_text(contents)}"
+
+
+def _rows_text(contents: Sequence[ReplayContent | None]) -> str:
+    """Return how the rows of the rounds compare with the capture, or with another replay."""
+    compared = [each for each in contents if each is not None and each.against]
+    different = [each for each in compared if each.different]
+    if different:
+        return f"rows differ from {reference_text(different[0])}"
+    with_capture = [each for each in compared if each.against == CAPTURE]
+    if compared and not with_capture:
+        return "rows not compared with the capture"
+    least = min(with_capture, key=lambda each: each.tables, default=None)
+    if least is None or not least.tables or len(with_capture) < len(contents):
+        return "rows not compared"
+    if least.is_same:
+        return "rows equal the capture"
+    tables = least.tables + len(least.not_compared)
+    return f"rows of {least.tables} of {format_plural(tables, 'table')} equal the capture"
 
 
 def _lowered(sentence: str) -> str:
@@ -343,7 +356,8 @@ def _lost_sessions(record: ReplayRecord) -> Iterator[Fault]:
         return
     parts = []
     if refused:
-        parts.append(f"{format_plural(refused, 'connection')} {_were(refused)} refused")
+        attempts = format_plural(refused, "connection attempt")
+        parts.append(f"{attempts} {_were(refused)} refused")
     if sessions.lost:
         parts.append(f"{format_plural(sessions.lost, 'connection')} {_were(sessions.lost)} lost")
     detail = f" ({sessions.words})" if sessions.words else ""
@@ -399,20 +413,14 @@ def errors_beyond(errors: ReplayErrors) -> Counter[str]:
     """Return by code how many more errors there were than in the capture.
 
     Errors that depend on timing, such as serialization failures, hit varying statements, so the
-    number of each code is compared. Errors that are not among the examples count together, as
-    ``other codes``.
+    number of each code is compared. Old results files have no codes but those of the examples:
+    further errors count together, as ``other codes``, and may be those that are gone.
     """
     balance: Counter[str] = Counter()
-    examples: Counter[str] = Counter()
-    for example in errors.examples:
-        examples[example.kind] += example.count
-        if example.kind in ("new", "other"):
-            balance[example.sqlstate] += example.count
-        if example.kind in ("gone", "other"):
-            balance[example.captured_sqlstate] -= example.count
-    rest = (errors.new - examples["new"]) - (errors.gone - examples["gone"])
-    balance["other codes"] += max(0, rest)
-    unknown = max(0, -balance.pop(UNKNOWN_CODE, 0))
+    for code, counts in errors.by_code.items():
+        balance[code] = counts.now - counts.captured
+    unknown = 0 if errors.by_code else _add_examples(balance, errors)
+    unknown += max(0, -balance.pop(UNKNOWN_CODE, 0))
     for code, count in balance.most_common():
         covered = min(unknown, max(0, count))
         balance[code] -= covered
@@ -420,13 +428,33 @@ def errors_beyond(errors: ReplayErrors) -> Counter[str]:
     return +balance
 
 
-def _rolled_back(record: ReplayRecord) -> Iterator[Fault]:
+def _add_examples(balance: Counter[str], errors: ReplayErrors) -> int:
+    """Add the errors of an old results file, and return how many of unknown code are gone."""
+    listed: Counter[str] = Counter()
+    for example in errors.examples:
+        listed[example.kind] += example.count
+        if example.kind in ("new", "other"):
+            balance[example.sqlstate] += example.count
+        if example.kind in ("gone", "other"):
+            balance[example.captured_sqlstate] -= example.count
+    rest = (errors.new - listed["new"]) - (errors.gone - listed["gone"])
+    fewer = sum(-count for code, count in balance.items() if count < 0 and code != UNKNOWN_CODE)
+    balance["other codes"] += max(0, rest - fewer)
+    return max(0, -rest)
+
+
+def rolled_back_count(record: ReplayRecord) -> int:
+    """Return the number of transactions rolled back that committed in the capture."""
     commits = record.commits
-    lost = min(commits.captured - commits.committed, commits.rolled_back)
-    if lost > 0:
+    return max(0, min(commits.captured - commits.committed, commits.rolled_back))
+
+
+def _rolled_back(record: ReplayRecord) -> Iterator[Fault]:
+    lost, captured = rolled_back_count(record), record.commits.captured
+    if lost:
         yield Fault(
             kind="rolled_back",
-            sentence=f"{format_plural(lost, 'transaction')} of {format_count(commits.captured)} "
+            sentence=f"{format_plural(lost, 'transaction')} of {format_count(captured)} "
             f"that committed in the capture {_were(lost)} rolled back",
             next="One of their statements failed: see the new errors below",
         )

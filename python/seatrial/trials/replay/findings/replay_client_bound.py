@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_iops, format_share
+from seatrial.trials.database.analysis.rivals import DRIVER_SHARE_MAX
 from seatrial.trials.replay.analysis.model import replays_of
-
-CORE_SHARE_MAX: Final = 0.7
-"""Of one core, by the driver's single thread; above it, responses wait for the driver."""
-CEILING_SHARE_MAX: Final = 0.7
-"""Of the rate of the same driver against a null server, which answers at once."""
 
 
 class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_client_bound"):
@@ -32,12 +28,12 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         limits = []
-        if self.client_core_share_max > CORE_SHARE_MAX:
+        if self.client_core_share_max > DRIVER_SHARE_MAX:
             limits.append(
-                f"the driver's thread used up to {format_share(self.client_core_share_max)} of a "
-                "core"
+                "the driver's busiest thread used up to "
+                f"{format_share(self.client_core_share_max)} of a core"
             )
-        if (self.ceiling_share_max or 0.0) > CEILING_SHARE_MAX:
+        if (self.ceiling_share_max or 0.0) > DRIVER_SHARE_MAX:
             limits.append(
                 f"the rate reached {format_share(self.ceiling_share_max or 0.0)} of the driver's "
                 f"maximum ({format_iops(self.ceiling_per_s or 0.0)} statements/s against a null "
@@ -73,7 +69,7 @@ def replay_client_bound(context: Context) -> list[Finding]:
         The driver may limit the rate, not the database. Read the rate as "at least".
 
     Decided:
-        The driver's single thread used more than 70 % of a core, or the rate is above 70 % of the
+        The driver's busiest thread used more than 70 % of a core, or the rate is above 70 % of the
         same driver's rate against a null server, which answers at once. Warning.
 
     Do:
@@ -83,8 +79,8 @@ def replay_client_bound(context: Context) -> list[Finding]:
     parts = [
         part
         for part in replays_of(context)
-        if (part.client_core_share or 0.0) > CORE_SHARE_MAX
-        or (part.ceiling_share or 0.0) > CEILING_SHARE_MAX
+        if (part.client_core_share or 0.0) > DRIVER_SHARE_MAX
+        or (part.ceiling_share or 0.0) > DRIVER_SHARE_MAX
     ]
     if not parts:
         return []
@@ -98,10 +94,10 @@ def replay_client_bound(context: Context) -> list[Finding]:
             cells=identities(concerned),
             figures=ReplayClientBoundFigures(
                 client_core_share_max=core,
-                client_core_share_allowed=CORE_SHARE_MAX,
+                client_core_share_allowed=DRIVER_SHARE_MAX,
                 client_delay_share_max=max(part.client_delay_share or 0.0 for part in parts),
                 ceiling_share_max=fullest.ceiling_share,
-                ceiling_share_allowed=CEILING_SHARE_MAX,
+                ceiling_share_allowed=DRIVER_SHARE_MAX,
                 ceiling_per_s=fullest.ceiling_per_s,
                 cells_count=len(parts),
                 concerned=context.affected_cells(concerned),

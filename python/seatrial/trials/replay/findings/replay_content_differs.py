@@ -10,7 +10,7 @@ from seatrial.published import HIDDEN
 from seatrial.results.replay import CAPTURE, ReplayContent, ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
-from seatrial.trials.replay.analysis.ids import content_sentence
+from seatrial.trials.replay.analysis.ids import content_sentence, reference_text
 from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells, lowered
 
 _CAUSE: Final = (
@@ -51,7 +51,9 @@ class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="repla
     def in_short(self, cells_count: int) -> str:
         """Return the short form for a verdict."""
         del cells_count
-        return f"{format_plural(self.rows_different_count, 'row')} differ from the capture"
+        verb = "differs" if self.rows_different_count == 1 else "differ"
+        rows = format_plural(self.rows_different_count, "row")
+        return f"{rows} {verb} from {reference_text(self.content)}"
 
 
 @from_samples(rank=560, section="Replays", sees_replays=True)

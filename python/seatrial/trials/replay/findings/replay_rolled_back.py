@@ -7,9 +7,9 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
+from seatrial.trials.replay.analysis.verdict import rolled_back_count
 from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
 
 CRITICAL_SHARE: Final = 0.01
@@ -71,11 +71,11 @@ def replay_rolled_back(context: Context) -> list[Finding]:
     Do:
         Check the new errors first: each of these transactions has one.
     """
-    found = affected_cells(context, _lost)
+    found = affected_cells(context, rolled_back_count)
     if not found:
         return []
-    worst = max(found, key=lambda each: _lost(each.record))
-    commits, lost = worst.record.commits, _lost(worst.record)
+    worst = max(found, key=lambda each: rolled_back_count(each.record))
+    commits, lost = worst.record.commits, rolled_back_count(worst.record)
     return [
         Finding(
             severity="critical" if lost > CRITICAL_SHARE * commits.captured else "warning",
@@ -90,9 +90,3 @@ def replay_rolled_back(context: Context) -> list[Finding]:
             ),
         )
     ]
-
-
-def _lost(record: ReplayRecord) -> int:
-    """Return the number of transactions rolled back beyond those of the capture."""
-    commits = record.commits
-    return max(0, min(commits.captured - commits.committed, commits.rolled_back))

@@ -9,8 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
-from seatrial.trials.replay.analysis.model import NO_CONNECTION
-from seatrial.trials.replay.analysis.verdict import Fault, account_text
+from seatrial.trials.replay.analysis.verdict import NO_CONNECTION, Fault, account_text
 from seatrial.trials.replay.findings.replaying import (
     Affected,
     AffectedCell,

@@ -55,9 +55,9 @@ def replay_wrong_database(context: Context) -> list[Finding]:
 
     Decided:
         One error of SQLSTATE 3D000, 3F000, 42P01, 42703, 42883 or 42704 that the capture does not
-        have at this statement; or, if the capture has no row counts, more than half of at least 10
-        UPDATE and DELETE (or SELECT) statements without a row; or more than half of at least 10
-        statements with another row count than in the capture. Critical.
+        have at this statement; or, of at least 10 statements without a captured row count, more
+        than half of UPDATE and DELETE, or more than 90 % of SELECT, without a row; or more than
+        half of at least 10 statements with another row count than in the capture. Critical.
 
     Do:
         Replay on a restore of the captured database to the time at which the capture began.

@@ -32,6 +32,7 @@ from seatrial.results.replay import (
     LOST_HOST,
     ReplayAccount,
     ReplayClassRows,
+    ReplayCodeErrors,
     ReplayCommits,
     ReplayDelays,
     ReplayErrors,
@@ -277,7 +278,7 @@ def _host_record(
     outcome = msgspec.convert(replay.parts["outcome"], Outcome)
     before, after = clocks[0], clocks[1][host.name]
     client, duration_s = replay.record.client, float(replay.parts["duration_s"])
-    used_s = (client.cpu_user_ns + client.cpu_system_ns) / NS_PER_S
+    used_s = client.cpu_ns / NS_PER_S
     lateness_ns = _lateness_ns(replay)
     return HostRecord(
         name=host.name,
@@ -369,9 +370,7 @@ def merged_record(hosts: Sequence[HostReplay], *, is_whole: bool) -> ReplayRecor
         queries_dropped=sum(record.queries_dropped for record in records),
         order=_order(records),
         sessions=_sessions(records),
-        client=max(
-            (record.client for record in records), key=lambda c: c.cpu_user_ns + c.cpu_system_ns
-        ),
+        client=max((record.client for record in records), key=lambda client: client.cpu_ns),
         captured_s=max(record.captured_s for record in records),
     )
 
@@ -455,9 +454,12 @@ def _errors(records: Sequence[ReplayRecord]) -> ReplayErrors:
     for each in (example for record in records for example in record.errors.examples):
         key = (each.kind, each.captured_sqlstate, each.sqlstate, each.text)
         same.setdefault(key, []).append(each)
-    return ReplayErrors(
-        **_sums([each.errors for each in records]), examples=_examples(same.values())
-    )
+    errors = [record.errors for record in records]
+    by_code = {
+        code: ReplayCodeErrors(**_sums([e.by_code[code] for e in errors if code in e.by_code]))
+        for code in sorted({code for each in errors for code in each.by_code})
+    }
+    return ReplayErrors(**_sums(errors), by_code=by_code, examples=_examples(same.values()))
 
 
 def _examples(groups: Iterable[Sequence[Any]]) -> list[Any]:
@@ -494,6 +496,8 @@ def _lag(hosts: Sequence[HostReplay]) -> ReplayLag:
         "ns_max": lag.max_ns,
         "driver_ns_p99": driver.percentile_ns(99.0),
         "driver_ns_max": driver.max_ns,
+        "due_ns_last": max(each.due_ns_last or 0 for each in lags),
+        "sent_ns_last": max(each.sent_ns_last or 0 for each in lags),
     }
     return ReplayLag(**_sums(lags, *computed), **computed)
 

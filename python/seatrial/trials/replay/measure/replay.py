@@ -93,14 +93,14 @@ def run_replay(
         raise KeyboardInterrupt
     client, completions = record.client, Completions.of(outcome.result.parts)
     duration_s = completions.duration_s
-    cpu_ns = client.cpu_user_ns + client.cpu_system_ns
+    busiest_s = max(client.loop_cpu_ns, client.reader_cpu_ns) / 1e9
     return DriverResult(
         completions=completions,
         replay=record,
         interrupted=outcome.interrupted or record.end == "interrupted",
         cpu_user_s=client.cpu_user_ns / 1e9,
         cpu_system_s=client.cpu_system_ns / 1e9,
-        client_cpu_share=cpu_ns / 1e9 / duration_s if duration_s > 0 else None,
+        client_cpu_share=busiest_s / duration_s if duration_s > 0 else None,
         counters=dict(outcome.result.parts.get("counters", {})),
         notes=[*notes, *_notes(record, facts), *missing],
         fleet=outcome.fleet,

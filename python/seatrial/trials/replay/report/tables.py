@@ -91,7 +91,7 @@ def _facts(replay: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
     yield "peak sessions, replay of capture", _of(sessions.open_max, sessions.captured_open_max)
     yield "connections opened", format_count(sessions.connected)
     if sessions.refused or sessions.lost:
-        yield "connections refused", format_count(sessions.refused)
+        yield "connection attempts refused", format_count(sessions.refused)
         yield "connections lost", format_count(sessions.lost)
     if sessions.never_ended:
         yield "sessions that never disconnected", format_count(sessions.never_ended)
@@ -396,7 +396,7 @@ def rows_table(record: ReplayRecord, number: int) -> Table:
         ("command tags", rows.tags_compared, rows.tags_different),
         ("updates and deletes without a row (no captured row count)", rows.writes,
          rows.empty_writes),
-        ("reads without a row", rows.reads, rows.empty_reads),
+        ("reads without a row (no captured row count)", rows.reads, rows.empty_reads),
         ("COMMITs that rolled back", record.commits.captured, record.commits.rolled_back),
     )  # fmt: skip
     return Table(

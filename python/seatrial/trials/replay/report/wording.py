@@ -12,13 +12,12 @@ from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_share
 from seatrial.trials.database.report.wording import cell_phrase, label_names
 from seatrial.trials.replay.analysis.model import (
-    NO_CONNECTION,
     NOT_LOGGED,
     ReplayCell,
     is_replay,
     replays_of,
 )
-from seatrial.trials.replay.analysis.verdict import judge
+from seatrial.trials.replay.analysis.verdict import NO_CONNECTION, judge
 
 QUERY_CHARACTERS_MAX: Final = 60
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from seatrial.findings.context import usable_cpus
 from seatrial.results.model import Run, Sample
-from seatrial.results.replay import ReplayRecord
 from seatrial.stats.cell_estimates import counted
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
@@ -359,29 +358,24 @@ def _measured_once(value: float, like: Estimate) -> Estimate:
 
 def order_share(samples: Sequence[Sample]) -> float | None:
     """Return the share of all connections' time that statements waited for their order."""
-    shares = [
-        record.order.waited_ns / (count * sample.duration_s * 1e9)
-        for sample, record in replays(samples)
-        if sample.duration_s > 0 and (count := _open_mean(sample, record))
-    ]
+    shares = []
+    for sample, record in replays(samples):
+        # A slice has the number at its end: of a replay of one slice, this may be 0.
+        connections = sessions_mean([sample]) or record.sessions.open_max
+        if connections and sample.duration_s > 0:
+            shares.append(record.order.waited_ns / (connections * sample.duration_s * 1e9))
     return min(1.0, math.fsum(shares) / len(shares)) if shares else None
 
 
 def sessions_mean(samples: Sequence[Sample]) -> float | None:
-    """Return the mean number of open connections, over the rounds."""
-    counts = [_open_mean(sample, record) for sample, record in replays(samples) if record.timeline]
-    return math.fsum(counts) / len(counts) if counts else None
-
-
-def _open_mean(sample: Sample, record: ReplayRecord) -> float:
-    """Return the mean number of open connections in a round."""
+    """Return the mean number of open connections over the time of all rounds."""
     counts = [
         each.sessions
+        for sample, record in replays(samples)
         for index, each in enumerate(record.timeline)
         if index * record.timeline_slice_s < sample.duration_s
     ]
-    # A slice has the number at its end: of a replay of one slice, this says nothing.
-    return sum(counts) / len(counts) if any(counts) else float(record.sessions.open_max)
+    return math.fsum(counts) / len(counts) if counts else None
 
 
 def analyse_replays(run: Run, cells: Sequence[CellSummary]) -> list[ReplayCell]:

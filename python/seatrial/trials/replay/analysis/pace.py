@@ -66,7 +66,7 @@ def captured_length_s(sample: Sample, record: ReplayRecord) -> float:
         return 0.0
     until_s = played(sample.cell).get("until_s")
     if until_s and record.lag.sent_ns_last is None:  # an old file, with the length of the whole log
-        return min(record.captured_s, until_s)
+        return min(record.captured_s, float(until_s))
     return record.captured_s
 
 

@@ -107,9 +107,12 @@ def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
 def _next_step(found: BeforeAfter) -> str:
     tables = [table for table, _ in tables_of(found)]
     overalls = [table.overall for table in tables if table.overall is not None]
-    if any(each.answer == "slower" for each in (*overalls, *found.batches)) or any(
-        table.slower for table in tables
-    ):
+    answers = [
+        *(overall.answer for overall in overalls),
+        *(batch.answer for batch in found.batches),
+        *(change.answer for table in tables for change in table.changes),
+    ]
+    if "slower" in answers:
         return "Look at what became slower, and at changed plans, below."
     rounds = [
         overall.rounds_more

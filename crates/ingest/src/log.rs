@@ -327,7 +327,7 @@ fn notes_of_prefix(prefix: &prefix::Prefix, source: SessionSource) -> Vec<String
     if !prefix.has_code() {
         notes.push(format!(
             "The prefix has no error codes (%e): a statement that failed has the code {}.",
-            String::from_utf8_lossy(&assemble::UNKNOWN_ERROR)
+            String::from_utf8_lossy(&seatrial_trace::captured::UNKNOWN_ERROR)
         ));
     }
     notes

@@ -12,6 +12,10 @@
 
 use twox_hash::XxHash64;
 
+/// The error code of a statement that failed with a code that the log does not show: a plain log
+/// without `%e`.
+pub const UNKNOWN_ERROR: [u8; 5] = *b"?????";
+
 /// Number of a session, in the order in which sessions were first seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);

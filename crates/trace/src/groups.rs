@@ -16,7 +16,7 @@ use seatrial_sqltext::lexer::form::Parts;
 
 use crate::batch::Batch;
 use crate::captured::{Session, Statement};
-use crate::mask::{LiteralTreatments, Mask};
+use crate::mask::{self, LiteralTreatments, Mask};
 use crate::rows::{self, StatementRows};
 use crate::schema;
 
@@ -79,7 +79,12 @@ impl GroupBuilder {
 
     fn push(&mut self, statement: &Statement<'_>) {
         let sql = statement.sql;
-        self.parts.take_apart(sql);
+        let is_opaque = self.mask.is_some() && mask::hides_text(sql, statement.error);
+        if is_opaque {
+            self.parts.take_whole(sql);
+        } else {
+            self.parts.take_apart(sql);
+        }
         let (form, is_new) = self.rows.form(self.parts.form());
         let literals = self.parts.literals();
         if let Some(mask) = &self.mask {
@@ -91,8 +96,9 @@ impl GroupBuilder {
                 statement,
                 form,
                 literals.enumerate(),
-                |(index, range), bytes| {
-                    mask.literal(&sql[range], treatments.treatment(index), bytes)
+                |(index, range), bytes| match is_opaque {
+                    true => mask.text(&sql[range], bytes),
+                    false => mask.literal(&sql[range], treatments.treatment(index), bytes),
                 },
                 |parameter, bytes| mask.parameter(parameter, bytes),
             );

@@ -12,7 +12,9 @@
 //!   script, and all that is neither letter nor digit, hence the wildcards of LIKE.
 //! - NULL, booleans, `now`, `infinity` and the like, units of intervals: as they are.
 //! - JSON, arrays, ranges, addresses and `bytea` in hex: their make-up, with each part masked.
-//! - Comments: as text. Code of DO and CREATE FUNCTION between dollars: literals within it.
+//! - Comments: as text. Code of DO and CREATE FUNCTION between dollars: literals within it; as text
+//!   in languages other than SQL and PL/pgSQL.
+//! - Statements that the server did not understand: as text (see [`hides_text`]).
 //!
 //! **What is kept as it is**: names of tables, columns, users, databases, applications and prepared
 //! statements, hints, and literals that are part of the statement rather than data: settings,
@@ -43,6 +45,17 @@ pub use treatment::{LiteralTreatments, Treatment};
 
 use cipher::Cipher;
 
+use crate::captured::UNKNOWN_ERROR;
+
+/// Codes of errors after which any part of a statement can be data: a syntax error, a column that
+/// does not exist (as in `name = "alice"`), and what a log without codes has.
+const NOT_UNDERSTOOD: [[u8; 5]; 3] = [*b"42601", *b"42703", UNKNOWN_ERROR];
+
+/// Whether a statement that ended with this code is masked as a whole.
+pub fn hides_text(sql: &[u8], error: Option<[u8; 5]>) -> bool {
+    sql.len() >= 2 && error.is_some_and(|code| NOT_UNDERSTOOD.contains(&code))
+}
+
 /// Replaces literals, with a random key of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Mask {
@@ -59,6 +72,17 @@ impl Mask {
     /// and, for a literal, the same kind.
     pub fn literal(&self, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
         literal::mask(self, literal, treatment, out);
+    }
+
+    /// Appends the replacement of a statement as a whole: a string of the same length, which is a
+    /// syntax error too.
+    pub fn text(&self, sql: &[u8], out: &mut Vec<u8>) {
+        out.push(b'\'');
+        let begin = out.len();
+        let inside = sql.get(1..sql.len().saturating_sub(1)).unwrap_or_default();
+        letters::mask(&self.cipher, letters::pieces(inside), out);
+        out[begin..].iter_mut().filter(|byte| **byte == b'\'').for_each(|byte| *byte = b'_');
+        out.push(b'\'');
     }
 
     /// Appends the replacement of a parameter.

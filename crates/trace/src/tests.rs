@@ -446,6 +446,20 @@ fn masked_trace_is_marked_as_masked() {
 }
 
 #[test]
+fn statements_that_the_server_did_not_understand_are_masked_as_a_whole() {
+    let folder = TempDir::new().unwrap();
+    let sql = "select * from t where a = 'O'Brien' and b = \"4711\"";
+    let failed = |code: &[u8; 5]| Owned { error: Some(*code), ..Owned::new(0, 1, sql) };
+    let statements = [b"42601", b"42703", b"?????", b"23505"].map(failed);
+    let masked = statements_of(&trace_of(&folder, &statements, Some(Mask::new())));
+    let has = |index: usize, part: &str| String::from_utf8_lossy(&masked[index].sql).contains(part);
+    assert!((0..3).all(|index| !has(index, "Brien") && !has(index, "4711")));
+    assert!(has(3, "Brien") && masked.iter().all(|one| one.sql.len() == sql.len()));
+    let clear = statements_of(&trace_of(&folder, &statements, None));
+    assert!(clear.iter().all(|one| one.sql == sql.as_bytes()));
+}
+
+#[test]
 fn returned_values_are_masked_like_literals() {
     let folder = TempDir::new().unwrap();
     let returned = Returned {

@@ -16,17 +16,13 @@
 //! that start is taken then.
 
 use seatrial_sqltext::statements;
-use seatrial_trace::captured::{Protocol, SessionId, Sink, Skip, Statement};
+use seatrial_trace::captured::{Protocol, SessionId, Sink, Skip, Statement, UNKNOWN_ERROR};
 
 use super::message::MessageKind;
 use super::parameters::{self, Limit};
 use super::record::{Record, Severity};
 use super::record_counts::RecordCounts;
 use super::session::{OpenSession, PendingStatement, SessionMatch, Sessions, Stage};
-
-/// The error code of a statement that failed with a code that the log does not show: a plain log
-/// without `%e`.
-pub const UNKNOWN_ERROR: [u8; 5] = *b"?????";
 
 /// Codes of sessions that the server ends: `admin_shutdown`, `crash_shutdown`.
 const ENDED_BY_SERVER: [[u8; 5]; 2] = [*b"57P01", *b"57P02"];

@@ -90,6 +90,13 @@ impl Parts {
         }
     }
 
+    /// Takes a text as a single literal.
+    pub fn take_whole(&mut self, sql: &[u8]) {
+        self.form.clear();
+        self.literals.clear();
+        self.fill(GAP, 0..sql.len());
+    }
+
     #[inline]
     fn take(
         &mut self,

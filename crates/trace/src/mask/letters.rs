@@ -38,20 +38,19 @@ const HAN: (u32, u32) = (0x4e00, 0x9fa5);
 /// Replaces letters of four bytes outside of the blocks.
 const HAN_RARE: (u32, u32) = (0x20000, 0x2a6d6);
 
-/// Bytes that are letters in single-byte encodings.
-const HIGH_BYTES: (u32, u32) = (0xc0, 0xff);
+/// Bytes of characters in other encodings than UTF-8. Those of EUC are among the latter; what is
+/// beyond them counts as one of them.
+const HIGH_BYTES: [(u8, u8); 2] = [(0x80, 0xa0), (0xa1, 0xfe)];
 
 /// A piece of a text.
 #[derive(Debug, Clone, Copy)]
 pub enum TextPiece {
     /// Kept.
     Kept(char),
-    /// Kept.
-    KeptByte(u8),
     /// Replaced by another letter of the block that begins here.
     Letter(u32, Digit),
-    /// A byte that is not UTF-8, replaced by another.
-    Byte(Digit),
+    /// A byte of another encoding, replaced by another of the block that begins here.
+    Byte(u8, Digit),
 }
 
 impl TextPiece {
@@ -74,17 +73,16 @@ impl TextPiece {
     }
 
     fn of_byte(byte: u8) -> TextPiece {
-        let (first, last) = HIGH_BYTES;
-        match u32::from(byte).checked_sub(first) {
-            Some(rank) => TextPiece::Byte(Digit { rank, radix: last - first + 1 }),
-            None => TextPiece::KeptByte(byte),
-        }
+        let [low, high] = HIGH_BYTES;
+        let (first, last) = if byte <= low.1 { low } else { high };
+        let radix = u32::from(last - first) + 1;
+        TextPiece::Byte(first, Digit { rank: u32::from(byte - first) % radix, radix })
     }
 
     fn digit(&mut self) -> Option<&mut Digit> {
         match self {
-            TextPiece::Letter(_, digit) | TextPiece::Byte(digit) => Some(digit),
-            TextPiece::Kept(_) | TextPiece::KeptByte(_) => None,
+            TextPiece::Letter(_, digit) | TextPiece::Byte(_, digit) => Some(digit),
+            TextPiece::Kept(_) => None,
         }
     }
 
@@ -94,34 +92,45 @@ impl TextPiece {
         };
         match self {
             TextPiece::Kept(character) => put(character),
-            TextPiece::KeptByte(byte) => out.push(byte),
             // Every number in a block is a character.
             TextPiece::Letter(first, digit) => {
                 put(char::from_u32(first + digit.rank).unwrap_or('x'))
             }
-            TextPiece::Byte(digit) => out.push((HIGH_BYTES.0 + digit.rank) as u8),
+            TextPiece::Byte(first, digit) => out.push(first + digit.rank as u8),
         }
     }
 }
 
-/// The pieces of a text. The character after a backslash is kept, because it may determine the
-/// meaning; the code of a character (`\u0041`, `\x41`, `\101`) becomes that of an X.
+/// The pieces of a text. In a text that is not UTF-8, no part of it is: two bytes of another
+/// encoding can look like a character.
 pub fn pieces(text: &[u8]) -> Vec<TextPiece> {
     let mut pieces = Vec::with_capacity(text.len());
-    for chunk in text.utf8_chunks() {
-        let mut rest = chunk.valid();
-        while let Some(backslash) = rest.find('\\') {
-            pieces.extend(rest[..backslash].chars().map(TextPiece::of));
-            let escaped = &rest[backslash + 1..];
-            let (kept, length) = escape(escaped);
-            pieces.push(TextPiece::Kept('\\'));
-            pieces.extend(kept.chars().map(TextPiece::Kept));
-            rest = &escaped[length..];
+    if let Ok(text) = std::str::from_utf8(text) {
+        append_pieces(text, &mut pieces);
+        return pieces;
+    }
+    for part in text.chunk_by(|one, other| one.is_ascii() == other.is_ascii()) {
+        match std::str::from_utf8(part) {
+            Ok(part) if part.is_ascii() => append_pieces(part, &mut pieces),
+            _ => pieces.extend(part.iter().map(|&byte| TextPiece::of_byte(byte))),
         }
-        pieces.extend(rest.chars().map(TextPiece::of));
-        pieces.extend(chunk.invalid().iter().map(|&byte| TextPiece::of_byte(byte)));
     }
     pieces
+}
+
+/// Appends the pieces of a text in UTF-8. The character after a backslash is kept, because it may
+/// determine the meaning; the code of a character (`\u0041`, `\x41`, `\101`) becomes that of an X.
+fn append_pieces(text: &str, pieces: &mut Vec<TextPiece>) {
+    let mut rest = text;
+    while let Some(backslash) = rest.find('\\') {
+        pieces.extend(rest[..backslash].chars().map(TextPiece::of));
+        let escaped = &rest[backslash + 1..];
+        let (kept, length) = escape(escaped);
+        pieces.push(TextPiece::Kept('\\'));
+        pieces.extend(kept.chars().map(TextPiece::Kept));
+        rest = &escaped[length..];
+    }
+    pieces.extend(rest.chars().map(TextPiece::of));
 }
 
 /// Returns the replacement of an escape, given the text behind its backslash, and its length.

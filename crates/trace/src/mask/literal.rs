@@ -9,8 +9,13 @@ use super::{Mask, number, value};
 
 /// Appends the replacement of a literal or a comment, in SQL notation.
 pub fn mask(mask: &Mask, literal: &[u8], treatment: Treatment, out: &mut Vec<u8>) {
+    let is_kept = match treatment {
+        Treatment::Kept => true,
+        Treatment::KeptNumber => matches!(literal, [b'-' | b'.' | b'0'..=b'9', ..]),
+        Treatment::Masked | Treatment::Code => false,
+    };
     match literal {
-        _ if treatment == Treatment::Kept || is_constant(literal) => out.extend_from_slice(literal),
+        _ if is_kept || is_constant(literal) => out.extend_from_slice(literal),
         [b'-', b'-', ..] | [b'/', b'*', ..] => {
             letters::mask(&mask.cipher, letters::pieces(literal), out);
         }

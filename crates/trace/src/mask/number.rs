@@ -1,12 +1,35 @@
 //! Numbers, dates and times.
 
 use super::cipher::{Cipher, Digit, Purpose};
+use super::value::is_one_of;
 
 /// The largest integers of 2, 4 and 8 bytes: a replacement is on the same side of each.
 const WIDTHS: [u64; 3] = [i16::MAX as u64, i32::MAX as u64, i64::MAX as u64];
 
 /// Digits of integers that are permuted as one number.
 const DIGITS_MAX: usize = 19;
+
+/// Areas in the names of time zones.
+const AREAS: [&str; 10] = [
+    "africa",
+    "america",
+    "antarctica",
+    "asia",
+    "atlantic",
+    "australia",
+    "europe",
+    "indian",
+    "pacific",
+    "etc",
+];
+
+/// What may follow a time: abbreviations of zones that servers print, eras, halves of a day.
+const ZONES: [&str; 42] = [
+    "utc", "gmt", "z", "zulu", "bc", "ad", "am", "pm", "wet", "west", "bst", "ist", "cet", "cest",
+    "eet", "eest", "msk", "sast", "est", "edt", "cst", "cdt", "mst", "mdt", "pst", "pdt", "akst",
+    "akdt", "hst", "ast", "adt", "nst", "ndt", "jst", "kst", "hkt", "awst", "acst", "aest", "aedt",
+    "nzst", "nzdt",
+];
 
 /// Appends the replacement of a number with optional sign; false if it is invalid.
 pub fn mask(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
@@ -165,12 +188,15 @@ fn time<'a>(cipher: &Cipher, text: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u
     Some(&rest[parts..])
 }
 
-/// `+02`, `-05:30`, `Z`, ` UTC`, ` Europe/Berlin`, ` BC` or nothing.
+/// `+02`, `-05:30`, `Z`, ` UTC`, ` Europe/Berlin`, ` BC`, ` PM` or nothing. Another word is data.
 fn is_zone(text: &[u8]) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'_');
     match text {
         [] | b"Z" | b"z" => true,
-        [b' ', name @ ..] => !name.is_empty() && name.iter().all(is_of_name),
+        [b' ', name @ ..] => match name.iter().position(|&byte| byte == b'/') {
+            Some(end) => is_one_of(&name[..end], &AREAS) && name.iter().all(is_of_name),
+            None => is_one_of(name, &ZONES),
+        },
         [b'+' | b'-', figures @ ..] => {
             let is_of_zone = |byte: &u8| byte.is_ascii_digit() || *byte == b':';
             (2..=8).contains(&figures.len()) && figures.iter().all(is_of_zone)

@@ -134,7 +134,9 @@ fn literals_that_are_not_data_are_kept() {
         "SELECT nextval('public.ids'), 'public.t'::regclass, now() AT TIME ZONE 'Asia/Tokyo'",
         "select to_char(a, 'YYYY-MM-DD'), date_trunc('month', b), encode(c, 'hex') from t",
         "select a from t order by 1, 2 desc limit 10 offset 20",
-        "select a::varchar(20), b::numeric(10, 2), c[1] from t",
+        "select a from t group by 1 limit null; set work_mem = '4MB'; fetch first 5 rows only",
+        "select a::varchar(20), b::numeric(10, 2), c[1], \"c\"[2][3], $1[4], (c)[5] from t",
+        "select decode(a, 'hex'), decode(a, 'hex'::text), (array[a, b])[6] from t",
         "set search_path to 'a', b; set work_mem = '64MB'",
         "copy t from 'a.csv' with (format csv, delimiter ';', null 'n/a')",
         "insert into t values (null, true, FALSE, 'true', 'now', 'infinity', DEFAULT)",
@@ -157,6 +159,23 @@ fn data_are_masked() {
         ("select X'DEADBEEF', '\\xdeadbeef', E'\\\\xdeadbeef'", &["DEADBEEF", "deadbeef"]),
         ("select E'\\x73\\x65\\u0063\\162'", &["73", "65", "0063", "162"]),
         ("copy (select * from t where a = 'secret') to stdout", &["secret"]),
+        ("set statement_timeout = 5; select 'secret', 4711", &["secret", "4711"]),
+        ("show x; select 'secret'; set a.b = 'public'", &["secret", "public"]),
+        ("do $$ set work_mem = 5; select 'secret' $$", &["secret"]),
+        ("set \"request.claim\" = 'secret'; set local \"a.b\" to 'public'", &["secret", "public"]),
+        ("select a from t order by a; select 1, 'secret', 4711", &["secret", "4711"]),
+        ("create function f() begin atomic select a order by a; select 1, 4711; end", &["4711"]),
+        ("select timestamp with time zone '1984-03-02 10:11:12'", &["03-02 10:11:12"]),
+        ("select array[['alice'], ['carla', 'x'], [4711]]", &["alice", "carla", "4711"]),
+        ("select a['secret'], varchar('public')", &["secret", "public"]),
+        ("select 'secret'::region_name, 'public'::reg", &["secret", "public"]),
+        ("copy (select 1 from t where a is distinct from 'secret') to stdout", &["secret"]),
+        ("copy t from stdin where a is distinct from 'secret'", &["secret"]),
+        ("select a from t group by 1, 'secret' limit 'public'", &["secret", "public"]),
+        ("select a order by a returning a, 'secret', 4711", &["secret", "4711"]),
+        ("select decode(a, 'secret', 1, f('x'), 'public')", &["secret", "public"]),
+        ("do language plpython3u $$ a = \"secret\" $$", &["secret", "a = "]),
+        ("create function f() returns int language plperl as $$ \"secret\" $$", &["secret"]),
     ] {
         let masked = statement(&mask, sql);
         assert_eq!(masked.len(), sql.len());
@@ -165,6 +184,36 @@ fn data_are_masked() {
     assert!(
         statement(&mask, "do $$ begin perform f('x1'); end $$").starts_with("do $$ begin perf")
     );
+}
+
+#[test]
+fn texts_in_other_encodings_are_masked() {
+    // Hiragana and a kanji that looks like UTF-8 (0xc2a4) in EUC-JP; Polish and Russian words.
+    let euc = b"\xa4\xa2\xa4\xa4\xa4\xa6\xc2\xa4\xa4\xaa";
+    for original in [&euc[..], b"\xa3\xf3d\xbc\xa3\xf3d\xbc", b"\xa8\xeb\xea\xe0\x8a\x9a\xff\xff"] {
+        let mut masked = Vec::new();
+        Mask::new().parameter(original, &mut masked);
+        assert_eq!(masked.len(), original.len());
+        let same = masked.iter().zip(original).filter(|(one, other)| one == other).count();
+        assert!(same <= 3, "{masked:x?}");
+        if original == euc {
+            assert!(masked.iter().all(|byte| (0xa1..=0xfe).contains(byte)), "{masked:x?}");
+        }
+    }
+}
+
+#[test]
+fn only_a_zone_may_follow_a_time() {
+    let mask = Mask::new();
+    for zone in ["+02", "Z", " UTC", " cest", " BC", " PM", " Europe/Berlin"] {
+        let masked = parameter(&mask, &format!("2024-05-06 14:30:00{zone}"));
+        assert!(masked.starts_with("2024-") && masked.ends_with(zone), "{masked}");
+    }
+    for name in ["Mueller", "Schmidt/Mueller", "Anna_Mueller"] {
+        for text in [format!("14:30 {name}"), format!("{{\"a\": \"14:30 {name}\"}}")] {
+            assert!(!parameter(&mask, &text).contains("Mueller"), "{text}");
+        }
+    }
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub fn mask(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn is_one_of(text: &[u8], words: &[&str]) -> bool {
+pub fn is_one_of(text: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
 }
 

@@ -11,6 +11,7 @@ use super::guess;
 use super::json::Json;
 use super::message::MessageKind;
 use super::prefix::Prefix;
+use super::raw::BYTE_ORDER_MARK;
 use super::record::{BlockContent, LogReader, Record};
 use super::stderr::Stderr;
 use super::{Format, LogError, ReadOptions};
@@ -246,7 +247,7 @@ fn is_sql(path: &Path, head: &[u8]) -> bool {
     if name.is_some_and(|name| name.split('.').skip(1).any(|part| part == "sql")) {
         return true;
     }
-    statements::begins_statement(head)
+    statements::begins_statement(head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head))
 }
 
 /// What the first records of a file show.

@@ -1,8 +1,8 @@
 //! A plain file of SQL: statements with semicolons between them, in one session, without times.
 //!
-//! The statements are those that psql would send: data behind `COPY ... FROM STDIN` are passed
-//! over, and psql's own commands are reported. Each statement keeps its semicolon and the comments
-//! inside and before it.
+//! The statements are those that psql would send: data behind `COPY ... FROM STDIN` and psql's
+//! `\copy ... from stdin` are passed over, and psql's own commands are reported. Each statement
+//! keeps its semicolon and the comments inside and before it.
 
 use std::io::Read;
 
@@ -19,6 +19,9 @@ use super::{LogError, ReadError};
 /// The end of data behind COPY.
 const DATA_END: &[u8] = b"\n\\.";
 
+/// Marks UTF-8 at the beginning of a file; psql passes over it.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// An item of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScriptItem {
@@ -31,7 +34,7 @@ enum ScriptItem {
     /// Blanks and comments only.
     Nothing,
     /// Its end is not in the buffer yet.
-    ColumnError(usize),
+    Incomplete(usize),
 }
 
 /// Returns the item at an offset. At the file's end, a statement needs no semicolon.
@@ -42,22 +45,14 @@ fn item(bytes: &[u8], at: usize, is_end: bool) -> ScriptItem {
         let length = memchr::memchr(b'\n', &bytes[start..]);
         return match length.or(is_end.then_some(bytes.len() - start)) {
             Some(length) => ScriptItem::Command(start, start + length),
-            None => ScriptItem::ColumnError(start),
+            None => ScriptItem::Incomplete(start),
         };
     }
     if let Some(length) = statement_end(&bytes[start..]) {
-        let end = start + length;
-        if is_copy_in(&bytes[start..end]) {
-            return match memchr::memmem::find(&bytes[end..], DATA_END) {
-                Some(length) => ScriptItem::Statement(start, end + length + DATA_END.len()),
-                None if is_end => ScriptItem::Statement(start, bytes.len()),
-                None => ScriptItem::ColumnError(start),
-            };
-        }
-        return ScriptItem::Statement(start, end);
+        return ScriptItem::Statement(start, start + length);
     }
     if !is_end {
-        return ScriptItem::ColumnError(start);
+        return ScriptItem::Incomplete(start);
     }
     // An open quote or comment swallows the semicolon.
     let is_open = statement_end(&[&bytes[start..], b"\n;"].concat()).is_none();
@@ -73,28 +68,49 @@ struct ScriptReader<'a, 's, S: Sink> {
     assembler: &'a mut Assembler<'s, S>,
     buffer: Vec<u8>,
     start: BlockStart,
+    /// Between a COPY and the end of its data, which are not kept: they can be of any length.
+    is_in_data: bool,
 }
 
 impl<S: Sink> ScriptReader<'_, '_, S> {
     /// Reads the complete items in the buffer, and drops them.
     fn read(&mut self, is_end: bool) -> Result<(), S::Error> {
         let mut at = 0;
+        if self.start.offset_bytes == 0 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+            at = BYTE_ORDER_MARK.len();
+        }
         let (mut counted, mut line) = (0, 0);
         while at < self.buffer.len() {
+            if self.is_in_data {
+                let end = memchr::memmem::find(&self.buffer[at..], DATA_END);
+                self.is_in_data = end.is_none();
+                // The beginning of the end may be in the buffer.
+                let behind = self.buffer.len().saturating_sub(DATA_END.len() - 1).max(at);
+                at = end.map_or(behind, |length| at + length + DATA_END.len());
+                if self.is_in_data {
+                    break;
+                }
+                continue;
+            }
             let item = item(&self.buffer, at, is_end);
             let (reason, start, end) = match item {
                 ScriptItem::Statement(start, end) => {
                     self.statement(start, end)?;
+                    self.is_in_data = is_copy_in(&self.buffer[start..end]);
                     at = end;
                     continue;
                 }
-                ScriptItem::Command(start, end) => (Reason::PsqlCommand, start, end),
+                ScriptItem::Command(start, end) => {
+                    // psql's \copy has the words of COPY.
+                    self.is_in_data = is_copy_in(&self.buffer[start + 1..end]);
+                    (Reason::PsqlCommand, start, end)
+                }
                 ScriptItem::Torn(start) => (Reason::Torn, start, self.buffer.len()),
                 ScriptItem::Nothing => {
                     at = self.buffer.len();
                     break;
                 }
-                ScriptItem::ColumnError(start) => {
+                ScriptItem::Incomplete(start) => {
                     at = start;
                     break;
                 }
@@ -112,10 +128,8 @@ impl<S: Sink> ScriptReader<'_, '_, S> {
         Ok(())
     }
 
-    fn statement(&mut self, start: usize, behind: usize) -> Result<(), S::Error> {
-        // COPY without its data.
-        let length = statement_end(&self.buffer[start..behind]).unwrap_or(behind - start);
-        let text = self.buffer[start..start + length].trim_ascii_end();
+    fn statement(&mut self, start: usize, end: usize) -> Result<(), S::Error> {
+        let text = self.buffer[start..end].trim_ascii_end();
         if !is_something(text) {
             return Ok(());
         }
@@ -139,7 +153,7 @@ pub fn read<S: Sink>(
     let mut source = known.open()?;
     let path = known.file.path.clone();
     let start = BlockStart { file: path.clone(), ..BlockStart::default() };
-    let mut reader = ScriptReader { assembler, buffer: Vec::new(), start };
+    let mut reader = ScriptReader { assembler, buffer: Vec::new(), start, is_in_data: false };
     let mut wanted_bytes = block_bytes;
     loop {
         let before = reader.buffer.len();

@@ -196,6 +196,30 @@ fn a_file_of_sql_is_split() {
 }
 
 #[test]
+fn a_duration_of_many_years_is_none() {
+    let log = "[7] LOG:  duration: 18446744073709551.123 ms  statement: a\n\
+               [7] LOG:  duration: 86400000.123 ms  statement: b\n";
+    let (kept, counted) = Logs::one(log).prefix("[%p] ").read_in(1 << 20, 1);
+    assert_eq!((texts(&kept), counted.others), (vec!["b".to_owned()], 1));
+}
+
+#[test]
+fn inline_data_of_psql_and_a_byte_order_mark_are_no_sql() {
+    let sql = "\u{feff}select 1;\n\\copy t from stdin\n4711\tO'Brien; x\n\\.\nselect 2;\n\
+               \\copy t to stdout\nselect 3;copy t from stdin;\n\\.\nselect 4;";
+    let expected = ["select 1;", "select 2;", "select 3;", "copy t from stdin;", "select 4;"];
+    for block_bytes in [1, 2, 3, 7, 1 << 20] {
+        let (kept, counted) = Logs::one(sql).format(Format::Raw).read_in(block_bytes, 1);
+        assert_eq!(texts(&kept), expected, "{block_bytes}");
+        assert_eq!(count(&counted, Reason::PsqlCommand), 2);
+        let commands: Vec<(u64, &[u8])> =
+            counted.examples.iter().map(|one| (one.line, &one.text[..])).collect();
+        assert_eq!(commands, [(2, &b"\\copy t from stdin"[..]), (6, b"\\copy t to stdout")]);
+    }
+    assert_eq!(texts(&Logs::one("\u{feff}select 1;\n").read().0), ["select 1;"]);
+}
+
+#[test]
 fn a_reader_changes_nothing_that_it_leaves_for_later() {
     let long = csv(1, "statement: \"a\"") + &csv(2, "statement: \"b\"\n\"c\"");
     let cut = long.len() - 40;

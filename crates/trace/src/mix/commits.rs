@@ -1,14 +1,17 @@
 //! Commits that write, and active statements, by equal slices of time.
 //!
 //! A log shows statements, not the server's writes. A transaction certainly wrote if a statement of
-//! it that succeeded adds, changes or removes rows or changes the catalogue; it may have written if
-//! what a statement does is not in its text (a procedure, a prepared statement, a row lock). A
-//! function called by a SELECT counts as reading. Memory is bounded but for a few bytes a session.
+//! it that succeeded changed rows, as far as their number is known, inserts values or changes the
+//! catalogue; it may have written if the rows of another change are unknown, if what a statement
+//! does is not in its text (a procedure, a prepared statement, a row lock), or if a savepoint was
+//! rolled back to. The server rolls back what it is told to commit if a statement failed. A function
+//! called by a SELECT counts as reading. Memory is bounded but for a few bytes a session.
 
 use std::collections::VecDeque;
 
 use seatrial_gauge::Histogram;
 use seatrial_sqltext::lexer::class::Class;
+use seatrial_sqltext::statements::{Control, control};
 use serde::Serialize;
 
 use super::distribution::{Distribution, record_us};
@@ -67,6 +70,8 @@ struct Block {
     writes: WriteCertainty,
     last_end_us: i64,
     is_settled: bool,
+    /// A statement failed, so that the server takes nothing but the end of the block.
+    has_failed: bool,
 }
 
 /// What is known while a trace is read.
@@ -128,7 +133,7 @@ impl CommitSeriesBuilder {
         } else {
             block.writes = block.writes.max(writes);
             block.last_end_us = ended_us;
-            match ending(traced) {
+            match ending(traced, block.has_failed) {
                 Some(BlockEnd::Commits) => {
                     self.commit(ended_us, block.writes);
                     if let (WriteCertainty::Certain, Some(took_us)) =
@@ -139,6 +144,10 @@ impl CommitSeriesBuilder {
                     block.is_settled = true;
                 }
                 Some(BlockEnd::RollsBack) => block.is_settled = true,
+                Some(BlockEnd::ReturnsToSavepoint) => block.lose_part(),
+                None if statement.error.is_some() => block.has_failed = true,
+                // It succeeded after a failure: a return to a savepoint is not in the log.
+                None if block.has_failed => block.lose_part(),
                 None => {}
             }
         }
@@ -147,7 +156,7 @@ impl CommitSeriesBuilder {
 
     /// A block whose end is not in the log may have committed what it wrote.
     fn leave(&mut self, block: Block) {
-        if block.number > 0 && !block.is_settled {
+        if block.number > 0 && !block.is_settled && !block.has_failed {
             self.commit(block.last_end_us, block.writes.min(WriteCertainty::Maybe));
         }
     }
@@ -234,6 +243,14 @@ impl CommitSeriesBuilder {
     }
 }
 
+impl Block {
+    /// After a return to a savepoint: what it wrote may be undone.
+    fn lose_part(&mut self) {
+        self.has_failed = false;
+        self.writes = self.writes.min(WriteCertainty::Maybe);
+    }
+}
+
 impl CommitSlice {
     fn add(&mut self, other: &CommitSlice) {
         self.statements += other.statements;
@@ -243,26 +260,28 @@ impl CommitSlice {
     }
 }
 
-/// How a statement ends its block.
+/// How a statement ends its block, or a part of it.
 enum BlockEnd {
     Commits,
     RollsBack,
+    ReturnsToSavepoint,
 }
 
 /// How a statement ends its block; None where it does not, or failed to.
-fn ending(traced: &Traced<'_>) -> Option<BlockEnd> {
+fn ending(traced: &Traced<'_>, has_failed: bool) -> Option<BlockEnd> {
     if traced.class != Class::Transaction || traced.statement.error.is_some() {
         return None;
     }
-    let words: Vec<String> = first_words(traced.text, 2);
-    let word = |index: usize| words.get(index).map_or("", String::as_str);
-    if traced.statement.tag == Some(b"ROLLBACK".as_slice()) && word(1) != "to" {
-        return Some(BlockEnd::RollsBack);
-    }
-    match (word(0), word(1)) {
-        ("commit" | "end", _) | ("prepare", "transaction") => Some(BlockEnd::Commits),
-        ("rollback", "to") => None,
-        ("rollback" | "abort", _) => Some(BlockEnd::RollsBack),
+    let tag = traced.statement.tag;
+    match control(traced.text) {
+        Control::End { is_undone: true, .. } => Some(BlockEnd::RollsBack),
+        Control::End { .. }
+            if tag == Some(b"ROLLBACK".as_slice()) || (tag.is_none() && has_failed) =>
+        {
+            Some(BlockEnd::RollsBack)
+        }
+        Control::End { .. } => Some(BlockEnd::Commits),
+        Control::RollBackTo => Some(BlockEnd::ReturnsToSavepoint),
         _ => None,
     }
 }
@@ -282,10 +301,15 @@ fn writes_of(traced: &Traced<'_>) -> WriteCertainty {
         return WriteCertainty::No;
     }
     let found = match traced.class {
-        Class::Insert | Class::Update | Class::Delete | Class::Merge => match statement.rows {
-            Some(0) if traced.statements == 1 => WriteCertainty::No,
-            _ => WriteCertainty::Certain,
-        },
+        Class::Insert | Class::Update | Class::Delete | Class::Merge => {
+            // Of several statements, the rows are those of the last.
+            match statement.rows.filter(|_| traced.statements == 1) {
+                Some(0) => WriteCertainty::No,
+                Some(_) => WriteCertainty::Certain,
+                None if inserts_values(traced) => WriteCertainty::Certain,
+                None => WriteCertainty::Maybe,
+            }
+        }
         Class::Ddl => WriteCertainty::Certain,
         Class::Copy => {
             let words = first_words(traced.text, usize::MAX);
@@ -307,6 +331,15 @@ fn writes_of(traced: &Traced<'_>) -> WriteCertainty {
         _ => WriteCertainty::No,
     };
     if traced.statements > 1 { found.max(WriteCertainty::Maybe) } else { found }
+}
+
+/// Whether it inserts rows under no condition: VALUES, without ON CONFLICT DO NOTHING and the like.
+fn inserts_values(traced: &Traced<'_>) -> bool {
+    let words = first_words(traced.text, usize::MAX);
+    let has = |word: &str| words.iter().any(|other| other == word);
+    traced.class == Class::Insert
+        && has("values")
+        && !["select", "where", "nothing", "rollback", "abort"].into_iter().any(has)
 }
 
 /// Whether a SELECT ends with a lock of its rows: ``for update``, ``for share`` and their like.
@@ -354,10 +387,13 @@ mod tests {
             vec![at(0, 0, 1, "begin"), at(0, 1_000, 1, middle), at(0, 2_000, 1, end)]
         };
         for (middle, end, expected) in [
-            ("update t set a = 1", "commit", (1, 1)),
-            ("update t set a = 1", "END;", (1, 1)),
-            ("update t set a = 1", "rollback", (0, 0)),
-            ("update t set a = 1", "rollback to s", (0, 1)),
+            ("insert into t values (1)", "commit", (1, 1)),
+            ("create table t (a int)", "END;", (1, 1)),
+            ("insert into t values (1)", "rollback work", (0, 0)),
+            ("insert into t values (1)", "rollback work to s", (0, 1)),
+            ("insert into t values (1) on conflict do nothing", "commit", (0, 1)),
+            ("insert into t select 1 where false", "commit", (0, 1)),
+            ("update t set a = 1", "commit", (0, 1)),
             ("select a from t", "commit", (0, 0)),
             ("select a from t for update", "commit", (0, 1)),
             ("call p()", "commit", (0, 1)),
@@ -367,21 +403,45 @@ mod tests {
         }
         let failed = Owned { error: Some(*b"23505"), ..at(0, 0, 0, "insert into t values (1)") };
         let nothing = Owned { rows: Some(0), ..at(0, 0, 0, "delete from t") };
+        let some = Owned { rows: Some(2), ..at(0, 0, 0, "delete from t") };
         for (alone, expected) in [
             (at(0, 0, 0, "insert into t values (1)"), (1, 1)),
             (at(0, 0, 0, "copy t from stdin"), (1, 1)),
             (at(0, 0, 0, "copy t to stdout"), (0, 0)),
             (failed, (0, 0)),
             (nothing, (0, 0)),
+            (some, (1, 1)),
         ] {
             assert_eq!(commits(&series_of(std::slice::from_ref(&alone))), expected, "{alone:?}");
         }
     }
 
     #[test]
+    fn a_block_with_a_failure_is_rolled_back_unless_it_returned_to_a_savepoint() {
+        let insert = "insert into t values (1)";
+        let failed = |offset_us| Owned { error: Some(*b"23505"), ..at(0, offset_us, 1, insert) };
+        let tagged = |tag: &[u8]| Owned { tag: Some(tag.to_vec()), ..at(0, 5_000, 1, "commit") };
+        let commit = at(0, 5_000, 1, "commit");
+        let begin = [at(0, 0, 1, "begin"), at(0, 1_000, 1, insert), failed(2_000)];
+        for (rest, expected) in [
+            (vec![commit.clone()], (0, 0)),
+            (vec![], (0, 0)),
+            (vec![tagged(b"ROLLBACK")], (0, 0)),
+            (vec![tagged(b"COMMIT")], (1, 1)),
+            (vec![at(0, 3_000, 1, "rollback to a"), commit.clone()], (0, 1)),
+            (vec![at(0, 3_000, 1, "select 1"), commit.clone()], (0, 1)),
+            (vec![at(0, 3_000, 1, "rollback to a"), failed(4_000), commit], (0, 0)),
+        ] {
+            let series = series_of(&[&begin[..], &rest].concat());
+            assert_eq!(commits(&series), expected, "{rest:?}");
+            assert_eq!(series.commit_times.entries, expected.0, "{rest:?}");
+        }
+    }
+
+    #[test]
     fn commit_counts_in_the_slice_of_its_end() {
         let late = Owned { duration_us: Some(2_500_000), ..at(0, 900_000, 1, "commit") };
-        let series = series_of(&[at(0, 0, 1, "delete from t"), late]);
+        let series = series_of(&[at(0, 0, 1, "drop table t"), late]);
         assert_eq!(series.slices.len(), 4);
         assert_eq!(series.slices[3].commits_min, 1);
         assert_eq!(series.slices[0].statements, 2);
@@ -399,7 +459,7 @@ mod tests {
                 (0u32..3, 0i64..90_000_000_000, 0usize..3, proptest::option::of(0u64..9_000_000)),
                 1..60),
         ) {
-            let texts = ["select 1", "update t set a = 5", "call p()"];
+            let texts = ["select 1", "insert into t values (5)", "call p()"];
             let statements: Vec<Owned> = rows
                 .iter()
                 .map(|&(session, offset_us, text, duration_us)| Owned {

@@ -123,13 +123,16 @@ impl Phrase {
     }
 }
 
+/// Ten years: what is longer is no duration of a statement.
+const DURATION_MS_MAX: u64 = 3_653 * 86_400_000;
+
 /// Milliseconds with three decimals, in µs, and the length of their text.
 #[inline]
 fn read_ms(text: &[u8]) -> Option<(u64, usize)> {
     let (ms, length) = number(text).filter(|&(_, length)| text.get(length) == Some(&b'.'))?;
     let (part_us, decimals) = number(text.get(length + 1..length + 4)?)?;
-    let us = ms.checked_mul(1_000)?.checked_add(part_us)?;
-    (length > 0 && decimals == 3).then_some((us, length + 4))
+    let is_duration = length > 0 && decimals == 3 && ms <= DURATION_MS_MAX;
+    is_duration.then(|| (ms * 1_000 + part_us, length + 4))
 }
 
 /// Names that PostgreSQL cuts no shorter: `NAMEDATALEN` of a statement, and that of its portal.
@@ -158,8 +161,8 @@ fn name_by_sql(text: &[u8], literal: &[u8]) -> Option<usize> {
 #[inline]
 fn find(text: &[u8], literal: &[u8]) -> Option<usize> {
     let first = *literal.first()?;
-    let mut decimals = memchr::memchr_iter(first, text);
-    decimals.find(|&at| text[at..].starts_with(literal))
+    let mut positions = memchr::memchr_iter(first, text);
+    positions.find(|&at| text[at..].starts_with(literal))
 }
 
 /// `NAME` or `NAME/PORTAL`.

@@ -90,6 +90,9 @@ enum ZoneUncertainty {
     Ambiguous,
 }
 
+/// Years of logs: other stamps are data or damage, and not all can be shown as dates.
+const YEARS: std::ops::RangeInclusive<i64> = 1970..=2200;
+
 /// Offsets are whole quarters of an hour, and at most this far from UTC.
 const QUARTER_US: i64 = 900_000_000;
 const OFFSET_US_MAX: i64 = 15 * 3_600_000_000;
@@ -247,9 +250,9 @@ fn read_unreported(bytes: &[u8], zones: &mut Zones) -> Option<(i64, usize)> {
         return None;
     }
     let two = |at: usize| i64::from(fixed[at] - b'0') * 10 + i64::from(fixed[at + 1] - b'0');
-    let (month, day) = (two(5), two(8));
+    let (year, month, day) = (two(0) * 100 + two(2), two(5), two(8));
     let (hour, minute, second) = (two(11), two(14), two(17));
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    if !YEARS.contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     if hour > 24 || minute > 59 || second > 60 {
@@ -258,7 +261,7 @@ fn read_unreported(bytes: &[u8], zones: &mut Zones) -> Option<(i64, usize)> {
     let (part_us, fraction_length) = fraction_us(&bytes[19..]);
     let at = 19 + fraction_length;
     let zone = bytes.get(at + 1..).filter(|_| bytes[at] == b' ').map_or(0, zone_bytes);
-    let days = days_since_1970(two(0) * 100 + two(2), month, day);
+    let days = days_since_1970(year, month, day);
     let local_s = days * 86_400 + hour * 3_600 + minute * 60 + second;
     if zone == 0 {
         return Some((local_s * 1_000_000 + part_us, at));
@@ -274,8 +277,12 @@ pub fn read_epoch(bytes: &[u8]) -> Option<(i64, usize)> {
     if !(1..=11).contains(&length) {
         return None;
     }
+    let second = number(&bytes[..length]);
+    if second > days_since_1970(*YEARS.end(), 12, 31) * 86_400 {
+        return None;
+    }
     let (part_us, fraction_length) = fraction_us(&bytes[length..]);
-    Some((number(&bytes[..length]) * 1_000_000 + part_us, length + fraction_length))
+    Some((second * 1_000_000 + part_us, length + fraction_length))
 }
 
 /// Whether bytes begin like a stamp.
@@ -364,6 +371,8 @@ mod tests {
         for text in ["2026-13-01 00:00:00", "2026-11-21T00:00:00", "2026-11-21 00:61:00", "20"] {
             assert_eq!(read(text), None, "{text}");
         }
+        assert_eq!(read("9999-12-31 23:59:59 -08").or(read("0000-01-01 00:00:00")), None);
+        assert_eq!(read_epoch(b"99999999999.5"), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ from seatrial.machine.device import open_device
 from seatrial.machine.guard import inspect
 from seatrial.machine.loop import attach, detach
 from seatrial.machine.undo_journal import UndoJournal
-from seatrial.machine.undoers import loop_backing
+from seatrial.machine.undoers import loop_file
 from seatrial.units import MIB
 
 
@@ -79,12 +79,12 @@ class TestLoops:
         path = image()
         with UndoJournal("run1") as journal:
             made = attach(path, journal, logical_block_bytes=4096, direct=True)
-            assert loop_backing(made.path.name) == str(path)
+            assert loop_file(made.path.name) == str(path)
             assert str(made.path) in journal.path.read_text()
             with open_device(made.path) as device:
                 assert device.logical_block_bytes == 4096
             assert detach(made, journal).outcome == "undone"
-            assert loop_backing(made.path.name) == ""
+            assert loop_file(made.path.name) == ""
             assert not journal.path.exists()
 
     def test_a_device_taken_meanwhile_is_passed_over(self, image, loops, monkeypatch):
@@ -103,7 +103,7 @@ class TestLoops:
         with UndoJournal("run1") as journal:
             made = attach(image("ours.img"), journal)
             assert made.path != stolen[0]
-        assert loop_backing(stolen[0].name) == str(thief), "what is not ours is not detached"
+        assert loop_file(stolen[0].name) == str(thief), "what is not ours is not detached"
 
     def test_a_failure_leaves_no_record(self, image):
         with UndoJournal("run1") as journal:

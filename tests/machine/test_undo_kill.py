@@ -15,7 +15,7 @@ from seatrial.machine import undoers
 from seatrial.machine.loop import attach
 from seatrial.machine.marker import write_marker
 from seatrial.machine.undo_journal import UndoJournal, clean
-from seatrial.machine.undoers import loop_backing
+from seatrial.machine.undoers import loop_file
 from seatrial.units import MIB
 
 MAKE_FILES = """
@@ -197,7 +197,7 @@ class TestRoot:
             (found,) = journal.undo_all()
             assert found.outcome == "foreign"
             assert str(theirs) in found.detail
-            assert loop_backing(ours.path.name) == str(theirs)
+            assert loop_file(ours.path.name) == str(theirs)
         finally:
             run("losetup", "-d", str(ours.path))
 
@@ -207,7 +207,7 @@ class TestRoot:
         loop = attach(path, journal)
         path.unlink()
         assert reported(journal.undo_all()) == [("loop", "undone")]
-        assert loop_backing(loop.path.name) == ""
+        assert loop_file(loop.path.name) == ""
 
     def test_a_mount_of_another_source_is_left_alone(self, mounts, tmp_path):
         point = mounts("tmpfs", "-t", "tmpfs")

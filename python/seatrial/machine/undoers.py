@@ -132,7 +132,7 @@ def undo_file(
 
 def undo_loop(*, device: str, backing: str) -> Result:
     """Detach a loop device if its backing file is still the recorded one."""
-    now = loop_backing(Path(device).name)
+    now = loop_file(Path(device).name)
     if not now:
         return gone("it is detached")
     if now != backing:
@@ -142,7 +142,7 @@ def undo_loop(*, device: str, backing: str) -> Result:
     if uses:
         return failed(f"it {uses[0].phrase}; {uses[0].release}")
     run_command("losetup", "-d", device)
-    if not wait_until(lambda: loop_backing(Path(device).name) != backing):
+    if not wait_until(lambda: loop_file(Path(device).name) != backing):
         return failed("a process has it open; it is detached when that process ends")
     return undone("detached")
 
@@ -267,7 +267,7 @@ UNDOERS: Final[ChainMap[str, Undoer]] = ChainMap(_KNOWN, cast("dict[str, Undoer]
 """How each kind of change is undone, including those of topics."""
 
 
-def loop_backing(name: str) -> str:
+def loop_file(name: str) -> str:
     """Return the backing file of a loop device, such as ``loop3``; empty when it is detached.
 
     A removed backing file keeps its name, without the kernel's remark.
@@ -318,7 +318,7 @@ def _users_of_folder(folder: Path) -> Iterator[str]:
         if Path(mount.point).is_relative_to(folder):
             yield f"a file system is mounted in it; unmount it with `umount {mount.point}`"
     for name in LIVE.names("/sys/block"):
-        backing = loop_backing(name)
+        backing = loop_file(name)
         if backing and Path(backing).is_relative_to(folder):
             yield (
                 f"/dev/{name} is attached to a file in it; detach it with `losetup -d /dev/{name}`"

@@ -53,6 +53,7 @@ SMARTCTL_SATA = {
         "table": [
             {"id": 5, "name": "Reallocated_Sector_Ct", "raw": {"value": 8, "string": "8"}},
             {"id": 9, "name": "Power_On_Hours", "raw": {"value": 30000, "string": "30000"}},
+            {"id": 188, "name": "Command_Timeout", "raw": {"value": 4295032833, "string": "1 1 1"}},
             {"id": 199, "name": "UDMA_CRC_Error_Count", "raw": {"value": 120, "string": "120"}},
         ]
     },
@@ -139,6 +140,7 @@ def test_sata_attributes_that_count_errors(machine: FakeMachine) -> None:
         "link_now_gb_s": 1.5,
         "link_max_gb_s": 6.0,
         "reallocated_sectors": 8,
+        "command_timeouts": 1,
         "link_crc_errors": 120,
     }
 

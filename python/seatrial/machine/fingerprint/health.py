@@ -57,10 +57,13 @@ _NVME_FIELDS: Final = {
     "throttle_heavy_s": ("", "thm_temp2_total_time"),
 }
 
+_COMMAND_TIMEOUT: Final = 188
+_LOW_WORD: Final = 0xFFFF
+"""Seagate packs three counters of 16 bits into attribute 188: the lowest is the total."""
 _ATA_ATTRIBUTES: Final = {
     5: "reallocated_sectors",
     187: "uncorrectable_reported",
-    188: "command_timeouts",
+    _COMMAND_TIMEOUT: "command_timeouts",
     197: "pending_sectors",
     198: "uncorrectable_sectors",
     199: "link_crc_errors",
@@ -161,11 +164,10 @@ def _number(value: object) -> int | None:
 def _ata_figures(answer: Answer) -> dict[str, bool | float | None]:
     """Return a SATA drive's error counting attributes, raw."""
     table = answer.get("ata_smart_attributes", {}).get("table", [])
-    return {
-        _ATA_ATTRIBUTES[row["id"]]: row.get("raw", {}).get("value")
-        for row in table
-        if row.get("id") in _ATA_ATTRIBUTES
-    }
+    raw = {row.get("id"): row.get("raw", {}).get("value") for row in table}
+    if raw.get(_COMMAND_TIMEOUT) is not None:
+        raw[_COMMAND_TIMEOUT] &= _LOW_WORD
+    return {name: raw[number] for number, name in _ATA_ATTRIBUTES.items() if number in raw}
 
 
 def _link_gb_s(answer: Answer, which: str) -> float | None:

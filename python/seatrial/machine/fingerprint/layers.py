@@ -15,8 +15,6 @@ from seatrial.machine.fingerprint.privacy import without_host
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
 from seatrial.units import SECTOR_BYTES
 
-"""Unit of sizes and offsets in sysfs, whatever the device's own block is."""
-
 _DMSETUP_TIMEOUT_S: Final = 5.0
 _TARGET_FIELDS: Final = 3
 

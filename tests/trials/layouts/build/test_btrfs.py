@@ -15,6 +15,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
+from seatrial.trials.layouts.build.backends import btrfs
 from seatrial.trials.layouts.build.backends.btrfs import BACKEND, read_fsid, undo_btrfs
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
@@ -126,6 +127,22 @@ def test_a_drive_fails_another_takes_its_place_and_nothing_is_lost(
     devices = [*built.assigned.used, *built.assigned.unused]
     stand.journal.undo_all()
     nothing_is_left(tmp_path, devices)
+
+
+def test_sectors_that_a_drive_reports_as_unreadable_are_no_silent_corruption(monkeypatch):
+    output = "csum_errors: 2\nread_errors: 3\ncorrected_errors: 5\n"
+    command = ["printf", output.replace("\n", "\\n")]
+    monkeypatch.setattr(
+        btrfs,
+        "start_btrfs",
+        lambda *_words: subprocess.Popen(command, stdout=subprocess.PIPE, text=True),
+    )
+    scrubs = btrfs.BtrfsScrubs()
+    scrubs.start("/mnt")
+    while scrubs.is_running("/mnt"):
+        time.sleep(0.01)
+    assert scrubs.mismatch_blocks("/mnt") == 2 * 8
+    assert scrubs.facts("/mnt") == {"corrected sectors": "5", "unreadable sectors": "3"}
 
 
 @pytest.mark.root

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
+from seatrial.trials.layouts.build.caches import bcache
 from seatrial.trials.layouts.build.caches.bcache import (
     parse_priority,
     parse_size_bytes,
     read_set_id,
 )
 from seatrial.trials.layouts.build.caches.lvm_cache import parse_cache, parse_writecache
+from seatrial.trials.layouts.build.caching import CacheSetup
 
 CACHE = (
     "0 516096 cache 8 12/2048 128 125/1856 320 1680 7 9 1 125 3 3 metadata2 writethrough "
@@ -75,6 +79,24 @@ def test_bcaches_sizes_are_read(text, size_bytes):
 def test_what_is_no_size_of_bcache_is_refused():
     with pytest.raises(ValueError, match="no cache"):
         parse_size_bytes("no cache")
+
+
+def test_a_cached_device_that_another_array_took_ends_the_build(tmp_path, monkeypatch):
+    (tmp_path / "dev/block/1:3/bcache").mkdir(parents=True)
+    for name in ("bcache0", "bcache1"):
+        (tmp_path / "block" / name).mkdir(parents=True)
+    (tmp_path / "block/bcache1/bcache").symlink_to(tmp_path / "dev/block/1:3/bcache")
+    monkeypatch.setattr(bcache, "device_size_bytes", lambda _device: 1 << 30)
+    ended = []
+    for name in ("bcache0", "bcache1"):
+        setup = CacheSetup(
+            name="a", below="/dev/null", fast="/dev/sdb", mode="", device=f"/dev/{name}"
+        )
+        steps = bcache.Bcache().build_steps(setup)
+        (command,) = [list(step.command) for step in steps if step.command[0] == "sh"]
+        command[2] = command[2].replace("/sys", str(tmp_path))
+        ended.append(subprocess.run(command, check=False, capture_output=True).returncode)
+    assert ended == [1, 0]
 
 
 def test_a_superblock_says_to_which_set_it_belongs(tmp_path):

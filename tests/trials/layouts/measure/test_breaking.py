@@ -59,6 +59,17 @@ def start(injection: FaultInjection, fake: Fake) -> None:
     injection.begin()
 
 
+def test_the_last_reading_of_the_array_is_after_the_thread_has_ended():
+    fake, alive = Fake(), []
+    watch = ArrayWatch(1, lambda _leg: alive.append(threads()) or fake.state)
+    with FaultInjection([NEVER], fake, watch) as injection:
+        start(injection, fake)
+        time.sleep(0.3)
+        injection.load_ended()
+    assert ["injection"] in alive
+    assert alive[-1] == []
+
+
 def test_faults_are_injected_at_their_time_and_none_after_the_load():
     fake = Fake()
     with begun(fake, SOON, LATER, NEVER) as injection:

@@ -13,7 +13,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.direct import read_direct
 from seatrial.machine.loop import truncate_backing
 from seatrial.machine.marker import is_in_trial_folder
-from seatrial.machine.undoers import loop_backing
+from seatrial.machine.undoers import loop_file
 from seatrial.trials.layouts.build.mapper import mapped_name
 from seatrial.trials.layouts.build.running import run_checked
 from seatrial.trials.layouts.build.wrapping import make_fail
@@ -47,7 +47,7 @@ def fail_drive(device: str) -> None:
 
 def _own_backing(device: str) -> Path | None:
     """Return the file of a loop device, if it is a run's own."""
-    backing = loop_backing(Path(device).resolve().name)
+    backing = loop_file(Path(device).resolve().name)
     return Path(backing) if backing and is_in_trial_folder(Path(backing)) else None
 
 

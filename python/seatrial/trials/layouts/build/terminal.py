@@ -40,7 +40,7 @@ def variants_text(variants: Sequence[VariantPlan]) -> str:
         title=f"{format_plural(len(variants), 'variant')}",
         labels=8,
         headers=[
-            *("VariantPlan", "Backend", "Level", "Drives", "Capacity", "Tolerates", "File system"),
+            *("Layout", "Backend", "Level", "Drives", "Capacity", "Tolerates", "File system"),
             "Available",
         ],
         rows=rows,

@@ -48,6 +48,8 @@ class FaultInjector(Protocol):
 class FaultInjection:
     """Injects faults into an array and watches it; a context that ends its thread.
 
+    The array is read once more after the thread has ended.
+
     Args:
         failures: The faults, in order of time.
         faults: Injects them.
@@ -84,7 +86,7 @@ class FaultInjection:
         self.watch.read()
         return self
 
-    def __exit__(self, *_exception: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._load_over.set()
         self._ending.set()
         if self._thread.is_alive():
@@ -93,6 +95,8 @@ class FaultInjection:
             self.notes.append(
                 f"A command on the array did not end within {JOIN_S_MAX:g} s: a drive may hang."
             )
+        elif kind is None:
+            self.watch.read()
         self.notes += [
             f"{failure.fault} after {failure.after_s:g} s was not injected: the load had ended."
             for failure in self._failures

@@ -123,7 +123,6 @@ class Trial:
             is_complete = sample.status != INTERRUPTED
             if self._failures and is_complete:
                 background.settle()
-            self._watch.read()
         if self._watch.missing and not self._failures:
             # The array failed without an injected fault: the figures are those of a failure.
             self._watch.note("failed", detail=SPONTANEOUS)

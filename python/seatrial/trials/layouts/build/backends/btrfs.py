@@ -41,7 +41,13 @@ _SCRUB_PERCENT: Final = re.compile(r"\(([0-9.]+)%\)")
 _COUNT: Final = re.compile(r"^\s*(\w+): (\d+)$", re.MULTILINE)
 _SECTOR_BLOCKS: Final = 8
 """Blocks of 512 bytes in a sector of btrfs, the unit of its counts of errors."""
-_WRONG: Final = ("csum_errors", "verify_errors", "read_errors")
+_WRONG: Final = ("csum_errors", "verify_errors")
+"""Counts of silent corruption; a drive reports read errors itself."""
+_FACTS: Final = {
+    "corrected sectors": "corrected_errors",
+    "uncorrectable sectors": "uncorrectable_errors",
+    "unreadable sectors": "read_errors",
+}
 
 
 @dataclass(kw_only=True)
@@ -112,16 +118,14 @@ class BtrfsScrubs:
         return min(float(found[1]) / 100, 1.0) if found else None
 
     def mismatch_blocks(self, folder: str) -> int | None:
-        """Return the errors found by the last one, in blocks of 512 bytes; None without counts."""
+        """Return the corruption found by the last one, in blocks of 512 bytes, if it counted."""
         counts = self._counts(folder)
         return _SECTOR_BLOCKS * sum(counts.get(name, 0) for name in _WRONG) if counts else None
 
     def facts(self, folder: str) -> dict[str, str]:
-        """Return what the last one corrected and could not correct, in sectors of 4 KiB."""
+        """Return what the last one corrected or could not correct or read, in sectors of 4 KiB."""
         counts = self._counts(folder)
-        names = ("corrected_errors", "uncorrectable_errors")
-        reported = {name.replace("_errors", " sectors"): counts.get(name) for name in names}
-        return {name: str(count) for name, count in reported.items() if count is not None}
+        return {name: str(counts[key]) for name, key in _FACTS.items() if key in counts}
 
     def _counts(self, folder: str) -> dict[str, int]:
         scrub = self._settled(folder)
@@ -262,7 +266,8 @@ class Btrfs(Backend):
             missing=missing,
             operation=operation,
             share=share,
-            has_failed=missing > _losses_survived(built.spec) or _is_read_only(folder),
+            has_failed=missing > built.spec.facts.losses_survived(built.spec.drives)
+            or _is_read_only(folder),
         )
 
     def fail(self, built: Built, leg: int, member: int) -> str:
@@ -368,11 +373,6 @@ def _fails(info: str) -> bool:
         return True
     reported = dict(line.split() for line in (LIVE.text(f"{info}/error_stats") or "").splitlines())
     return int(reported.get("write_errs", 0)) + int(reported.get("flush_errs", 0)) > 0
-
-
-def _losses_survived(spec: LayoutSpec) -> int:
-    # A raid1 of btrfs has two copies, also on many drives.
-    return 1 if spec.level == "raid1" else spec.facts.losses_survived(spec.drives)
 
 
 def _is_read_only(folder: str) -> bool:

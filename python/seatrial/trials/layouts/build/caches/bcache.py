@@ -45,6 +45,13 @@ _TOTALS: Final = (
 )
 _SHARES: Final = re.compile(r"(Unused|Clean|Dirty|Metadata):\s*(\d+)%")
 _NO_CONGESTION: Final = "0"
+_IS_OURS: Final = (
+    'number=$(printf "%d:%d" $(stat -Lc "0x%t 0x%T" "$0")); '
+    '[ "/sys/dev/block/$number/bcache" -ef "/sys/block/${1##*/}/bcache" ] || '
+    '{ echo "$1 is not the cached device of $0" >&2; exit 1; }'
+)
+"""Whether the cached device that was foreseen is that of our array. Source: super.c,
+``bch_cached_dev_run``, which links the two."""
 
 
 def set_id(name: str) -> str:
@@ -160,6 +167,8 @@ class Bcache(CacheDevice):
             Step(command=(*make, "-b", f"{bucket >> 10}k", "-C", setup.fast)),
             Step(command=("tee", _REGISTER), stdin=setup.below),
             Step(command=("tee", _REGISTER), stdin=setup.fast),
+            # Another array may have taken the number meanwhile: its data must not be overwritten.
+            Step(command=("sh", "-c", _IS_OURS, setup.below, setup.device)),
             # Both name the same set, so that the kernel attaches one to the other.
             *self._without_congestion_bypass(setup),
         ]

@@ -97,9 +97,25 @@ def test_writes_above_the_rule_are_reported_and_those_a_little_above_are_not():
     extra = [sample_of(spec, members=written(spec, 2.0, 2.9 + n / 50), round=n) for n in range(3)]
     found = finding_of(of_run(*extra), "write_amplified")
     assert "2.00 and 2.00 (min(n-2, 2) + 2)" in found.sentence
-    assert "bitmap" in found.cause
+    assert "bitmap" not in found.cause  # md arrays are built without one
+    assert "filesystem" in found.next
     reads = [sample_of(spec, members=written(spec, 3.0 + n / 50, 2.0), round=n) for n in range(3)]
     assert "There are too many reads" in finding_of(of_run(*reads), "write_amplified").cause
+
+
+def test_volumes_of_lvm_have_a_bitmap_and_bare_ones_no_journal():
+    spec = spec_of("raid5", 4, backend="lvm", filesystem="none")
+    extra = [sample_of(spec, members=written(spec, 2.0, 2.9 + n / 50), round=n) for n in range(3)]
+    found = finding_of(of_run(*extra), "write_amplified")
+    assert "bitmap" in found.cause
+    assert "journal" not in found.cause
+    assert "filesystem" not in found.next
+
+
+def test_the_rule_of_a_level_is_not_that_of_a_cache_in_front_of_it():
+    spec = spec_of("raid5", 4, cache="dm-cache", caches=1)
+    sample = sample_of(spec, members=written(spec, writes=3.5))
+    assert accounting_of(summary_of(sample)).rule is None
 
 
 def test_a_slow_member_is_found_by_its_busy_time_and_equal_ones_are_not():
@@ -107,7 +123,9 @@ def test_a_slow_member_is_found_by_its_busy_time_and_equal_ones_are_not():
     equal = [sample_of(spec, members=written(spec), round=n) for n in range(3)]
     assert "mixed_members" not in kinds(of_run(*equal))
     slow = [sample_of(spec, members=written(spec, slow="/dev/d2"), round=n) for n in range(3)]
-    assert finding_of(of_run(*slow), "mixed_members").evidence["drive"] == "/dev/d2"
+    found = finding_of(of_run(*slow), "mixed_members")
+    assert found.evidence["drive"] == "/dev/d2"
+    assert found.evidence["busy_ratio"] == pytest.approx(3.0), "over the other members"
 
 
 def test_drives_of_two_models_are_reported():

@@ -147,6 +147,8 @@ def test_raid6_keeps_redundancy_with_one_drive_gone():
     run = of_run(broken(spec=spec))
     assert not layouts_of(run).recoveries[0].exposed
     assert "redundancy_window" not in kinds(run)
+    unfinished = finding_of(of_run(broken(spec=spec, events=REBUILT[:2])), "rebuild_unfinished")
+    assert "without redundancy" not in unfinished.sentence
 
 
 def test_raid6_is_without_redundancy_only_while_two_drives_are_gone():
@@ -185,6 +187,30 @@ def test_the_dip_is_reported_with_its_doubt():
     assert found.severity == "warning"
     assert "of its rate during the rebuild" in found.sentence
     assert "reached 0.403x (± 2 %) of its rate" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("level", "drives", "cause"),
+    [("raid5", 4, "a read from every"), ("raid10", 4, "other copies"), ("raid0", 3, "fail")],
+)
+def test_why_an_array_without_a_drive_is_slower_depends_on_its_level(level, drives, cause):
+    spec = spec_of(level, drives)
+    own = [broken(n, [event(3.0, "failed")], spec=spec, counts=counts()) for n in range(3)]
+    assert cause in finding_of(of_run(*own), "rebuild_dips").cause
+
+
+@pytest.mark.parametrize(
+    ("level", "events", "cause"),
+    [
+        ("raid0", [event(3.0, "bad_sectors")], "no copies or parity"),
+        ("raid5", [event(3.0, "bad_sectors")], "more drives than the level tolerates"),
+        ("raid5", REBUILT, "While a drive was missing"),
+    ],
+)
+def test_why_data_were_unreadable_follows_from_level_and_events(level, events, cause):
+    spec = spec_of(level, 3)
+    record = record_of(spec, events=events, unreadable_bytes=8192, checked_bytes=24 * MIB)
+    assert cause in finding_of(of_run(broken(spec=spec, record=record)), "data_lost").cause
 
 
 def test_nothing_lost_is_nothing_reported():
@@ -265,7 +291,9 @@ def test_an_array_that_takes_no_more_writes_is_not_reported_to_have_lost_what_wa
     assert "only copy" in found.cause
 
 
-@pytest.mark.parametrize(("what", "severity"), [("rotten", "note"), ("scrub_ended", "critical")])
+@pytest.mark.parametrize(
+    ("what", "severity"), [("rotten", "note"), ("faltering", "note"), ("scrub_ended", "critical")]
+)
 def test_a_scrub_that_finds_anything(what, severity):
     events = [event(1.0, what), event(3.0, "scrub_started"), event(6.0, "scrub_ended")]
     record = record_of(SPEC, events=events, mismatch_blocks=8)

@@ -74,8 +74,8 @@ class SaturatedFigures(Figures, frozen=True, kw_only=True, tag="saturated"):
             sentence=(
                 (
                     f"{self.operation.capitalize()}s{on_target(self.target)} saturate at "
-                    f"{self.saturated_from_count} in flight: more (up to {self.reached_most}) reach "
-                    f"at most {format_value(self.reached_gain_beyond)} of that rate "
+                    f"{self.saturated_from_count} in flight: more (up to {self.reached_most}) "
+                    f"reach at most {format_value(self.reached_gain_beyond)} of that rate "
                     f"({format_interval(self.reached_gain_beyond)}). "
                     f"{self.admitted.sentence if self.admitted else ''}"
                 ).rstrip()

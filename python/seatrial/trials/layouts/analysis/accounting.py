@@ -362,8 +362,11 @@ def rule_of(cell: Cell, spec: LayoutSpec, degraded_share: float = 0.0) -> Rule |
     """Return the device I/O that the level needs for one operation of a cell; None if unknown.
 
     It is known for direct reads and writes of one size at random offsets, and for sequential
-    writes of full stripes. Other sequential requests are merged in the array's stripe cache.
+    writes of full stripes. Other sequential requests are merged in the array's stripe cache. A
+    cache device serves requests itself, and sends others of its own.
     """
+    if spec.has_cache_device:
+        return None
     addresses = cell.parsed.address_kinds
     is_direct = cell.parsed.target.direct
     size_bytes = cell.block_size_bytes
@@ -477,11 +480,12 @@ def _over_peers(
     peers: Sequence[str],
     figure: Callable[[Mapping[str, float]], float],
 ) -> Estimate | None:
-    """Return a drive's figure over the mean of its peers, itself among them."""
+    """Return a drive's figure over the mean of its peers; None without peers that did anything."""
+    others = [each for each in peers if each != drive]
     ratios = []
     for part in parts:
-        mean = math.fsum(figure(part.members[each]) for each in peers) / len(peers)
-        if mean <= 0:
+        sum_of_others = math.fsum(figure(part.members[each]) for each in others)
+        if sum_of_others <= 0:
             return None
-        ratios.append(figure(part.members[drive]) / mean)
-    return estimate_of_rounds(ratios, "ratio") if len(peers) > 1 else None
+        ratios.append(figure(part.members[drive]) * len(others) / sum_of_others)
+    return estimate_of_rounds(ratios, "ratio")

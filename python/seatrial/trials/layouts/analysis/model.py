@@ -71,11 +71,11 @@ class MemberIo(msgspec.Struct, frozen=True, kw_only=True):
         role: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``.
         reads: Device reads for each operation of the array.
         writes: Device writes for each operation of the array.
-        bytes_ratio: Bytes transferred over the mean of the drives of the same role; None where
-            nothing was transferred.
+        bytes_ratio: Bytes transferred over the mean of the other drives of the same role; None
+            where these transferred nothing.
         busy_share: Share of the time with requests in flight.
-        busy_ratio: Busy time over the mean of the drives of the same role; None where none was
-            busy.
+        busy_ratio: Busy time over the mean of the other drives of the same role; None where none of
+            these was busy.
     """
 
     drive: str

@@ -105,6 +105,20 @@ def _cause(recovery: Recovery) -> str:
             "Blocks have content that was never written: an array without checksums cannot detect "
             "which of two copies, or which part of a stripe, is correct."
         )
+    return _cause_of_unreadable(recovery)
+
+
+def _cause_of_unreadable(recovery: Recovery) -> str:
+    if not recovery.variant.losses_survived:
+        return (
+            "Sectors were unreadable, and the level has no copies or parity to reconstruct them "
+            "from."
+        )
+    if not recovery.exposed:
+        return (
+            "The same data were unreadable on more drives than the level tolerates, so that they "
+            "could not be reconstructed."
+        )
     return (
         "While a drive was missing, sectors on the remaining drives were unreadable, so the data "
         "could not be reconstructed. The array continues without them."

@@ -16,6 +16,7 @@ from seatrial.stats.wording import (
     format_share,
     format_value,
 )
+from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.analysis.model import PhaseFigures, PhaseName, Recovery, layouts_of
 
 SHARE_MAX: Final = 0.9
@@ -49,7 +50,7 @@ class RebuildDipsFigures(Figures, frozen=True, kw_only=True, tag="rebuild_dips")
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=_sentence(self.worst, self.phase_figures, self.cells_count),
-            cause=_CAUSES[self.phase],
+            cause=_cause(self.worst, self.phase),
             next=(
                 "Limit the rebuild speed (md: speed_limit_max; in a study a list of "
                 "rebuild_limit_kib_per_s) to see the trade-off between service and time without "
@@ -111,6 +112,20 @@ _CAUSES: Final = {
     ),
     "scrub": "A scrub reads all drives completely in addition to the load.",
 }
+_CAUSES_OF_COPIES: Final = {
+    "rebuild": (
+        "A rebuild reads the other copy completely in addition to the load, and fewer drives serve "
+        "the reads."
+    ),
+    "degraded": "Reads of the data of the missing drive go to the drives with the other copies.",
+}
+
+
+def _cause(recovery: Recovery, phase: PhaseName) -> str:
+    if phase == "degraded" and not recovery.variant.losses_survived:
+        return "Requests for data of the missing drive fail."
+    has_parity = LEVELS[str(recovery.variant.factors["level"])].parity_members > 0
+    return _CAUSES[phase] if has_parity else (_CAUSES | _CAUSES_OF_COPIES)[phase]
 
 
 def _worst_phase(recovery: Recovery) -> PhaseFigures | None:

@@ -21,6 +21,7 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
     done_share: float | None
     rebuild_limit_kib_per_s: int | None
     first_cell: Annotated[Cell, HIDDEN]
+    first_is_exposed: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
@@ -30,11 +31,15 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
             else ""
         )
         lasted = f" after {format_duration_s(self.open_s_max)}" if self.open_s_max else ""
+        exposed = (
+            ": the time without redundancy is longer than this"
+            if self.open_s_max and self.first_is_exposed
+            else ""
+        )
         return FindingText(
             sentence=(
                 f"{format_plural(self.rebuilds_count, 'rebuild')} did not finish{lasted} in "
-                f"{format_cell(self.first_cell)}{done}: the time without redundancy is longer than "
-                "this."
+                f"{format_cell(self.first_cell)}{done}{exposed}."
             ),
             cause=(
                 "The load kept the drives busy, the rebuild speed limit is low, another drive "
@@ -78,6 +83,7 @@ def rebuild_unfinished(context: Context) -> list[Finding]:
                 done_share=share,
                 rebuild_limit_kib_per_s=first.rebuild_limit_kib_per_s,
                 first_cell=first.cell,
+                first_is_exposed=first.exposed,
             ),
         )
     ]

@@ -11,7 +11,8 @@ from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 from seatrial.units import SECTOR_BYTES
 
-CORRUPTING: Final = ("rotten", "dropping_writes")
+CORRUPTING: Final = ("rotten", "dropping_writes", "faltering")
+"""Faults that leave old or wrong data; a drive that falters misses writes while it is away."""
 
 
 @from_samples(rank=320, section="Layouts", sees_faults=True)
@@ -64,7 +65,8 @@ class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismat
                 f"{format_size(self.mismatch_blocks_count * SECTOR_BYTES)} in {self.concerned}."
             ),
             cause=(
-                "The study silently changed blocks of a drive, or dropped writes to it."
+                "The study silently changed blocks of a drive, dropped writes to it, or made them "
+                "fail."
                 if self.is_injected
                 else "A drive silently corrupted data, or a write was interrupted between two "
                 "drives; on raid1 and raid10 also memory that changed during the write (swap)."

@@ -63,10 +63,11 @@ class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_ampli
             ),
             cause=_cause(self.worst),
             next=(
-                'Compare with filesystem = "none" to see the share of the array itself. A larger '
-                "bitmap chunk (mdadm --bitmap-chunk) or an external bitmap reduces writes; aligned "
-                "full-stripe writes avoid the reads."
-            ),
+                'Compare with filesystem = "none" to see the share of the array itself. '
+                if _has_filesystem(self.reported)
+                else ""
+            )
+            + "Aligned full-stripe writes avoid the reads.",
         )
 
 
@@ -86,7 +87,8 @@ def write_amplified(context: Context) -> list[Finding]:
 
     Do:
         Measure with `filesystem = "none"` to see the share of the array itself. Full-stripe writes
-        need no reads; a larger or external bitmap reduces writes.
+        need no reads. Only volumes of LVM have a write-intent bitmap here; md arrays are built
+        without one.
     """
     entries = analysis.accounting if (analysis := layouts_of(context)) else []
     found = [excess for each in entries if each.per == "write" and (excess := _excess(each))]
@@ -169,12 +171,21 @@ def _cause(excess: ExcessIo) -> str:
             "There are too many reads: writes are not full stripes, because the file is not "
             "aligned to the stripes, or because a layer splits or delays requests."
         )
+    journal = "the file system's journal, " if _has_filesystem(excess.accounting) else ""
     if excess.accounting.flushes.value >= FLUSHED_MIN:
+        or_commits = "or commits" if journal else "commits"
         return (
-            "There are too many writes, some of them flushes: the file system's journal, or "
-            "commits that also write metadata."
+            f"There are too many writes, some of them flushes: {journal}{or_commits} that also "
+            "write metadata."
         )
+    # md arrays are built without a bitmap.
+    has_bitmap = excess.accounting.variant.factors["backend"] == "lvm"
+    bitmap = "the write-intent bitmap, " if has_bitmap else ""
     return (
-        "There are too many writes: the write-intent bitmap, the array's metadata, the file "
-        "system's journal, or a layer that splits requests."
+        f"There are too many writes: {bitmap}the array's metadata, {journal}or a layer that splits "
+        "requests."
     )
+
+
+def _has_filesystem(each: Accounting) -> bool:
+    return each.variant.factors["filesystem"] != "none"

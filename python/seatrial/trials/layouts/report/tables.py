@@ -441,7 +441,7 @@ def _short(value: float) -> str:
 
 
 def members_table(accounts: Sequence[Accounting]) -> Table:
-    """Return the I/O of each drive in each cell, relative to the mean of its role."""
+    """Return the I/O of each drive in each cell, relative to the others of its role."""
     rows = [
         [
             account.variant.target,
@@ -463,7 +463,7 @@ def members_table(accounts: Sequence[Accounting]) -> Table:
         labels=4,
         headers=[
             *("Layout", "Request", "Drive", "Role", "Reads", "Writes"),
-            *("Bytes / mean", "Busy", "Busy / mean"),
+            *("Bytes / others", "Busy", "Busy / others"),
         ],
         rows=rows,
     )

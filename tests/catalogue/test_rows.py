@@ -107,7 +107,8 @@ def test_the_own_file_is_above_what_is_shipped(tmp_path: Path):
         "prices/aws/gp3/capacity/us-east-1": {"mid": 0.07, "source": 'the "new" contract'},
         "rates/USD/EUR": {"ratio": 0.5, "as_of": "2026-11"},
     }
-    write_own(path, rows)
+    for number, key in enumerate(rows, start=1):
+        write_own(path, dict(list(rows.items())[:number]), key)
     assert read_own(path) == rows
     facts = shipped(read_own(path))
     price = facts.price("aws", "gp3", "capacity")
@@ -115,8 +116,35 @@ def test_the_own_file_is_above_what_is_shipped(tmp_path: Path):
     assert (price.low, price.mid, price.high, price.unit) == (0.07, 0.07, 0.07, "GiB-month")
     assert price.origin(TODAY) == "typed, 2026-11-27"
     assert round(month("gp3:700GiB:10000:500", "r7i.2xlarge", facts).mid, 2) == 485.32
+    prior = shipped({"latency/gp2 gp3/read": {"mid_ms": 50.0}}).latencies["gp2 gp3/read"]
+    assert (prior.low_ms, prior.mid_ms, prior.high_ms) == (50, 50, 50)
     assert facts.in_currency(Money.of(10, "USD"), "EUR") == Money.of(5, "EUR")
     assert facts.in_currency(Money.of(10, "EUR"), "USD") == Money.of(20, "USD")
+
+
+def test_comments_and_other_rows_of_the_own_file_remain(tmp_path: Path):
+    path, row = tmp_path / "own.toml", "prices/aws/gp3/capacity/us-east-1"
+    text = (
+        f'# mine\n["{row}"]\n# contract 5\nmid = 0.07\nlow = 0.06 # why\n'
+        '\n[ "rates/USD/EUR" ]\nratio=1'
+    )
+    path.write_text(text)
+    own = read_own(path)
+    own[row] = {**own[row], "mid": 0.1, "as_of": "2026"}
+    write_own(path, own, row)
+    assert read_own(path) == own
+    assert (
+        path.read_text()
+        == text.replace("= 0.07", "= 0.1").replace("# why", '# why\nas_of = "2026"') + "\n"
+    )
+    del own["rates/USD/EUR"]
+    write_own(path, own, "rates/USD/EUR")
+    assert read_own(path) == own
+    path.write_text('"rates/USD/EUR".ratio = 1.0\n')
+    own = {"rates/USD/EUR": {"ratio": 2.0}}
+    with pytest.raises(UsageError, match=r"by hand, with these lines: \[.rates/USD/EUR"):
+        write_own(path, own, "rates/USD/EUR")
+    assert read_own(path)["rates/USD/EUR"]["ratio"] == 1.0
 
 
 EU = {
@@ -164,11 +192,15 @@ def test_a_row_for_several_types_is_found_by_one_of_them():
         ({"prices/aws/new/capacity/any": {"mid": 1}}, "unit"),
         ({"prices/aws/gp3/capacity/us-east-1": {"as_of": "yesterday"}}, "no date"),
         ({"prices/aws/gp3/capacity/us-east-1": {"source": " "}}, "source is empty"),
+        ({"rates/EUR/USD": {"ratio": 0}}, "ratio is 0"),
+        ({"latency/gp2 gp3/read": {"high_ms": 0.01}}, "low_ms <= mid_ms <= high_ms"),
+        ({"instances/aws/r7i.large": {"base_iops": 0}}, "base_iops is 0"),
     ],
 )
 def test_a_broken_row_is_reported_with_its_place(rows: dict[str, dict[str, object]], words: str):
-    with pytest.raises(UsageError, match=r"own\.toml, prices/aws") as caught:
-        _ = shipped(rows).prices
+    (key,) = rows
+    with pytest.raises(UsageError, match=rf"own\.toml, {key}") as caught:
+        shipped(rows).table(key.partition("/")[0])
     assert words in str(caught.value)
 
 

@@ -54,6 +54,12 @@ def test_a_row_that_would_be_broken_is_not_written(tmp_path):
         assert not (tmp_path / "own.toml").exists()
 
 
+def test_a_row_that_is_not_there_is_guessed(tmp_path):
+    assert "Did you mean 'r7i.large'?" in called(tmp_path, "show", "r7i.largo").err
+    done = called(tmp_path, "show", "zzz")
+    assert (done.code, "It is not shipped" in done.err) == (2, True)
+
+
 def test_an_own_file_that_is_broken_is_named(tmp_path):
     (tmp_path / "own.toml").write_text("[prices\n")
     done = called(tmp_path, "check")

@@ -12,6 +12,7 @@ from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.importers.own_csv import column_of
 from seatrial.report.exports import export
+from seatrial.report.figures.latency import other_latency
 from seatrial.results.model import origin_of
 from stats.builders import cell_of, run_of
 from stats.timed import timed_sample
@@ -57,6 +58,18 @@ def test_the_published_table_is_read_with_a_target_for_each_configuration():
 def test_headings_are_known_in_many_spellings(heading, role, scale):
     column = column_of(heading)
     assert (column.role, column.scale) == (role, scale)
+
+
+def test_percentiles_without_a_maximum_have_a_chart(tmp_path):
+    place = table(
+        tmp_path,
+        "run_id,cell_key,kind,target,workload,operation,block_size_bytes,threads,depth,"
+        "completed_per_s,request,completed,failed,transferred_bytes,p50_ns\n"
+        "r,io/read/8192B/1t/1d,io,ssd,io,read,8192,1,1,1000,read,10000,0,81920000,500000\n",
+    )
+    imported = read_results(place)
+    (figure,) = other_latency(summarise(imported.run, imported.samples).cells)
+    assert "Latency of the other workloads" in figure.views[0].title
 
 
 def test_units_factors_latencies_and_blanks(tmp_path):

@@ -76,6 +76,12 @@ def first_day(as_of: str) -> datetime.date:
     return datetime.date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
 
 
+def _check_above_0(**fields: float) -> None:
+    for name, value in fields.items():
+        if not 0 < value < float("inf"):
+            raise ValueError(f"{name} is {value:g}, and has to be above 0")
+
+
 class Volume(Fact, frozen=True, kw_only=True):
     """A network volume: which IOPS and throughput it gives for its size and for what was bought.
 
@@ -235,6 +241,11 @@ class Instance(Fact, frozen=True, kw_only=True):
     local_iops: float | None = None
     local_mb_s: float | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse limits that no load can keep; raises ValueError."""
+        super().__post_init__()
+        _check_above_0(base_iops=self.base_iops, base_mb_s=self.base_mb_s)
+
 
 class LocalDisk(Fact, frozen=True, kw_only=True):
     """What local disks of families of instances give for their size.
@@ -252,6 +263,13 @@ class LocalDisk(Fact, frozen=True, kw_only=True):
     families: str
     read_iops_per_gib: float
     write_iops_per_gib: float
+
+    def __post_init__(self) -> None:
+        """Refuse rates that cannot be; raises ValueError."""
+        super().__post_init__()
+        _check_above_0(
+            read_iops_per_gib=self.read_iops_per_gib, write_iops_per_gib=self.write_iops_per_gib
+        )
 
 
 class LatencyPrior(Fact, frozen=True, kw_only=True):
@@ -277,9 +295,15 @@ class LatencyPrior(Fact, frozen=True, kw_only=True):
     min_ms: float | None = None
     max_ms: float | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse times that are not an interval; raises ValueError."""
+        super().__post_init__()
+        if not 0 < self.low_ms <= self.mid_ms <= self.high_ms < float("inf"):
+            raise ValueError("0 < low_ms <= mid_ms <= high_ms is needed")
+
 
 class Drive(Fact, frozen=True, kw_only=True):
-    """A data sheet.
+    """A data sheet; its key has the capacity where a model has several rows.
 
     Attributes:
         vendor: Such as ``Samsung``.
@@ -303,6 +327,8 @@ class Drive(Fact, frozen=True, kw_only=True):
         mtbf_million_h: As the data sheet says; field failures are three times as many.
         ube_max: Unreadable bits per bit read, at most.
     """
+
+    NAMED_BY = ("vendor", "model")
 
     vendor: str
     model: str
@@ -328,9 +354,7 @@ class Drive(Fact, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Return vendor, model, and the capacity where a model has several rows."""
-        return f"{self.vendor}/{self.model}" + (
-            f"/{self.capacity_gb:g}GB" if self.capacity_gb else ""
-        )
+        return super().key + (f"/{self.capacity_gb:g}GB" if self.capacity_gb else "")
 
 
 class FieldFailures(Fact, frozen=True, kw_only=True):
@@ -378,3 +402,8 @@ class Exchange(Fact, frozen=True, kw_only=True):
     of: str
     to: str
     ratio: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a rate; raises ValueError."""
+        super().__post_init__()
+        _check_above_0(ratio=self.ratio)

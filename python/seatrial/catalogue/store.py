@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import datetime
 import difflib
+import itertools
 import os
 import tomllib
 from collections.abc import Mapping
@@ -50,18 +51,6 @@ TABLES: Final[Mapping[str, tuple[type[Fact], tuple[str, ...]]]] = {
     "rates": (Exchange, ()),
 }
 """Each table, its structure and its files."""
-
-KEY_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "volumes": ("provider", "volume"),
-    "prices": ("provider", "item", "component", "region"),
-    "instances": ("provider", "instance"),
-    "local_nvme": ("provider", "families"),
-    "latency": ("device", "op"),
-    "drives": ("vendor", "model"),
-    "failures": ("model",),
-    "rates": ("of", "to"),
-}
-"""What the parts of a row's key are, from which a row of the user's own gets them."""
 
 ANY: Final = "any"
 """The region of what costs the same everywhere."""
@@ -265,7 +254,8 @@ class Catalogue:
             raise UsageError(
                 seen=f"The catalogue has no table {name!r}",
                 cause=f"Its tables are {', '.join(TABLES)}",
-                next_step="See what there is: `seatrial catalogue check`",
+                next_step="Use one of them, such as `seatrial catalogue show prices`; a key begins "
+                "with its table: `prices/aws/gp3/capacity/us-east-1`",
             )
         kind, files = TABLES[name]
         facts: dict[str, Fact] = {}
@@ -305,16 +295,22 @@ class Catalogue:
                 near = difflib.get_close_matches(name, sorted(names), 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise _invalid_row(where, f"{table} have no field {name!r}{hint}")
-        parts = dict(zip(KEY_FIELDS[table], _parts(table, key), strict=False))
+        names = kind.NAMED_BY
+        # Where the last name has a slash itself, it is the rest of the key.
+        parts = dict(zip(names, key.split("/", len(names) - 1), strict=False))
         typed = {"source": "typed by the user", "as_of": str(self.today), "dated": "source"}
-        mid = {"low": fields["mid"], "high": fields["mid"]} if "mid" in fields else {}
+        # A figure that replaces the middle of an interval replaces its ends.
+        mid = {
+            name: fields[middle]
+            for middle, ends in _MIDDLES.items()
+            for name in ends
+            if middle in fields
+        }
         fresh = {"confidence": "high", "contradicted": "", "typed": True}
         return _validated(kind, {**parts, **row, **typed, **fresh, **mid, **fields}, where)
 
 
-def _parts(table: str, key: str) -> list[str]:
-    """Return the parts of a key; where a name has a slash itself, it is the last one."""
-    return key.split("/", len(KEY_FIELDS[table]) - 1)
+_MIDDLES: Final = {"mid": ("low", "high"), "mid_ms": ("low_ms", "high_ms")}
 
 
 def _rows(file: str) -> list[dict[str, str]]:
@@ -384,16 +380,32 @@ def catalogue() -> Catalogue:
     return Catalogue(read_own(path), today=datetime.date.today(), source_name=str(path))
 
 
-def write_own(path: Path, own: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the user's own rows as a whole, or not at all.
+def write_own(path: Path, own: Mapping[str, Mapping[str, Any]], key: str) -> None:
+    """Write one of the user's own rows as a whole, or not at all.
+
+    Comments and other rows remain as they are.
+
+    Args:
+        path: The file.
+        own: All rows as they are to be.
+        key: The row that differs; it is removed if ``own`` lacks it.
 
     Raises:
-        UsageError: when the file cannot be written.
+        UsageError: when the file cannot be written, or its rows are not in the usual form.
     """
     new = path.with_suffix(".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(changed_text(own), encoding="utf-8")
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = _changed_text(before, key, own.get(key))
+        if not _holds(text, own):
+            raise UsageError(
+                seen=f"The row {key} of {path} is not in the form that Seatrial writes",
+                cause="It was written by hand; what else is there would be lost",
+                next_step="Edit it by hand, with these lines: "
+                + "; ".join(_row_text(key, own.get(key, {})).splitlines()),
+            )
+        new.write_text(text, encoding="utf-8")
         new.replace(path)
     except OSError as error:
         raise UsageError(
@@ -403,14 +415,56 @@ def write_own(path: Path, own: Mapping[str, Mapping[str, Any]]) -> None:
         ) from None
 
 
-def changed_text(own: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the user's own rows as TOML."""
-    lines = []
-    for key, fields in sorted(own.items()):
-        lines.append(f"[{_quoted(key)}]")
-        lines += [f"{name} = {_value(value)}" for name, value in fields.items()]
-        lines.append("")
-    return "\n".join(lines)
+def _holds(text: str, own: Mapping[str, Mapping[str, Any]]) -> bool:
+    try:
+        return tomllib.loads(text) == own
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _changed_text(text: str, key: str, fields: Mapping[str, Any] | None) -> str:
+    """Return a file with the fields of one row replaced; its comments and other rows remain."""
+    lines = [f"{line}\n" for line in text.splitlines()]
+    headers = [number for number, line in enumerate(lines) if line.lstrip().startswith("[")]
+    for begin, end in itertools.pairwise([*headers, len(lines)]):
+        if _first_key(lines[begin]) == key:
+            return "".join([*lines[:begin], *_changed_row(lines[begin:end], fields), *lines[end:]])
+    if fields is None:
+        return text
+    gap = "\n\n" if text.strip() else ""
+    return f"{text.rstrip()}{gap}{_row_text(key, fields)}"
+
+
+def _changed_row(lines: list[str], fields: Mapping[str, Any] | None) -> list[str]:
+    """Return the lines of a row with other fields; lines of fields that remain are kept."""
+    kept = [] if fields is None else lines[:1]
+    missing = dict(fields or {})
+    last = len(kept)
+    for line in lines[1:]:
+        name = _first_key(line)
+        if not name:
+            kept.append(line)
+        elif name in missing:
+            value = missing.pop(name)
+            same = tomllib.loads(line) == {name: value}
+            kept.append(line if same else f"{name} = {_value(value)}\n")
+            last = len(kept)
+    new = [f"{name} = {_value(value)}\n" for name, value in missing.items()]
+    return [*kept[:last], *new, *kept[last:]]
+
+
+def _first_key(line: str) -> str:
+    """Return the key of a row's header, or the name of a field; empty of any other line."""
+    try:
+        return next(iter(tomllib.loads(line)), "")
+    except tomllib.TOMLDecodeError:
+        return ""
+
+
+def _row_text(key: str, fields: Mapping[str, Any]) -> str:
+    """Return a row as TOML."""
+    lines = [f"[{_quoted(key)}]", *(f"{name} = {_value(value)}" for name, value in fields.items())]
+    return "\n".join([*lines, ""])
 
 
 def _value(value: object) -> str:

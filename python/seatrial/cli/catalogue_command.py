@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -217,7 +218,7 @@ def set_own(key: str, fields: tuple[str, ...], remove: bool, as_json: bool) -> i
         )
     changed = Catalogue(own, today=today, source_name=str(path))
     found = [(table, changed.table(table)[name])] if name in changed.table(table) else []
-    write_own(path, own)
+    write_own(path, own, key)
     if as_json:
         _echo_document(changed, found)
     else:
@@ -268,10 +269,18 @@ def _found(facts: Catalogue, what: str) -> list[tuple[str, Fact]]:
         if what.lower() in f"{name}/{each.key}".lower()
     ]
     if not found:
+        names = {
+            name
+            for table in TABLES
+            for each in facts.table(table).values()
+            for name in (each.key, each.key.rpartition("/")[2])
+        }
+        near = difflib.get_close_matches(what, sorted(names), 1)
         raise UsageError(
             seen=f"No row of the catalogue has {what!r} in its key",
-            cause="It may be new, or spelled differently",
-            next_step="List the tables: `seatrial catalogue check`",
+            cause=f"Did you mean {near[0]!r}?" if near else "It is not shipped",
+            next_step="`seatrial catalogue show volumes` lists a table with its keys; add a row "
+            "with `seatrial catalogue set TABLE/KEY FIELD=VALUE`",
         )
     return found
 

@@ -36,6 +36,7 @@ def run_command(*argv: str) -> str:
         raise TargetError(
             seen=f"`{line}` failed with exit code {ended.status}",
             cause=f"Its output: {words}",
-            next_step="Fix the cause and retry",
+            next_step="Run the same command by hand as root to see it alone; `dmesg | tail` has "
+            "the kernel's side. What had been changed was undone, or `seatrial clean` undoes it",
         )
     return ended.output

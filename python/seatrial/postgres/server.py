@@ -54,10 +54,18 @@ def died_at_start(folder: Path, log: str, version_text: str) -> SeatrialError:
             next_step="Correct the setting in the study or on the command line; `SHOW ALL` in"
             " psql lists them",
         )
+    seen = f"The server of {folder} stopped during start-up"
+    if reason := _reason(log):
+        return TargetError(
+            seen=seen,
+            cause=f"The log ends with: {reason}",
+            next_step="Act on that message; settings are in the study (or --set), and --pg-bin "
+            "selects another PostgreSQL",
+        )
     return TargetError(
-        seen=f"The server of {folder} stopped during start-up",
-        cause=f"The log ends with: {reason}" if (reason := _reason(log)) else "The log is empty",
-        next_step="Fix the cause and retry",
+        seen=seen,
+        cause="It ended before it wrote a line: killed, out of memory, or a library is missing",
+        next_step="See `dmesg -T | tail`, and try `postgres --version` as the same user",
     )
 
 

@@ -34,6 +34,7 @@ from seatrial.trials.plan.analysis.need import StorageNeed, busiest_gaps, parse_
 from seatrial.trials.plan.analysis.queueing import log_normal
 from seatrial.trials.plan.analysis.ranking import pareto
 from seatrial.trials.plan.analysis.scenarios import Scenarios, evaluate
+from seatrial.trials.plan.commands.plan import _capacity
 from seatrial.units import GIB
 
 from .made import facts
@@ -215,7 +216,16 @@ def test_objectives_and_gaps_are_read():
     found = parse_objective("commit.p99_ms=5")
     assert (found.operation, found.is_of_writes, found.limit_ms) == ("commit", True, 5)
     assert parse_objective("p99.9_ms=2").operation == "read"
-    for wrong in ("p98_ms=5", "commit.p99=5", "p99_ms=0", "flush.p99_ms=1"):
+    assert parse_objective("p99_ms=.5").limit_ms == 0.5
+    assert _capacity("400GiB..500GiB..2000GiB").mid == 500 * GIB
+    for wrong in (
+        "p98_ms=5",
+        "p99_ms=5..",
+        "p99_ms=5.5.5",
+        "commit.p99=5",
+        "p99_ms=0",
+        "flush.p99_ms=1",
+    ):
         with pytest.raises(UsageError, match="is not an objective"):
             parse_objective(wrong)
     arrived = np.concatenate([np.arange(1000) * 60_000_000, 120e9 + np.arange(5000) * 1e6])
@@ -400,7 +410,13 @@ def test_an_own_drive_is_as_slow_as_the_run_that_is_named(tmp_path: Path, slow_b
         ((*NEED, "--budget", "much"), "'much' is not an amount"),
         ((*NEED, "--growth", "fast"), "is not a valid --growth"),
         ((*NEED, "--objective", "p99=5"), "is not an objective"),
-        ((*NEED, "--provider", "nowhere"), "no candidate with a known price"),
+        ((*NEED, "--provider", "nowhere"), "has no provider 'nowhere'"),
+        ((*NEED, "--provider", "gcp"), "no price of an instance of gcp"),
+        ((*NEED, "--region", "eu-central-1"), "no prices of aws in eu-central-1"),
+        ((*NEED, "--memory-min", "abc"), "--memory-min abc"),
+        ((*NEED, "--memory-min", "1GiB", "--instance", "r7i.large"), "exclude each other"),
+        ((*NEED, "--volume", "gp3:9999GiB"), "--volume gp3:9999GiB has a size"),
+        (("reads=0,writes=0,size=8KiB", "--capacity", "1GiB"), "nothing is read or written"),
         ((*NEED, "--drive", "DC600M"), "has no price"),
         ((*NEED, "--drive", "Micron=100"), "drives of the catalogue"),
         ((*NEED, "--drive", "PM9A3=100"), "has no capacity for"),

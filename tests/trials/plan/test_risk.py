@@ -25,7 +25,7 @@ from seatrial.trials.plan.analysis.risk import (
     rate_of_model,
     risk_of,
 )
-from seatrial.trials.plan.analysis.wear import endurance_of, wear_of
+from seatrial.trials.plan.analysis.wear import amplification_over, endurance_of, wear_of
 
 from .made import facts
 
@@ -160,7 +160,7 @@ def test_wear_is_arithmetic():
             array,
             exact(20e6 * 86400, "typed"),
             exact(3504e12, "typed"),
-            within_drive=exact(waf, "typed"),
+            over_rated=exact(waf, "typed"),
         ).years.mid
         for waf in (1.0, 3.0)
     }
@@ -171,8 +171,25 @@ def test_wear_is_arithmetic():
     found = endurance_of(sheet, 0.96e12, "catalogue")
     assert found is not None
     assert found.mid == 1752e12
-    half = wear_of(array, exact(1e12, "typed"), found, used_share=0.5, within_drive=exact(1, "t"))
+    half = wear_of(array, exact(1e12, "typed"), found, used_share=0.5, over_rated=exact(1, "t"))
     assert half.years.mid == pytest.approx(1752 / 2 / 365.25)
+
+
+def test_the_write_amplification_of_the_rating_counts_once(tmp_path: Path):
+    """TBW is what the host may write in the vendor's test, with the amplification of that test."""
+    assert amplification_over(exact(4, "typed"), exact(2, "typed")) == exact(2, "typed")
+    wide = Figure(low=1, mid=2, high=4, origin="assumed")
+    both = amplification_over(wide, wide)
+    assert (both.mid, both.high) == pytest.approx((1, 2 ** (2**0.5)))
+    words = (
+        "--drives", "2", "--capacity", "1.92TB", "--level", "raid1", "--json",
+        "--written", "1.728TB", "--endurance", "3504TB",
+    )  # fmt: skip
+    like_rated = called(tmp_path, *words, "--waf", "3", "--rated-waf", "3").document["wear"]
+    assert like_rated["years"]["mid"] == pytest.approx(5.55, rel=0.01)
+    unknown = called(tmp_path, *words).document["wear"]
+    assert unknown["years"]["mid"] == pytest.approx(5.55, rel=0.03)
+    assert unknown["over_rated"]["high"] == 2
 
 
 def test_figures_are_read_and_refused():
@@ -223,6 +240,9 @@ def test_a_failure_rate_is_a_percentage_with_and_without_its_sign(tmp_path: Path
     assert plain["assumed"]["failures"]["typed"]["high"] == pytest.approx(0.02)
 
 
+RAID6 = ("--drives", "4", "--capacity", "8TB", "--level", "raid6")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -238,6 +258,9 @@ def test_a_failure_rate_is_a_percentage_with_and_without_its_sign(tmp_path: Path
             ("--drives", "4", "--capacity", "8TB", "--level", "raid6", "--written", "1TB"),
             "The lifetime of the drives is unknown",
         ),
+        ((*RAID6, "--written", "1TB", "--endurance", "9TB", "--waf", "0"), "amplification of 0"),
+        ((*RAID6, "--endurance", "9TB"), "--endurance is of no use"),
+        ((*RAID6, "--load", "reads=1,writes=0,size=8KiB", "--waf", "2"), "Nothing is written"),
     ],
 )
 def test_bad_input_is_one_sentence(tmp_path: Path, words: tuple[str, ...], said: str):

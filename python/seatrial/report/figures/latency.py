@@ -200,9 +200,11 @@ def other_latency(cells: Sequence[CellSummary]) -> list[Figure]:
                 words = [target if several_targets else "", workload, name_by(summary, factors),
                          operation if operation != workload else ""]  # fmt: skip
                 rows.append(_row(summary, percentiles, ", ".join(filter(None, words))))
-    slowest = max(rows, key=lambda row: row.points["max"].y)
-    title = f"The slowest request took {slowest.points['max'].text}: {slowest.label}"
-    topic = "Latency of the other workloads"
+    topic = title = "Latency of the other workloads"
+    # Results of other tools may have percentiles without a maximum.
+    if known := [row for row in rows if "max" in row.points]:
+        slowest = max(known, key=lambda row: row.points["max"].y)
+        title = f"The slowest request took {slowest.points['max'].text}: {slowest.label}"
     return [_ladder(rows, cells, drawn, name="other-latency", topic=topic, title=title)]
 
 

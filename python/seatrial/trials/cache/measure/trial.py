@@ -319,8 +319,9 @@ def _read(pool: Pool) -> Reading:
     except OSError as error:
         raise TargetError(
             seen=f"The counters of ZFS cannot be read: {error.strerror}",
-            cause="The daemon ended",
-            next_step="Check `dmesg` for the reason, such as too little memory",
+            cause="The ZFS process of this trial no longer answers: it crashed or was killed",
+            next_step="Look for 'Out of memory' or 'segfault' in `dmesg -T | tail`; if memory ran "
+            "out, use a smaller working_set or cache, then run the command again",
         ) from None
 
 

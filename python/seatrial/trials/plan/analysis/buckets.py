@@ -63,12 +63,10 @@ class BucketOutcome:
     Attributes:
         unserved_share: Share of the load that exceeded the limit in its slot.
         dry_after_s: Time of the first excess; infinite if there was none.
-        least_share: Lowest level of the bucket as a share of a full one; 1 without a bucket.
     """
 
     unserved_share: NDArray[np.float64]
     dry_after_s: NDArray[np.float64]
-    least_share: NDArray[np.float64]
 
 
 def simulate(loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets) -> BucketOutcome:
@@ -100,13 +98,8 @@ def simulate(loads_per_s: NDArray[np.float64], slot_s: float, buckets: Buckets) 
         if above > 0 and load <= burst[limit]:
             within = min(balances[slot, limit] / max(above, 1e-9), slot_s)
         dry_after_s[limit] = slot * slot_s + within
-    least = balances.min(axis=0)
     total = np.maximum(loads_per_s.sum(axis=1), 1e-300)
-    return BucketOutcome(
-        unserved_share=unserved / total,
-        dry_after_s=dry_after_s,
-        least_share=np.where(full > 0, least / np.maximum(full, 1e-300), 1.0),
-    )
+    return BucketOutcome(unserved_share=unserved / total, dry_after_s=dry_after_s)
 
 
 def sustained_factors(

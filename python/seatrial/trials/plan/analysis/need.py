@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seatrial.trials.plan.analysis.demand import Demand
 
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
-_OBJECTIVE: Final = re.compile(r"(?:(read|write|commit)\.)?(p[0-9.]+)_ms=([0-9.]+)")
+_OBJECTIVE: Final = re.compile(r"(?:(read|write|commit)\.)?(p[0-9.]+)_ms=([0-9]*\.?[0-9]+)")
 OTHER_DAY: Final = Figure(low=0.8, mid=1.0, high=1.6, origin="assumed: what another day asks for")
 """Load of another day over that of the known one."""
 

@@ -66,67 +66,26 @@ def measured_service(times: Sequence[float]) -> Service:
     return Service(values=values / values.mean())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stalls:
-    """Times in which no server works, in mean service times.
-
-    Attributes:
-        gap_ratio: Mean time between the end of one and the beginning of the next.
-        length_ratio: How long each lasts.
-    """
-
-    gap_ratio: float
-    length_ratio: float
-
-
-def response_times(
-    service: Service,
-    servers: int,
-    load_share: float,
-    *,
-    requests: int,
-    repetitions: int,
-    seed: int,
-    gaps: NDArray[np.float64] | None = None,
-    stalls: Stalls | None = None,
+def queued(
+    arrivals: NDArray[np.float64], service_s: NDArray[np.float64], servers: int
 ) -> NDArray[np.float64]:
-    """Return response times in mean service times; shape (requests after warm-up, repetitions).
+    """Return response times of requests that wait for the first free server.
 
     Args:
-        service: Service times.
+        arrivals: When each request arrives; shape (requests, repetitions), all simulated at once.
+        service_s: How long each is served, in the same unit and shape.
         servers: Number of servers.
-        load_share: Utilisation of the servers.
-        requests: In each repetition.
-        repetitions: Repetitions, simulated at once.
-        seed: Seed of the draws.
-        gaps: Recorded gaps between arrivals with a mean of 1, in order from a random start;
-            None for a Poisson process.
-        stalls: None without any.
     """
-    random = np.random.default_rng(seed)
-    between = _gaps(random, requests, repetitions, gaps) / (servers * load_share)
-    arrivals = np.cumsum(between, axis=0)
-    service_s = service.draw(random, (requests, repetitions))
-    free_at = np.zeros((repetitions, servers))
-    rows = np.arange(repetitions)
-    responses = np.empty((requests, repetitions))
-    for request in range(requests):
+    width = arrivals.shape[1]
+    free_at = np.zeros((width, servers))
+    rows = np.arange(width)
+    responses = np.empty_like(arrivals)
+    for request, arrived in enumerate(arrivals):
         first = free_at.argmin(axis=1)
-        start = np.maximum(arrivals[request], free_at[rows, first])
-        if stalls is not None:
-            start = _after_stall(start, stalls)
-        end = start + service_s[request]
+        end = np.maximum(arrived, free_at[rows, first]) + service_s[request]
         free_at[rows, first] = end
-        responses[request] = end - arrivals[request]
-    return responses[int(requests * WARM_UP_SHARE) :]
-
-
-def _after_stall(start: NDArray[np.float64], stalls: Stalls) -> NDArray[np.float64]:
-    """Return when requests can start with stalls at even gaps."""
-    period = stalls.gap_ratio + stalls.length_ratio
-    within = np.mod(start, period)
-    stalled = within > stalls.gap_ratio
-    return np.asarray(np.where(stalled, start + period - within, start))
+        responses[request] = end - arrived
+    return responses
 
 
 def _gaps(
@@ -186,19 +145,11 @@ class Curve:
     def _row(self, servers: int) -> NDArray[np.float64]:
         """Return the percentiles at each load: all loads and repetitions side by side."""
         random = np.random.default_rng(SHAPE_SEED)
-        width = len(LOADS) * REPETITIONS
         share = np.repeat(np.array(LOADS), REPETITIONS)
         between = np.tile(_gaps(random, REQUESTS, REPETITIONS, self._gaps), (1, len(LOADS)))
         arrivals = np.cumsum(between / (servers * share), axis=0)
         service_s = np.tile(self._service.draw(random, (REQUESTS, REPETITIONS)), (1, len(LOADS)))
-        free_at = np.zeros((width, servers))
-        rows = np.arange(width)
-        responses = np.empty((REQUESTS, width))
-        for request in range(REQUESTS):
-            first = free_at.argmin(axis=1)
-            end = np.maximum(arrivals[request], free_at[rows, first]) + service_s[request]
-            free_at[rows, first] = end
-            responses[request] = end - arrivals[request]
+        responses = queued(arrivals, service_s, servers)
         kept = responses[int(REQUESTS * WARM_UP_SHARE) :].reshape(-1, len(LOADS), REPETITIONS)
         by_load = np.moveaxis(kept, 1, 0).reshape(len(LOADS), -1)
         above = 100 - self._percentile

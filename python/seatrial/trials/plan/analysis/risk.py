@@ -19,6 +19,7 @@ from seatrial.lazy import np
 from seatrial.published import Amount, Count, one_of
 from seatrial.trials.plan.analysis.array import Array, Groups
 from seatrial.trials.plan.analysis.figure import Figure
+from seatrial.units import MB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +41,20 @@ md keeps the array and loses the block (measured: 3 bad sectors, 12 KiB lost, ar
 loses the record.
 """
 ENDS_PERCENT: Final = (5, 95)
+
+
+REPLACE_H: Final = Figure(low=8.0, mid=24.0, high=168.0, origin="assumed")
+DETECT_H: Final = Figure(low=0.01, mid=0.05, high=0.2, origin="assumed")
+COMMON_SHARE: Final = Figure(low=0.002, mid=0.01, high=0.05, origin="assumed")
+HARD_DISK_UBER: Final = Figure(low=1e-16, mid=1e-15, high=1e-14, origin="assumed")
+FLASH_UBER: Final = Figure(low=1e-18, mid=1e-17, high=1e-16, origin="assumed")
+"""Unreadable bits per bit read."""
+
+
+def assumed_rebuild_h(drive_bytes: float) -> Figure:
+    """Return how long a rebuild of a drive takes where nothing is known of it."""
+    low, mid, high = (drive_bytes / MB / mb_s / 3600 for mb_s in (200, 100, 50))
+    return Figure(low=low, mid=mid, high=high, origin="assumed, 50 to 200 MB/s")
 
 
 class FailureRate(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,13 +20,16 @@ DAYS_PER_YEAR: Final = 365.25
 WARRANTY_YEARS: Final = 5
 """Years that drive writes per day are rated for."""
 DRAWS: Final = 20_000
-WITHIN_DRIVE: Final = Figure(
-    low=1.0,
-    mid=2.0,
-    high=4.0,
-    origin="assumed, as no drive was read",
+WAF: Final = Figure(low=1.0, mid=2.0, high=4.0, origin="assumed")
+"""Bytes written to flash for each byte that a drive is written, by a load or in its rating's test.
+
+The tests of ratings are those of JESD218 and JESD219; data sheets do not state their amplification.
+"""
+OVER_RATED: Final = Figure(
+    low=0.5, mid=1.0, high=2.0, origin="assumed, as the drive's write amplification is not known"
 )
-"""Bytes written to flash for each byte that a drive is written."""
+"""Write amplification over that of the rating's test: both are of one drive, so they differ less
+than either may be."""
 
 
 class Wear(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +39,8 @@ class Wear(msgspec.Struct, frozen=True, kw_only=True):
         written_per_day: Bytes written to the array a day.
         per_drive_low: Bytes written to each drive for one of them, at least: full stripes.
         per_drive_high: At most: small writes.
-        within_drive: Bytes written to flash for each byte that a drive is written.
-        endurance: Bytes that the drive may be written.
+        over_rated: Write amplification within the drive over that of its rating's test.
+        endurance: Bytes that the drive may be written, as its rating's test writes them.
         used_share: Share of its endurance that is used up.
         years: How long it lasts from now.
     """
@@ -44,7 +48,7 @@ class Wear(msgspec.Struct, frozen=True, kw_only=True):
     written_per_day: Figure
     per_drive_low: Amount
     per_drive_high: Amount
-    within_drive: Figure
+    over_rated: Figure
     endurance: Figure
     used_share: Amount
     years: Figure
@@ -55,7 +59,7 @@ def wear_of(
     written_per_day: Figure,
     endurance: Figure,
     *,
-    within_drive: Figure = WITHIN_DRIVE,
+    over_rated: Figure = OVER_RATED,
     used_share: float = 0.0,
     seed: int = 1,
 ) -> Wear:
@@ -64,9 +68,8 @@ def wear_of(
     Args:
         array: The array.
         written_per_day: Bytes a day, at the block layer above the array.
-        endurance: Bytes that a drive may be written; TBW counts what the host writes with the
-            amplification of the vendor's own test in it, so that more than that shortens it.
-        within_drive: Bytes written to flash for each byte that a drive is written.
+        endurance: Bytes that a drive may be written: TBW counts what the host writes.
+        over_rated: Write amplification over that of the rating's test, which TBW contains.
         used_share: Share of the endurance that is used already, by SMART.
         seed: Seed of the draws.
 
@@ -79,20 +82,39 @@ def wear_of(
     normal = random.standard_normal((3, DRAWS))
     low, high = array.written_share
     share = low + (high - low) * random.random(DRAWS)
-    per_year = written_per_day.at(normal[0]) * share * within_drive.at(normal[1]) * DAYS_PER_YEAR
+    per_year = written_per_day.at(normal[0]) * share * over_rated.at(normal[1]) * DAYS_PER_YEAR
     years = endurance.at(normal[2]) * max(0.0, 1 - used_share) / per_year
     ends = np.percentile(years, (5, 50, 95))
     return Wear(
         written_per_day=written_per_day,
         per_drive_low=low,
         per_drive_high=high,
-        within_drive=within_drive,
+        over_rated=over_rated,
         endurance=endurance,
         used_share=used_share,
         years=Figure(
             low=float(ends[0]), mid=float(ends[1]), high=float(ends[2]), origin="computed"
         ),
     )
+
+
+def amplification_over(waf: Figure, rated: Figure) -> Figure:
+    """Return a write amplification over that of a rating; their unknown parts are independent.
+
+    Raises:
+        ValueError: when one of them may be 0.
+    """
+    if waf.low <= 0 or rated.low <= 0:
+        raise ValueError("a write amplification is above 0")
+    mid = waf.mid / rated.mid
+    up = math.hypot(math.log(waf.high / waf.mid), math.log(rated.mid / rated.low))
+    down = math.hypot(math.log(waf.mid / waf.low), math.log(rated.high / rated.mid))
+    origin = (
+        waf.origin
+        if waf.origin == rated.origin
+        else f"amplification {waf.origin}, that of the rating {rated.origin}"
+    )
+    return Figure(low=mid / math.exp(down), mid=mid, high=mid * math.exp(up), origin=origin)
 
 
 def endurance_of(drive: Drive, drive_bytes: float, origin: str) -> Figure | None:

@@ -81,6 +81,12 @@ def typed_demand(text: str) -> Demand:
             cause="A figure is not a number, or not above 0",
             next_step="For example: reads=3000,writes=500,size=8KiB",
         ) from None
+    if reads + writes == 0:
+        raise UsageError(
+            seen=f"{text!r} is not a load: nothing is read or written",
+            cause="Its reads and writes per second are both 0",
+            next_step="For example: reads=3000,writes=500,size=8KiB",
+        )
     return constant_demand("typed", reads, writes, size)
 
 

@@ -105,7 +105,7 @@ class LoadFields(TypedDict):
     default=1.0,
     show_default=True,
     metavar="N",
-    help="Years to plan for.",
+    help="Judge load and size after this many years.",
 )
 @click.option(
     "--objective", metavar="NAME=MS", help="Percentile to meet: commit.p99_ms=5, read.p95_ms=2."
@@ -229,12 +229,7 @@ def command(
     candidates = _candidates(storage_need, plan_options, facts)
     candidates += _cached_candidates(need, storage_need, candidates, plan_options, facts)
     if not candidates:
-        raise UsageError(
-            seen="There is no candidate with a known price",
-            cause=f"The catalogue has none of {plan_options.provider}"
-            + (f" in {plan_options.region}" if plan_options.region else ""),
-            next_step="See prices: `seatrial catalogue show prices`, and set your own",
-        )
+        raise _no_candidate(plan_options, facts)
     plan = plan_of(
         candidates,
         storage_need,
@@ -245,6 +240,33 @@ def command(
     _write_files(plan, storage_need, need, output, study)
     _show(plan, study, explain=plan_options.explain, as_json=as_json)
     return 0
+
+
+def _no_candidate(plan_options: PlanOptions, facts: Catalogue) -> UsageError:
+    """Return the error of a search without a result, with what the catalogue lacks."""
+    provider, region = plan_options.provider, plan_options.region
+    providers = sorted({each.provider for each in facts.volumes.values()})
+    prices = [each for each in facts.prices.values() if each.provider == provider]
+    regions = sorted({each.region for each in prices})
+    next_step = "See prices: `seatrial catalogue show prices`, and set your own"
+    if provider not in providers:
+        cause = f"The catalogue has no provider {provider!r}; it has {', '.join(providers)}"
+        next_step = f"Name one of them: --provider {providers[0]}"
+    elif region and not {region, "any"} & set(regions):
+        cause = f"The catalogue has no prices of {provider} in {region}; it has those of "
+        cause += " and ".join(regions) if regions else "no region"
+    elif not any(each.component == "instance" for each in prices):
+        cause = f"The catalogue has no price of an instance of {provider}, only of volumes"
+        next_step = (
+            f"Set one: `seatrial catalogue set prices/{provider}/INSTANCE/instance/any mid=700 "
+            "currency=USD unit=month`"
+        )
+    else:
+        cause = "No instance and volume with a price are within the options of the search"
+        next_step = "Leave --vcpu-min, --memory-min, --instance or --volume out"
+    return UsageError(
+        seen="There is no candidate with a known price", cause=cause, next_step=next_step
+    )
 
 
 def _need(reference: str, plan_options: PlanOptions) -> StorageNeed:
@@ -339,14 +361,45 @@ def _capacity(text: str) -> Figure:
     from seatrial.trials.plan.analysis.figure import Figure  # noqa: PLC0415 - likewise
 
     try:
-        ends = sorted(float(parse_size_bytes(each)) for each in text.split(".."))
+        sizes = sorted(float(parse_size_bytes(each)) for each in text.split("..", 2))
     except ValueError as error:
         raise UsageError(
             seen=f"{text!r} is not a capacity: {error}",
-            cause="A capacity is a size, or two sizes separated by two dots",
+            cause="A capacity is a size, or two or three sizes separated by two dots",
             next_step="For example: --capacity 500GiB or --capacity 400GiB..600GiB",
         ) from None
-    return Figure(low=ends[0], mid=(ends[0] * ends[-1]) ** 0.5, high=ends[-1], origin="typed")
+    mid = sizes[1] if len(sizes) == 3 else (sizes[0] * sizes[-1]) ** 0.5
+    return Figure(low=sizes[0], mid=mid, high=sizes[-1], origin="typed")
+
+
+def _memory_min_bytes(plan_options: PlanOptions) -> float:
+    """Return the memory that the database needs.
+
+    Raises:
+        UsageError: when it is not a size, or an option would have no effect.
+    """
+    memory = plan_options.memory_min
+    if plan_options.instances and (memory or plan_options.vcpu_min):
+        raise UsageError(
+            seen=f"{'--memory-min' if memory else '--vcpu-min'} and --instance exclude each other",
+            cause="Instances that are named are not searched for",
+            next_step="Leave one of them out",
+        )
+    for name in plan_options.volumes:
+        if ":" in name:
+            raise UsageError(
+                seen=f"--volume {name} has a size",
+                cause="Sizes and rates are searched for; --capacity is what is stored",
+                next_step=f"Give the kind alone: --volume {name.partition(':')[0]}",
+            )
+    try:
+        return float(parse_size_bytes(memory)) if memory else 0.0
+    except ValueError as error:
+        raise UsageError(
+            seen=f"--memory-min {memory}: {error}",
+            cause="The memory that the database needs is a size",
+            next_step="For example: --memory-min 32GiB",
+        ) from None
 
 
 def _share(text: str | None, option: str) -> float | None:
@@ -389,7 +442,6 @@ def _candidates(need: StorageNeed, plan_options: PlanOptions, facts: Catalogue) 
     )
 
     growth = (1 + need.growth.mid) ** need.years * need.other_day.mid
-    memory = plan_options.memory_min
     bounds = SearchBounds(
         iops=float(need.demand.requests_per_s.max()) * growth,
         write_bytes=need.demand.mean_write_bytes,
@@ -400,7 +452,7 @@ def _candidates(need: StorageNeed, plan_options: PlanOptions, facts: Catalogue) 
         instances=plan_options.instances,
         volumes=plan_options.volumes,
         vcpu_min=plan_options.vcpu_min,
-        memory_min_bytes=float(parse_size_bytes(memory)) if memory else 0.0,
+        memory_min_bytes=_memory_min_bytes(plan_options),
         currency=plan_options.currency,
     )
     measured = _measured_times(plan_options)
@@ -560,36 +612,31 @@ def _own_array_candidates(
         writes=measured.get(f"{name} write", drive.writes),
     )
     kwh = Money.of(_money(plan_options.kwh, currency), currency) if plan_options.kwh else None
-    arrays = [(array, _lost_per_year(array, drive, facts)) for array in arrays_of(bounds, drive)]
+    is_flash = "hdd" not in sheet.class_.lower()
+    arrays = [
+        (array, _lost_per_year(array, drive, facts, is_flash=is_flash))
+        for array in arrays_of(bounds, drive)
+    ]
     months = max(plan_options.years, 1.0) * _MONTHS_PER_YEAR
     return own_arrays(arrays, drive, months=months, kwh=kwh, write_bytes=bounds.write_bytes)
 
 
-def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue) -> Figure:
+def _lost_per_year(array: Array, drive: OwnDrive, facts: Catalogue, *, is_flash: bool) -> Figure:
     """Return the probability of losing an array in a year, simulated (seatrial risk)."""
-    from seatrial.trials.plan.analysis.figure import Figure, parse_figure  # noqa: PLC0415
-    from seatrial.trials.plan.analysis.risk import (  # noqa: PLC0415 - likewise
-        RiskAssumptions,
-        rate_of_model,
-        risk_of,
-    )
+    from seatrial.trials.plan.analysis import risk  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.figure import Figure  # noqa: PLC0415 - likewise
 
     rows = list(facts.failures.values())
-    assumed = RiskAssumptions(
-        failures=rate_of_model(drive.name, rows, rows[0].origin(facts.today)),
-        rebuild_h=Figure(
-            low=array.drive_bytes / 200e6 / 3600,
-            mid=array.drive_bytes / 100e6 / 3600,
-            high=array.drive_bytes / 50e6 / 3600,
-            origin="assumed, 50 to 200 MB/s",
-        ),
-        replace_h=parse_figure("8..24..168", "", "assumed"),
-        detect_h=parse_figure("0.01..0.05..0.2", "", "assumed"),
-        unreadable_per_bit=parse_figure("1e-18..1e-17..1e-16", "", "assumed"),
-        common_share=parse_figure("0.2%..1%..5%", "", "assumed"),
+    assumed = risk.RiskAssumptions(
+        failures=risk.rate_of_model(drive.name, rows, rows[0].origin(facts.today)),
+        rebuild_h=risk.assumed_rebuild_h(array.drive_bytes),
+        replace_h=risk.REPLACE_H,
+        detect_h=risk.DETECT_H,
+        unreadable_per_bit=risk.FLASH_UBER if is_flash else risk.HARD_DISK_UBER,
+        common_share=risk.COMMON_SHARE,
         years=1.0,
     )
-    lost = risk_of(array, assumed, scenarios=200, lifetimes=50).lost
+    lost = risk.risk_of(array, assumed, scenarios=200, lifetimes=50).lost
     mid = min(max(lost.mean, lost.low), lost.high)
     return Figure(low=lost.low, mid=mid, high=lost.high, origin="simulated, see `seatrial risk`")
 

@@ -12,7 +12,6 @@ from seatrial.cli.options import json_option, results_option
 from seatrial.errors import UsageError
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.study.units import parse_size_bytes
-from seatrial.units import MB
 
 if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
@@ -36,10 +35,7 @@ describes what is simulated and what is assumed where nothing is given.
 
 _DECIMAL: Final = re.compile(r"([0-9.]+)\s*([kMGTP]?B)")
 _SCALES: Final = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15}
-_HARD_DISK: Final = "1e-16..1e-15..1e-14"
-_FLASH: Final = "1e-18..1e-17..1e-16"
 _ASSUMED: Final = "assumed"
-_SLOW_MB_S: Final = (50.0, 100.0, 200.0)
 _HOUR_S: Final = 3600.0
 
 
@@ -88,7 +84,10 @@ _HOUR_S: Final = 3600.0
 )
 @click.option("--load", "load", metavar="RUN|RECORDING", help="Run or recording of the writes.")
 @click.option("--endurance", metavar="SIZE", help="Rated write endurance of a drive (TBW).")
-@click.option("--waf", metavar="FACTOR", help="Write amplification factor.")
+@click.option("--waf", metavar="FACTOR", help="Write amplification of the drives by this load.")
+@click.option(
+    "--rated-waf", metavar="FACTOR", help="Write amplification of the test of their rating."
+)
 @results_option
 @json_option
 def command(
@@ -113,8 +112,8 @@ def command(
         UsageError: when the array cannot be, or a figure is invalid.
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis import risk as model  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.array import Array, checked  # noqa: PLC0415 - likewise
-    from seatrial.trials.plan.analysis.risk import RiskAssumptions, risk_of  # noqa: PLC0415
 
     facts = catalogue()
     drive_bytes = _drive_bytes(capacity, model, facts)
@@ -123,28 +122,29 @@ def command(
     )
     failures = _failures(options, model, facts)
     flash = "SSD" in model.upper() or "NVME" in model.upper() or _is_flash(model, facts)
-    assumed = RiskAssumptions(
+    assumed = model.RiskAssumptions(
         failures=failures,
         rebuild_h=_rebuild_h(options, drive_bytes, results),
-        replace_h=_figure(options, "replace_hours", "8..24..168"),
-        detect_h=_figure(options, "detect_hours", "0.01..0.05..0.2"),
-        unreadable_per_bit=_figure(options, "uber", _FLASH if flash else _HARD_DISK),
-        common_share=_figure(options, "common_cause", "0.2%..1%..5%"),
+        replace_h=_figure(options, "replace_hours", model.REPLACE_H),
+        detect_h=_figure(options, "detect_hours", model.DETECT_H),
+        unreadable_per_bit=_figure(
+            options, "uber", model.FLASH_UBER if flash else model.HARD_DISK_UBER
+        ),
+        common_share=_figure(options, "common_cause", model.COMMON_SHARE),
         on_unreadable=on_unreadable,
         years=years,
     )
-    risk = risk_of(array, assumed)
+    risk = model.risk_of(array, assumed)
     wear = _wear(options, array, model, facts, results)
     _show(risk, wear, as_json=as_json)
     return 0
 
 
-def _figure(options: dict[str, str | float | None], name: str, usual: str) -> Figure:
+def _figure(options: dict[str, str | float | None], name: str, usual: Figure) -> Figure:
     from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - not for --help
 
     text = options.get(name)
-    option = f"--{name.replace('_', '-')}"
-    return parse_figure(str(text or usual), option, "typed" if text else _ASSUMED)
+    return parse_figure(str(text), f"--{name.replace('_', '-')}") if text else usual
 
 
 def parse_decimal_bytes(text: str, what: str) -> float:
@@ -235,13 +235,13 @@ def _rebuild_h(options: dict[str, str | float | None], drive_bytes: float, resul
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - likewise
     from seatrial.trials.layouts.analysis.model import layouts_of  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import Figure, parse_figure  # noqa: PLC0415
+    from seatrial.trials.plan.analysis.risk import assumed_rebuild_h  # noqa: PLC0415 - likewise
 
     if options.get("rebuild_hours"):
         return parse_figure(str(options["rebuild_hours"]), "--rebuild-hours")
     reference = options.get("rebuild")
     if not reference:
-        low, mid, high = (drive_bytes / MB / each / _HOUR_S for each in reversed(_SLOW_MB_S))
-        return Figure(low=low, mid=mid, high=high, origin="assumed, 50 to 200 MB/s")
+        return assumed_rebuild_h(drive_bytes)
     source = load_source(str(reference), results)
     layouts = layouts_of(summarise(source.run, source.samples))
     rates = [each.rebuild_rate for each in layouts.recoveries] if layouts else []
@@ -267,16 +267,19 @@ def _wear(
     results: Path,
 ) -> Wear | None:
     """Return the life of the drives; None if their writes are unknown."""
-    from seatrial.trials.plan.analysis.figure import exact, parse_figure  # noqa: PLC0415
-    from seatrial.trials.plan.analysis.wear import (  # noqa: PLC0415 - likewise
-        WITHIN_DRIVE,
-        endurance_of,
-        wear_of,
-    )
+    from seatrial.trials.plan.analysis.figure import exact  # noqa: PLC0415
+    from seatrial.trials.plan.analysis.wear import endurance_of, wear_of  # noqa: PLC0415
 
     written = _written_per_day(options, results)
     if written is None:
+        _check_unused(options)
         return None
+    if written.mid <= 0:
+        raise UsageError(
+            seen=f"Nothing is written ({written.origin}), so the drives do not wear",
+            cause="The lifetime of drives follows from what is written to them",
+            next_step="Give a load that writes, or leave --load out",
+        )
     endurance = None
     if options.get("endurance"):
         typed = parse_decimal_bytes(str(options["endurance"]), "endurance")
@@ -285,15 +288,47 @@ def _wear(
     for each in facts.drives.values():
         if endurance is None and words and all(word in each.key.lower() for word in words):
             endurance = endurance_of(each, array.drive_bytes, each.origin(facts.today))
-    if endurance is None or written.mid <= 0:
+    if endurance is None:
         raise UsageError(
             seen="The lifetime of the drives is unknown",
-            cause="Their endurance is neither given nor in the catalogue, or nothing is written",
-            next_step="Add it from the data sheet, such as --endurance 3504TB",
+            cause="Their endurance is neither given nor in the catalogue",
+            next_step="Add the TBW of the data sheet: --endurance 3504TB",
         )
-    waf = parse_figure(str(options["waf"]), "--waf") if options.get("waf") else WITHIN_DRIVE
     used = _used_share(str(options["smart"])) if options.get("smart") else 0.0
-    return wear_of(array, written, endurance, within_drive=waf, used_share=used)
+    return wear_of(array, written, endurance, over_rated=_over_rated(options), used_share=used)
+
+
+def _check_unused(options: dict[str, str | float | None]) -> None:
+    """Check that no option describes wear without writes; raises UsageError."""
+    for name in ("endurance", "smart", "waf", "rated_waf"):
+        if options.get(name):
+            raise UsageError(
+                seen=f"--{name.replace('_', '-')} is of no use here",
+                cause="The lifetime of drives follows from what is written to them",
+                next_step="Add --written 1.7TB (per day) or --load RUN",
+            )
+
+
+def _over_rated(options: dict[str, str | float | None]) -> Figure:
+    """Return the write amplification over that of the drives' rating."""
+    from seatrial.trials.plan.analysis import wear  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.figure import parse_figure  # noqa: PLC0415 - likewise
+
+    typed = {
+        name: parse_figure(str(options[name]), f"--{name.replace('_', '-')}")
+        for name in ("waf", "rated_waf")
+        if options.get(name)
+    }
+    if not typed:
+        return wear.OVER_RATED
+    try:
+        return wear.amplification_over(typed.get("waf", wear.WAF), typed.get("rated_waf", wear.WAF))
+    except ValueError:
+        raise UsageError(
+            seen="A write amplification of 0 was given",
+            cause="A drive that is written writes its flash",
+            next_step="For example: --waf 2 or --waf 1..4",
+        ) from None
 
 
 def _written_per_day(options: dict[str, str | float | None], results: Path) -> Figure | None:

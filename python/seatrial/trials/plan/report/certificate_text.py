@@ -39,7 +39,7 @@ def promises_table(found: Certificate) -> Table:
         id="table-promises",
         title="Promised and delivered",
         labels=1,
-        headers=["Promise", "Promised", "PromiseCheck", "Verdict", "Test", "Origin"],
+        headers=["Promise", "Promised", "Delivered", "Verdict", "Test", "Origin"],
         rows=[_promise(each) for each in found.promises],
     )
 

@@ -62,7 +62,7 @@ def render(plan: StoragePlan, name: str) -> str:
 
 def _particulars(plan: StoragePlan) -> dict[str, str]:
     return {
-        "StorageNeed": plan.load,
+        "Need": plan.load,
         "Stored": format_size(int(plan.capacity.mid)),
         "Objective": plan.objective.words if plan.objective else "none but the rates",
         "Candidates": format_count(plan.candidates),

@@ -136,8 +136,8 @@ def wear_line(wear: Wear) -> str:
         f"written: {bytes_phrase(wear.written_per_day.mid)} per day "
         f"({wear.written_per_day.origin}), {wear.per_drive_low:.2g} to "
         f"{wear.per_drive_high:.2g} of that on each drive, "
-        f"{wear.within_drive.low:.2g} to {wear.within_drive.high:.2g} times that on its flash "
-        f"({wear.within_drive.origin}), of {bytes_phrase(wear.endurance.mid)} "
+        f"{wear.over_rated.low:.2g} to {wear.over_rated.high:.2g} times the write amplification "
+        f"of its rating ({wear.over_rated.origin}), of {bytes_phrase(wear.endurance.mid)} "
         f"({wear.endurance.origin})"
         + (f", {format_share(wear.used_share)} used already" if wear.used_share else "")
         + "."

@@ -25,7 +25,9 @@ from seatrial.trials.plan.analysis.candidates import (
     OwnDrive,
     RequestTimes,
     SearchBounds,
+    arrays_of,
     own_arrays,
+    own_drive,
     rented,
 )
 from seatrial.trials.plan.analysis.demand import Limit, constant_demand
@@ -290,6 +292,16 @@ def test_bytes_limit_an_array_that_writes_them_several_times():
     assert striped.holds == pytest.approx(200e6 / (100 << 20), rel=0.01)
     assert mirrored.holds == pytest.approx(100e6 / (100 << 20), rel=0.01)
     assert (striped.fit_share, mirrored.fit_share) == (1, 0)
+
+
+def test_bytes_count_where_a_data_sheet_states_no_throughput():
+    asked = SearchBounds(iops=100, bytes_per_s=1e9, capacity_bytes=1e11)
+    sheet = next(each for each in facts().drives.values() if each.model == "SN850X")
+    drive = own_drive(sheet, 1e12, Money.of(100, "USD"), facts())
+    (alone, *_) = arrays_of(asked, drive)
+    (found,) = own_arrays([(alone, exact(0.01, "typed"))], drive, months=12, kwh=None)
+    load = constant_demand("typed", 1000, 0, 1 << 20)
+    assert load.counted_by(found.caps[0]).max() == 256_000
 
 
 NEED = ("reads=6000,writes=2000,size=8KiB", "--capacity", "500GiB")

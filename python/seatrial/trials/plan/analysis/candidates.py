@@ -577,6 +577,8 @@ def _own_candidate(
                 subject=name,
                 quantity="IOPS",
                 per_s=drive.read_iops * count,
+                # Without a throughput in the data sheet, bytes count in the 4 KiB of its rate.
+                unit_bytes=0 if math.isfinite(drive.read_bytes_per_s) else PAGE_BYTES,
                 writes_cost=_ios_of_write(array, drive.read_iops / drive.write_iops),
             ),
             Limit(

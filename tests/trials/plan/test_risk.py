@@ -208,6 +208,8 @@ def test_figures_are_read_and_refused():
     # A quarter is below the median by 0.674 of the 1.645 deviates that 5 % are below it.
     assert np.percentile(from_none, 25) == pytest.approx(0.2 * (1 - 0.6745 / 1.6449), rel=0.03)
     assert from_none.min() == 0
+    rare = Figure(low=0, mid=0, high=0.6, origin="typed").at(normal)
+    assert np.percentile(rare, (50, 95)) == pytest.approx([0, 0.6], rel=0.03, abs=0.005)
     for level, drives in (("raid5", 2), ("raid6", 3), ("raid10", 5), ("raid1", 1), ("raid7", 4)):
         with pytest.raises(UsageError):
             checked(Array(level=level, drives=drives, drive_bytes=1e12))

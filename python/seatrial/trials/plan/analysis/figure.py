@@ -43,12 +43,15 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     def at(self, normal: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the figure at standard normal deviates, log-normal on either side of its median.
 
-        Below the median of an interval from 0 it falls linearly, to 0 at 5 %.
+        Below the median of an interval from 0 it falls linearly, to 0 at 5 %; above a median of 0
+        it rises so.
 
         The same deviates give the same scenarios to whatever depends on the figure.
         """
-        if self.mid == 0 or self.low == self.high:
+        if self.low == self.high:
             return np.full_like(normal, self.mid)
+        if self.mid == 0:
+            return np.maximum(0.0, self.high * normal / TAIL_Z)
         up = math.log(self.high / self.mid) / TAIL_Z
         above = self.mid * np.exp(up * np.maximum(normal, 0.0))
         if self.low == 0:

@@ -112,7 +112,7 @@ def command(
         UsageError: when the array cannot be, or a figure is invalid.
     """
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
-    from seatrial.trials.plan.analysis import risk as model  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis import risk as simulation  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.array import Array, checked  # noqa: PLC0415 - likewise
 
     facts = catalogue()
@@ -122,19 +122,19 @@ def command(
     )
     failures = _failures(options, model, facts)
     flash = "SSD" in model.upper() or "NVME" in model.upper() or _is_flash(model, facts)
-    assumed = model.RiskAssumptions(
+    assumed = simulation.RiskAssumptions(
         failures=failures,
         rebuild_h=_rebuild_h(options, drive_bytes, results),
-        replace_h=_figure(options, "replace_hours", model.REPLACE_H),
-        detect_h=_figure(options, "detect_hours", model.DETECT_H),
+        replace_h=_figure(options, "replace_hours", simulation.REPLACE_H),
+        detect_h=_figure(options, "detect_hours", simulation.DETECT_H),
         unreadable_per_bit=_figure(
-            options, "uber", model.FLASH_UBER if flash else model.HARD_DISK_UBER
+            options, "uber", simulation.FLASH_UBER if flash else simulation.HARD_DISK_UBER
         ),
-        common_share=_figure(options, "common_cause", model.COMMON_SHARE),
+        common_share=_figure(options, "common_cause", simulation.COMMON_SHARE),
         on_unreadable=on_unreadable,
         years=years,
     )
-    risk = model.risk_of(array, assumed)
+    risk = simulation.risk_of(array, assumed)
     wear = _wear(options, array, model, facts, results)
     _show(risk, wear, as_json=as_json)
     return 0

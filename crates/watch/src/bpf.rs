@@ -10,6 +10,7 @@ use crate::source::{Event, Source};
 
 const MAP_CREATE: i32 = 0;
 const MAP_LOOKUP: i32 = 1;
+const MAP_DELETE: i32 = 3;
 const MAP_NEXT_KEY: i32 = 4;
 const PROGRAM_LOAD: i32 = 5;
 const INFO_BY_FD: i32 = 15;
@@ -182,6 +183,12 @@ impl<K: Copy, V: Copy> Map<K, V> {
             // SAFETY: the kernel has filled it, and any bytes are a valid K.
             keys.push(unsafe { next.assume_init() });
         }
+    }
+
+    /// Removes a key, if it is there.
+    pub fn remove(&self, key: &K) {
+        // Absent is as good.
+        let _ = self.element(MAP_DELETE, Some(key), 0);
     }
 
     fn element(&self, command: i32, key: Option<&K>, value_or_next: u64) -> io::Result<i32> {

@@ -30,6 +30,8 @@ pub struct Maps {
     pub requests: i32,
     /// [`GroupKey`] to [`crate::layout::Counts`].
     pub groups: i32,
+    /// The same, for keys without a process, where `groups` has no room.
+    pub unnamed: i32,
     /// One empty [`crate::layout::Counts`].
     pub empty: i32,
     /// One [`Losses`].
@@ -240,10 +242,10 @@ impl<'a> Program<'a> {
         self.asm.bind(counted);
         self.times();
         self.group()?;
-        self.count();
         if let Some(ring) = self.maps.ring {
             self.record(ring);
         }
+        self.count();
         Ok(())
     }
 
@@ -401,12 +403,16 @@ impl<'a> Program<'a> {
 
     /// Adds 1 to a field of [`Losses`], and ends.
     fn lose(&mut self, field: usize) {
+        self.add_loss(field);
+        self.asm.jump(self.end);
+    }
+
+    fn add_loss(&mut self, field: usize) {
         self.asm.store_value(Width::Word, FP, stack::INDEX, 0);
         self.call_map(Helper::MapLookup, self.maps.losses, stack::INDEX);
         self.asm.jump_if(Cond::Eq, R0, 0, self.end);
         self.asm.alu(Alu::Mov, R1, 1);
         self.asm.atomic_add(Width::Double, R0, at(0, field), R1);
-        self.asm.jump(self.end);
     }
 
     /// Writes when the request completed, and how long it took.
@@ -510,24 +516,33 @@ impl<'a> Program<'a> {
         asm.store(Width::Byte, FP, at(stack::RECORD, offset_of!(GroupKey, octave)), R2);
     }
 
-    /// Counts the request in its group, which is made if there is none.
+    /// Counts the request in its group, or where there is no room, in that of no process.
     fn count(&mut self) {
-        let (found, full) = (self.asm.label(), self.asm.label());
-        self.call_map(Helper::MapLookup, self.maps.groups, stack::RECORD);
-        self.asm.jump_if(Cond::Ne, R0, 0, found);
-        self.asm.store_value(Width::Word, FP, stack::INDEX, 0);
-        self.call_map(Helper::MapLookup, self.maps.empty, stack::INDEX);
-        self.asm.jump_if(Cond::Eq, R0, 0, full);
-        self.asm.alu_register(Alu::Mov, R3, R0);
-        self.asm.alu(Alu::Mov, R4, UPDATE_IF_ABSENT);
-        self.call_map(Helper::MapUpdate, self.maps.groups, stack::RECORD);
-        self.call_map(Helper::MapLookup, self.maps.groups, stack::RECORD);
-        self.asm.jump_if(Cond::Ne, R0, 0, found);
-        self.asm.bind(full);
+        let found = self.asm.label();
+        self.find_group(self.maps.groups, found);
+        let process = offset_of!(GroupKey, pid)..size_of::<GroupKey>();
+        for offset in process.step_by(4) {
+            self.asm.store_value(Width::Word, FP, at(stack::RECORD, offset), 0);
+        }
+        self.find_group(self.maps.unnamed, found);
         self.lose(offset_of!(Losses, uncounted));
         self.asm.bind(found);
         self.asm.alu_register(Alu::Mov, R8, R0);
         self.sums();
+    }
+
+    /// Jumps with `R0` at the counts of the request's group, which is made if there is none.
+    fn find_group(&mut self, map_fd: i32, found: Label) {
+        self.call_map(Helper::MapLookup, map_fd, stack::RECORD);
+        self.asm.jump_if(Cond::Ne, R0, 0, found);
+        self.asm.store_value(Width::Word, FP, stack::INDEX, 0);
+        self.call_map(Helper::MapLookup, self.maps.empty, stack::INDEX);
+        self.asm.jump_if(Cond::Eq, R0, 0, self.end);
+        self.asm.alu_register(Alu::Mov, R3, R0);
+        self.asm.alu(Alu::Mov, R4, UPDATE_IF_ABSENT);
+        self.call_map(Helper::MapUpdate, map_fd, stack::RECORD);
+        self.call_map(Helper::MapLookup, map_fd, stack::RECORD);
+        self.asm.jump_if(Cond::Ne, R0, 0, found);
     }
 
     /// Adds to the counts of this processor at `R8`: while this program runs, none of its kind
@@ -557,7 +572,7 @@ impl<'a> Program<'a> {
 
     /// Sends the record to the reader.
     fn record(&mut self, ring: i32) {
-        let succeeded = self.asm.label();
+        let (succeeded, sent) = (self.asm.label(), self.asm.label());
         self.asm.load(Width::Double, R1, FP, stack::ERROR);
         self.asm.jump_if(Cond::Eq, R1, 0, succeeded);
         let failed = at(stack::RECORD, offset_of!(GroupKey, failed));
@@ -568,8 +583,10 @@ impl<'a> Program<'a> {
         self.asm.alu(Alu::Mov, R3, size_of::<Record>() as i32);
         self.asm.alu(Alu::Mov, R4, RING_NO_WAKEUP);
         self.asm.call(Helper::RingOutput);
-        self.asm.jump_if(Cond::Eq, R0, 0, self.end);
-        self.lose(offset_of!(Losses, unrecorded));
+        self.asm.jump_if(Cond::Eq, R0, 0, sent);
+        self.add_loss(offset_of!(Losses, unrecorded));
+        self.asm.bind(sent);
+        self.asm.store_value(Width::Byte, FP, failed, 0);
     }
 }
 

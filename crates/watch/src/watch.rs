@@ -1,6 +1,7 @@
 //! All block requests of the machine, or of some devices, from now until this is dropped.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use seatrial_gauge::Histogram;
 
@@ -18,6 +19,10 @@ use crate::source::{Event, Source, by_fields, sources};
 const REQUESTS_MAX: u32 = 1 << 16;
 /// Groups that are counted; 7 KiB each and processor, allocated when they appear.
 const GROUPS_MAX: u32 = 1 << 12;
+/// From so many on, groups of processes that have ended make room for others.
+const GROUPS_KEPT: usize = GROUPS_MAX as usize / 2;
+/// Groups of no process, allocated at once: the kernel may have no memory when they appear.
+const UNNAMED_MAX: u32 = 1 << 8;
 /// A quarter of a second at a million requests a second.
 const RING_BYTES: u32 = 1 << 24;
 
@@ -79,6 +84,8 @@ fn histogram(buckets: &[u32; BUCKETS]) -> Histogram {
 pub struct Watch {
     /// Each processor counts for itself: they would fight for the counters' memory.
     groups: Map<GroupKey, Counts>,
+    /// Those for which `groups` has no room, without their process.
+    unnamed: Map<GroupKey, Counts>,
     processors: usize,
     /// The counters at the last call.
     before: HashMap<GroupKey, Counts>,
@@ -111,6 +118,7 @@ impl Watch {
     fn start_by(sources: [Option<Source>; 3], spec: &WatchSpec) -> Result<Watch, WatchError> {
         let ring = spec.records.then(|| Ring::create(RING_BYTES)).transpose()?;
         let groups = Map::create(MapKind::HashPerProcessor, GROUPS_MAX, ALLOCATE_LATE)?;
+        let unnamed = Map::create(MapKind::HashPerProcessor, UNNAMED_MAX, 0)?;
         let losses = Map::create(MapKind::Array, 1, 0)?;
         let empty = Map::create(MapKind::Array, 1, 0)?;
         let requests = Map::create(requests_kind(&sources), REQUESTS_MAX, 0)?;
@@ -121,6 +129,7 @@ impl Watch {
             slots: slots.fd(),
             requests: requests.fd(),
             groups: groups.fd(),
+            unnamed: unnamed.fd(),
             empty: empty.fd(),
             losses: losses.fd(),
             ring: ring.as_ref().map(Ring::fd),
@@ -135,6 +144,7 @@ impl Watch {
         let before = HashMap::new();
         Ok(Watch {
             groups,
+            unnamed,
             processors: processors()?,
             before,
             losses,
@@ -154,9 +164,12 @@ impl Watch {
 
     /// Returns the counters since the last call, by group; groups without a request are absent.
     pub fn take_groups(&mut self) -> Vec<Group> {
-        let mut taken = Vec::new();
-        for key in self.groups.keys() {
-            let Some(all) = self.groups.get_all(&key, self.processors) else { continue };
+        let (mut taken, mut idle) = (Vec::new(), Vec::new());
+        let (named, unnamed) = (self.groups.keys(), self.unnamed.keys());
+        for (number, key) in named.iter().chain(&unnamed).copied().enumerate() {
+            let has_process = number < named.len();
+            let map = if has_process { &self.groups } else { &self.unnamed };
+            let Some(all) = map.get_all(&key, self.processors) else { continue };
             let mut now = Counts::EMPTY;
             all.iter().for_each(|counts| now.add(counts));
             let counts = self.before.get(&key).map_or(now, |before| grown(before, &now));
@@ -164,9 +177,28 @@ impl Watch {
             if counts.requests > 0 {
                 self.before.insert(key, now);
                 taken.push(Group { key, counts });
+            } else if has_process {
+                idle.push(key);
             }
         }
+        if named.len() > GROUPS_KEPT {
+            self.forget_ended(&idle);
+        }
         taken
+    }
+
+    /// Removes the groups without a new request whose process has ended: none is in flight.
+    fn forget_ended(&mut self, idle: &[GroupKey]) {
+        let mut is_there = HashMap::new();
+        for key in idle {
+            let runs = is_there
+                .entry(key.pid)
+                .or_insert_with(|| Path::new("/proc").join(key.pid.to_string()).exists());
+            if !*runs {
+                self.groups.remove(key);
+                self.before.remove(key);
+            }
+        }
     }
 
     /// Returns the losses since the start.

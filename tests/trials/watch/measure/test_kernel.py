@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -109,6 +110,50 @@ def test_single_requests_add_up_to_what_is_counted(disk):
     times = [each.completed_ns for each in requests]
     assert times == sorted(times)
     assert all(0 <= each.offset_bytes < 64 << 20 for each in requests if each.length_bytes)
+
+
+BY_PROCESSES = """
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+buffer = memoryview(mmap.mmap(-1, 1 << 20))
+for _ in range(int(sys.argv[2])):
+    child = os.fork()
+    if not child:
+        for octave in range(12, 20):
+            os.preadv(file, [buffer[: 1 << octave]], 0)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+"""Reads of eight sizes by each of so many processes, from a small one, whose forks are quick."""
+
+
+def read_by_processes(device: Path, processes: int) -> int:
+    command = [sys.executable, "-S", "-c", BY_PROCESSES, str(device), str(processes)]
+    subprocess.run(command, check=True)
+    return processes * 8
+
+
+@SOURCES
+def test_more_groups_than_the_table_has_are_counted_and_recorded(disk, by_fields):
+    """600 processes of eight sizes: 4,800 groups in a table of 4,096, until they have ended."""
+    watch = _core.Watch([number_of(disk)], records=True, by_fields=by_fields)
+    sent = read_by_processes(disk, 600)
+    requests, groups = watch.take_requests(), watch.take_groups()
+    lost = watch.lost()
+    assert (lost.uncounted, lost.unrecorded) == (0, 0)
+    assert len(requests) >= sent * (1 - SKIPPED_SHARE_MAX) - lost.missed - lost.unmatched
+    assert sum(each.requests for each in groups) == len(requests)
+    unnamed = [each for each in groups if not each.pid and not each.command]
+    assert sum(each.requests for each in unnamed) >= len(requests) - 4096 > 0
+    assert {each.length_bytes_min for each in unnamed} == {1 << octave for octave in range(12, 20)}
+    # A look later, the groups of ended processes have made room.
+    assert watch.take_groups() == []
+    read_by_processes(disk, 100)
+    later = watch.take_groups()
+    watch.stop()
+    assert sum(each.requests for each in later) >= 800 * (1 - SKIPPED_SHARE_MAX) - lost.missed
+    # The kernel may lack memory for a group at times.
+    assert sum(each.requests for each in later if each.pid) >= 700 - lost.missed
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio: apt-get install fio")

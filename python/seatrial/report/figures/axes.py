@@ -42,6 +42,7 @@ _FORMATS: dict[str, Callable[[float, float], str]] = {
     "B": lambda tick, _: format_size(round(tick)),
     "s": lambda tick, _: f"{tick:g}",
     "drives": lambda tick, _: f"{tick:g}",
+    "requests": lambda tick, _: f"{tick:g}",
 }
 
 

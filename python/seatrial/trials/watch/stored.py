@@ -24,6 +24,7 @@ from seatrial.results.model import (
 )
 from seatrial.study.cell import Cell
 from seatrial.trials.watch.recording import SOURCE, RecordingMetadata, read_about, read_parts
+from seatrial.trials.watch.report.load_phrases import left_out_lines
 from seatrial.trials.watch.report.terminal import loss_sentences
 from seatrial.trials.watch.topic import WATCHED
 from seatrial.units import NS_PER_S
@@ -228,8 +229,7 @@ def _notes(about: RecordingMetadata, *, is_dated: bool) -> Iterator[str]:
     )
     if not is_dated:
         yield "The trace contains no date; the modification time of the recording is used."
-    for each in about.left_out:
-        yield f"Left out: {each.count:,} {each.reason}."
+    yield from left_out_lines(about)
     if about.is_cut_off:
         yield f"The recording was cut off after {about.seconds:.1f} s."
     yield from loss_sentences(about.lost)

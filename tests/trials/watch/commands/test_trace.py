@@ -79,7 +79,7 @@ def test_fios_own_log_has_what_fio_counted(tmp_path: Path):
     )
     imported = seatrial("trace", "import", "io.log", "-o", "t.rec", folder=tmp_path)
     assert imported.code == 0, imported
-    assert "Left out: 3 actions on files" in imported.out
+    assert "Left out: actions on files: add, open, close (3)" in imported.out
     found = read(tmp_path / "t.rec")
     for number, name in enumerate(("read", "write")):
         assert (found.operation == number).sum() == counted[name]["total_ios"]
@@ -88,6 +88,35 @@ def test_fios_own_log_has_what_fio_counted(tmp_path: Path):
     # The times are in µs: the log is as long as the job.
     job_s = max(counted[name]["runtime"] for name in ("read", "write")) / 1000
     assert found.about.seconds <= job_s + 0.1
+
+
+FLUSHES = "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda sync 0 0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("empty.csv", MSR.replace("32768", "0") + MSR.replace("32768", "0")), ("fl.log", FLUSHES)],
+)
+def test_a_trace_without_a_byte_is_shown_compared_and_planned(
+    tmp_path: Path, name: str, content: str
+):
+    (tmp_path / name).write_text(content)
+    imported = seatrial("trace", "import", name, "-o", "t.rec", folder=tmp_path)
+    assert imported.code == 0, imported
+    shown = seatrial("trace", "show", "t.rec", "--output", "t.html", folder=tmp_path)
+    assert shown.code == 0, shown
+    assert "Transfer per second" not in (tmp_path / "t.html").read_text()
+    compared = seatrial("trace", "compare", "t.rec", "t.rec", "--json", folder=tmp_path)
+    common = compared.document["figures"][-1]
+    # Identical sizes, but for flushes, which have none.
+    expected = (None, None) if content == FLUSHES else (1.0, True)
+    assert (common["name"], common["b"], common["is_near"]) == ("sizes in common", *expected)
+    if content == FLUSHES:
+        assert "1 request to 1 device" in imported.out
+        planned = seatrial(
+            "trace", "replay", "t.rec", "--to", "null", "--plan", "--size", "1MiB", folder=tmp_path
+        )
+        assert planned.code == 0, planned
 
 
 def test_what_is_no_trace_is_refused_with_the_formats_and_the_line(tmp_path: Path):

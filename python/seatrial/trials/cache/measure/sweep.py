@@ -459,9 +459,7 @@ def _variation(read: OperationResult) -> float:
     if found is None or not found.count:
         return 1.0
     count = 1000
-    times_ns = [
-        found.percentile_ns(100 * (folder_target + 0.5) / count) for folder_target in range(count)
-    ]
+    times_ns = [found.percentile_ns(100 * (number + 0.5) / count) for number in range(count)]
     mean_ns = sum(times_ns) / count
     variance = sum((each - mean_ns) ** 2 for each in times_ns) / count
     return min(1.0, variance / mean_ns**2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.report.terminal import wrapped
-from seatrial.stats.wording import format_count, format_duration_s, format_plural
+from seatrial.stats.wording import format_duration_s, format_plural
 from seatrial.study.units import format_size
 from seatrial.trials.watch.recording import TIME, RecordingMetadata
 from seatrial.trials.watch.report.load_phrases import left_out_lines, unknown_lines
@@ -25,7 +25,7 @@ def import_text(
     devices = format_plural(len(about.devices), "device")
     several = f" from {files} files" if files > 1 else ""
     first = (
-        f"{found}: {format_count(requests)} requests to {devices}{length}{several}; "
+        f"{found}: {format_plural(requests, 'request')} to {devices}{length}{several}; "
         f"{format_size(total_bytes)}, {total_bytes / max(1, requests):.1f} bytes a request."
     )
     return "\n".join(map(wrapped, [first, *left_out_lines(about), *unknown_lines(about)]))

@@ -95,13 +95,12 @@ def _heat(load: LoadProfile, recording: Recording) -> Iterator[Figure]:
 
 
 def _over_time(load: LoadProfile, rates: Rates) -> Figure:
-    panels = [
-        _panel("Requests per second", "IOPS", rates.requests_per_s, stacked=True),
-        _panel("Transfer per second", "B/s", _some(rates.bytes_per_s), stacked=True),
-    ]
+    panels = [_panel("Requests per second", "IOPS", rates.requests_per_s, stacked=True)]
+    if transfer := _some(rates.bytes_per_s):
+        panels.append(_panel("Transfer per second", "B/s", transfer, stacked=True))
     if load.concurrency is not None:
         shown = {"in flight": load.concurrency.over_time}
-        panels.append(_panel("Requests in flight (mean)", "drives", shown, stacked=False))
+        panels.append(_panel("Requests in flight (mean)", "requests", shown, stacked=False))
     found = load.footprint
     per_window = len(rates.requests_per_s[next(iter(rates.requests_per_s))])
     repeat = per_window // len(found.over_time_bytes)

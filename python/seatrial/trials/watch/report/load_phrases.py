@@ -253,7 +253,7 @@ _MADE_UP: Final = {
 
 def left_out_lines(about: RecordingMetadata) -> list[str]:
     """Return the records that an import left out, in a sentence each."""
-    return [f"Left out: {format_count(each.count)} {each.reason}." for each in about.left_out]
+    return [f"Left out: {each.reason} ({format_count(each.count)})." for each in about.left_out]
 
 
 def unknown_lines(about: RecordingMetadata) -> list[str]:

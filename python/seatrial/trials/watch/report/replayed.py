@@ -135,8 +135,8 @@ def replayed_notes(replayed: ReplayResult) -> list[str]:
         notes.append(f"Not sent: {', '.join(parts)}.")
     if replayed.skipped:
         notes.append(
-            f"{format_plural(replayed.skipped, 'request')} were not sent, because the sample "
-            "ended first."
+            f"Not sent, because the sample ended first: "
+            f"{format_plural(replayed.skipped, 'request')}."
         )
     if replayed.failed:
         notes.append(f"{format_plural(replayed.failed, 'request')} failed.")

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import UsageError
-from seatrial.stats.wording import format_count
+from seatrial.stats.wording import format_count, format_plural
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.cost import OVERHEAD_S
 from seatrial.study.model import TRIAL_FILE, PlannedTarget
@@ -110,7 +110,8 @@ def _cell(workload: RecordingWorkload, target: PlannedTarget, replay: Replay, pr
             | ({"share": workload.compressible_share} if workload.data == "compressible" else {}),
             "limit": {
                 "duration_s": limit_s(workload, sent),
-                "bytes": max(sent.total_bytes, 1),
+                # Of flushes alone there are none, and a sample writes at least a block.
+                "bytes": max(sent.total_bytes, replay.rules.block_bytes),
                 "operations": None,
             },
             "slice_ms": workload.slice_ms,
@@ -169,12 +170,13 @@ def plan_notes(cells: Sequence[Cell]) -> Iterator[str]:
         name = f"{cell.workload} on {cell.target}"
         if sent.left_out:
             parts = [f"{format_count(count)} {reason}" for reason, count in sent.left_out.items()]
-            yield f"{name} sends {format_count(sent.requests)} requests, not {', '.join(parts)}"
+            requests = format_plural(sent.requests, "request")
+            yield f"{name} sends {requests}, not {', '.join(parts)}"
         if sent.wrapped:
             yield (
                 f"{name}: the target is smaller than the recorded "
                 f"{format_size(sent.extent_bytes)}, so the offsets of "
-                f"{format_count(sent.wrapped)} requests wrap"
+                f"{format_plural(sent.wrapped, 'request')} wrap"
             )
 
 

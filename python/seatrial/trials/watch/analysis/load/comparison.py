@@ -156,11 +156,15 @@ def sizes_in_common(a: LoadProfile, b: LoadProfile) -> LoadFigure:
     """Return the overlap of two distributions of operation and size, 0 to 1.
 
     This is 1 minus the total variation distance. Sizes beyond the 16 most frequent count as one.
+    There is none if either has no reads and writes.
     """
     one, other = _shares(a), _shares(b)
-    common = sum(min(share, other.get(key, 0.0)) for key, share in one.items())
+    common = is_near = None
+    if one and other:
+        common = sum(min(share, other.get(key, 0.0)) for key, share in one.items())
+        is_near = common >= 1 - NEAR_SHARE
     return LoadFigure(
-        name="sizes in common", unit="share", a=1.0, b=common, is_near=common >= 1 - NEAR_SHARE
+        name="sizes in common", unit="share", a=1.0 if one else None, b=common, is_near=is_near
     )
 
 

@@ -5,13 +5,24 @@ import re
 import pytest
 
 from findings.test_verdict import database_cells, finding_of
-from seatrial.findings.answer import TILES_MAX, VERDICT_LETTERS_MAX, answer, clipped
+from seatrial.findings.answer import (
+    TILES_MAX,
+    VERDICT_LETTERS_MAX,
+    answer,
+    clipped,
+    in_one_line,
+)
 from seatrial.findings.model import Summary
+from seatrial.findings.registry import find_in_comparison
+from seatrial.findings.summary import summarise_cell
 from seatrial.findings.thresholds import evaluate
 from seatrial.report.answer_text import answer_text
+from seatrial.stats.compare.comparison import compare
 from seatrial.study.thresholds import parse_threshold
 from stats.builders import MS_NS, cell_of, rounds_of, run_of
 from stats.builders import finding_of as stated
+from stats.compare.sides import side_with_rates
+from stats.timed import noisy_counts, timed_sample
 
 STALL = stated(
     kind="stall",
@@ -130,3 +141,25 @@ def test_a_run_without_a_leading_figure_does_not_say_that_nothing_completed(monk
     cells = database_cells()
     verdict = answer(summary_of(cells)).verdict
     assert verdict == f"{len(cells)} tests measured; --tables shows the figures."
+
+
+def test_confidence_counts_as_95_percent_intervals_only_those_over_rounds():
+    def confidence(rates, **rest):
+        return answer(summary_of([rounds_of(cell_of(address="random"), rates, **rest)])).confidence
+
+    assert "95 % intervals of the figures above up to ±" in confidence([1000, 1010, 990])
+    assert "95 %" not in confidence([1000, 1100, 2300])
+    once = summarise_cell([timed_sample(noisy_counts(100), cell_of(address="random"))])
+    found = answer(summary_of([once])).confidence
+    assert found.startswith("Measured once; the figures above vary by up to ±")
+    assert "within one round" in found
+
+
+def test_a_finding_keeps_the_spelling_of_a_side():
+    sides = [
+        side_with_rates(name, [[rate * each for each in (1, 1.01, 0.99, 1.0)]], run_id="1")
+        for name, rate in (("a.db", 1000), ("c.db", 500))
+    ]
+    (reported,) = compare(sides[0], sides[1:])
+    (finding,) = find_in_comparison(reported)
+    assert in_one_line(finding).startswith("c.db is slower")

@@ -187,3 +187,11 @@ def test_files_are_compared_with_all_else_equal():
     )
     assert device_cache_served(context_of(small, other)) == []
     assert device_cache_served(context_of(small, big, other))
+
+
+@pytest.mark.parametrize(("delivered_mib", "is_cached"), [(9.0, False), (1.0, True)])
+def test_few_bytes_that_the_device_delivered_were_not_the_page_caches(delivered_mib, is_cached):
+    counters = {"device_read_bytes": delivered_mib * MIB}
+    cell = buffered(size_bytes=4 * GIB, moved_bytes=8 * MIB, counters=counters)
+    before = {"machine": {"memory_bytes": 16 * GIB}}
+    assert bool(page_cache_served(context_of(cell, before=before))) is is_cached

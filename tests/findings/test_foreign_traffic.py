@@ -70,3 +70,12 @@ def test_file_workloads_are_not_examined_for_programs_but_for_runs():
     run = run_of(before={}, after={"other_runs": [RUN]})
     (finding,) = foreign_traffic(Context(run, [rounds_of(cell, [1000], counters=counters)]))
     assert "another run" in finding.sentence.lower()
+
+
+def test_the_share_of_others_is_a_share_of_all_that_the_device_transferred():
+    (finding,) = found(
+        device_write_bytes=200.0 * MIB,
+        device_read_bytes=8192.0 * 1000,
+        other_process_write_bytes=200.0 * MIB,
+    )
+    assert "(96 %) were not requested" in finding.sentence

@@ -107,6 +107,14 @@ def test_stalls_of_a_cause_are_merged_over_cells():
 def test_stalls_beyond_the_bound_are_counted():
     (finding,) = stall(context_of(one_cell(stall_of(0.3), stalls_dropped=7)))
     assert finding.evidence["stalls_dropped_count"] == 7
+    assert "7 more that were not stored" in finding.sentence
+
+
+def test_stalls_beyond_the_bound_are_counted_once():
+    stalls = [stall_of(0.3), stall_of(0.4, "generator"), stall_of(0.5)]
+    found = stall(context_of(one_cell(*stalls, stalls_dropped=7)))
+    assert [finding.evidence["stalls_dropped_count"] for finding in found] == [7, 0]
+    assert "not stored" not in found[1].sentence
 
 
 def test_queued_requests_do_not_raise_the_bar():

@@ -40,6 +40,7 @@ def test_the_worst_cell_and_its_rounds_are_reported():
     assert "the largest spread is 1,000 to 1,900 requests/s over 2 rounds" in (finding.sentence)
     assert finding.evidence["spread_ratio_max"] == pytest.approx(1.9)
     assert len(finding.cells) == 2
+    assert "what the test before left behind" in finding.cause
 
 
 def test_a_round_that_completed_nothing_has_no_ratio():

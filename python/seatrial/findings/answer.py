@@ -339,12 +339,10 @@ def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
     """Return the number of rounds, the width of the tiles' intervals, and what varied."""
     rounds = max((len(each.samples) for each in summary.cells), default=0)
     phrases = ["measured once" if rounds <= 1 else f"{rounds} rounds"]
-    widths = [w for each in tiles if (w := each.estimate.shown.half_width_share) is not None]
-    if widths:
-        most = f"more than ± {format_half_width(1.0)}"
-        if max(widths) <= 1:
-            most = f"up to ± {format_half_width(max(widths))}"
+    if most := _widest(tiles, "rounds"):
         phrases.append(f"95 % intervals of the figures above {most}")
+    elif most := _widest(tiles, "timeline"):
+        phrases.append(f"the figures above vary by {most} within one round")
     elif rounds > 1:
         phrases.append("no intervals")
     unsteady = sum(each.iops.scatter is not None for each in summary.cells)
@@ -371,6 +369,17 @@ def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
+def _widest(tiles: Sequence[Tile], over: str) -> str:
+    """Return the widest of the intervals with one basis, in words; empty without any."""
+    shown = [each.estimate.shown for each in tiles]
+    widths = [w for each in shown if each.over == over and (w := each.half_width_share) is not None]
+    if not widths:
+        return ""
+    if max(widths) > 1:
+        return f"more than ± {format_half_width(1.0)}"
+    return f"up to ± {format_half_width(max(widths))}"
+
+
 _FIRST_SENTENCE: Final = re.compile(r"(.+?[.;])(?:\s|$)", re.DOTALL)
 
 
@@ -383,7 +392,9 @@ def first_sentence(text: str) -> str:
 def in_one_line(finding: Finding) -> str:
     """Return a finding in a few words: its short form, or its first sentence."""
     words = finding.figures.in_short(len(finding.cells)) or _without_tests(finding)
-    return capitalized(words) if words else finding.kind
+    # The name of a compared side keeps the user's spelling.
+    is_named = words.startswith(getattr(finding.figures, "b", None) or "\0")
+    return (words if is_named else capitalized(words)) or finding.kind
 
 
 def _without_tests(finding: Finding) -> str:

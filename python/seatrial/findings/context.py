@@ -199,6 +199,14 @@ def stalls_of(summary: CellSummary) -> list[Stall]:
     return [one.stall for one in gaps_of(summary)[0]]
 
 
+def addresses_of(summary: CellSummary) -> set[object]:
+    """Return the kinds of address of a cell: ``random``, ``sequential`` ...
+
+    Imported cells have a pattern but no specification.
+    """
+    return {*summary.cell.parsed.address_kinds} or {summary.cell.factors.get("pattern")}
+
+
 def is_of_a_device(summary: CellSummary) -> bool:
     """Return whether a cell was measured on a real target, not the engine alone or a simulation."""
     return all(sample.engine not in ("null", "simulated") for sample in summary.samples)

@@ -18,6 +18,7 @@ from typing import Final, Literal
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.findings.context import addresses_of
 from seatrial.findings.profiles import BUILT_IN
 from seatrial.findings.thresholds import STALLS, figure_of
 from seatrial.stats.cell_estimates import PERCENTS
@@ -218,7 +219,7 @@ def _selected(requirement: Requirement, cells: Sequence[CellSummary]) -> list[Ce
         each
         for each in cells
         if each.cell.operation in wanted
-        and (not requirement.pattern or _patterns(each) == {requirement.pattern})
+        and (not requirement.pattern or addresses_of(each) == {requirement.pattern})
     ]
     if requirement.block_size_min:
         least_bytes = parse_size_bytes(requirement.block_size_min)
@@ -228,10 +229,6 @@ def _selected(requirement: Requirement, cells: Sequence[CellSummary]) -> list[Ce
         if of_size:
             return of_size
     return [] if requirement.block_sizes else found
-
-
-def _patterns(summary: CellSummary) -> set[object]:
-    return {*summary.cell.parsed.address_kinds} or {summary.cell.factors.get("pattern")}
 
 
 def _graded(requirement: Requirement, cells: Sequence[CellSummary]) -> GradedFigure:

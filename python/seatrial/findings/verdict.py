@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from seatrial.findings.context import addresses_of
 from seatrial.findings.registry import rules
 from seatrial.findings.rule import Rule
 from seatrial.findings.tile import Tile
@@ -189,14 +190,6 @@ def _speed(
     return [_any(cells, served)]
 
 
-def _addresses(summary: CellSummary) -> set[object]:
-    """Return the kinds of address of a cell: ``random``, ``sequential`` ...
-
-    Imported cells have a pattern but no specification.
-    """
-    return {*summary.cell.parsed.address_kinds} or {summary.cell.factors.get("pattern")}
-
-
 def _random(cells: Sequence[CellSummary], served: Served) -> VerdictPart | None:
     """Return ``reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 40k IOPS (± 5 %) ...``."""
     for size_bytes in BLOCK_SIZES_BYTES:
@@ -204,7 +197,7 @@ def _random(cells: Sequence[CellSummary], served: Served) -> VerdictPart | None:
             c
             for c in cells
             if c.cell.block_size_bytes == size_bytes
-            and _addresses(c) == {"random"}
+            and addresses_of(c) == {"random"}
             and c.cell.kind != _MAP
         ]
         found = _fastest_of_both(fitting, _rate, served)
@@ -304,7 +297,7 @@ def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str
 
 def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
     """Return the cells of sequential I/O, those of sequential workloads if there are any."""
-    fitting = [c for c in cells if _addresses(c) == {"sequential"} and c.cell.kind != _MAP]
+    fitting = [c for c in cells if addresses_of(c) == {"sequential"} and c.cell.kind != _MAP]
     return [c for c in fitting if c.cell.kind == _SEQUENTIAL] or fitting
 
 

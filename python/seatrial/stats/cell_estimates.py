@@ -29,6 +29,7 @@ from seatrial._core import Histogram
 from seatrial.lazy import np
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import (
+    EXP_ARGUMENT_MAX,
     HISTOGRAM_RESOLUTION_SHARE,
     AtLeast,
     Estimate,
@@ -286,7 +287,6 @@ _WITHOUT_SCATTER = ("ratio", "share", "count")
 """Units of figures that are derived or naturally small, whose factor means little."""
 FOREIGN_RESOLUTION_SHARE = 1 / 128  # half of a bin's width in fio's JSON+
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
-_EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest exponential of a double
 
 
 def t_quantile(rounds: int) -> float:
@@ -347,7 +347,7 @@ def _geometric(values: Sequence[float]) -> tuple[float, float, float]:
     logarithms = [math.log(value) for value in values]
     center = statistics.fmean(logarithms)
     half = _half_width(logarithms)
-    low, high = math.exp(center - half), math.exp(min(center + half, _EXP_ARGUMENT_MAX))
+    low, high = math.exp(center - half), math.exp(min(center + half, EXP_ARGUMENT_MAX))
     # Rounding must not push the mean of equal rounds across a threshold.
     return min(max(math.exp(center), min(values)), max(values)), low, high
 

@@ -27,7 +27,10 @@ UNITS: Final = (
     *("IOPS", "commits/s", "B/s", "ns", "ratio", "count", "tps", "statements/s", "1/s", "share"),
     *("cores", "s", "ms", "exponent", "requests/s"),
 )
-"""Where the values of an estimate come from."""
+"""Units of an estimate's value."""
+
+EXP_ARGUMENT_MAX: Final = 700.0
+"""exp(709.8) is the largest exponential of a double."""
 
 
 class Range(msgspec.Struct, frozen=True):

@@ -50,9 +50,9 @@ PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are asymmetric; their two ends ar
 ABSURD_FACTOR = 10
 UNKNOWN = "unknown"
 DATABASE_OPERATIONS = ("transaction", "batch", "statement")
-"""Factors of a database's cell (study/cell.py)."""
+"""Operations of a database's cell."""
 STATEMENT = "statement"
-"""Factors of a replay: each session of the capture has a connection."""
+"""Operation of a replay's cell."""
 FILES = "files"
 """Operation of a cell whose requests are calls on files, in place of reads and writes."""
 POWER_CUT = "power_cut"

@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -270,3 +271,71 @@ def test_a_smooth_drift_is_never_steady_all_along(shape):
     steady_s = sum(phase.end_s - phase.start_s for phase in found if phase.state == "steady")
     assert steady_s < 4.6
     assert not any(phase.state == "left" for phase in found)
+
+
+OTHER_TARGET = {
+    "target": {"label": "ssd", "stack": [{"name": "sda", "kind": "disk"}]},
+    "other_targets": {"nvme": {"label": "nvme", "stack": [{"name": "nvme0n1", "kind": "nvme"}]}},
+}
+HOT = {"smart": {"throttle_light_count": 3}}, {"smart": {"throttle_light_count": 5}}
+
+
+@pytest.mark.parametrize(
+    ("target", "drive", "likely"),
+    [
+        ("ssd", "sda", "heat"),
+        ("nvme", "sda", "cache_full"),
+        ("nvme", "nvme0n1", "heat"),
+    ],
+)
+def test_the_heat_of_another_targets_drive_is_no_cause(target, drive, likely):
+    before, after = ({"health": {drive: health}} for health in HOT)
+    cell = cell_of(operation="write", target=target)
+    context = Context(run_of(before=OTHER_TARGET | before, after=after), [dropping(cell)])
+    (finding,) = left_steady_state(context)
+    assert finding.evidence["likely"] == likely
+
+
+def test_heat_in_the_kernel_log_names_no_drive():
+    after = {"kernel_log": {"by_kind": {"thermal": 3}}}
+    (finding,) = left_steady_state(Context(run_of(after=after), [dropping()]))
+    assert finding.evidence["likely"] == "heat"
+    assert finding.cause.startswith("Possibly heat")
+
+
+def test_the_burst_credit_of_another_target_is_no_cause():
+    def with_credit(threads, *, target):
+        counts = np.concatenate([noisy_counts(40, 300), noisy_counts(60, 100)])
+        cell = cell_of(target=target, threads=threads)
+        return summarise_cell([timed_sample(counts, cell, started_at=1000.0 * threads)])
+
+    for target, likely in (("cloud", "burst_credit"), ("other", "cache_full")):
+        own = dropping(cell_of(operation="write", target=target))
+        cells = [own, *(with_credit(threads, target="cloud") for threads in (1, 2, 3))]
+        (finding,) = left_steady_state(context_of(*cells))
+        assert finding.evidence["likely"] == likely
+
+
+def test_the_part_of_snias_rule_that_is_broken_is_the_one_reported():
+    (finding,) = not_steady(context_of(falling()))
+    assert finding.evidence["range_share"] > 0.2
+    assert "slope" in finding.sentence
+    swinging = msgspec.structs.replace(finding.figures, line_share=0.05, range_share=0.67)
+    assert "range over the last five parts of a sample is 67 %" in swinging.text().sentence
+    assert "SNIA limit: 20 %" in swinging.text().sentence
+
+
+def test_fios_rules_are_of_seconds_in_a_sample_of_any_length():
+    """In 20 min, a step of the series has two seconds, whose mean hides how they differ."""
+    counts = np.tile(np.repeat([17, 23], 10), 600)
+    (state,) = context_of(summarise_cell([timed_sample(counts)])).steady
+    assert state.rules[1].rule == "fio_deviation"
+    assert state.rules[1].met_after is None
+
+
+def test_slices_that_do_not_fit_into_a_second_have_no_seconds():
+    sample = timed_sample(noisy_counts(100))
+    timeline = msgspec.structs.replace(sample.timeline, slice_ns=300 * MS_NS)
+    sample = msgspec.structs.replace(sample, timeline=timeline, duration_s=30.0)
+    (state,) = context_of(summarise_cell([sample])).steady
+    assert [rule.rule for rule in state.rules] == ["snia"]

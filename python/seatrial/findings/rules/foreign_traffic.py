@@ -50,13 +50,13 @@ def foreign_traffic(context: Context) -> list[Finding]:
     Decided:
         Another run: checked after each sample, on the same physical disks; the finding names its
         command. Two runs on one directory, file or disk cannot overlap: the second is refused or
-        waits (`--wait`). Other processes: in tests with direct I/O the device transferred at least
-        16 MiB and 10 % more than requested, and other processes transferred at least half of that
-        at the same time according to `/proc/PID/io` (without root, only processes of the same user
-        are visible). If no visible process accounts for it, nothing is reported, since writeback of
-        earlier tests looks the same. Tests that sync each write and file workloads are not
-        examined, nor are btrfs, ZFS, bcachefs and F2FS, which transfer much more than was
-        requested. Warning.
+        waits (`--wait`). Other processes: in tests with direct I/O at least 16 MiB and 10 % of what
+        the device transferred were not requested, and other processes transferred at least half of
+        that at the same time, on any device, according to `/proc/PID/io` (without root, only
+        processes of the same user are visible). If no visible process accounts for it, nothing is
+        reported, since writeback of earlier tests looks the same. Tests that sync each write and
+        file workloads are not examined, nor are btrfs, ZFS, bcachefs and F2FS, which transfer much
+        more than was requested. Warning.
 
     Do:
         Stop these processes (`iotop -oPa`), or measure one run after the other with `--wait`.
@@ -127,20 +127,24 @@ class ForeignProgramsFigures(Figures, frozen=True, kw_only=True, tag="foreign_tr
     foreign_bytes: float
     other_process_bytes: float
     other_processes: list[OtherProcess]
-    foreign_share: Annotated[float, HIDDEN]
+    moved_bytes: Annotated[float, HIDDEN]
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"The device transferred {format_size(int(self.foreign_bytes))} "
-                f"({format_share(self.foreign_share)}) more than requested in {self.concerned}; "
+                f"In {self.concerned} the device transferred {format_size(int(self.moved_bytes))}, "
+                f"of which {format_size(int(self.foreign_bytes))} "
+                f"({format_share(self.foreign_bytes / self.moved_bytes)}) were not requested; "
                 "other processes transferred "
                 f"{format_size(int(self.other_process_bytes))} at the same "
                 f"time{_names(self.other_processes)}."
             ),
-            cause=("Other processes used the device at the same time and shared its bandwidth."),
+            cause=(
+                "Other processes transferred as much at the same time, possibly in part on other "
+                "devices: likely they shared the bandwidth of this one."
+            ),
             next=("Stop these processes (`iotop -oPa` shows them), or measure at another time."),
         )
 
@@ -161,7 +165,6 @@ def _of_programs(context: Context) -> list[Finding]:
         return []
     cells = list({each.cell.cell.key: each.cell for each in found}.values())
     listed = context.after.other_processes
-    share = foreign_bytes / sum(each.moved_bytes for each in found)
     return [
         Finding(
             severity="warning",
@@ -170,7 +173,7 @@ def _of_programs(context: Context) -> list[Finding]:
                 foreign_bytes=foreign_bytes,
                 other_process_bytes=seen_bytes,
                 other_processes=listed,
-                foreign_share=share,
+                moved_bytes=sum(each.moved_bytes for each in found),
                 concerned=context.affected_cells(cells),
             ),
         )

@@ -110,8 +110,8 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="n
             cause=(
                 "Conditions changed between rounds: a cache filling and draining, garbage "
                 "collection, temperature, burst credit of a cloud volume, other tenants, or a "
-                "stall in one round. The order of tests is random in each round, so it is not the "
-                "cause."
+                "stall in one round. The order of tests is random in each round, so what the test "
+                "before left behind may differ, too."
             ),
             next=(
                 "Check the timeline and the stalls of the slow round. Measure the test alone and "

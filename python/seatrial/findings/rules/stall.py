@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -60,7 +61,23 @@ def stall(context: Context) -> list[Finding]:
     """
     seen = [one for summary in context.cells for one in gaps_of(summary)[0]]
     causes = sorted({one.stall.cause for one in seen}, key=list(_CAUSES).index)
-    return [_of_cause(context, [s for s in seen if s.stall.cause == cause]) for cause in causes]
+    dropped = _dropped_by_cause(seen)
+    return [
+        _of_cause(context, [s for s in seen if s.stall.cause == cause], dropped[cause])
+        for cause in causes
+    ]
+
+
+def _dropped_by_cause(seen: Sequence[StallOccurrence]) -> Counter[str]:
+    """Return how many stalls were not stored, by the cause of most stalls of the same cell."""
+    by_cell: dict[str, list[StallOccurrence]] = {}
+    for one in seen:
+        by_cell.setdefault(one.summary.cell.key, []).append(one)
+    dropped: Counter[str] = Counter()
+    for own in by_cell.values():
+        ((cause, _),) = Counter(one.stall.cause for one in own).most_common(1)
+        dropped[cause] += sum(sample.stalls_dropped for sample in own[0].summary.samples)
+    return dropped
 
 
 class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
@@ -80,10 +97,12 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
+        dropped = self.stalls_dropped_count
+        more = f", and {format_count(dropped)} more that were not stored" if dropped else ""
         return FindingText(
             sentence=(
                 f"{_opening(self.longest_stall, self.stalls_count, self.total_s)} in "
-                f"{self.concerned}; {_origin(self.longest_stall)}."
+                f"{self.concerned}{more}; {_origin(self.longest_stall)}."
             ),
             cause=_CAUSES[self.cause],
             next=(_NEXT[self.cause].format(command=self.command, group=_group(self.longest_stall))),
@@ -101,7 +120,7 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
         return f"{what} {format_count(self.stalls_count)} times for up to {longest}{reported}"
 
 
-def _of_cause(context: Context, seen: Sequence[StallOccurrence]) -> Finding:
+def _of_cause(context: Context, seen: Sequence[StallOccurrence], dropped: int) -> Finding:
     cause = seen[0].stall.cause
     concerned = list({one.summary.cell.key: one.summary for one in seen}.values())
     longest = max(seen, key=lambda one: one.stall.length_s)
@@ -116,7 +135,7 @@ def _of_cause(context: Context, seen: Sequence[StallOccurrence]) -> Finding:
             cause=cause,
             others={"cgroup_settings": settings} if settings else {},
             stalls_count=len(seen),
-            stalls_dropped_count=sum(s.stalls_dropped for c in concerned for s in c.samples),
+            stalls_dropped_count=dropped,
             longest_s=longest.stall.length_s,
             total_s=total_s,
             stalled_share=total_s / measured_s,

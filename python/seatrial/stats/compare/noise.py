@@ -15,7 +15,7 @@ from seatrial.stats.compare.model import NoiseFloor, SideSamples
 from seatrial.stats.compare.pairing import is_interleaved, match
 from seatrial.stats.compare.questions import CellQuestion, ask
 from seatrial.stats.compare.ratio import Contrast, contrast
-from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimate import EXP_ARGUMENT_MAX, Estimate
 
 PERCENT_OF_CELLS = 95.0
 CONTROL_SUFFIX = "-aa"
@@ -80,7 +80,7 @@ def _at_percentile(logs: dict[str, list[float]]) -> dict[str, float]:
 
 def _distance_share(log_ratio: float) -> float:
     """Return the distance of a ratio from 1; half and twice as much are equally far."""
-    return math.expm1(min(abs(log_ratio), 700.0))
+    return math.expm1(min(abs(log_ratio), EXP_ARGUMENT_MAX))
 
 
 def control_label(labels: Sequence[str], paths: Sequence[str]) -> str:

@@ -32,10 +32,7 @@ import msgspec
 
 from seatrial.lazy import np
 from seatrial.stats.compare.figures import Rounds
-from seatrial.stats.estimate import Estimate, variance
-
-EXP_ARGUMENT_MAX = 700.0
-"""exp(709.8) is the largest exponential of a double."""
+from seatrial.stats.estimate import EXP_ARGUMENT_MAX, Estimate, variance
 
 
 class RoundVariance(msgspec.Struct, frozen=True):

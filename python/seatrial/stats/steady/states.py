@@ -28,8 +28,9 @@ from seatrial.stats.steady.phases import (
     range_share,
     snia,
 )
-from seatrial.stats.timeline import Series, is_long_enough, series_of
+from seatrial.stats.timeline import Series, is_long_enough, series_of, slice_counts
 from seatrial.stats.wording import format_cell, format_duration_s, format_share, format_value
+from seatrial.units import NS_PER_S
 
 DEVIATION_LIMIT_SHARE = 0.1
 SLOPE_LIMIT_SHARE = 0.01
@@ -169,7 +170,7 @@ def steady_states(cells: Sequence[CellSummary]) -> list[SteadyState]:
     """
     found: list[SteadyState] = []
     for summary in cells:
-        if _is_scheduled(summary) or _is_filling(summary):
+        if summary.cell.parsed.arrival.is_scheduled or _is_filling(summary):
             continue
         samples = counted(summary.samples)
         for sample in samples:
@@ -178,10 +179,6 @@ def steady_states(cells: Sequence[CellSummary]) -> list[SteadyState]:
         if len(samples) >= WINDOW_ROUNDS:
             found += _of_rounds(summary, samples)
     return found
-
-
-def _is_scheduled(summary: CellSummary) -> bool:
-    return summary.cell.parsed.arrival.is_scheduled
 
 
 def _is_filling(summary: CellSummary) -> bool:
@@ -193,7 +190,8 @@ def _of_timeline(summary: CellSummary, sample: Sample) -> list[SteadyState]:
     unit = rate_unit(sample)
     found = []
     for kind in kinds:
-        series = series_of(sample, kind if len(kinds) > 1 else None)
+        own_kind = kind if len(kinds) > 1 else None
+        series = series_of(sample, own_kind)
         gone_through = phases(series.rates.tolist(), series.times_s, unit)
         found.append(
             SteadyState(
@@ -201,7 +199,10 @@ def _of_timeline(summary: CellSummary, sample: Sample) -> list[SteadyState]:
                 operation=kind,
                 over="timeline",
                 round=sample.round,
-                rules=_rules_of(series),
+                rules=[
+                    snia(*_parts(series, _steps_per_stretch(len(series.rates)))),
+                    *_fio_rules(sample, own_kind),
+                ],
                 phases=gone_through,
                 sentence=sentence_of(summary, kind, gone_through),
             )
@@ -209,14 +210,21 @@ def _of_timeline(summary: CellSummary, sample: Sample) -> list[SteadyState]:
     return found
 
 
-def _rules_of(series: Series) -> list[RuleResult]:
-    """Return the results of SNIA's rule for parts of a timeline, and of fio's for its seconds."""
-    rules = [snia(*_parts(series, _steps_per_stretch(len(series.rates))))]
-    steps_per_s = max(1, round(1 / series.step_s))
-    if len(series.rates) // steps_per_s >= WINDOW_VALUES:
-        seconds = _parts(series, steps_per_s)
-        rules += [fio_deviation(*seconds), fio_slope(*seconds)]
-    return rules
+def _fio_rules(sample: Sample, kind: str | None) -> list[RuleResult]:
+    """Return the results of fio's rules for the seconds of a sample; none without whole seconds.
+
+    The steps of a series are longer than a second in long samples.
+    """
+    slice_ns = sample.timeline.slice_ns
+    slices_per_s, left_over_ns = divmod(NS_PER_S, slice_ns)
+    counts = slice_counts(sample, kind)
+    if left_over_ns or len(counts) < WINDOW_VALUES * slices_per_s:
+        return []
+    slices = Series(
+        step_s=slice_ns / NS_PER_S, slices_per_step=1, rates=counts * (NS_PER_S / slice_ns)
+    )
+    seconds = _parts(slices, slices_per_s)
+    return [fio_deviation(*seconds), fio_slope(*seconds)]
 
 
 def _steps_per_stretch(steps: int) -> int:

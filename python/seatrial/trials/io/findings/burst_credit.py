@@ -144,11 +144,8 @@ def _is_full_load(summary: CellSummary) -> bool:
     """Return whether a cell loads the target as fast as possible for its whole duration."""
     cell = summary.cell
     is_of_one_pass = cell.kind in ("fill", "map")
-    return not (is_of_one_pass or topic_of(cell).has_server or _is_scheduled(summary))
-
-
-def _is_scheduled(summary: CellSummary) -> bool:
-    return summary.cell.parsed.arrival.is_scheduled
+    is_scheduled = cell.parsed.arrival.is_scheduled
+    return not (is_of_one_pass or topic_of(cell).has_server or is_scheduled)
 
 
 def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[RateLevel]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.findings.rules.temperature import temperature
+from seatrial.findings.rules.temperature import HeatLoggedFigures, temperature
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
@@ -22,9 +22,8 @@ from seatrial.stats.wording import (
 from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
 from seatrial.trials.io.findings.burst_credit import burst_credit
+from seatrial.trials.io.findings.not_steady import WRITING
 from seatrial.units import MIB
-
-WRITING = ("write", "commit", "copy")
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,9 @@ def left_steady_state(context: Context) -> list[Finding]:
         Warning if the rate stays low, note if it recovered in all tests. The cause follows from the
         evidence:
 
-        - heat: the drive counted throttling or reached its limit, or the kernel logged overheating
-        - burst credit: the finding `burst_credit` explains the run
+        - heat: a drive of the test's target counted throttling or reached its limit; possibly, if
+          the kernel logged overheating, which names no drive
+        - burst credit: the finding `burst_credit` explains tests of the same target
         - write cache full: for a write test; the cache size is the amount written up to the drop
           minus the amount drained by then
         - unknown: none of these; garbage collection, another tenant, or a temperature that cannot
@@ -170,14 +170,31 @@ def _likely_cause(context: Context, drop: Drop) -> tuple[str, Finding | None]:
     if topic_of(drop.summary.cell).has_server:
         return "unknown", None
     hot = [f for f in temperature(context) if f.severity in ("critical", "warning")]
-    if hot:
-        return "heat", hot[0]
-    credit = burst_credit(context)
+    own = [f for f in hot if _is_of_target(context, drop.summary, f)]
+    if own:
+        return "heat", own[0]
+    target = drop.summary.cell.target
+    credit = [f for f in burst_credit(context) if any(each["target"] == target for each in f.cells)]
     if credit:
         return "burst_credit", credit[0]
+    logged = [f for f in hot if isinstance(f.figures, HeatLoggedFigures)]
+    if logged:
+        return "heat", logged[0]
     if drop.state.operation in WRITING and drop.state.over == "timeline":
         return "cache_full", None
     return "unknown", None
+
+
+def _is_of_target(context: Context, summary: CellSummary, heat: Finding) -> bool:
+    """Return whether a drive that was too hot is under a cell's target.
+
+    The health of drives is that of the first target's, which other targets may share.
+    """
+    device = getattr(heat.figures, "device", "")
+    before = context.before_of(summary)
+    return bool(device) and (
+        before is context.before or device in {each.name for each in before.stack}
+    )
 
 
 def _cause(
@@ -187,7 +204,8 @@ def _cause(
     if is_database:
         return _OF_DATABASE
     if evidence:
-        return f"Likely {likely.replace('_', ' ')}: {evidence.sentence}"
+        how = "Possibly" if isinstance(evidence.figures, HeatLoggedFigures) else "Likely"
+        return f"{how} {likely.replace('_', ' ')}: {evidence.sentence}"
     if likely == "cache_full":
         return _cache_full(cache)
     return (

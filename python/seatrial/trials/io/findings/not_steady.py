@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
-from seatrial.stats.steady.phases import SteadyState
+from seatrial.stats.steady.phases import LINE_SHARE_MAX, RANGE_SHARE_MAX, SteadyState
 from seatrial.stats.wording import format_cell, format_share, format_value
 from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
 
 WHOLE_RUN_CELLS_MIN = 3
-WRITING = ("write", "commit", "copy")
+WRITING: Final = ("write", "commit", "copy")
 
 
 @from_samples(rank=280, section="Time")
@@ -85,6 +85,7 @@ class NotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
     worst_cell: str
     worst_operation: str
     line_share: float
+    range_share: float
     first_phase_per_s: float
     last_phase_per_s: float
     over: Literal["timeline"] | Literal["rounds"]
@@ -97,12 +98,16 @@ class NotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
         """Return sentence, cause and next step."""
         where = "most of the run" if self.is_whole_run else f"{self.concerned}"
         among = "rounds" if self.over == "rounds" else "parts of a sample"
+        broken, share, limit_share = "slope", self.line_share, LINE_SHARE_MAX
+        if self.line_share <= LINE_SHARE_MAX < self.range_share:
+            broken, share, limit_share = "range", self.range_share, RANGE_SHARE_MAX
         return FindingText(
             sentence=(
                 f"Steady state was not reached in {where}: {self.worst_operation}s of "
                 f"{self.worst_cell} "
-                f"{_moved(format_value(self.first), format_value(self.last))}; the slope over "
-                f"the last five {among} is {format_share(self.line_share)} (SNIA limit: 10 %)."
+                f"{_moved(format_value(self.first), format_value(self.last))}; the {broken} over "
+                f"the last five {among} is {format_share(share)} (SNIA limit: "
+                f"{format_share(limit_share)})."
             ),
             cause=(
                 "Flash was not fully written before, so garbage collection has not yet set in; a "
@@ -133,6 +138,7 @@ def _finding(
             worst_cell=worst.cell,
             worst_operation=worst.operation,
             line_share=_line_share(worst),
+            range_share=_range_share(worst),
             first_phase_per_s=worst.phases[0].rate.value,
             last_phase_per_s=worst.phases[-1].rate.value,
             over=worst.over,
@@ -209,6 +215,10 @@ def _of_databases(
 
 def _line_share(state: SteadyState) -> float:
     return next((r.line_share or 0.0 for r in state.rules if r.rule == "snia"), 0.0)
+
+
+def _range_share(state: SteadyState) -> float:
+    return next((r.range_share or 0.0 for r in state.rules if r.rule == "snia"), 0.0)
 
 
 def _moved(first: str, last: str) -> str:

@@ -164,7 +164,16 @@ def _reads_were_cached(context: Context, summary: CellSummary, memory_bytes: flo
         return share < DEVICE_SHARE_MIN
     span = span_bytes(summary)
     fits = bool(span and memory_bytes and span < memory_bytes)
-    return fits or _above_path(context, summary) is not None
+    is_likely = fits or _above_path(context, summary) is not None
+    return is_likely and not _was_delivered(summary)
+
+
+def _was_delivered(summary: CellSummary) -> bool:
+    """Return whether the device counted at least half of the bytes, however few these are."""
+    counted = [sample for sample in summary.samples if "device_read_bytes" in sample.counters]
+    delivered_bytes = sum(sample.counters["device_read_bytes"] for sample in counted)
+    requested_bytes = sum(map(requested_read_bytes, counted))
+    return bool(counted) and delivered_bytes >= DEVICE_SHARE_MIN * requested_bytes
 
 
 def _write_share(summary: CellSummary) -> float | None:

@@ -183,6 +183,21 @@ def test_clean_drops_what_a_killed_run_left(remote, server, journal):
     assert clean() == []
 
 
+@pytest.mark.parametrize(("is_marked", "outcome"), [(True, "undone"), (False, "gone")])
+def test_clean_drops_marked_tables_in_a_database_of_the_user_s(remote, journal, is_marked, outcome):
+    theirs = remote.address.with_dbname("theirs")
+    remote.mark_objects("theirs", ["table pgbench_history", "function not_made"])
+    execute(theirs, "CREATE TABLE pgbench_history ()")
+    if not is_marked:
+        execute(theirs, f"DROP TABLE {NAME}")
+    leave_behind(journal)
+    assert [(each.kind, each.outcome) for each in clean()] == [("remote_objects", outcome)]
+    if is_marked:
+        remote.require_empty("theirs")
+    else:
+        execute(theirs, "DROP TABLE pgbench_history")
+
+
 def test_clean_without_the_password_says_so_and_keeps_the_entry(
     server, remote, journal, monkeypatch, tmp_path
 ):

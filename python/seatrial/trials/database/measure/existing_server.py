@@ -70,6 +70,8 @@ class ExistingServer:
         require_safe_replays(self._specs, self._server, is_ours=True)
         if self._target.database:
             self._require_one_load()
+            # A resumed run begins again: its journal has what it left when it was killed.
+            self._server.drop_marked_objects(self._target.database)
             self._server.require_empty(self._target.database)
         elif not self._server.may_create_databases():
             raise create_not_permitted(self._server.address)

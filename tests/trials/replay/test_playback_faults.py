@@ -108,7 +108,7 @@ def test_connections_that_are_refused(trace, target, tmp_path):
     target.run(name, f"ALTER DATABASE {name} CONNECTION LIMIT 3")
     target.run(name, "ALTER ROLE few NOSUPERUSER; GRANT ALL ON ALL TABLES IN SCHEMA public TO few")
     said, record = played_badly(trace, target, name, tmp_path, user="few")
-    assert re.search(r"connections? (was|were) refused", said)
+    assert re.search(r"connection attempts? (was|were) refused", said)
     assert any("too many connections" in example.message for example in record.errors.examples) or (
         "too many connections" in record.sessions.words
     )

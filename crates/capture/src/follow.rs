@@ -59,7 +59,7 @@ enum Stage {
     #[default]
     Startup,
     /// The client requested encryption, and the server has yet to answer.
-    RequestKind,
+    EncryptionRequested,
     Login,
     Open,
     NotRead(UnreadReason),
@@ -194,7 +194,7 @@ impl Follower {
     /// Processes bytes from the client.
     pub fn requested(&mut self, mut bytes: &[u8], queue: &mut TraceQueue) {
         queue.counted.wire.to_server_bytes += bytes.len() as u64;
-        if matches!(self.stage, Stage::Startup | Stage::RequestKind) {
+        if matches!(self.stage, Stage::Startup | Stage::EncryptionRequested) {
             let taken = self.take_startup(bytes, queue);
             bytes = &bytes[taken..];
         }
@@ -213,7 +213,7 @@ impl Follower {
     /// Processes bytes from the server.
     pub fn answered(&mut self, mut bytes: &[u8], queue: &mut TraceQueue) {
         queue.counted.wire.to_clients_bytes += bytes.len() as u64;
-        if matches!(self.stage, Stage::RequestKind) {
+        if matches!(self.stage, Stage::EncryptionRequested) {
             let taken = self.take_word(bytes, queue);
             bytes = &bytes[taken..];
         }

@@ -267,15 +267,14 @@ fn check_counts(
 ) -> Result<(), IntakeError> {
     let counted = &reading.counted;
     let read = (counted.statements, counted.executable, counted.skipped.iter().sum::<u64>());
-    let write_conflicts =
-        (counts.statements, counts.executable, counts.skipped.values().sum::<u64>());
+    let written = (counts.statements, counts.executable, counts.skipped.values().sum::<u64>());
     let sessions = counts.sessions == u64::from(reading.sessions) || split.is_some();
-    if read == write_conflicts && sessions {
+    if read == written && sessions {
         return Ok(());
     }
     Err(IntakeError::Defect(format!(
         "{} statements of {} sessions were read and {} of {} written",
-        read.0, reading.sessions, write_conflicts.0, counts.sessions
+        read.0, reading.sessions, written.0, counts.sessions
     )))
 }
 

@@ -10,7 +10,7 @@ const NEGATIVE_INFINITE: u16 = 0xF000;
 
 pub fn text(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (head, digits) = value.split_first_chunk::<8>()?;
-    let word = |exponent: usize| u16::from_be_bytes([head[exponent], head[exponent + 1]]);
+    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let (count, weight, sign, scale) = (word(0), word(2) as i16, word(4), word(6));
     match sign {
         NAN => out.extend_from_slice(b"NaN"),

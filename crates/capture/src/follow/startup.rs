@@ -34,7 +34,7 @@ impl Follower {
         queue.counted.records += 1;
         queue.counted.sessions += 1;
         match code {
-            SSL_REQUEST | GSS_REQUEST => self.stage = Stage::RequestKind,
+            SSL_REQUEST | GSS_REQUEST => self.stage = Stage::EncryptionRequested,
             CANCEL_REQUEST => self.stop_reading(UnreadReason::Cancel, queue),
             version if version >> 16 == PROTOCOL >> 16 => self.begin(&startup[8..length], queue),
             _ => self.stop_reading(UnreadReason::NotUnderstood, queue),

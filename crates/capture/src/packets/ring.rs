@@ -243,7 +243,7 @@ fn map(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
 
 /// Starts to receive packets.
 fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    let offset = libc::sockaddr_ll {
+    let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
         sll_ifindex: index as i32,
@@ -252,9 +252,9 @@ fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
         sll_halen: 0,
         sll_addr: [0; 8],
     };
-    let bytes = size_of_val(&offset) as libc::socklen_t;
+    let bytes = size_of_val(&address) as libc::socklen_t;
     // SAFETY: the address is of the size that is given.
-    let done = unsafe { libc::bind(socket.as_raw_fd(), (&raw const offset).cast(), bytes) };
+    let done = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -46,7 +46,9 @@ enum Field {
     Backend,
     Pid,
     Leader,
+    /// With milliseconds.
     Stamp,
+    StampInSeconds,
     Epoch,
     Code,
     Session,
@@ -131,15 +133,12 @@ impl Prefix {
 
     /// Whether it contains the time.
     pub fn has_time(&self) -> bool {
-        self.has(&[Field::Stamp, Field::Epoch])
+        self.has(&[Field::Stamp, Field::StampInSeconds, Field::Epoch])
     }
 
     /// The resolution of its time: `%t` in s, the others in ms.
     pub fn resolution_us(&self) -> i64 {
-        let text = self.text.replace("%%", "");
-        let is_digit = |sign: char| sign == '-' || sign.is_ascii_digit();
-        let mut escapes = text.split('%').skip(1).map(|part| part.trim_start_matches(is_digit));
-        if escapes.any(|escape| escape.starts_with(['m', 'n'])) { 1_000 } else { 1_000_000 }
+        if self.has(&[Field::Stamp, Field::Epoch]) { 1_000 } else { 1_000_000 }
     }
 
     /// Whether it contains error codes.
@@ -199,7 +198,8 @@ fn field(escape: u8) -> Option<Field> {
         b'b' => Field::Backend,
         b'p' => Field::Pid,
         b'P' => Field::Leader,
-        b't' | b'm' => Field::Stamp,
+        b'm' => Field::Stamp,
+        b't' => Field::StampInSeconds,
         b'n' => Field::Epoch,
         b'e' => Field::Code,
         b'c' => Field::Session,
@@ -305,12 +305,12 @@ impl LineReader<'_> {
     fn form(&mut self, field: Field, at: usize) -> Option<usize> {
         let text = &self.line[at..];
         match field {
-            Field::Stamp | Field::Started => {
+            Field::Stamp | Field::StampInSeconds | Field::Started => {
                 let (time_us, length) = read_stamp(text, self.zones)?;
-                if field == Field::Stamp {
-                    self.origin.time_us = Some(time_us);
-                } else {
+                if field == Field::Started {
                     self.origin.started_s = (time_us / 1_000_000) as u32;
+                } else {
+                    self.origin.time_us = Some(time_us);
                 }
                 Some(length)
             }

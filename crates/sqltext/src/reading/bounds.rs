@@ -271,9 +271,8 @@ pub fn key(bounds: &[KeyBound], item: usize, table: usize, lookup: &CatalogLooku
         return None;
     }
     lookup.keys(table).find_map(|columns| {
-        let is_reported =
-            !columns.is_empty() && columns.iter().all(|&column| lookup.is_exact(column));
-        let rows = is_reported.then(|| rows_of(bounds, item, &columns)).flatten()?;
+        let is_exact = !columns.is_empty() && columns.iter().all(|&column| lookup.is_exact(column));
+        let rows = is_exact.then(|| rows_of(bounds, item, &columns)).flatten()?;
         Some(Key { columns, rows })
     })
 }

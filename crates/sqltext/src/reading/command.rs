@@ -174,12 +174,12 @@ impl StatementAnalyzer<'_, '_> {
     fn may_return(&mut self, insert: &Insert) {
         let Some(table) = self.table_of(insert) else { return };
         let root = self.lookup.root(table);
-        let note_temporary =
+        let is_of_table =
             |draw: &ValueDraw| draw.column.is_some_and(|of| of.table == root || of.table == table);
         // A rule that does something else instead has to be made for RETURNING.
         self.reading.takes_returning = insert.returning.is_none()
             && !self.lookup.has_rule(root)
-            && self.reading.draws.iter().all(note_temporary);
+            && self.reading.draws.iter().all(is_of_table);
     }
 
     fn by_names(&mut self, words: &[FormToken<'_>]) {
@@ -331,12 +331,12 @@ impl StatementAnalyzer<'_, '_> {
             let text = token.literal.map(|literal| unquoted(self.literals.look(literal)));
             text.as_deref().unwrap_or(token.text).eq_ignore_ascii_case(b"plpgsql")
         });
-        let body_cache: Vec<u32> = words.iter().filter_map(|token| token.literal).collect();
-        if !is_plpgsql || body_cache.is_empty() {
+        let bodies: Vec<u32> = words.iter().filter_map(|token| token.literal).collect();
+        if !is_plpgsql || bodies.is_empty() {
             return self.mark_unknown();
         }
         self.reading.is_by_names = true;
-        for literal in body_cache {
+        for literal in bodies {
             let body = unquoted(self.literals.look(literal));
             let (found, ()) = self.within(&body, |analyzer, _| names::read_body(analyzer, &body));
             self.run(&found);

@@ -334,7 +334,7 @@ impl StatementAnalyzer<'_, '_> {
 
     fn read_function(&mut self, function: &Function) -> BodyEffects {
         let has_body = !function.body.trim().is_empty();
-        let aspect = |accesses_anything: bool| {
+        let opaque = |accesses_anything: bool| {
             let reading = StatementEffects { accesses_anything, ..StatementEffects::default() };
             BodyEffects { reading, ..BodyEffects::default() }
         };
@@ -346,8 +346,8 @@ impl StatementAnalyzer<'_, '_> {
                 self.within(body, |analyzer, _| names::read_body(analyzer, body)).0
             }
             // What is compiled works on its arguments, but for what is known to run texts.
-            "c" | "internal" => aspect(super::calls::runs_text(&function.name)),
-            _ => aspect(true),
+            "c" | "internal" => opaque(super::calls::runs_text(&function.name)),
+            _ => opaque(true),
         }
     }
 

@@ -323,8 +323,8 @@ impl StatementAnalyzer<'_, '_> {
             None => {
                 let value = |row: &[Expr], (&at, &of): (&usize, &ColumnId)| {
                     let value = row.get(at)?;
-                    let is_reported = Cast::of(value).fits(self.lookup.family(of));
-                    position(value).filter(|_| is_reported).map(Operand::One)
+                    let fits = Cast::of(value).fits(self.lookup.family(of));
+                    position(value).filter(|_| fits).map(Operand::One)
                 };
                 let row = |row: &&[Expr]| {
                     positions.iter().zip(columns).map(|one| value(row, one)).collect()
@@ -335,9 +335,8 @@ impl StatementAnalyzer<'_, '_> {
                 let count = usize::try_from(source.rows?).ok()?;
                 let value = |(&at, &of): (&usize, &ColumnId), row: usize| {
                     let source = source.columns.get(at)?;
-                    let is_reported = source.cast.fits(self.lookup.family(of));
-                    (is_reported && source.values.len() == count)
-                        .then(|| Operand::One(source.values[row]))
+                    let fits = source.cast.fits(self.lookup.family(of));
+                    (fits && source.values.len() == count).then(|| Operand::One(source.values[row]))
                 };
                 let row =
                     |row: usize| positions.iter().zip(columns).map(|one| value(one, row)).collect();

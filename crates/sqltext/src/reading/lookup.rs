@@ -309,7 +309,7 @@ impl CatalogLookup {
             None => {
                 let path = match path {
                     Path::Default => self.catalog.search_path.as_slice(),
-                    Path::ColumnAssignment(schemas) => schemas,
+                    Path::Schemas(schemas) => schemas,
                     Path::Unknown => &[],
                 };
                 let of = |schema| all.iter().find(|(of, _)| of == schema);

@@ -122,7 +122,7 @@ impl Reader {
         match path {
             Path::Default => {}
             Path::Unknown => self.key.push(b'?'),
-            Path::ColumnAssignment(schemas) => {
+            Path::Schemas(schemas) => {
                 for schema in schemas.iter() {
                     self.key.push(b'.');
                     self.key.extend_from_slice(schema.as_bytes());

@@ -29,7 +29,7 @@ pub enum Path {
     #[default]
     Default,
     /// These schemas.
-    ColumnAssignment(Arc<[String]>),
+    Schemas(Arc<[String]>),
     /// Set to an unknown value.
     Unknown,
 }
@@ -394,7 +394,7 @@ impl StatementAnalyzer<'_, '_> {
         let path = values.iter().map(schema).collect::<Option<Vec<String>>>();
         let path = match path {
             _ if is_default => Path::Default,
-            Some(path) => Path::ColumnAssignment(path.into()),
+            Some(path) => Path::Schemas(path.into()),
             None => Path::Unknown,
         };
         self.effects.push(NamesChange::SetsPath(path, is_local));

@@ -61,9 +61,9 @@ impl StatementAnalyzer<'_, '_> {
             if !one.columns.iter().any(is_set) || is_part(key, &one) {
                 continue;
             }
-            let is_reported =
+            let is_exact =
                 !one.equal.is_empty() && one.equal.iter().all(|&of| self.lookup.is_exact(of));
-            let row = is_reported.then(|| values_set(&one.equal, set)).flatten();
+            let row = is_exact.then(|| values_set(&one.equal, set)).flatten();
             let taken = row.map(|row| Key { columns: one.equal.clone(), rows: vec![row] });
             if taken.is_some() || one.columns.iter().all(is_added) {
                 self.unique(number, false, None);
@@ -133,9 +133,9 @@ impl StatementAnalyzer<'_, '_> {
 
     /// The unique values of written rows.
     fn key_taken(&self, table: usize, inserted: &InsertedRows<'_>, one: &Unique) -> Option<Key> {
-        let is_reported =
+        let is_exact =
             !one.equal.is_empty() && one.equal.iter().all(|&of| self.lookup.is_exact(of));
-        let rows = is_reported.then(|| self.rows_written(table, inserted, &one.equal)).flatten()?;
+        let rows = is_exact.then(|| self.rows_written(table, inserted, &one.equal)).flatten()?;
         let key = Key { columns: one.equal.clone(), rows };
         Some(key).filter(|key| key.rows.len() <= ROWS_MAX)
     }

@@ -42,6 +42,9 @@ pub struct EvictedStatements {
     pub total_us: u64,
 }
 
+/// What is known of each fingerprint.
+pub(super) type ByFingerprint<T> = HashMap<u64, T, BuildHasherDefault<XxHash64>>;
+
 /// What is known of a fingerprint while a trace is read.
 struct Tracked {
     text: String,
@@ -53,14 +56,15 @@ struct Tracked {
 /// The fingerprints of a trace while it is read.
 #[derive(Default)]
 pub struct Fingerprints {
-    tracked: HashMap<u64, Tracked, BuildHasherDefault<XxHash64>>,
+    tracked: ByFingerprint<Tracked>,
     others: EvictedStatements,
 }
 
 impl Fingerprints {
     pub fn take(&mut self, traced: &Traced<'_>) {
         if self.tracked.len() >= TRACKED_MAX && !self.tracked.contains_key(&traced.fingerprint) {
-            self.evict();
+            let weight = |one: &Tracked| (one.sums.total_us, one.sums.calls);
+            evict(&mut self.tracked, &mut self.others, weight);
         }
         let tracked = self.tracked.entry(traced.fingerprint).or_insert_with(|| Tracked {
             text: shown(traced.text),
@@ -71,21 +75,6 @@ impl Fingerprints {
         tracked.sums.add(traced);
         if let Some(duration_us) = traced.statement.duration_us {
             record_us(&mut tracked.latency, duration_us);
-        }
-    }
-
-    /// Puts the half with the least time, and of equal time the fewest statements, to the others.
-    fn evict(&mut self) {
-        let weight = |tracked: &Tracked| (tracked.sums.total_us, tracked.sums.calls);
-        let mut ranked: Vec<_> =
-            self.tracked.iter().map(|(&hash, tracked)| (weight(tracked), hash)).collect();
-        ranked.sort_unstable();
-        for (_, hash) in &ranked[..ranked.len() / 2] {
-            if let Some(tracked) = self.tracked.remove(hash) {
-                self.others.evicted += 1;
-                self.others.calls += tracked.sums.calls;
-                self.others.total_us = self.others.total_us.saturating_add(tracked.sums.total_us);
-            }
         }
     }
 
@@ -105,6 +94,23 @@ impl Fingerprints {
         let weight = |one: &FingerprintMix| (one.sums.total_us, one.sums.calls);
         kept.sort_by(|one, other| weight(other).cmp(&weight(one)).then(one.text.cmp(&other.text)));
         (kept, self.others)
+    }
+}
+
+/// Puts the half with the least time, and of equal time the fewest statements, to the others.
+/// `weight` is a fingerprint's time (us) and its statements.
+pub(super) fn evict<T>(
+    tracked: &mut ByFingerprint<T>,
+    others: &mut EvictedStatements,
+    weight: impl Fn(&T) -> (u64, u64),
+) {
+    let mut ranked: Vec<_> = tracked.iter().map(|(&hash, one)| (weight(one), hash)).collect();
+    ranked.sort_unstable();
+    for ((total_us, calls), hash) in &ranked[..ranked.len() / 2] {
+        tracked.remove(hash);
+        others.evicted += 1;
+        others.calls += calls;
+        others.total_us = others.total_us.saturating_add(*total_us);
     }
 }
 

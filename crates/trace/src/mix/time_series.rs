@@ -4,15 +4,13 @@
 //! comparison needs more than sums. Memory is bounded: at most 512 slices, at most 2,000
 //! fingerprints; beyond that, the half with the least time goes into [`TimeSeries::others`].
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasherDefault;
+use std::collections::BTreeMap;
 
 use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
-use twox_hash::XxHash64;
 
 use super::end_us;
-use super::fingerprints::{EvictedStatements, TRACKED_MAX, shown};
+use super::fingerprints::{ByFingerprint, EvictedStatements, TRACKED_MAX, evict, shown};
 use crate::{Columns, TraceError, TraceReader, Traced};
 
 /// Slices at most: with more, each becomes twice as long.
@@ -88,7 +86,7 @@ struct TimeSeriesBuilder {
     last_us: Option<i64>,
     all: Sums,
     statements: u64,
-    tracked: HashMap<u64, Tracked, BuildHasherDefault<XxHash64>>,
+    tracked: ByFingerprint<Tracked>,
     others: EvictedStatements,
 }
 
@@ -116,7 +114,7 @@ impl Default for TimeSeriesBuilder {
             last_us: None,
             all: Sums::default(),
             statements: 0,
-            tracked: HashMap::default(),
+            tracked: ByFingerprint::default(),
             others: EvictedStatements::default(),
         }
     }
@@ -130,7 +128,7 @@ impl TimeSeriesBuilder {
         self.last_us = Some(self.last_us.unwrap_or(i64::MIN).max(last_us));
         self.statements += 1;
         if self.tracked.len() >= TRACKED_MAX && !self.tracked.contains_key(&traced.fingerprint) {
-            self.evict();
+            evict(&mut self.tracked, &mut self.others, |one| (one.sums.total_us, one.calls));
         }
         let tracked = self.tracked.entry(traced.fingerprint).or_insert_with(|| Tracked {
             text: shown(traced.text),
@@ -175,21 +173,6 @@ impl TimeSeriesBuilder {
                 longer.total_us = longer.total_us.saturating_add(sums.total_us);
             }
             tracked.time_series = time_series;
-        }
-    }
-
-    /// Puts the half with the least time, and of equal time the fewest statements, to the others.
-    fn evict(&mut self) {
-        let weight = |one: &Tracked| (one.sums.total_us, one.calls);
-        let mut ranked: Vec<_> =
-            self.tracked.iter().map(|(&hash, one)| (weight(one), hash)).collect();
-        ranked.sort_unstable();
-        for (_, hash) in &ranked[..ranked.len() / 2] {
-            if let Some(tracked) = self.tracked.remove(hash) {
-                self.others.evicted += 1;
-                self.others.calls += tracked.calls;
-                self.others.total_us = self.others.total_us.saturating_add(tracked.sums.total_us);
-            }
         }
     }
 

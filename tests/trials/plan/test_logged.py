@@ -49,7 +49,7 @@ def transactions(per_minute: list[int]) -> str:
             at_s, process = 60 * (minute + (source_name + 0.5) / count), 100 + source_name % 3
             lines += [
                 line(at_s, process, 0.1, "BEGIN"),
-                line(at_s + 0.002, process, 0.5, "UPDATE t SET a = a + 1 WHERE k = 5"),
+                line(at_s + 0.002, process, 0.5, "INSERT INTO t VALUES (5)"),
                 line(at_s + 0.012, process, 8.0, "COMMIT"),
                 line(at_s + 0.014, process, 0.5, "SELECT a FROM t WHERE k = 5"),
             ]
@@ -182,7 +182,7 @@ def test_block_io_is_typed_for_a_log_alone(tmp_path: Path):
     ("text", "said"),
     [
         ("SELECT 1;\nUPDATE t SET a = 1;\n", "has no times"),
-        (line(0, 1, 1.0, "SELECT 1"), "No statement of prod.log writes"),
+        (line(0, 1, 1.0, "SELECT 1"), "No committed transaction of prod.log writes"),
     ],
 )
 def test_a_log_without_times_or_writes_is_one_sentence(tmp_path: Path, text: str, said: str):

@@ -174,7 +174,7 @@ def commit_demand(load: LoggedLoad) -> tuple[Demand, Figure]:
     """
     if not load.commits_per_s_max.any():
         raise UsageError(
-            seen=f"No statement of {load.name} writes, and a log holds no block I/O",
+            seen=f"No committed transaction of {load.name} writes, and a log holds no block I/O",
             cause="Only commits that write are known to reach storage",
             next_step="Give the means of its block I/O: --io reads=900,writes=100,size=8KiB; or "
             "record them: `seatrial watch --record FILE`",

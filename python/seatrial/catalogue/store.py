@@ -295,9 +295,9 @@ class Catalogue:
                 near = difflib.get_close_matches(name, sorted(names), 1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise _invalid_row(where, f"{table} have no field {name!r}{hint}")
-        names = kind.NAMED_BY
+        named_by = kind.NAMED_BY
         # Where the last name has a slash itself, it is the rest of the key.
-        parts = dict(zip(names, key.split("/", len(names) - 1), strict=False))
+        parts = dict(zip(named_by, key.split("/", len(named_by) - 1), strict=False))
         typed = {"source": "typed by the user", "as_of": str(self.today), "dated": "source"}
         # A figure that replaces the middle of an interval replaces its ends.
         mid = {

@@ -269,13 +269,13 @@ def _found(facts: Catalogue, what: str) -> list[tuple[str, Fact]]:
         if what.lower() in f"{name}/{each.key}".lower()
     ]
     if not found:
-        names = {
+        keys = {
             name
             for table in TABLES
             for each in facts.table(table).values()
             for name in (each.key, each.key.rpartition("/")[2])
         }
-        near = difflib.get_close_matches(what, sorted(names), 1)
+        near = difflib.get_close_matches(what, sorted(keys), 1)
         raise UsageError(
             seen=f"No row of the catalogue has {what!r} in its key",
             cause=f"Did you mean {near[0]!r}?" if near else "It is not shipped",

@@ -10,6 +10,7 @@ import msgspec
 
 from seatrial.catalogue.units import BytesPerS, Iops, Money
 from seatrial.catalogue.volumes import (
+    Bucket,
     Limits,
     NoPriceError,
     ProvisionedVolume,
@@ -131,7 +132,7 @@ def caps_of_instance(instance: Instance, facts: Catalogue) -> list[Cap]:
 
 
 def _caps(subject: str, name: str, limits: Limits, origin: str) -> list[Cap]:
-    rows = [
+    rows: list[tuple[str, str, float, Bucket | None]] = [
         ("IOPS", operation, per_s, limits.iops_bucket)
         for operation, per_s in limits.iops_by_operation.items()
     ]

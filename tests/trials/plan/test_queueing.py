@@ -50,7 +50,7 @@ def response_times(
 
 
 def stalled_times(
-    servers: int, load_share: float, *, gap: float, length: float
+    servers: int, load_share: float, *, gap_ratio: float, length_ratio: float
 ) -> NDArray[np.float64]:
     """Response times with exponential service where no request starts during a stall."""
     random = np.random.default_rng(4)
@@ -62,8 +62,8 @@ def stalled_times(
     for request, arrived in enumerate(arrivals):
         first = free_at.argmin(axis=1)
         start = np.maximum(arrived, free_at[rows, first])
-        within = np.mod(start, gap + length)
-        start = np.where(within > gap, start + gap + length - within, start)
+        within = np.mod(start, gap_ratio + length_ratio)
+        start = np.where(within > gap_ratio, start + gap_ratio + length_ratio - within, start)
         free_at[rows, first] = start + service[request]
         responses[request] = free_at[rows, first] - arrived
     return responses[len(responses) // 10 :]
@@ -194,7 +194,7 @@ def test_waits_for_stalls_are_those_of_the_fluid_limit():
     assert seen.waiting_share(per_s, load)[0] == pytest.approx(200 / 10_200 / 0.8)
     wait = float(seen.wait_s(per_s, load, 0.01)[0])
     assert wait == pytest.approx(200 - 0.01 * 0.8 * 10_200)
-    simulated = stalled_times(2, 0.2, gap=10_000, length=200)
+    simulated = stalled_times(2, 0.2, gap_ratio=10_000, length_ratio=200)
     assert np.percentile(simulated, 99) == pytest.approx(wait + 1, rel=0.05)
 
 

@@ -8,6 +8,7 @@ from seatrial.findings.thresholds import evaluate
 from seatrial.results.model import DatabaseRecord
 from seatrial.study.thresholds import parse_threshold
 from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of, stall_of, summary_of
+from stats.compare.sides import driver_sample
 
 
 def evaluated(name, condition, *cells):
@@ -170,3 +171,6 @@ def test_a_kind_of_request_that_never_completed_keeps_no_percentile():
     mixed = msgspec.structs.replace(sample, operations={"read": read, "write": write})
     result = evaluated("mix.p99_ms", "< 5", summary_of(mixed))
     assert (result.met, result.worst) == (False, None)
+    assert "no write completed" in result.sentence
+    foreign = driver_sample(cell_of(), 0, 1000.0)
+    assert "too few" in evaluated("matrix.p99_ms", "< 5", summary_of(foreign)).sentence

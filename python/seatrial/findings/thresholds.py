@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -145,8 +146,12 @@ def _exact(value: float, unit: str, summary: CellSummary) -> Estimate:
 
 def _latency(summary: CellSummary, quantity: str) -> Estimate | str:
     """Return the highest response time of this percentile over the kinds of operation."""
-    kinds = {kind for sample in summary.samples for kind in sample.operations}
-    if not kinds or any(quantity not in summary.latency.get(kind, {}) for kind in kinds):
+    completed: Counter[str] = Counter()
+    for sample in summary.samples:
+        completed.update({kind: part.completed for kind, part in sample.operations.items()})
+    if never := [kind for kind in sorted(completed) if not completed[kind]]:
+        return f"no {never[0]} completed"
+    if not completed or any(quantity not in summary.latency.get(kind, {}) for kind in completed):
         figures = [each for known in summary.latency.values() for each in known.values()]
         if quantity not in PERCENTS or any(each.over == "reported" for each in figures):
             return f"no {quantity} response time available"

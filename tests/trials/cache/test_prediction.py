@@ -300,10 +300,10 @@ def test_a_sample_of_the_blocks_has_the_rate_of_all(monkeypatch: pytest.MonkeyPa
     assert found.tiers[0].read_ns_p99 == pytest.approx(whole.read_ns_p99, rel=0.05)
 
 
-@pytest.mark.parametrize("sizes", [(300, 0), (0, 300)])
+@pytest.mark.parametrize("caches_blocks", [(300, 0), (0, 300)])
 @pytest.mark.parametrize("clients", [None, 8])
 def test_the_hottest_block_counts_whether_or_not_it_is_sampled(
-    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], clients: int | None
+    monkeypatch: pytest.MonkeyPatch, caches_blocks: tuple[int, int], clients: int | None
 ):
     """One block gets 30 % of the reads, and 60 % of the last third."""
     rng = np.random.default_rng(7)
@@ -311,7 +311,7 @@ def test_the_hottest_block_counts_whether_or_not_it_is_sampled(
     blocks[60_000:][rng.random(30_000) < 0.6] = 0
     blocks[:60_000][rng.random(60_000) < 0.15] = 0
     made = blocks_read(blocks, gap_ns=2 * MS)
-    memory, device = (each * BLOCK for each in sizes)
+    memory, device = (each * BLOCK for each in caches_blocks)
     options = {
         "memory_bytes": [memory],
         "device_bytes": [device],

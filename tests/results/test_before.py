@@ -55,8 +55,20 @@ def approximately(value: Any) -> Any:
     if isinstance(value, list):
         return [approximately(each) for each in value]
     if isinstance(value, dict):
-        return {key: approximately(each) for key, each in value.items()}
+        return Fields({key: approximately(each) for key, each in value.items()})
     return Sentence(value) if isinstance(value, str) and " " in value else value
+
+
+class Fields(dict[str, Any]):
+    """The fields of an object, to which others may have been added since."""
+
+    __slots__ = ()
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, dict) and all(
+            key in other and other[key] == value for key, value in self.items()
+        )
 
 
 class Sentence(str):

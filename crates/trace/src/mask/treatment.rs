@@ -145,7 +145,8 @@ fn append_treatments(statement: &[Token<'_>], treatments: &mut Vec<Treatment>) {
 
 /// `'...'::regclass` and its like.
 fn names_object(behind: &[Token<'_>]) -> bool {
-    matches!(behind, [cast, name, ..] if cast.is_sign("::") && name.is_one_of(&NAME_TYPES))
+    let [cast, name, ..] = behind else { return false };
+    cast.is_sign("::") && name.is_one_of(&NAME_TYPES)
 }
 
 /// Whether the argument that these tokens follow is the last one.

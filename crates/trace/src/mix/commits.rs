@@ -4,8 +4,8 @@
 //! it that succeeded changed rows, as far as their number is known, inserts values or changes the
 //! catalogue; it may have written if the rows of another change are unknown, if what a statement
 //! does is not in its text (a procedure, a prepared statement, a row lock), or if a savepoint was
-//! rolled back to. The server rolls back what it is told to commit if a statement failed. A function
-//! called by a SELECT counts as reading. Memory is bounded but for a few bytes a session.
+//! rolled back to. At COMMIT, the server rolls back a transaction of which a statement failed. A
+//! function called by a SELECT counts as reading. Memory is bounded but for a few bytes a session.
 
 use std::collections::VecDeque;
 

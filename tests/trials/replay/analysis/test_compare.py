@@ -57,7 +57,7 @@ def test_a_load_that_was_not_played_is_reported():
     broken = Play(ended_at_share=0.5, end="server_lost")
     found = compared(Play(), broken)
     assert any("1 replay on after had faults" in w for w in found.warnings)
-    assert not any("on before" in warning for warning in found.warnings)
+    assert not any("replay on before" in warning for warning in found.warnings)
 
 
 def test_other_traces_of_the_same_name_are_not_compared():

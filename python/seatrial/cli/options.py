@@ -238,13 +238,13 @@ def former_option(
         given: Other arguments of click's option.
     """
 
-    def reported(_context: click.Context, _parameter: click.Parameter, value: object) -> object:
+    def warn(_context: click.Context, _parameter: click.Parameter, value: object) -> object:
         if value is not None:
             echo_former(former, now)
         return value
 
     name = f"former_{former.strip('-').replace('-', '_')}"
-    return click.option(former, name, hidden=True, callback=reported, **given)
+    return click.option(former, name, hidden=True, callback=warn, **given)
 
 
 plan_option = click.option(
@@ -434,10 +434,10 @@ def next_command(*words: str | Path, results: Path) -> str:
         words: The command's words, without the program.
         results: The results file; named in the command unless it is the default one.
     """
-    reported = [program.called(), *words]
+    command = [program.called(), *words]
     if results.absolute() != default_results().absolute():
-        reported += ["--results", results]
-    return _shell_words(reported)
+        command += ["--results", results]
+    return _shell_words(command)
 
 
 def this_command(*more: str, without: Sequence[str] = ()) -> str:

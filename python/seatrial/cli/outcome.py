@@ -358,8 +358,8 @@ def targets_text(summary: Summary, results: Path) -> str:
     from seatrial.cli.compare_command import targets_compared_text  # noqa: PLC0415
 
     samples = [sample for part in summary.cells for sample in part.samples]
-    reported = targets_compared_text(summary.run, samples)
-    return f"\n{reported}" if reported else ""
+    text = targets_compared_text(summary.run, samples)
+    return f"\n{text}" if text else ""
 
 
 def _threshold_text(result: ThresholdResult) -> str:
@@ -378,6 +378,6 @@ def _verification_text(summary: Summary) -> str:
     if not checks:
         return ""
     corrupt = sum(check.corrupt_blocks for check in checks)
-    reported = format_plural(sum(check.checked_blocks for check in checks), "block")
+    text = format_plural(sum(check.checked_blocks for check in checks), "block")
     found = format_count(corrupt) if corrupt else "none"
-    return wrapped(f"{reported} checked against what was written, {found} found wrong.")
+    return wrapped(f"{text} checked against what was written, {found} found wrong.")

@@ -92,8 +92,8 @@ class Countdown:
 
 def left_text(left: TimeLeft, left_s: float) -> str:
     """Return the remaining time of a run in words; a maximum if it may end sooner."""
-    reported = format_seconds(math.ceil(left_s))
-    return f"at most {reported}" if left.may_end_sooner else f"about {reported}"
+    text = format_seconds(math.ceil(left_s))
+    return f"at most {text}" if left.may_end_sooner else f"about {text}"
 
 
 def _bar(countdown: Countdown) -> Progress:

@@ -41,10 +41,10 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """Return the change: overall, in how many tests, and the largest one."""
-        reported = f"{self.b} is {self.word} than {self.a}"
+        text = f"{self.b} is {self.word} than {self.a}"
         if self.overall:
-            reported += f" {'; '.join(self._over_cells())}"
-        return f"{reported}; {self._of_cells()}."
+            text += f" {'; '.join(self._over_cells())}"
+        return f"{text}; {self._of_cells()}."
 
     def _over_cells(self) -> list[str]:
         """Return the overall ratios, those over equally many tests together."""

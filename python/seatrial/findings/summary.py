@@ -94,17 +94,17 @@ def _blank(samples: Sequence[Sample]) -> str:
     late = sum(sample.outcome.late_skipped for sample in samples)
     oldest_ns = max(sample.oldest_in_flight_ns for sample in samples)
     names = sorted({name_of(error) for sample in samples for error in sample.errors})
-    reported = ["0 completed"]
+    texts = ["0 completed"]
     if failed:
         reasons = f" ({', '.join(names)})" if names else ""
-        reported.append(f"{format_count(failed)} failed{reasons}")
+        texts.append(f"{format_count(failed)} failed{reasons}")
     if late:
-        reported.append(f"{format_count(late)} skipped as too late")
+        texts.append(f"{format_count(late)} skipped as too late")
     if oldest_ns:
-        reported.append(f"oldest in flight {format_duration_ns(oldest_ns)}")
+        texts.append(f"oldest in flight {format_duration_ns(oldest_ns)}")
     elif not failed and not late:
-        reported.append("nothing was in flight")
-    return ", ".join(reported)
+        texts.append("nothing was in flight")
+    return ", ".join(texts)
 
 
 def _study(run: Run) -> Study | None:

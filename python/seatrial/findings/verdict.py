@@ -87,14 +87,14 @@ def verdict(
         return f"{answer} {worst[0].upper()}{worst[1:]}." if worst else answer
     served = served_by_caches(findings)
     overviews = [each for topic in topics() if (each := topic.overview(cells, analyses))]
-    reported = [part for each in overviews for part in each.parts]
-    shown_keys = {part.cell.key for each in reported for part in each.cells}
+    parts = [part for each in overviews for part in each.parts]
+    shown_keys = {part.cell.key for each in parts for part in each.cells}
     is_whole = any(each.is_whole for each in overviews)
     rest = [] if is_whole else _sound(cells, shown_keys)
-    if rest or not reported:
-        reported = [*_speed_by_target(rest or cells, served, analyses), *reported]
-    speed = "; ".join(part.words for part in reported)
-    shown = [cell.cell.identity() for part in reported for cell in part.cells]
+    if rest or not parts:
+        parts = [*_speed_by_target(rest or cells, served, analyses), *parts]
+    speed = "; ".join(part.words for part in parts)
+    shown = [cell.cell.identity() for part in parts for cell in part.cells]
     doubts = _doubts(findings, shown)
     blank = [f for f in uncovered if f.kind == "nothing_completed" and not shown]
     sentence = f"{speed[0].upper()}{speed[1:]}{_worst(uncovered, [*doubts, *blank])}."
@@ -155,16 +155,16 @@ def _speed_by_target(
     analyses: Mapping[str, Any],
 ) -> list[VerdictPart]:
     """Return the parts of the first sentence; of several targets one each, with its name."""
-    reported = {}
+    speeds = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
         own = [c for c in cells if c.cell.target == label and not c.blank]
         headlines = _headlines(own, cells, analyses)
-        reported[label] = headlines + _speed(own, served, has_headline=bool(headlines))
-    if len(reported) == 1:
-        return next(iter(reported.values()))
+        speeds[label] = headlines + _speed(own, served, has_headline=bool(headlines))
+    if len(speeds) == 1:
+        return next(iter(speeds.values()))
     return [
         VerdictPart(f"on {label}, {parts[0].words}", parts[0].cells)
-        for label, parts in reported.items()
+        for label, parts in speeds.items()
     ]
 
 

@@ -271,7 +271,7 @@ def _draft(document: Document, group: Sequence[Numbered], *, has_key: bool) -> D
 
 def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationResult:
     _word(document, line, row, "request", (*OPERATIONS, "mixed"))
-    reported = reported_operation(
+    result = reported_operation(
         _count(document, line, row, "completed"),
         _count(document, line, row, "transferred_bytes"),
         {
@@ -281,11 +281,11 @@ def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationR
         },
     )
     return OperationResult(
-        completed=reported.completed,
+        completed=result.completed,
         failed=_count(document, line, row, "failed"),
-        transferred_bytes=reported.transferred_bytes,
-        response=reported.response,
-        reported_ns=reported.reported_ns,
+        transferred_bytes=result.transferred_bytes,
+        response=result.response,
+        reported_ns=result.reported_ns,
     )
 
 

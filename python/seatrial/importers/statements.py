@@ -134,8 +134,8 @@ def snapshot_of(rows: Iterable[Mapping[str, str]]) -> Snapshot:
     nested = 0
     for row in rows:
         own = {name.strip().lower(): value for name, value in row.items() if name}
-        if reported := own.get(TAKEN):
-            taken_at = float(reported)
+        if written_at := own.get(TAKEN):
+            taken_at = float(written_at)
         text = own["query"]
         if not text or text == "<insufficient privilege>":
             continue
@@ -229,8 +229,8 @@ def _since(reported: str) -> float | None:
 
 
 def _whole(row: Mapping[str, str], name: str) -> int | None:
-    reported = row.get(name)
-    return int(reported) if reported else None
+    value = row.get(name)
+    return int(value) if value else None
 
 
 _COUNTERS: Final = (

@@ -82,26 +82,24 @@ def times_of(text: str) -> list[BatchTime]:
     user_s: float | None = None
     failed = False
     for matched in _LINE.finditer(text):
-        reported = {name: value for name, value in matched.groupdict().items() if value is not None}
-        if reported.get("key") == "real":
-            found.append(BatchTime(real_s=span_s(reported["span"]), failed=failed))
+        times = {name: value for name, value in matched.groupdict().items() if value is not None}
+        if times.get("key") == "real":
+            found.append(BatchTime(real_s=span_s(times["span"]), failed=failed))
             failed = False
-        elif reported.get("key") == "user":
-            _put_user(found, span_s(reported["span"]))
-        elif span := reported.get("gnu") or reported.get("zsh"):
-            own = span_s(reported.get("gnu_user") or reported["zsh_user"])
+        elif times.get("key") == "user":
+            _put_user(found, span_s(times["span"]))
+        elif span := times.get("gnu") or times.get("zsh"):
+            own = span_s(times.get("gnu_user") or times["zsh_user"])
             found.append(BatchTime(real_s=span_s(span), user_s=own, failed=failed))
             failed = False
-        elif "user" in reported:  # GNU time -v prints it before the elapsed time
-            user_s = span_s(reported["user"])
-        elif "elapsed" in reported:
-            found.append(
-                BatchTime(real_s=span_s(reported["elapsed"]), user_s=user_s, failed=failed)
-            )
+        elif "user" in times:  # GNU time -v prints it before the elapsed time
+            user_s = span_s(times["user"])
+        elif "elapsed" in times:
+            found.append(BatchTime(real_s=span_s(times["elapsed"]), user_s=user_s, failed=failed))
             user_s, failed = None, False
-        elif "failed" in reported:
-            failed = reported["failed"] != "0"
-        elif found and reported.get("status", "0") != "0":
+        elif "failed" in times:
+            failed = times["failed"] != "0"
+        elif found and times.get("status", "0") != "0":
             found[-1] = msgspec.structs.replace(found[-1], failed=True)
     return found
 

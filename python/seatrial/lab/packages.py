@@ -193,8 +193,8 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 def _installed_on_host() -> frozenset[str]:
     text = _query("dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package}\\n")
-    reported = (line.partition(" ") for line in text.splitlines())
-    return frozenset(package for status, _, package in reported if status == "installed")
+    pairs = (line.partition(" ") for line in text.splitlines())
+    return frozenset(package for status, _, package in pairs if status == "installed")
 
 
 def _query(*argv: str) -> str:

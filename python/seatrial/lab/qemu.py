@@ -95,10 +95,10 @@ class Qemu(Machine):
     @cached_property
     def _version(self) -> str:
         try:
-            reported = run_command([_PROGRAM, "--version"], _QUERY_S).output
+            output = run_command([_PROGRAM, "--version"], _QUERY_S).output
         except (CommandMissingError, CommandTimeoutError):
-            reported = ""
-        match = re.search(r"version (\S+)", reported)
+            output = ""
+        match = re.search(r"version (\S+)", output)
         return f"QEMU {match[1]}" if match else "QEMU"
 
     @cached_property

@@ -99,17 +99,17 @@ def require_multiple(what: str, size_bytes: int, block_bytes: int) -> None:
 
 def _stated(descriptor: int, folder: Path) -> int:
     """Return the strictest alignment (bytes) reported by kernel, device and file system."""
-    reported = kernel_alignment(descriptor)
-    if reported == 0:
+    alignment = kernel_alignment(descriptor)
+    if alignment == 0:
         raise _no_direct(folder)
     status = os.fstat(descriptor)
     disk = node_by_number(number_text(status.st_dev)).disk()
     logical_bytes = LIVE.integer(f"{disk.directory}/queue/logical_block_size") or 0
     mount = mount_of(LIVE, str(folder))
     block_bytes = 0
-    if reported is None and mount is not None and mount.kind == "btrfs":
+    if alignment is None and mount is not None and mount.kind == "btrfs":
         block_bytes = os.fstatvfs(descriptor).f_bsize
-    return max(reported or 0, logical_bytes, block_bytes)
+    return max(alignment or 0, logical_bytes, block_bytes)
 
 
 def _probed(descriptor: int, folder: Path) -> int:

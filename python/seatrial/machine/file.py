@@ -353,9 +353,9 @@ def no_space(path: Path, words: str = "") -> SpaceError:
         words: The operation that failed, or a program's error message, as a phrase.
     """
     target = directory_of(path)
-    reported = f": {words}" if words else ""
+    text = f": {words}" if words else ""
     return SpaceError(
-        seen=f"No space left on {target}{reported}",
+        seen=f"No space left on {target}{text}",
         cause="The trial needed more space than was free, or another program filled the file "
         "system",
         next_step=f"Free some space (`df -h {target}`), or make the trial smaller; completed "

@@ -431,8 +431,8 @@ class Recorder:
         """
         self._stage.bring_up(label, self.watcher, fills=True)
         discarded_bytes = self._stage.discard(label)
-        reported = "is trimmed" if discarded_bytes else "cannot be trimmed and is used as it is"
-        self.watcher.step(f"{self.plan.target(label).path or label} {reported}")
+        text = "is trimmed" if discarded_bytes else "cannot be trimmed and is used as it is"
+        self.watcher.step(f"{self.plan.target(label).path or label} {text}")
         return discarded_bytes
 
     def rest(self, cell: Cell, rest_s: float) -> float:

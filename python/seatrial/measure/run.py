@@ -105,14 +105,14 @@ def _devices(target: Target) -> list[str]:
 
 def _reported(target: Target) -> str:
     """Return a description such as ``loop0 (400 MiB, loop) with xfs on /mnt/ssd``."""
-    reported = "no visible device"
+    text = "no visible device"
     if target.stack:
         top = target.stack[0]
         size = f"{format_size(top.size_bytes)}, " if top.size_bytes else ""
-        reported = f"{top.name} ({size}{top.model or top.kind})"
+        text = f"{top.name} ({size}{top.model or top.kind})"
     system = target.filesystem
     where = f" with {system.type} on {system.mount_point}" if system else ""
-    return reported + where
+    return text + where
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,8 +248,8 @@ def _measured(
             else:
                 store.finish_run(recorder.run.id, "failed", began.now_unix_s(), FingerprintAfter())
         raise
-    reported = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
-    return RoundsResult(status=end.status, reason=" ".join(reported))
+    sentences = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
+    return RoundsResult(status=end.status, reason=" ".join(sentences))
 
 
 def _new_run(request: RunRequest, now_s: float) -> Run:

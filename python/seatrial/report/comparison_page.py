@@ -340,23 +340,23 @@ def _by_weight(comparand: FigureComparison) -> tuple[int, float]:
 def _cell_row(comparand: FigureComparison, factors: Sequence[str]) -> Row:
     name = identity_by(comparand.identity, factors) or str(comparand.identity.get("workload", ""))
     doubt = format_interval(comparand.ratio)
-    reported = f"{ratio_text(comparand.ratio)} ({doubt})"
+    text = f"{ratio_text(comparand.ratio)} ({doubt})"
     return Row(
         label=name,
-        points={comparand.answer: _ratio_point(comparand.ratio, reported)},
-        remark=f"{reported}: {answer_text(comparand)}",
+        points={comparand.answer: _ratio_point(comparand.ratio, text)},
+        remark=f"{text}: {answer_text(comparand)}",
     )
 
 
 def _overall_row(comparison: Comparison, figure: str, ratio: Estimate, cells: int) -> Row:
-    reported = f"{ratio_text(ratio)} ({format_interval(ratio)})"
+    text = f"{ratio_text(ratio)} ({format_interval(ratio)})"
     known = comparison.overall_answers.get(figure)
     answer = known.answer if known else "undecided"
     words = overall_answer(comparison, figure)
     return Row(
         label=f"all {format_plural(cells, 'cell')} together",
-        points={answer: _ratio_point(ratio, reported)},
-        remark=f"{reported}: {words}" if known else reported,
+        points={answer: _ratio_point(ratio, text)},
+        remark=f"{text}: {words}" if known else text,
     )
 
 
@@ -367,8 +367,8 @@ def _ratio_point(ratio: Estimate, text: str) -> Point:
 def _counts_text(comparison: Comparison, figure: str, group: Sequence[FigureComparison]) -> str:
     """Return how many cells are higher, lower, the same or undecided."""
     counts = {answer: sum(each.answer == answer for each in group) for answer in ANSWERS}
-    reported = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
-    return f"{figure_phrase(figure)} of {comparison.b.name}: {reported}"
+    text = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
+    return f"{figure_phrase(figure)} of {comparison.b.name}: {text}"
 
 
 def _guides(comparison: Comparison, axis: str) -> list[Guide]:
@@ -623,14 +623,14 @@ def _chapters(comparisons: Sequence[Comparison], figures: Sequence[Figure]) -> d
 def _particulars(comparisons: Sequence[Comparison]) -> dict[str, str]:
     """Return the sides, how many cells they share, and how certain a ratio can be."""
     sides = [comparisons[0].a, *(each.b for each in comparisons)]
-    reported = {
+    rows = {
         f"{letter}: {side.name}": _side_text(side)
         for letter, side in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", sides, strict=False)
     }
-    reported["Compared"] = "; ".join(_method_phrase(each) for each in comparisons)
+    rows["Compared"] = "; ".join(_method_phrase(each) for each in comparisons)
     if noise := noise_phrase(comparisons[0]):
-        reported["Noise floor"] = noise
-    return reported
+        rows["Noise floor"] = noise
+    return rows
 
 
 def _method_phrase(comparison: Comparison) -> str:

@@ -66,12 +66,12 @@ def _heading(findings: Sequence[Finding]) -> str:
         word: sum(finding.severity == word for finding in findings)
         for word in ("critical", "warning", "note")
     }
-    reported = [
+    texts = [
         f"{count} critical" if word == "critical" else format_plural(count, word)
         for word, count in counts.items()
         if count
     ]
-    return f"Findings: {', '.join(reported)}" if reported else "Findings: none"
+    return f"Findings: {', '.join(texts)}" if texts else "Findings: none"
 
 
 def instruction(text: str) -> Markup:
@@ -252,13 +252,13 @@ def particulars(summary: Summary) -> dict[str, str]:
     run = summary.run
     origin = origin_of(run)
     labels = dict.fromkeys(part.cell.target for part in summary.cells)
-    reported = {"Target": "; ".join(_target(run, label) for label in labels) or "none"}
+    rows = {"Target": "; ".join(_target(run, label) for label in labels) or "none"}
     if origin is None:
-        reported |= {"Study": run.study_name}
+        rows |= {"Study": run.study_name}
     else:
-        reported |= {"Imported from": f"{origin.file}, written by {origin.tool}"}
+        rows |= {"Imported from": f"{origin.file}, written by {origin.tool}"}
     return (
-        reported
+        rows
         | {
             "Measured": _extent(summary),
             "Started" if origin is None else "Dated": moment(run.started_at),
@@ -272,16 +272,16 @@ def _extent(summary: Summary) -> str:
     """Return how much was measured, for an imported run as far as its source states it."""
     samples = [sample for part in summary.cells for sample in part.samples]
     rounds = max((len(part.samples) for part in summary.cells), default=0)
-    reported = [format_plural(len(summary.cells), "test")]
-    reported.append("one round" if rounds == 1 else f"up to {format_plural(rounds, 'round')}")
+    texts = [format_plural(len(summary.cells), "test")]
+    texts.append("one round" if rounds == 1 else f"up to {format_plural(rounds, 'round')}")
     durations_s = [known_duration_s(sample) for sample in samples]
     if None not in durations_s:
         requests = sum(sample.outcome.offered for sample in samples)
         nouns = {topic_of(part.cell).request_noun(part.cell) for part in summary.cells}
         noun = nouns.pop() if len(nouns) == 1 else "requests"
-        reported.append(format_duration_s(sum(filter(None, durations_s))))
-        reported.append(f"{format_count(requests)} {noun}")
-    return ", ".join(reported)
+        texts.append(format_duration_s(sum(filter(None, durations_s))))
+        texts.append(f"{format_count(requests)} {noun}")
+    return ", ".join(texts)
 
 
 def _target(run: Run, label: str) -> str:

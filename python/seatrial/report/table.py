@@ -333,8 +333,8 @@ def doubt_text(estimate: Estimate) -> str:
         return ONCE
     share = estimate.half_width_share
     within = msgspec.structs.replace(estimate, over="rounds")
-    reported = HARDLY_KNOWN if share is not None and share > 1 else format_interval(within)
-    return f"{reported}, 1 round" if estimate.over == "timeline" else reported
+    text = HARDLY_KNOWN if share is not None and share > 1 else format_interval(within)
+    return f"{text}, 1 round" if estimate.over == "timeline" else text
 
 
 def absent_text(latency: dict[str, Estimate]) -> str:

@@ -554,8 +554,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 def origin_of(run: Run) -> Origin | None:
     """Return the source of an imported run; None for a run that was measured here."""
-    reported: Any = run.study.get("imported")
-    return None if reported is None else msgspec.convert(reported, Origin)
+    imported: Any = run.study.get("imported")
+    return None if imported is None else msgspec.convert(imported, Origin)
 
 
 def known_duration_s(sample: Sample) -> float | None:

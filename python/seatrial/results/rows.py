@@ -219,11 +219,11 @@ def _finite(record: DatabaseRecord | None) -> dict[str, object] | None:
     """Return a record without values that are not finite, which JSON cannot represent."""
     if record is None:
         return None
-    reported: Columns = msgspec.to_builtins(record)
-    for name, value in reported.items():
+    fields: Columns = msgspec.to_builtins(record)
+    for name, value in fields.items():
         if isinstance(value, dict):
-            reported[name] = {key: each for key, each in value.items() if _is_known(each)}
-    return {name: value for name, value in reported.items() if _is_known(value)}
+            fields[name] = {key: each for key, each in value.items() if _is_known(each)}
+    return {name: value for name, value in fields.items() if _is_known(value)}
 
 
 def _is_known(value: object) -> bool:

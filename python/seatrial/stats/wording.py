@@ -170,8 +170,8 @@ def format_interval(estimate: Estimate) -> str:
         return f"{ends} by round, as reported" if ends else "as reported"
     if estimate.low is None or estimate.high is None:
         return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
-    reported = _interval(estimate, estimate.low, estimate.high)
-    return f"{reported} within one round" if estimate.over == "timeline" else reported
+    text = _interval(estimate, estimate.low, estimate.high)
+    return f"{text} within one round" if estimate.over == "timeline" else text
 
 
 def _interval(estimate: Estimate, low: float, high: float) -> str:

@@ -23,15 +23,15 @@ class ChangedMeanwhileFigures(Figures, frozen=True, kw_only=True, tag="changed_m
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = ["the machine was restarted"] if self.restarted else []
-        reported += [
+        texts = ["the machine was restarted"] if self.restarted else []
+        texts += [
             _difference(path, pair)
             for path, pair in list(self.changed_values.items())[:PATHS_SHOWN_MAX]
         ]
         if self.values_count > PATHS_SHOWN_MAX:
-            reported.append(f"and {self.values_count - PATHS_SHOWN_MAX} more settings changed")
+            texts.append(f"and {self.values_count - PATHS_SHOWN_MAX} more settings changed")
         return FindingText(
-            sentence=(f"The machine or the target changed during the run: {'; '.join(reported)}."),
+            sentence=(f"The machine or the target changed during the run: {'; '.join(texts)}."),
             cause=(
                 "A setting was changed, a device was added or removed, or the run was resumed on a "
                 "different machine. Rounds before and after the change are not comparable."

@@ -76,30 +76,30 @@ def drive_health(fingerprint: Fingerprint) -> list[Finding]:
 
 def _failing(smart: Smart) -> list[str]:
     """Return the signs that the drive is failing."""
-    reported = []
+    texts = []
     if smart.get("passed") is False:
-        reported.append("a failed self-assessment")
+        texts.append("a failed self-assessment")
     if bits := smart.get("critical_warning_bits"):
-        reported.append(f"a critical warning (bits {int(bits):#04x})")
+        texts.append(f"a critical warning (bits {int(bits):#04x})")
     if pending := smart.get("pending_sectors"):
-        reported.append(f"{format_count(int(pending))} pending (unreadable) sectors")
-    return reported
+        texts.append(f"{format_count(int(pending))} pending (unreadable) sectors")
+    return texts
 
 
 def _worn(smart: Smart) -> list[str]:
     """Return the signs of past errors and of wear."""
-    reported = []
+    texts = []
     for key, name in _ERROR_COUNTS.items():
         if count := smart.get(key):
-            reported.append(f"{format_count(int(count))} {name}")
+            texts.append(f"{format_count(int(count))} {name}")
     spare = smart.get("available_spare_percent")
     least = smart.get("spare_threshold_percent") or SPARE_PERCENT_MIN_DEFAULT
     if spare is not None and spare <= least:
-        reported.append(f"{spare:.0f} % of its spare blocks left")
+        texts.append(f"{spare:.0f} % of its spare blocks left")
     used = smart.get("used_percent")
     if used is not None and used >= 100:
-        reported.append(f"{used:.0f} % of its rated endurance used")
-    return reported
+        texts.append(f"{used:.0f} % of its rated endurance used")
+    return texts
 
 
 _ERROR_COUNTS = {
@@ -122,10 +122,10 @@ class ArrayDegradedFigures(Figures, frozen=True, kw_only=True, tag="array_degrad
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         missing = self.missing_count
-        reported = [f"is degraded ({missing:.0f} missing)"] if missing else []
-        reported += [f"is running a {self.busy}"] if self.busy else []
+        texts = [f"is degraded ({missing:.0f} missing)"] if missing else []
+        texts += [f"is running a {self.busy}"] if self.busy else []
         return FindingText(
-            sentence=f"The array {self.device} {' and '.join(reported)}.",
+            sentence=f"The array {self.device} {' and '.join(texts)}.",
             cause=(
                 "A member failed or was added, or a scheduled check is running; the array reads "
                 "its members and computes parity in the background."
@@ -178,11 +178,11 @@ class CgroupThrottleFigures(Figures, frozen=True, kw_only=True, tag="cgroup_thro
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = [
+        texts = [
             f"{self.names[number]} to {_limits(limit)}" for number, limit in self.io_limits.items()
         ]
         return FindingText(
-            sentence=f"A control group throttles {'; '.join(reported)}.",
+            sentence=f"A control group throttles {'; '.join(texts)}.",
             cause=(
                 "A container, a systemd unit or an administrator set io.max (or blkio.throttle); "
                 "the test would measure the limit, not the device."
@@ -223,11 +223,11 @@ def cgroup_throttle(fingerprint: Fingerprint) -> list[Finding]:
 
 
 def _limits(limit: Mapping[str, int]) -> str:
-    reported = []
+    texts = []
     for key, value in limit.items():
         per_s = format_rate_bytes(value) if key.endswith("bytes_per_s") else f"{value:,}/s"
-        reported.append(f"{per_s} {'reads' if key.startswith('read') else 'writes'}")
-    return " and ".join(reported)
+        texts.append(f"{per_s} {'reads' if key.startswith('read') else 'writes'}")
+    return " and ".join(texts)
 
 
 @from_fingerprint(rank=770, section="Preflight: device", holds_in_lab=False)

@@ -24,12 +24,12 @@ class InterruptedFigures(Figures, frozen=True, kw_only=True, tag="interrupted"):
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = f"the run has status '{self.run_status}'"
+        text = f"the run has status '{self.run_status}'"
         if self.samples_cut_short_count:
             cut_short = format_plural(self.samples_cut_short_count, "sample")
-            reported += f" and {cut_short} ended early"
+            text += f" and {cut_short} ended early"
         return FindingText(
-            sentence=f"The result is partial: {reported}.",
+            sentence=f"The result is partial: {text}.",
             cause=_CAUSES.get(self.run_status, _CAUSES["interrupted"]),
             next=_next(self.context_run_command),
         )

@@ -110,14 +110,12 @@ class ErrorsLoggedFigures(Figures, frozen=True, kw_only=True, tag="kernel_errors
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = ", ".join(
+        text = ", ".join(
             f"{format_count(count)} {_NAMES[kind]}" for kind, count in self.by_kind.items()
         )
         first = f"; the first: {self.lines[0]}" if self.lines else "."
         return FindingText(
-            sentence=(
-                f"The kernel logged {reported} for the target's devices during the run{first}"
-            ),
+            sentence=(f"The kernel logged {text} for the target's devices during the run{first}"),
             cause=_INJECTED_FAULTS if self.is_meant else _CAUSE,
             next=(
                 "Read all messages with 'dmesg -T' or 'journalctl --dmesg'; check cable, slot, "
@@ -156,9 +154,9 @@ class ErrorsCountedFigures(Figures, frozen=True, kw_only=True, tag="kernel_error
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = [f"{format_count(count)} {_COUNTERS[key]}" for key, count in self.grown.items()]
+        texts = [f"{format_count(count)} {_COUNTERS[key]}" for key, count in self.grown.items()]
         return FindingText(
-            sentence=f"{self.device} counted {', '.join(reported)} during the run.",
+            sentence=f"{self.device} counted {', '.join(texts)} during the run.",
             cause=(
                 "Data were corrupted on the link and sent again: this costs time, not data."
                 if self.harmless

@@ -140,16 +140,16 @@ class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy")
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = []
+        texts = []
         if self.is_loaded:
-            reported.append(
+            texts.append(
                 f"the load average is {self.load_average_1m:.1f} on {self.cpus_usable:g} CPUs"
             )
         for name, percent in self.others.items():
             resource = _RESOURCES[name]
-            reported.append(f"tasks waited for {resource} {percent:.0f} % of the time")
+            texts.append(f"tasks waited for {resource} {percent:.0f} % of the time")
         return FindingText(
-            sentence=f"The machine is not idle: {', '.join(reported)}.",
+            sentence=f"The machine is not idle: {', '.join(texts)}.",
             cause=(
                 "Other processes use CPUs, memory or disks. They reduce what the test can get, and "
                 "their requests share the device."

@@ -59,22 +59,22 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         steal_share, pressure_share = self.steal_share_max, self.cpu_pressure_share_max
-        reported = []
+        causes = []
         if steal_share > STEAL_SHARE_MAX:
-            reported.append(f"CPU steal up to {format_share(steal_share)}")
+            causes.append(f"CPU steal up to {format_share(steal_share)}")
         if pressure_share > CPU_PRESSURE_SHARE_MAX:
             waited = f"tasks waited for a CPU up to {format_share(pressure_share)} of the time"
-            reported.append(waited)
+            causes.append(waited)
         if self.watchdog_lateness_ns_max > 0:
-            reported.append(
+            causes.append(
                 "the 5 ms watchdog woke up to "
                 f"{format_duration_ns(self.watchdog_lateness_ns_max)} late"
             )
-        reported = reported or ["the 5 ms watchdog often woke late"]
+        causes = causes or ["the 5 ms watchdog often woke late"]
         return FindingText(
             sentence=(
                 f"CPU contention on the host in {self.samples_count} of {self.of_samples_count} "
-                f"samples: {', '.join(reported)}."
+                f"samples: {', '.join(causes)}."
             ),
             cause=(
                 "Other processes competed for the CPUs, the hypervisor gave them to other virtual "

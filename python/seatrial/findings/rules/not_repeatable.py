@@ -160,14 +160,14 @@ class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         if self.known_count == self.needed_count:
-            reported = f"about {format_count(max(self.known))} rounds would reach it in all tests"
+            text = f"about {format_count(max(self.known))} rounds would reach it in all tests"
         else:
-            reported = "more than a thousand rounds would not reach it in all tests"
+            text = "more than a thousand rounds would not reach it in all tests"
         return FindingText(
             sentence=(
                 f"The confidence interval of {self.concerned} is wider than the requested "
                 f"± {format_share(self.precision_share_requested)} (up to ± "
-                f"{format_share(self.half_width_share_max)}); {reported}."
+                f"{format_share(self.half_width_share_max)}); {text}."
             ),
             cause=("The budget of rounds or time ended before this precision was reached."),
             next=("Allow more rounds or a longer budget in the study, or longer samples."),

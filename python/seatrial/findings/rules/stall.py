@@ -114,10 +114,10 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
         longest = format_duration_s(self.longest_s)
         what = _OF_MACHINE.get(self.cause, "stalled")
         cause = _IN_SHORT.get(self.cause, self.cause)
-        reported = "" if self.cause in _OF_MACHINE else f" ({cause})"
+        text = "" if self.cause in _OF_MACHINE else f" ({cause})"
         if self.stalls_count == 1:
-            return f"{what} once for {longest}{reported}"
-        return f"{what} {format_count(self.stalls_count)} times for up to {longest}{reported}"
+            return f"{what} once for {longest}{text}"
+        return f"{what} {format_count(self.stalls_count)} times for up to {longest}{text}"
 
 
 def _of_cause(context: Context, seen: Sequence[StallOccurrence], dropped: int) -> Finding:

@@ -123,10 +123,10 @@ Figures = Sequence[bytes | None]
 
 def _has_decimals_of_time(column: Figures) -> bool:
     """Return whether most numbers have the decimals of seconds, and none is a clock time."""
-    reported = [each for each in column if each is not None]
-    fine = [each for each in reported if len(each.partition(b".")[2]) >= DECIMALS_MIN]
-    short = [each for each in reported if float(each) <= TOOK_S_MAX]
-    return len(fine) >= len(reported) / 2 and len(short) >= SHARE_MIN * len(reported)
+    values = [each for each in column if each is not None]
+    fine = [each for each in values if len(each.partition(b".")[2]) >= DECIMALS_MIN]
+    short = [each for each in values if float(each) <= TOOK_S_MAX]
+    return len(fine) >= len(values) / 2 and len(short) >= SHARE_MIN * len(values)
 
 
 def _is_the_whole(columns: Mapping[int, Figures], index: int, others: Sequence[int]) -> bool:
@@ -153,10 +153,10 @@ def _may_be_time(lines: Sequence[Line], column: Figures) -> bool:
 
     All zeros are allowed, as with whole seconds.
     """
-    reported = {each for each in column if each is not None}
-    if any(b"." in each and float(each) > TOOK_S_MAX for each in reported):
+    values = {each for each in column if each is not None}
+    if any(b"." in each and float(each) > TOOK_S_MAX for each in values):
         return False
-    is_constant = len(reported) == 1 and reported != {b"0"} and len(lines) >= CONSTANT_FROM_LINES
+    is_constant = len(values) == 1 and values != {b"0"} and len(lines) >= CONSTANT_FROM_LINES
     statuses = sum(each == line.status for line, each in zip(lines, column, strict=True))
     return not is_constant and statuses < SHARE_MIN * len(lines)
 
@@ -187,9 +187,9 @@ def _example(rows: Sequence[Row], index: int) -> str:
 
 
 def _several(indexes: Sequence[int], rows: Sequence[Row]) -> UsageError:
-    reported = [f"{index + 1} (such as {_example(rows, index)})" for index in indexes]
+    texts = [f"{index + 1} (such as {_example(rows, index)})" for index in indexes]
     return UsageError(
-        seen=f"Several columns after the bytes may contain the request time: {', '.join(reported)}",
+        seen=f"Several columns after the bytes may contain the request time: {', '.join(texts)}",
         cause="Lengths, ports and times are all numbers; without decimals they cannot be "
         "distinguished",
         next_step="Specify the column with --time-column, counted after the bytes, where a "
@@ -210,9 +210,9 @@ def _ratio(rows: Sequence[Row], index: int) -> UsageError:
 
 def _no_figures(rows: Sequence[Row], column: int) -> UsageError:
     found = next((row[column - 1] for row in rows if len(row) >= column), b"")
-    reported = f", but text such as {found.decode('utf-8', 'replace')}" if found else ""
+    text = f", but text such as {found.decode('utf-8', 'replace')}" if found else ""
     return UsageError(
-        seen=f"Column {column} after the bytes contains no times{reported}",
+        seen=f"Column {column} after the bytes contains no times{text}",
         cause="Columns are counted from 1, after status and bytes; a quoted string is one column",
         next_step="Check a line of the log, and set --time-column to the column of the time",
     )
@@ -410,17 +410,17 @@ def find_keys(rows: Iterable[Mapping[str, Any]], unit_s: float | None) -> JsonKe
 
 def _by_phrase(rows: Iterable[Mapping[str, Any]], name: str) -> float:
     """Return 1 if the values include their unit, such as ``12.5ms``; else 0."""
-    reported = [row[name] for row in rows if name in row]
-    spoken = [_SPOKEN.fullmatch(each) for each in reported if isinstance(each, str)]
+    values = [row[name] for row in rows if name in row]
+    spoken = [_SPOKEN.fullmatch(each) for each in values if isinstance(each, str)]
     return 1.0 if spoken and all(each and each[2] in UNITS_S for each in spoken) else 0.0
 
 
 def took_s(row: Mapping[str, Any], keys: JsonKeys) -> float | None:
     """Return the time of a request in s; None if it has none."""
-    reported = row.get(keys.time)
-    if isinstance(reported, int | float) and not isinstance(reported, bool):
-        return float(reported) * keys.unit_s if abs(reported) < FIGURE_MAX else None
-    if isinstance(reported, str) and (matched := _SPOKEN.fullmatch(reported.strip())):
+    value = row.get(keys.time)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) * keys.unit_s if abs(value) < FIGURE_MAX else None
+    if isinstance(value, str) and (matched := _SPOKEN.fullmatch(value.strip())):
         return float(matched[1]) * (UNITS_S.get(matched[2] or "") or keys.unit_s)
     return None
 
@@ -484,7 +484,7 @@ def _of_lines(reported: str) -> float | None:
 
 def _first(row: Mapping[str, Any], names: Iterable[str]) -> Any:  # noqa: ANN401
     for name in names:
-        reported = row.get(name)
-        if reported is not None and reported != "":
-            return reported
+        value = row.get(name)
+        if value is not None and value != "":
+            return value
     return None

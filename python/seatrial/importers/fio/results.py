@@ -62,8 +62,8 @@ class ExportedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 def own_cell(jobname: str, description: str, access: Access) -> ExportedCell | None:
     """Return the cell that a job was exported from; None for any other job."""
-    reported, key = _DESCRIPTION.fullmatch(description), _KEY.fullmatch(jobname)
-    if reported is None or key is None or reported["kind"] not in _KINDS:
+    described, key = _DESCRIPTION.fullmatch(description), _KEY.fullmatch(jobname)
+    if described is None or key is None or reported["kind"] not in _KINDS:
         return None
     size_bytes = 0 if key["size"] == "various" else int(key["size"][:-1])
     requested = (size_bytes, int(key["threads"]), int(key["depth"]))
@@ -71,12 +71,12 @@ def own_cell(jobname: str, description: str, access: Access) -> ExportedCell | N
         return None
     pairs = [part.split("=", 1) for part in key["factors"].split("/") if part]
     factors = {name: factor_value(value) for name, value in pairs}
-    if reported["kind"] in _IMPLIED and "pattern" not in factors:
-        factors = {"pattern": _IMPLIED[reported["kind"]], **factors}
+    if described["kind"] in _IMPLIED and "pattern" not in factors:
+        factors = {"pattern": _IMPLIED[described["kind"]], **factors}
     return ExportedCell(
         key=jobname,
-        kind=reported["kind"],
-        target=reported["target"],
+        kind=described["kind"],
+        target=described["target"],
         workload=key["workload"],
         operation=key["operation"],
         factors=factors,

@@ -142,10 +142,10 @@ def _reported_ns(latency: Latency) -> dict[str, float]:
     """Return mean, extremes and fio's percentiles by name."""
     if not latency.count:
         return {}
-    reported = {"mean": latency.mean, "min": latency.min, "max": latency.max}
+    figures = {"mean": latency.mean, "min": latency.min, "max": latency.max}
     if not latency.bins:
-        reported |= {f"p{float(percent):g}": ns for percent, ns in latency.percentile.items()}
-    return reported
+        figures |= {f"p{float(percent):g}": ns for percent, ns in latency.percentile.items()}
+    return figures
 
 
 NAMED_MAX: Final = 4

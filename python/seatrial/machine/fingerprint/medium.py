@@ -150,9 +150,9 @@ def loop_backing(tree: SystemTree, directory: str) -> Backing | None:
         return None
     # A name may end with a blank; only the newline is not part of it.
     name = os.fsdecode(attached.removesuffix(b"\n"))
-    reported = _loop_status(tree, posixpath.basename(directory))
-    if reported is not None:
-        device, inode, rdevice, offset_bytes = reported
+    loop_status = _loop_status(tree, posixpath.basename(directory))
+    if loop_status is not None:
+        device, inode, rdevice, offset_bytes = loop_status
         is_device = rdevice != 0
         return Backing(
             name=name,

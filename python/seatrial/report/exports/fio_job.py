@@ -89,11 +89,11 @@ def render_plan(plan: Plan) -> str:
 
 def _target_of_run(run: Run, cell: Cell) -> JobTarget:
     targets = [t for t in run.study.get("target", []) if t.get("label") == cell.target]
-    reported = cell.parsed.target
+    target = cell.parsed.target
     origin = origin_of(run)
-    size_bytes = reported.size_bytes or (origin.file_bytes if origin else None) or SIZE_BYTES
+    size_bytes = target.size_bytes or (origin.file_bytes if origin else None) or SIZE_BYTES
     if not targets:
-        path = reported.path or ""
+        path = target.path or ""
         return JobTarget(path, not path, size_bytes)
     path = str(targets[0].get("path") or "")
     kind = targets[0].get("kind")
@@ -200,8 +200,8 @@ class _Job:
         """Return the options of a job that fio ran, without those of its file."""
         own = {"name", "description", "stonewall", "new_group", "group_reporting", "thread"}
         requested = {k: v for k, v in options.items() if k not in own}
-        reported = f"seatrial kind={self.cell.kind} target={self.cell.target}"
-        return {"description": reported} | {k: v for k, v in requested.items() if "_log" not in k}
+        text = f"seatrial kind={self.cell.kind} target={self.cell.target}"
+        return {"description": text} | {k: v for k, v in requested.items() if "_log" not in k}
 
     def _range(self) -> Options:
         start_bytes = self.spec.range.start_bytes

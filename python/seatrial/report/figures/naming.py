@@ -148,8 +148,8 @@ def cell_name(identity: Identity) -> str:
     heading = " ".join(str(identity[name]) for name in ("target", "workload") if name in identity)
     if is_on_database(identity):
         known = ("target", "workload", "operation", "block_size_bytes", "depth")
-        reported = identity_by(identity, [name for name in identity if name not in known])
-        return ": ".join(filter(None, [heading, reported]))
+        differing = identity_by(identity, [name for name in identity if name not in known])
+        return ": ".join(filter(None, [heading, differing]))
     size_bytes = int(identity.get("block_size_bytes", 0))
     words = [" ".join(str(identity[name]) for name in ("pattern", "operation") if name in identity)]
     if size_bytes:

@@ -77,20 +77,20 @@ def unlike_servers(a: SideSamples, b: SideSamples) -> Iterator[str]:
     names = (a.side.name, b.side.name)
     servers = [_servers(one_side) for one_side in (a, b)]
     if all(servers) and servers[0] != servers[1]:
-        reported = " and ".join(
+        text = " and ".join(
             f"{name} was measured on {', '.join(sorted(each))}"
             for name, each in zip(names, servers, strict=True)
         )
-        yield f"{reported}: a difference may be caused by the server version, not by the storage."
+        yield f"{text}: a difference may be caused by the server version, not by the storage."
     for setting in KEPT:
         values = [_values(one_side, setting) for one_side in (a, b)]
         if all(values) and values[0] != values[1]:
-            reported = " and ".join(
+            text = " and ".join(
                 f"{', '.join(sorted(value or 'empty' for value in each))} on {name}"
                 for name, each in zip(names, values, strict=True)
             )
             yield (
-                f"{setting} is {reported}: the durability guarantees differ, so the rates are "
+                f"{setting} is {text}: the durability guarantees differ, so the rates are "
                 "not comparable."
             )
 
@@ -116,7 +116,7 @@ def warnings_of(
     a: SideSamples,
     b: SideSamples,
     matched: MatchedCells,
-    reported: Comparison,
+    comparison: Comparison,
     unlike_starts: Sequence[str],
 ) -> list[str]:
     """Return the limitations of a comparison, the most severe first.
@@ -125,23 +125,23 @@ def warnings_of(
         a: The baseline.
         b: The side compared with it.
         matched: Their cells.
-        reported: The result, without warnings and verdict.
+        comparison: The result, without warnings and verdict.
         unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
     """
     found = [
         *_zeros(a, b, matched),
-        *_one_sided_figures(a, b, matched, reported),
+        *_one_sided_figures(a, b, matched, comparison),
         *(words for topic in topics() for words in topic.comparison_caveats(a, b, matched)),
         *unlike_servers(a, b),
-        "" if reported.paired else order_warning(a, b),
+        "" if comparison.paired else order_warning(a, b),
         _unknown_surroundings(a),
         _unknown_surroundings(b),
         _unfinished(a),
         _unfinished(b),
-        *_measured_once(reported.comparands),
+        *_measured_once(comparison.comparands),
         _unlike_lengths(a, b, matched),
         _unlike_starts(a, b, unlike_starts),
-        _below_noise(reported),
+        _below_noise(comparison),
         "" if not matched.by_identity else _by_identity(a, b),
         _one_sided(a, matched.only_a, b),
         _one_sided(b, matched.only_b, a),
@@ -165,7 +165,7 @@ def _zeros(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[st
 
 
 def _one_sided_figures(
-    a: SideSamples, b: SideSamples, matched: MatchedCells, reported: Comparison
+    a: SideSamples, b: SideSamples, matched: MatchedCells, comparison: Comparison
 ) -> Iterator[str]:
     """Report percentiles that are known on one side only, and why the other lacks them."""
     blank = {
@@ -175,7 +175,7 @@ def _one_sided_figures(
         if not all(sample.outcome.completed for sample in lacking)
     }
     alike: dict[tuple[str, str, bool], list[OneSidedFigure]] = defaultdict(list)
-    for each in reported.one_sided:
+    for each in comparison.one_sided:
         if each.unanswered or (each.known_on, each.key) not in blank:  # else already reported
             alike[each.figure, each.known_on, each.unanswered > 0].append(each)
     names = (a.side.name, b.side.name)
@@ -264,15 +264,15 @@ def _length_s(samples: Sequence[Sample]) -> float:
     return statistics.median(sample.duration_s for sample in samples)
 
 
-def _below_noise(reported: Comparison) -> str:
-    count = sum(each.below_noise for each in reported.comparands)
-    if not count or not reported.noise:
+def _below_noise(comparison: Comparison) -> str:
+    count = sum(each.below_noise for each in comparison.comparands)
+    if not count or not comparison.noise:
         return ""
-    floor = format_share(reported.noise_share or 0)
+    floor = format_share(comparison.noise_share or 0)
     differ = "differs" if count == 1 else "differ"
     return (
-        f"{format_plural(count, 'figure')} {differ} by no more than {reported.a.name} and "
-        f"{reported.noise.name}, an A/A control (95 % of tests within {floor}): not "
+        f"{format_plural(count, 'figure')} {differ} by no more than {comparison.a.name} and "
+        f"{comparison.noise.name}, an A/A control (95 % of tests within {floor}): not "
         "significant."
     )
 
@@ -297,13 +297,13 @@ def _listed(keys: Sequence[str], *sides: SideSamples) -> str:
     """Return the first few cells of these keys (without target) in words."""
     samples = [sample for one_side in sides for sample in one_side.samples]
     cells = {sample.cell.key_without_target: sample.cell for sample in samples}
-    reported = []
+    texts = []
     for key in keys[:NAMED_MAX]:
         identity = cells[key].identity()
         del identity["target"]
-        reported.append(format_identity(identity))
+        texts.append(format_identity(identity))
     more = len(keys) - NAMED_MAX
-    return "; ".join(reported) + (f" and {more} more" if more > 0 else "")
+    return "; ".join(texts) + (f" and {more} more" if more > 0 else "")
 
 
 MARGIN_SHARE_DEFAULT = 0.05
@@ -338,10 +338,10 @@ def compare(
     floor = floor_of_pair(a, control, figures) if control else None
     pairs = [_Pair.of(a, b, figures, anyway=anyway) for b in others]
     judge_all(pair.questions for pair in pairs)
-    reported = differences or [[] for _ in pairs]
+    of_pairs = differences or [[] for _ in pairs]
     return [
         pair.comparison(floor or floor_of_halves(pair.questions.cells), margin_share, each)
-        for pair, each in zip(pairs, reported, strict=True)
+        for pair, each in zip(pairs, of_pairs, strict=True)
     ]
 
 
@@ -375,7 +375,7 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
         comparands = judging.comparands(self.questions.cells)
         overall = self.questions.overall
         answers = judging.overall(overall)
-        reported = Comparison(
+        comparison = Comparison(
             a=self.a.side,
             b=self.b.side,
             differences=differences,
@@ -393,9 +393,9 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             paired=self.paired,
             one_sided=self.questions.one_sided,
         )
-        weak = warnings_of(self.a, self.b, self.matched, reported, self.questions.unlike_starts)
-        reported = msgspec.structs.replace(reported, warnings=self.ignored + weak)
-        return msgspec.structs.replace(reported, verdict=verdict(reported))
+        weak = warnings_of(self.a, self.b, self.matched, comparison, self.questions.unlike_starts)
+        comparison = msgspec.structs.replace(comparison, warnings=self.ignored + weak)
+        return msgspec.structs.replace(comparison, verdict=verdict(comparison))
 
 
 class _Answers:

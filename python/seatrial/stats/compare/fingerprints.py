@@ -143,13 +143,13 @@ def facts_of(one_side: SideSamples) -> Facts:
     if not before.is_taken:
         return {}
     engines = sorted({sample.engine for sample in one_side.samples})
-    reported: Facts = {"engine": ", ".join(engines), "seatrial": before.seatrial.facts()}
+    facts: Facts = {"engine": ", ".join(engines), "seatrial": before.seatrial.facts()}
     if servers := server_facts(one_side.samples):
-        reported["database"] = servers
+        facts["database"] = servers
     if engines and set(engines) <= set(VIRTUAL_ENGINES):
         # It uses virtual time, which does not depend on the machine.
-        return reported | {"simulated": _simulated_model(one_side)}
-    return reported | _with_own_limits(before.machine, before.target_of(_label(one_side)))
+        return facts | {"simulated": _simulated_model(one_side)}
+    return facts | _with_own_limits(before.machine, before.target_of(_label(one_side)))
 
 
 def _with_own_limits(machine: Machine, target: Target | None) -> Facts:
@@ -229,25 +229,25 @@ def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
     """Return the words and the weight of a difference."""
     for index, (pattern, words) in enumerate(_PATTERNS):
         if match := pattern.fullmatch(path):
-            reported = {
+            parts = {
                 name: part if name == "setting" else part.replace("_", " ")
                 for name, part in match.groupdict().items()
             }
-            reported["name"] = match.groupdict().get("name", "")
+            parts["name"] = match.groupdict().get("name", "")
             # A value unknown on one side explains nothing, but may still be the cause.
-            return (not known, index), words.format(**reported), "likely" if known else "minor"
+            return (not known, index), words.format(**parts), "likely" if known else "minor"
     return (True, len(_PATTERNS)), path.replace("_", " ").replace(".", ", "), "minor"
 
 
 def summary_phrase(differences: Sequence[Difference]) -> str:
     """Return the likely reasons in short, such as ``I/O scheduler of sda (none, bfq)``."""
     likely = [each for each in differences if each.weight == "likely"]
-    reported = [
+    texts = [
         f"{each.words} ({value_phrase(each.path, each.a)}, {value_phrase(each.path, each.b)})"
         for each in likely[:_REASONS_MAX]
     ]
-    more = len(likely) - len(reported)
-    return ", ".join(reported) + (f" and {more} more" if more > 0 else "")
+    more = len(likely) - len(texts)
+    return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
 
 
 def value_phrase(path: str, value: object) -> str:
@@ -263,6 +263,6 @@ def value_phrase(path: str, value: object) -> str:
 
 def _first_facts(value: Mapping[str, object]) -> str:
     known = {name: each for name, each in value.items() if each is not None and is_short(each)}
-    reported = [f"{fact_name(name)} {fact_text(name, each)}" for name, each in known.items()]
-    more = len(value) - len(reported[:_FACTS_SHOWN_MAX])
-    return ", ".join(reported[:_FACTS_SHOWN_MAX]) + (f" and {more} more" if more else "")
+    texts = [f"{fact_name(name)} {fact_text(name, each)}" for name, each in known.items()]
+    more = len(value) - len(texts[:_FACTS_SHOWN_MAX])
+    return ", ".join(texts[:_FACTS_SHOWN_MAX]) + (f" and {more} more" if more else "")

@@ -397,11 +397,11 @@ def _sizes(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[Us
     for cell in matched.cells:
         size_a_bytes, size_b_bytes = _size_bytes(a, cell.a), _size_bytes(b, cell.b)
         if None not in (size_a_bytes, size_b_bytes) and size_a_bytes != size_b_bytes:
-            reported = [format_size(each or 0) for each in (size_a_bytes, size_b_bytes)]
-            if reported[0] == reported[1]:
-                reported = [f"{size_a_bytes} bytes", f"{size_b_bytes} bytes"]
+            texts = [format_size(each or 0) for each in (size_a_bytes, size_b_bytes)]
+            if texts[0] == texts[1]:
+                texts = [f"{size_a_bytes} bytes", f"{size_b_bytes} bytes"]
             yield UsageError(
-                seen=f"{a.side.name} used {reported[0]} of its target, {b.side.name} {reported[1]} "
+                seen=f"{a.side.name} used {texts[0]} of its target, {b.side.name} {texts[1]} "
                 f"({cell.key})",
                 cause="A larger part of a smaller file fits into caches, and seeks are shorter",
                 next_step=f"Measure both with the same --size, {ANYWAY}",

@@ -157,11 +157,11 @@ def ratio_phrase(ratio: Estimate) -> str:
         return f"{format_iops(ratio.value)}x ({format_interval(ratio)})"
     half = (ratio.high - ratio.low) / 2
     if half >= WIDE:
-        reported = [format_iops(number) for number in (ratio.value, ratio.low, ratio.high)]
+        texts = [format_iops(number) for number in (ratio.value, ratio.low, ratio.high)]
     else:
         decimals = DECIMALS_MAX if half < 10.0 ** (1 - DECIMALS_MAX) else DECIMALS_MAX - 1
-        reported = [f"{number:.{decimals}f}" for number in (ratio.value, ratio.low, ratio.high)]
-    value, low, high = reported
+        texts = [f"{number:.{decimals}f}" for number in (ratio.value, ratio.low, ratio.high)]
+    value, low, high = texts
     return f"{value}x ({format_interval(ratio) if low == high else f'{low} to {high}'})"
 
 

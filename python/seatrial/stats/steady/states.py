@@ -284,9 +284,9 @@ def _rate_per_s(sample: Sample, kind: str, kinds: int) -> float:
 
 def sentence_of(summary: CellSummary, kind: str, gone_through: Sequence[Phase]) -> str:
     """Return the states in words: ``write: fresh until 4.2 s at 98k IOPS, then steady at ...``."""
-    reported = []
+    texts = []
     for index, phase in enumerate(gone_through):
         words = f"{STATE_WORDS[phase.state]} at {format_value(phase.rate)}"
         is_last = index == len(gone_through) - 1
-        reported.append(words if is_last else f"{words} until {format_duration_s(phase.end_s)}")
-    return f"{format_cell(summary.cell)}, {kind}: {', then '.join(reported)}."
+        texts.append(words if is_last else f"{words} until {format_duration_s(phase.end_s)}")
+    return f"{format_cell(summary.cell)}, {kind}: {', then '.join(texts)}."

@@ -60,9 +60,9 @@ def drives(study: Study) -> Iterator[ConstraintError]:
     seen: set[str] = set()
     for nth, device in enumerate(study.drives.devices):
         if not device or device in seen:
-            reported = f"holds {device!r} twice" if device else "is empty"
+            text = f"holds {device!r} twice" if device else "is empty"
             yield ConstraintError(
-                reported, "Expected the paths of different devices", *_at("devices"), nth
+                text, "Expected the paths of different devices", *_at("devices"), nth
             )
         seen.add(device)
     for name in ("loop", "lab"):

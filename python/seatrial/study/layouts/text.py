@@ -133,8 +133,8 @@ def layout_lines(plan: Plan) -> Iterator[str]:
     yield from hanging_lines("", f"{turns}{', all with ' if shared else ''}{', '.join(shared)}:")
     width = max(len(group) for group in built)
     for group, own in parts.items():
-        reported = ", ".join(part for part in own if part not in shared)
-        yield from hanging_lines(f"  {group.ljust(width)}  ", reported)
+        text = ", ".join(part for part in own if part not in shared)
+        yield from hanging_lines(f"  {group.ljust(width)}  ", text)
 
 
 def command_lines(commands: Mapping[str, Sequence[str]]) -> Iterator[str]:

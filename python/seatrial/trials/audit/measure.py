@@ -74,10 +74,8 @@ class Adaptive:
         exhausted = self._steps()
         matrix = self._matrix_sentence()
         again = "" if exhausted else self._remeasure()
-        reported = f"{exhausted} ended." if exhausted else ""
-        return RoundsResult(
-            status=COMPLETE, reason=" ".join(filter(None, (matrix, reported, again)))
-        )
+        text = f"{exhausted} ended." if exhausted else ""
+        return RoundsResult(status=COMPLETE, reason=" ".join(filter(None, (matrix, text, again))))
 
     def _steps(self) -> str:
         """Measure until no cell is requested; return the budget that ended it, or empty."""
@@ -176,15 +174,15 @@ class Adaptive:
         check_s = sum(sample.counters.get(CHECK_NS, 0.0) for sample in samples) / NS_PER_S
         spent_s, full_s = cells_s + check_s, cells_s * len(self._matrix) / len(measured)
         guidance = self._next()
-        reported = (
+        text = (
             f"Measured {len(measured)} of {len(self._matrix)} tests: {format_seconds(spent_s)} "
             f"instead of {format_seconds(full_s)}"
         )
         if not guidance.predicted_count or guidance.within_share is None:
-            return f"{reported}; {left} tests are not known."
+            return f"{text}; {left} tests are not known."
         unknown = left - guidance.predicted_count
         also = f", {unknown} are not known" if unknown else ""
         return (
-            f"{reported}; {guidance.predicted_count} are predicted within "
+            f"{text}; {guidance.predicted_count} are predicted within "
             f"{100 * guidance.within_share:.0f} %{also}."
         )

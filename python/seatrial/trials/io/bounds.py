@@ -70,8 +70,8 @@ def with_declared(
         before = before.seen_by(_target(before.target or Target(), declared))
     origin = origin_of(run)
     file_bytes = declared.file_bytes or (origin.file_bytes if origin else None)
-    reported = [_with_size(sample, file_bytes) if file_bytes else sample for sample in samples]
-    return replace(run, fingerprint_before=before), reported
+    with_sizes = [_with_size(sample, file_bytes) if file_bytes else sample for sample in samples]
+    return replace(run, fingerprint_before=before), with_sizes
 
 
 def _target(target: Target, declared: Declared) -> Target:

@@ -174,10 +174,10 @@ def _percents(share: float, allowed_share: float) -> str:
         return "0"
     percent = share * 100
     fewest = max(0, 1 - math.floor(math.log10(percent)))
-    reported = [f"{percent:.{digits}f}" for digits in range(fewest, fewest + _DIGITS_MORE_MAX)]
+    texts = [f"{percent:.{digits}f}" for digits in range(fewest, fewest + _DIGITS_MORE_MAX)]
     is_above = share > allowed_share
     return next(
-        (text for text in reported if (float(text) / 100 > allowed_share) == is_above), reported[0]
+        (text for text in texts if (float(text) / 100 > allowed_share) == is_above), texts[0]
     )
 
 
@@ -282,13 +282,13 @@ def _mark(line: LoadLine, step: LoadStep, y_axis: Axis) -> Point:
     """Return a step's mark: at its percentile, or at the top if that is unknown."""
     estimate = step.response.get(line.percentile)
     bound = step.response_at_least.get(line.percentile)
-    reported = [] if estimate else [NOT_KNOWN if bound is None else format_at_least(bound)]
+    texts = [] if estimate else [NOT_KNOWN if bound is None else format_at_least(bound)]
     if step.late_share > 0:
-        reported.append(f"{format_share(step.late_share)} skipped as too late or never completed")
+        texts.append(f"{format_share(step.late_share)} skipped as too late or never completed")
     if step.stalls:
-        reported.append(format_plural(step.stalls, "stall"))
+        texts.append(format_plural(step.stalls, "stall"))
     y_ns = y_axis.high / _BELOW_TOP if estimate is None else estimate.value
-    return Point(step.offered_per_s, y_ns, None, None, ", ".join(reported))
+    return Point(step.offered_per_s, y_ns, None, None, ", ".join(texts))
 
 
 def _stalls(line: LoadLine) -> list[BottomMark]:

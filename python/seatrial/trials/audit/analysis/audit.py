@@ -348,8 +348,8 @@ def _by_model(
         (float(p.block_size_bytes), float(p.concurrency), float(p.threads)) for p in table.points
     ]
     expected = {
-        point.key: reported.iops
-        for point, reported in zip(table.points, predictions(fitted, table, cells), strict=True)
+        point.key: predicted.iops
+        for point, predicted in zip(table.points, predictions(fitted, table, cells), strict=True)
     }
     confirmed = confirmed_by_neighbours(table, expected)
     gaps = find_gaps(
@@ -358,7 +358,7 @@ def _by_model(
     outlier = frozenset(key for gap in gaps if gap.kind != "bound_broken" for key in gap.keys)
     if is_contradicted(interpretation, table, outlier):
         return None
-    reported = predictions(fitted, table, cells, outlier_keys=outlier)
+    predicted = predictions(fitted, table, cells, outlier_keys=outlier)
     errors = _errors_share(table, expected, outlier)
     rounds_share = rounds_share_median(table)
     return TableAudit(
@@ -367,7 +367,7 @@ def _by_model(
         holds=True,
         sentence=_holds_sentence(fitted.variant.form, errors, interpretation.choice, rounds_share),
         parameters=parameters_of(fitted, table.operation),
-        predictions=dict(zip((p.key for p in table.points), reported, strict=True)),
+        predictions=dict(zip((p.key for p in table.points), predicted, strict=True)),
         error_share_median=_quantile(errors, 0.5),
         error_share_p90=_quantile(errors, 0.9),
         held_out_share_median=interpretation.choice.held_out_share_median,

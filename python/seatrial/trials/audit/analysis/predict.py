@@ -126,23 +126,23 @@ def limits_of(form: Form, points: Sequence[TablePoint]) -> list[str]:
     """Return sentences on the range in which the model of a table is valid."""
     sizes = [point.block_size_bytes for point in points]
     flying = [point.concurrency for point in points]
-    reported = [
+    texts = [
         f"The model is valid for {min(flying)} to {max(flying)} requests in flight, the measured "
         "range."
     ]
     if len(set(sizes)) == 1:
-        reported.append(f"It is valid for blocks of {format_size(sizes[0])} only.")
-        return reported
+        texts.append(f"It is valid for blocks of {format_size(sizes[0])} only.")
+        return texts
     lowest = max(SECTOR_BYTES, min(sizes) // EXTRAPOLATION_FACTOR_MAX)
     if form == "parity_write":
         lowest = min(sizes)
-        reported.append(
+        texts.append(
             "It does not extrapolate to smaller blocks: on the tables used for validation, the "
             "error of such predictions exceeded 50 %."
         )
     highest = format_size(max(sizes) * EXTRAPOLATION_FACTOR_MAX)
-    reported.append(f"It is valid for blocks of {format_size(lowest)} to {highest}.")
-    return reported
+    texts.append(f"It is valid for blocks of {format_size(lowest)} to {highest}.")
+    return texts
 
 
 def outlier_keys_of(audit: TableAudit) -> frozenset[str]:

@@ -109,7 +109,7 @@ def _times_s(context: Context, audit: TableAudit) -> tuple[float, float]:
 
 def _widest_share(audit: TableAudit, left_out: Sequence[TablePoint]) -> float | None:
     """Return the widest half width relative to its figure; None if nothing is predicted."""
-    reported = [
+    predictions = [
         audit.predictions[point.key] for point in left_out if point.key in audit.predictions
     ]
-    return max(((each.high - each.low) / 2 / each.iops for each in reported), default=None)
+    return max(((each.high - each.low) / 2 / each.iops for each in predictions), default=None)

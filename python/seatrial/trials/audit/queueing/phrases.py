@@ -39,10 +39,10 @@ def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
         fitted: The fit.
         operation: ``read`` or ``write``, for the sentences.
     """
-    reported = []
+    parameters = []
     for name in fitted.variant.names:
         value, interval = fitted.values[name], fitted.ends(name)
-        reported.append(
+        parameters.append(
             Parameter(
                 name=name,
                 value=value,
@@ -56,7 +56,7 @@ def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
                 ),
             )
         )
-    return reported
+    return parameters
 
 
 def _is_seen(name: str, value: float, ends: tuple[float, float], fitted: Fit) -> bool:
@@ -125,8 +125,8 @@ def figure(value: float, interval: Interval, unit: str) -> str:
     """Return a value with its interval, such as ``15.9 µs (15.8 to 16.0)``."""
     decimals = _digits(value, interval) - 1 - math.floor(math.log10(value))
     words = UNIT_WORDS.get(unit, unit)
-    reported = f"{_rounded(value, decimals)} {words}".rstrip()
-    return f"{reported} ({_rounded(interval[0], decimals)} to {_rounded(interval[1], decimals)})"
+    text = f"{_rounded(value, decimals)} {words}".rstrip()
+    return f"{text} ({_rounded(interval[0], decimals)} to {_rounded(interval[1], decimals)})"
 
 
 def _digits(value: float, interval: Interval) -> int:

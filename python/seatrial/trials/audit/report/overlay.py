@@ -95,8 +95,8 @@ class Overlay:
     @property
     def notes(self) -> list[str]:
         """The accuracy of the models."""
-        reported = [text for audit in self.audits if (text := error_text(audit))]
-        return [f"Thin lines show the model: {'; '.join(reported)}."] if reported else []
+        texts = [text for audit in self.audits if (text := error_text(audit))]
+        return [f"Thin lines show the model: {'; '.join(texts)}."] if texts else []
 
     def panel(
         self, operation: str, name_of: Callable[[Identity], str], styles: Mapping[str, int]
@@ -208,8 +208,8 @@ def error_text(audit: TableAudit) -> str:
     """Return the errors of a model; empty if none fits."""
     if not audit.holds or audit.error_share_median is None:
         return ""
-    reported = f"{requests_word(audit.table.operation)} (median error "
-    reported += format_share(audit.error_share_median)
+    text = f"{requests_word(audit.table.operation)} (median error "
+    text += format_share(audit.error_share_median)
     if audit.held_out_share_median is not None:
-        reported += f", {format_share(audit.held_out_share_median)} in cross-validation"
-    return f"{reported})"
+        text += f", {format_share(audit.held_out_share_median)} in cross-validation"
+    return f"{text})"

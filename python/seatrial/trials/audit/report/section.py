@@ -247,9 +247,9 @@ def audits_markdown(summary: Summary) -> list[str]:
 
 def _audit_markdown(audit: TableAudit) -> str:
     """Return an audit's sentence, its parameters in words, its gaps and its limits."""
-    reported = [each.sentence for each in audit.parameters if each.sentence]
-    reported += [gap_text(gap) for gap in audit.gaps]
-    items = "\n".join(f"- {escape(each)}" for each in [*reported, *audit.limits])
+    sentences = [each.sentence for each in audit.parameters if each.sentence]
+    sentences += [gap_text(gap) for gap in audit.gaps]
+    items = "\n".join(f"- {escape(each)}" for each in [*sentences, *audit.limits])
     heading = f"**{escape(audit_name(audit))}**: {escape(audit.sentence)}"
     return f"{heading}\n\n{items}" if items else heading
 
@@ -304,7 +304,7 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
     Raises:
         UsageError: if no table can predict it.
     """
-    reported: list[Answer] = []
+    sentences: list[Answer] = []
     refused: list[UsageError] = []
     for audit in audits:
         prediction, refusal = None, ""
@@ -313,7 +313,7 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
         except UsageError as error:
             refused.append(error)
             refusal = f"{error.cause.rstrip('.')}."
-        reported.append(
+        sentences.append(
             Answer(
                 target=audit.table.target,
                 workload=audit.table.workload,
@@ -327,7 +327,7 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
         )
     if len(refused) == len(audits):
         raise refused[0]
-    return reported
+    return sentences
 
 
 def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:

@@ -40,8 +40,8 @@ def _audit_block(audit: TableAudit) -> str:
 
 def _gap_text(audit: TableAudit, gap: Gap) -> str:
     mark = SEVERITY_MARKS[gap_severity(audit, gap)]
-    reported = f"{KIND_WORDS[gap.kind].capitalize()}, {STATUS_WORDS[gap.status]}. {gap.sentence}"
-    return "\n".join([wrapped(reported, f"{mark} "), wrapped(f"Cause: {gap.cause}", "   ")])
+    text = f"{KIND_WORDS[gap.kind].capitalize()}, {STATUS_WORDS[gap.status]}. {gap.sentence}"
+    return "\n".join([wrapped(text, f"{mark} "), wrapped(f"Cause: {gap.cause}", "   ")])
 
 
 def _grid(audit: TableAudit) -> Table:
@@ -103,8 +103,8 @@ def _grid_of_one_size(audit: TableAudit, outlier: set[str]) -> Table:
 
 
 def _column_title(threads: int, depth: int) -> str:
-    reported = format_plural(threads, "thread")
-    return reported if depth == 1 else f"{reported}, depth {depth}"
+    text = format_plural(threads, "thread")
+    return text if depth == 1 else f"{text}, depth {depth}"
 
 
 def _texts(point: TablePoint | None, audit: TableAudit, outlier: set[str]) -> list[str]:

@@ -26,19 +26,19 @@ class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limit
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = []
+        texts = []
         if self.client_cpu_share_max:
-            reported.append(
+            texts.append(
                 f"the driver used up to {format_share(self.client_cpu_share_max)} of a core"
             )
         if self.ceiling_share_max:
-            reported.append(
+            texts.append(
                 f"the rate reached {format_share(self.ceiling_share_max)} of the driver's maximum "
                 f"({format_iops(self.ceiling_per_s)} transactions/s against a null server)"
             )
         return FindingText(
             sentence=(
-                f"{self.concerned}: {' and '.join(reported)}. The rate is a lower bound of what "
+                f"{self.concerned}: {' and '.join(texts)}. The rate is a lower bound of what "
                 "the database can do."
             ),
             cause=(

@@ -25,12 +25,12 @@ class ObserverMissingFigures(Figures, frozen=True, kw_only=True, tag="observer_m
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = list(self.notes)[:NOTES_SHOWN_MAX]
-        more = self.notes_count - len(reported)
+        notes = list(self.notes)[:NOTES_SHOWN_MAX]
+        more = self.notes_count - len(notes)
         return FindingText(
             sentence=(
                 f"Monitoring was incomplete in {format_plural(self.samples_count, 'sample')} of "
-                f"{self.concerned}: {'. '.join(reported)}"
+                f"{self.concerned}: {'. '.join(notes)}"
                 f"{f', and {more} more' if more > 0 else ''}."
             ),
             cause=(

@@ -217,14 +217,12 @@ def _subject(*, lacks_slots: bool) -> str:
 
 
 def _reported(one: Lateness) -> str:
-    reported = []
+    texts = []
     if one.skipped:
-        reported.append(
-            f"{format_share(one.skipped_share)} of the requests were skipped as too late"
-        )
+        texts.append(f"{format_share(one.skipped_share)} of the requests were skipped as too late")
     if one.queued:
-        reported.append(
+        texts.append(
             f"p99 was {format_duration_ns(one.response_ns)} from the intended start and "
             f"{format_duration_ns(one.service_ns)} from the actual start"
         )
-    return ", ".join(reported)
+    return ", ".join(texts)

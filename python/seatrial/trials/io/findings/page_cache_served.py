@@ -101,20 +101,18 @@ class ReadsCachedFigures(
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = _path_phrase(self.above)
+        text = _path_phrase(self.above)
         if self.device_read_share_min is not None:
-            reported.append(
+            text.append(
                 f"the device delivered only {format_share(self.device_read_share_min)} of the bytes"
             )
         if self.span_bytes_max and self.memory_bytes:
-            reported.append(
+            text.append(
                 f"file size {format_size(self.span_bytes_max)}, memory "
                 f"{format_size(int(self.memory_bytes))}"
             )
         return FindingText(
-            sentence=(
-                f"The page cache served the reads of {self.concerned}: {'; '.join(reported)}."
-            ),
+            sentence=(f"The page cache served the reads of {self.concerned}: {'; '.join(text)}."),
             cause=(
                 "Buffered reads of a file that fits in memory are served by the page cache after "
                 "the first pass, at the speed of a memory copy."
@@ -204,13 +202,13 @@ class WritesCachedFigures(
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = _path_phrase(self.above)
+        text = _path_phrase(self.above)
         if self.device_write_share_min is not None:
             least = format_share(self.device_write_share_min)
-            reported.append(f"only {least} of the bytes had reached the device at the end")
+            text.append(f"only {least} of the bytes had reached the device at the end")
         return FindingText(
             sentence=(
-                f"The page cache absorbed the writes of {self.concerned}: {'; '.join(reported)}."
+                f"The page cache absorbed the writes of {self.concerned}: {'; '.join(text)}."
             ),
             cause=(
                 "Buffered writes without a sync complete in the page cache; the kernel writes "

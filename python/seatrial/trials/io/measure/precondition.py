@@ -133,8 +133,8 @@ class Conditioning:
                 break
         rounds = number + 1
         head = f"Steady within {rounds}" if self.is_steady else f"Not steady after {rounds}"
-        reported = " ".join(self._reported(key, verdict) for key, verdict in verdicts.items())
-        return f"{head} rounds of the steady-state test. {reported}"
+        text = " ".join(self._reported(key, verdict) for key, verdict in verdicts.items())
+        return f"{head} rounds of the steady-state test. {text}"
 
     def _reported(self, key: str, verdict: Verdict) -> str:
         """Return the result of one workload: the rule, and its first round for comparison."""
@@ -344,7 +344,7 @@ def _drive_writes(drive_writes: float | None) -> str:
 
 
 def _life_text(cost: Cost) -> str:
-    reported = f"{cost.used_percent:g} % of the rated endurance used (SMART)"
+    text = f"{cost.used_percent:g} % of the rated endurance used (SMART)"
     if cost.life_percent_max is None:
-        return reported
-    return f"{reported}; this adds at most {cost.life_percent_max:.2g} %, at the rate so far"
+        return text
+    return f"{text}; this adds at most {cost.life_percent_max:.2g} %, at the rate so far"

@@ -300,8 +300,8 @@ def _bars_title(cells: Sequence[CellSummary], rows: Sequence[Row], measure: _Mea
     It is called the highest only if its interval over rounds is above all others.
     """
     if len(rows) <= _TITLE_ROWS_MAX:
-        reported = "; ".join(f"{row.label} {row.points[measure].text}" for row in rows)
-        return capitalized(reported)
+        text = "; ".join(f"{row.label} {row.points[measure].text}" for row in rows)
+        return capitalized(text)
     best = max(rows, key=lambda row: row.points[measure].y)
     figure = f"{capitalized(best.label)}: {best.points[measure].text}"
     estimates: list[Estimate] = [attrgetter(measure)(s) for s in cells]

@@ -169,12 +169,12 @@ def best_phrase(found: LayoutAnalysis) -> list[str]:
     """
     open_uses = [each for each in found.best if _is_open(each) and each.among == "all"]
     names = {each.use for each in open_uses}
-    reported = [
+    texts = [
         f"{_opening(each)}{_against(each)}"
         for each in found.best
         if each.use not in names and not (_is_open(each) and each.among == "redundant")
     ]
-    return [*reported, *([_undecided(open_uses)] if open_uses else [])]
+    return [*texts, *([_undecided(open_uses)] if open_uses else [])]
 
 
 def _is_open(best: BestLayout) -> bool:
@@ -204,16 +204,16 @@ def _opening(best: BestLayout) -> str:
 
 
 def _against(best: BestLayout) -> str:
-    reported = ""
+    text = ""
     if best.ratio and best.runner_up:
-        reported = f", {format_estimate(best.ratio)} of {best.runner_up}"
+        text = f", {format_estimate(best.ratio)} of {best.runner_up}"
     if not best.equals:
-        return reported
+        return text
     if len(best.equals) > EQUALS_NAMED_MAX:
         others = f"{format_plural(len(best.equals), 'other')}"
     else:
         others = " and ".join(best.equals)
-    return f"{reported}{' and' if reported else ','} not significantly more than {others}"
+    return f"{text}{' and' if text else ','} not significantly more than {others}"
 
 
 def recovery_phrases(recoveries: Sequence[Recovery]) -> list[str]:
@@ -221,8 +221,8 @@ def recovery_phrases(recoveries: Sequence[Recovery]) -> list[str]:
 
     Cells that lost data or failed requests come first.
     """
-    reported = sorted(recoveries, key=_gravity)[:RECOVERIES_SHOWN_MAX]
-    return [f"{_when(each)}, {each.cell.target} {recovery_phrase(each)}" for each in reported]
+    worst = sorted(recoveries, key=_gravity)[:RECOVERIES_SHOWN_MAX]
+    return [f"{_when(each)}, {each.cell.target} {recovery_phrase(each)}" for each in worst]
 
 
 def worst_recovery(recoveries: Sequence[Recovery]) -> str:
@@ -284,13 +284,13 @@ def lost_phrase(recovery: Recovery) -> str:
 
     Corrupt data returned to the load are reported only if all data were correct at the end.
     """
-    reported = []
+    texts = []
     if recovery.unreadable_bytes:
-        reported.append(f"{format_size(recovery.unreadable_bytes)} (unreadable)")
+        texts.append(f"{format_size(recovery.unreadable_bytes)} (unreadable)")
     if recovery.wrong_bytes:
-        reported.append(f"{format_size(recovery.wrong_bytes)} (corrupt)")
-    if reported:
-        return f"lost {' and '.join(reported)}"
+        texts.append(f"{format_size(recovery.wrong_bytes)} (corrupt)")
+    if texts:
+        return f"lost {' and '.join(texts)}"
     if recovery.sums_differ_count:
         rounds = format_plural(recovery.sums_differ_count, "round")
         return f"lost parts of transactions in {rounds}"

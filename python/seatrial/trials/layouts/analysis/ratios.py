@@ -169,7 +169,7 @@ def _base(factors: Mapping[str, FactorValue]) -> str:
 
 def _ratio(pair: _Pair, p_adjusted: float | None, alpha: float) -> LayoutRatio:
     ratio = ratio_estimate(pair.of, alpha)
-    reported = LayoutRatio(
+    layout_ratio = LayoutRatio(
         factor=pair.factor,
         a=pair.a.target,
         b=pair.b.target,
@@ -184,11 +184,13 @@ def _ratio(pair: _Pair, p_adjusted: float | None, alpha: float) -> LayoutRatio:
     )
     if p_adjusted is not None and p_adjusted <= ALPHA:
         answer = "higher" if ratio.value > 1 else "lower"
-        return msgspec.structs.replace(reported, answer=answer)
+        return msgspec.structs.replace(layout_ratio, answer=answer)
     if p_adjusted is not None and is_same(ratio, MARGIN_SHARE_DEFAULT):
-        return msgspec.structs.replace(reported, answer="same", within_share=within_share(ratio))
+        return msgspec.structs.replace(
+            layout_ratio, answer="same", within_share=within_share(ratio)
+        )
     (more,) = rounds_more([pair.of], alpha, MARGIN_SHARE_DEFAULT)
-    return msgspec.structs.replace(reported, rounds_more=more)
+    return msgspec.structs.replace(layout_ratio, rounds_more=more)
 
 
 BLOCK_SIZES_BYTES: Final = (8192, 4096, 16384)

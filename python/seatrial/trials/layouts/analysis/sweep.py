@@ -86,8 +86,8 @@ def _names(every: Sequence[Factors]) -> dict[Hashable, str]:
 
 
 def _name(factors: Factors, varying: Sequence[str]) -> str:
-    reported = [word(name, factors[name]) for name in varying if name in factors]
-    return ", ".join([str(factors["level"]), *reported])
+    texts = [word(name, factors[name]) for name in varying if name in factors]
+    return ", ".join([str(factors["level"]), *texts])
 
 
 def word(name: str, value: FactorValue) -> str:

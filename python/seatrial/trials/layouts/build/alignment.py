@@ -144,16 +144,14 @@ def parse_xfs(text: str) -> FilesystemGeometry | None:
 
 def parse_ext4(text: str) -> FilesystemGeometry | None:
     """Return the stripe geometry in the output of ``dumpe2fs -h``; None if it is not a header."""
-    reported = {
-        name: int(number) for name, number in re.findall(r"^([\w ]+):\s+(\d+)$", text, re.M)
-    }
-    if "Block size" not in reported:
+    numbers = {name: int(number) for name, number in re.findall(r"^([\w ]+):\s+(\d+)$", text, re.M)}
+    if "Block size" not in numbers:
         return None
-    block_bytes = reported["Block size"]
+    block_bytes = numbers["Block size"]
     return FilesystemGeometry(
         kind="ext4",
-        unit_bytes=reported.get("RAID stride", 0) * block_bytes,
-        width_bytes=reported.get("RAID stripe width", 0) * block_bytes,
+        unit_bytes=numbers.get("RAID stride", 0) * block_bytes,
+        width_bytes=numbers.get("RAID stripe width", 0) * block_bytes,
     )
 
 

@@ -199,8 +199,8 @@ def built_bytes(built: Built) -> int:
     For several exposed legs, the smallest.
     """
     if built.folders:
-        reported = [os.statvfs(folder) for folder in built.folders]
-        return min(each.f_blocks * each.f_frsize for each in reported)
+        sizes = [os.statvfs(folder) for folder in built.folders]
+        return min(each.f_blocks * each.f_frsize for each in sizes)
     return min((device_size_bytes(device) for device in built.construction.devices), default=0)
 
 

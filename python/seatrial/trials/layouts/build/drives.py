@@ -109,11 +109,11 @@ class OpenDrives:
 
         What fails stays in the journal for ``clean``.
         """
-        reported = [detach(loop, self._journal) for loop in reversed(self._loops)]
+        results = [detach(loop, self._journal) for loop in reversed(self._loops)]
         if self._folder is not None:
-            reported.append(self._folder.remove())
+            results.append(self._folder.remove())
         self._loops, self._folder, self.paths = [], None, []
-        return reported
+        return results
 
     def __enter__(self) -> Self:
         return self.open()

@@ -184,8 +184,8 @@ def undo_signature(*, device: str, label: str) -> Result:
         return gone("it has no signature")
     if probed.status != 0:
         return failed(f"it cannot be probed: {probed.error_output.strip() or 'ambivalent'}")
-    reported = dict(line.partition("=")[::2] for line in probed.output.splitlines())
-    if reported.get("LABEL", "") != label:
+    found = dict(line.partition("=")[::2] for line in probed.output.splitlines())
+    if found.get("LABEL", "") != label:
         return foreign("its file system does not have our label")
     run_checked(["wipefs", "--all", os.path.realpath(device)])
     return undone("its file system's signature was wiped")

@@ -171,7 +171,7 @@ def facts(device: str, tree: SystemTree = LIVE) -> dict[str, str]:
     """Return facts of an array from sysfs, by name; unknown ones are omitted."""
     folder = f"{_folder(device)}/md"
     chunk = tree.integer(f"{folder}/chunk_size")
-    reported = {
+    facts = {
         "level": tree.word(f"{folder}/level"),
         "metadata": tree.word(f"{folder}/metadata_version"),
         "chunk_kib": str(chunk // 1024) if chunk else None,
@@ -183,16 +183,18 @@ def facts(device: str, tree: SystemTree = LIVE) -> dict[str, str]:
         "data_offset_kib": _data_offset_text(device, tree),
         "uuid": tree.word(f"{folder}/uuid"),
     }
-    return {name: value for name, value in reported.items() if value is not None}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def data_offsets_bytes(device: str, tree: SystemTree = LIVE) -> dict[str, int]:
     """Return where the data begins on each member (bytes), by its kernel name."""
     folder = f"{_folder(device)}/md"
     members = [name for name in tree.names(folder) if name.startswith("dev-")]
-    reported = {name: sectors_bytes(tree, f"{folder}/{name}/offset") for name in members}
+    offsets_bytes = {name: sectors_bytes(tree, f"{folder}/{name}/offset") for name in members}
     return {
-        name.removeprefix("dev-"): offset for name, offset in reported.items() if offset is not None
+        name.removeprefix("dev-"): offset
+        for name, offset in offsets_bytes.items()
+        if offset is not None
     }
 
 
@@ -408,12 +410,12 @@ def _arrays_of(uuid: str, device: str, members: Sequence[str]) -> list[str]:
 
 
 def _uuid_of(name: str) -> str:
-    reported = LIVE.word(f"/sys/block/{name}/md/uuid")
-    if reported is None:
+    uuid = LIVE.word(f"/sys/block/{name}/md/uuid")
+    if uuid is None:
         # Kernels before 6.2 do not report it in sysfs.
         exported = attempt(["mdadm", "--detail", "--export", f"/dev/{name}"]).output
-        reported = _exported(exported).get("MD_UUID", "")
-    return _plain(reported)
+        uuid = _exported(exported).get("MD_UUID", "")
+    return _plain(uuid)
 
 
 def _is_incomplete(name: str, members: Sequence[str]) -> bool:

@@ -95,9 +95,9 @@ def replace(built: Built, leg: int, member: int, new_device: str) -> None:
 
 def facts(built: Built) -> dict[str, str]:
     """Return facts of the first leg, and how the legs were created."""
-    reported = md_array.facts(built.construction.leg_devices[0])
-    reported["initial_sync"] = "done" if built.spec.initial_sync else "left out: assumed clean"
-    return reported
+    facts = md_array.facts(built.construction.leg_devices[0])
+    facts["initial_sync"] = "done" if built.spec.initial_sync else "left out: assumed clean"
+    return facts
 
 
 def redundant_devices(built: Built) -> tuple[str, ...]:

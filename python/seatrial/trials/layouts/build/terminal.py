@@ -100,10 +100,10 @@ def _roles(roles: DriveRoles) -> Iterator[tuple[str, str]]:
 
 
 def _built_text(standing: StandingLayout) -> str:
-    reported = f"{moment(standing.built_at)}, in {format_duration_s(standing.built_s)}"
+    text = f"{moment(standing.built_at)}, in {format_duration_s(standing.built_s)}"
     if standing.synced_s < _SYNC_SHOWN_FROM_S:
-        return reported
-    return f"{reported}, then synchronised for {format_duration_s(standing.synced_s)}"
+        return text
+    return f"{text}, then synchronised for {format_duration_s(standing.synced_s)}"
 
 
 def _drives(spec: LayoutSpec) -> str:

@@ -161,9 +161,9 @@ def facts(group: str, devices: Sequence[str]) -> dict[str, str]:
     fields = "segtype,stripes,stripe_size,region_size,raid_sync_action"
     sizes = ("--units", "k", "--nosuffix")
     rows = _report("lvs", devices, "lv", *sizes, "-o", fields, f"{group}/{VOLUME}")
-    reported = {name: str(value) for name, value in rows[0].items() if value} if rows else {}
+    facts = {name: str(value) for name, value in rows[0].items() if value} if rows else {}
     starts = sorted({str(start // 1024) for start in pe_starts_bytes(group, devices).values()})
-    return reported | ({"pe_start_kib": ", ".join(starts)} if starts else {})
+    return facts | ({"pe_start_kib": ", ".join(starts)} if starts else {})
 
 
 def pe_starts_bytes(group: str, devices: Sequence[str]) -> dict[str, int]:
@@ -377,8 +377,8 @@ def _report(
 ) -> list[dict[str, str]]:
     """Return the rows of an LVM report."""
     text = _run(program, devices, "--reportformat", "json", *arguments)
-    reported = msgspec.json.decode(text, type=dict[str, list[dict[str, list[dict[str, str]]]]])
-    return [row for part in reported["report"] for row in part.get(kind, [])]
+    report = msgspec.json.decode(text, type=dict[str, list[dict[str, list[dict[str, str]]]]])
+    return [row for part in report["report"] for row in part.get(kind, [])]
 
 
 def _shape(level: str, drives: int, stripe_kib: int) -> list[str]:
@@ -397,15 +397,16 @@ def _left_behind(group: str) -> list[str]:
     """Return mapped devices of a removed group, the uppermost first."""
     prefix = f"{group.replace('-', '--')}-"
     names = LIVE.names("/sys/block")
-    reported = {name: LIVE.word(f"/sys/block/{name}/dm/name") or "" for name in names}
+    names_by_device = {name: LIVE.word(f"/sys/block/{name}/dm/name") or "" for name in names}
     # A hyphen of a name is doubled: after a single one, the name of a volume follows.
     ours = [
         name
         for name in names
-        if reported[name].startswith(prefix) and reported[name][len(prefix) :][:1] != "-"
+        if names_by_device[name].startswith(prefix)
+        and names_by_device[name][len(prefix) :][:1] != "-"
     ]
     ours.sort(key=lambda name: len(LIVE.names(f"/sys/block/{name}/holders")))
-    return [reported[name] for name in ours]
+    return [names_by_device[name] for name in ours]
 
 
 def _last_line(text: str) -> str:

@@ -181,11 +181,11 @@ def _offer_set_up(choice: Choice) -> None:
 
     if is_fetched(choice) or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    reported = (
+    text = (
         "The lab needs Debian packages (about 40 MB, once, no root), which are not in the cache. "
         f"Download them with apt into {cache_folder()}?"
     )
-    if click.confirm(reported, default=True, err=True):
+    if click.confirm(text, default=True, err=True):
         _set_up(choice)
 
 

@@ -219,6 +219,6 @@ def _show_standing(*, as_json: bool) -> int:
     if as_json:
         click.echo(standing_document(existing, check), nl=False)
         return 0
-    reported = [standing_text(each) for each in existing] or ["There are no standing layouts."]
-    click.echo("\n\n".join([*reported, layouts_text(check)]))
+    texts = [standing_text(each) for each in existing] or ["There are no standing layouts."]
+    click.echo("\n\n".join([*texts, layouts_text(check)]))
     return 0

@@ -62,7 +62,7 @@ class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_diff
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        reported = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
+        text = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
         more = self.ordered_count - PAIRS_SHOWN_MAX
         rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""
         factor = f"only in {self.factor.removesuffix('_kib').replace('_', '-')}"
@@ -72,7 +72,7 @@ class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_diff
             sentence=(
                 f"Layouts that differ {factor} have different rates, "
                 f"{word(self.factor, self.value_b)} compared with "
-                f"{word(self.factor, self.value_a)}: {reported}{rest}."
+                f"{word(self.factor, self.value_a)}: {text}{rest}."
             ),
             cause=_CAUSES.get(self.factor, _CAUSE),
             next=(

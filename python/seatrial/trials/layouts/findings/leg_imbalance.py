@@ -115,8 +115,8 @@ def leg_imbalance(context: Context) -> list[Finding]:
     found = []
     for legs in _groups_of_legs(context):
         first, *others = [_entrant(context, label) for label in legs]
-        reported = compare(first, others, figures=[RATE], anyway=True)
-        found += [finding for comparison in reported for finding in imbalance(comparison)]
+        comparisons = compare(first, others, figures=[RATE], anyway=True)
+        found += [finding for comparison in comparisons for finding in imbalance(comparison)]
     return found
 
 

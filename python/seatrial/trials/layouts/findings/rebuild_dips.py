@@ -76,16 +76,16 @@ def rebuild_dips(context: Context) -> list[Finding]:
         Limit the rebuild speed; a list of `rebuild_limit_kib_per_s` shows the cost of each limit.
     """
     recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
-    reported = [(each, phase) for each in recoveries if (phase := _worst_phase(each))]
-    if not reported:
+    dips = [(each, phase) for each in recoveries if (phase := _worst_phase(each))]
+    if not dips:
         return []
-    worst, phase = min(reported, key=lambda pair: _share(pair[1]))
+    worst, phase = min(dips, key=lambda pair: _share(pair[1]))
     return [
         Finding(
-            severity="warning" if any(_is_grave(*pair) for pair in reported) else "note",
-            cells=[each.cell.identity() for each, _ in reported],
+            severity="warning" if any(_is_grave(*pair) for pair in dips) else "note",
+            cells=[each.cell.identity() for each, _ in dips],
             figures=RebuildDipsFigures(
-                cells_count=len(reported),
+                cells_count=len(dips),
                 worst_cell=worst.cell.key,
                 phase=phase.phase,
                 rate_ratio=_share(phase),
@@ -93,7 +93,7 @@ def rebuild_dips(context: Context) -> list[Finding]:
                 lowest_second_share=worst.lowest_share,
                 lowest_second_before_share=worst.lowest_share_before,
                 longest_stall_s=worst.longest_stall_s,
-                failed_count=sum(each.failed_count for each, _ in reported),
+                failed_count=sum(each.failed_count for each, _ in dips),
                 worst=worst,
                 phase_figures=phase,
             ),

@@ -95,7 +95,7 @@ def write_amplified(context: Context) -> list[Finding]:
     if not found:
         return []
     worst = max(found, key=lambda each: each.ratio)
-    reported = worst.accounting
+    accounting = worst.accounting
     return [
         Finding(
             severity="warning",
@@ -103,13 +103,13 @@ def write_amplified(context: Context) -> list[Finding]:
             figures=WriteAmplifiedFigures(
                 cells_count=len(found),
                 above_rule_ratio=worst.ratio,
-                reads_for_each=reported.reads.value,
-                writes_for_each=reported.writes.value,
-                flushes_for_each=reported.flushes.value,
-                read_bytes_ratio=reported.read_bytes.value if reported.read_bytes else None,
-                write_bytes_ratio=reported.write_bytes.value if reported.write_bytes else None,
-                rule=reported.rule.words if reported.rule else "",
-                reported=reported,
+                reads_for_each=accounting.reads.value,
+                writes_for_each=accounting.writes.value,
+                flushes_for_each=accounting.flushes.value,
+                read_bytes_ratio=accounting.read_bytes.value if accounting.read_bytes else None,
+                write_bytes_ratio=accounting.write_bytes.value if accounting.write_bytes else None,
+                rule=accounting.rule.words if accounting.rule else "",
+                reported=accounting,
                 worst=worst,
             ),
         )

@@ -276,8 +276,8 @@ class Array:
 
     def remove(self) -> list[Undone]:
         """Undo everything; return what could not be undone, and stays in the journal."""
-        reported = [*destroy(self.built, self.journal), *_unwrap(self.journal)]
-        return [each for each in reported if each.outcome == Outcome.FAILED]
+        texts = [*destroy(self.built, self.journal), *_unwrap(self.journal)]
+        return [each for each in texts if each.outcome == Outcome.FAILED]
 
 
 def not_removed(label: str, left: list[Undone]) -> TargetError:
@@ -319,5 +319,5 @@ def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord
 
 
 def _report_sync(watcher: Watcher, spec: LayoutSpec, share: float | None) -> None:
-    reported = "" if share is None else f": {share:.0%}"
-    watcher.step(f"Synchronising {spec.label}{reported}")
+    text = "" if share is None else f": {share:.0%}"
+    watcher.step(f"Synchronising {spec.label}{text}")

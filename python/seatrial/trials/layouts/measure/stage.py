@@ -298,8 +298,8 @@ class LayoutStage:
         Raises:
             TargetError: when something cannot be undone.
         """
-        reported = self._journal.undo_all()
-        left = [each for each in reported if each.outcome == Outcome.FAILED]
+        results = self._journal.undo_all()
+        left = [each for each in results if each.outcome == Outcome.FAILED]
         if left:
             raise not_removed("A layout of the killed run", left)
 

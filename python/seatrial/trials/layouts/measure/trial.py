@@ -194,11 +194,11 @@ class Trial:
             found = verify.check_all(spec, self._watcher, is_lost=self._watch.has_failed)
         except TargetError as error:
             lost_bytes, note = verify.unreadable(spec, error)
-            reported = msgspec.structs.replace(
+            checked = msgspec.structs.replace(
                 record, unreadable_bytes=lost_bytes, notes=[*record.notes, note]
             )
-            return msgspec.structs.replace(sample, layout=reported)
-        reported = msgspec.structs.replace(
+            return msgspec.structs.replace(sample, layout=checked)
+        checked = msgspec.structs.replace(
             record,
             checked_bytes=found.checked_bytes,
             wrong_bytes=found.wrong_bytes,
@@ -207,7 +207,7 @@ class Trial:
         )
         return msgspec.structs.replace(
             sample,
-            layout=reported,
+            layout=checked,
             verification=verify.merged(sample.verification, found.verification),
         )
 

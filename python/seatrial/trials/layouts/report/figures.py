@@ -89,8 +89,8 @@ def numbers_sentence(figures: Sequence[MeasuredFigure]) -> str:
     if not absent:
         return f"This run has all {len(FIGURES)} figures of the article."
     noun = format_plural(len(FIGURES), "figure")
-    reported = f"Of the article's {noun}, this run has {in_runs(known) or 'none'}"
-    return f"{reported}; missing: {in_runs(absent)}."
+    text = f"Of the article's {noun}, this run has {in_runs(known) or 'none'}"
+    return f"{text}; missing: {in_runs(absent)}."
 
 
 def in_runs(numbers: Sequence[int]) -> str:
@@ -101,10 +101,8 @@ def in_runs(numbers: Sequence[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    reported = (
-        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
-    )
-    return ", ".join(reported)
+    texts = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return ", ".join(texts)
 
 
 def _view(figure: MeasuredFigure) -> View:
@@ -124,13 +122,13 @@ def _view(figure: MeasuredFigure) -> View:
         )
         for operation, lines in grouped(figure.lines, lambda line: line.operation).items()
     ]
-    reported = _saturation_notes(figure)
+    text = _saturation_notes(figure)
     return View(
         label=figure_name(figure),
         title=figure_name(figure),
         group=_GROUPS[figure.against] if figure.number else "Other sizes and threads",
         panels=panels,
-        notes=reported or [f"{_best(figure)}."],
+        notes=text or [f"{_best(figure)}."],
     )
 
 
@@ -153,16 +151,16 @@ def _saturation_notes(figure: MeasuredFigure) -> list[str]:
     """Return the saturation of the first lines that have one."""
     names = line_names(figure)
     several = len(set(names.values())) > 1
-    reported = [
+    texts = [
         f"{names[id(line)]}: {line.saturation.sentence}" if several else line.saturation.sentence
         for line in figure.lines
         if line.saturation
     ]
-    more = len(reported) - _NOTES_MAX
+    more = len(texts) - _NOTES_MAX
     if more <= 0:
-        return reported
+        return texts
     others = format_plural(more, "more line")
-    return [*reported[:_NOTES_MAX], f"Saturation of {others} is circled."]
+    return [*texts[:_NOTES_MAX], f"Saturation of {others} is circled."]
 
 
 def _saturations(lines: Sequence[FigureLine], names: Mapping[int, str]) -> list[Ring]:

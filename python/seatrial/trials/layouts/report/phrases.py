@@ -91,8 +91,8 @@ def drives_text(spec: LayoutSpec) -> str:
 def others_text(spec: LayoutSpec) -> str:
     """Return the additional drives: ``2 spares, 1 log``; a dash if there are none."""
     counts = {"spare": spec.legs * spec.spares, "log": spec.logs, "cache": spec.caches}
-    reported = [format_plural(count, name) for name, count in counts.items() if count]
-    return ", ".join(reported) or NO_FIGURE
+    texts = [format_plural(count, name) for name, count in counts.items() if count]
+    return ", ".join(texts) or NO_FIGURE
 
 
 def chunk_text(variant: BuiltVariant) -> str:
@@ -101,8 +101,8 @@ def chunk_text(variant: BuiltVariant) -> str:
     For a file system that is the array itself, the backend reports its chunk.
     """
     spec = variant.spec
-    if reported := variant.record.facts.get("chunk", ""):
-        return reported.partition(",")[0]
+    if chunk := variant.record.facts.get("chunk", ""):
+        return chunk.partition(",")[0]
     own = format_size(spec.chunk_kib * KIB) if spec.level in CHUNKED else ""
     stripe = format_size(spec.stripe_kib * KIB) if spec.is_striped else ""
     if own and stripe and own != stripe:
@@ -129,8 +129,8 @@ def with_interval(estimate: Estimate | None) -> str:
     if estimate is None:
         return NO_FIGURE
     interval = doubt_text(estimate)
-    reported = interval if interval.startswith(("±", "(")) else f"({interval})"
-    return f"{format_value(estimate).removesuffix(' count')} {reported}"
+    text = interval if interval.startswith(("±", "(")) else f"({interval})"
+    return f"{format_value(estimate).removesuffix(' count')} {text}"
 
 
 def workload_text(cell: Cell) -> str:
@@ -186,9 +186,9 @@ def event_text(event: ArrayEvent) -> str:
     """Return an event as a phrase: ``drive failed at 20 s: /dev/loop3 of leg 2``."""
     what = EVENT_WORDS.get(event.what, event.what.replace("_", " "))
     leg = f" of leg {event.leg}" if event.leg and event.member else ""
-    reported = ", ".join(filter(None, [f"{event.member}{leg}", event.detail]))
+    text = ", ".join(filter(None, [f"{event.member}{leg}", event.detail]))
     at = f"{what} at {_at(event.at_s)}"
-    return f"{at}: {reported}" if reported else at
+    return f"{at}: {text}" if text else at
 
 
 def dips_of(sample: Sample) -> list[TimelineMark]:

@@ -128,8 +128,8 @@ def _gravity(recovery: Recovery) -> tuple[bool, float]:
 def _reported(sample: Sample) -> tuple[str, list[TimelineMark]]:
     """Return the events of a sample's array as a title, and the phases with reduced service."""
     marks = array_marks(sample)
-    reported = "; ".join(mark.text for mark in marks[:_EVENTS_SHOWN_MAX]) or "no event"
-    return reported, dips_of(sample)
+    text = "; ".join(mark.text for mark in marks[:_EVENTS_SHOWN_MAX]) or "no event"
+    return text, dips_of(sample)
 
 
 def _failures_part(found: LayoutAnalysis | None, timelines: dict[str, Figure]) -> dict[str, object]:

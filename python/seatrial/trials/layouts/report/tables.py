@@ -129,24 +129,24 @@ def unprotected_text(recovery: Recovery) -> str:
 
 def data_text(recovery: Recovery) -> str:
     """Return the state of the data: correct, corrupt, unreadable, or not verified."""
-    reported = []
+    texts = []
     if recovery.array_failed_count:
-        reported.append(f"array failed in {format_plural(recovery.array_failed_count, 'round')}")
+        texts.append(f"array failed in {format_plural(recovery.array_failed_count, 'round')}")
     checked = format_size(recovery.checked_bytes)
     if recovery.wrong_bytes:
-        reported.append(f"{format_size(recovery.wrong_bytes)} of {checked} corrupt")
+        texts.append(f"{format_size(recovery.wrong_bytes)} of {checked} corrupt")
     if recovery.wrong_reads:
-        reported.append(f"{format_plural(recovery.wrong_reads, 'read')} returned corrupt data")
+        texts.append(f"{format_plural(recovery.wrong_reads, 'read')} returned corrupt data")
     if recovery.unreadable_bytes:
-        reported.append(f"{format_size(recovery.unreadable_bytes)} unreadable")
+        texts.append(f"{format_size(recovery.unreadable_bytes)} unreadable")
     if recovery.sums_differ_count:
-        reported.append(f"sums differ in {format_plural(recovery.sums_differ_count, 'round')}")
-    if not reported and recovery.corrupt_blocks is None:
+        texts.append(f"sums differ in {format_plural(recovery.sums_differ_count, 'round')}")
+    if not texts and recovery.corrupt_blocks is None:
         return "not verified" if recovery.sums_differ_count is None else "sums match"
     is_lost = recovery.corrupt_blocks or recovery.unreadable_bytes
     if not is_lost and recovery.checked_bytes:
-        reported.append(f"all {checked} correct")
-    return ", ".join(reported) or f"all {format_plural(recovery.checked_blocks, 'read')} correct"
+        texts.append(f"all {checked} correct")
+    return ", ".join(texts) or f"all {format_plural(recovery.checked_blocks, 'read')} correct"
 
 
 def phases_table(recovery: Recovery, identifier: str) -> Table:
@@ -498,8 +498,8 @@ def best_table(best: Sequence[BestLayout]) -> Table:
 def _some(names: Sequence[str]) -> str:
     """Return the first few names, and how many more there are."""
     more = len(names) - _NAMES_MAX
-    reported = ", ".join(names[:_NAMES_MAX]) or NO_FIGURE
-    return f"{reported} and {more} more" if more > 0 else reported
+    text = ", ".join(names[:_NAMES_MAX]) or NO_FIGURE
+    return f"{text} and {more} more" if more > 0 else text
 
 
 def _with_equals(best: BestLayout) -> str:

@@ -117,9 +117,9 @@ def _lower(lowest: RateVerdict, latency_target: LatencyTarget) -> float | Search
         return _rounded(max(floor_per_s, lowest.rate_per_s / FALL_FACTOR))
     confident = lowest.holds is False and lowest.rounds >= 2
     if confident or lowest.rounds >= ROUNDS_MAX:
-        reported = format_iops(lowest.rate_per_s)
+        text = format_iops(lowest.rate_per_s)
         return SearchEnd(
-            reason=f"Even {reported} requests/s exceed the limit; lower rates cannot be judged."
+            reason=f"Even {text} requests/s exceed the limit; lower rates cannot be judged."
         )
     return lowest.rate_per_s
 

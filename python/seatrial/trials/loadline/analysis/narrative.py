@@ -73,8 +73,8 @@ def sentence(outcome: Outcome) -> str:
         return "The sustained rate is unknown: no rate was measured."
     if outcome.sustained is None:
         return _none_sustained(outcome)
-    reported = _sustained_text(outcome, outcome.sustained)
-    return f"Sustains {reported} within {outcome.condition}{_of_closed(outcome)}."
+    text = _sustained_text(outcome, outcome.sustained)
+    return f"Sustains {text} within {outcome.condition}{_of_closed(outcome)}."
 
 
 def _sustained_text(outcome: Outcome, sustained: Estimate) -> str:
@@ -108,13 +108,13 @@ def _none_sustained(outcome: Outcome) -> str:
             f"No measured rate meets {outcome.condition}: even at {at} "
             f"{_reached(lowest, outcome.latency_target)}."
         )
-    reported = (
+    text = (
         f"Undecided: no measured rate significantly meets {outcome.condition}, not even the lowest "
         f"({at})"
     )
     if outcome.broken_per_s is None:
-        return f"{reported}."
-    return f"{reported}; {_rate(outcome.broken_per_s)} IOPS significantly exceeds it."
+        return f"{text}."
+    return f"{text}; {_rate(outcome.broken_per_s)} IOPS significantly exceeds it."
 
 
 def _reached(step: MeasuredStep, latency_target: LatencyTarget) -> str:
@@ -144,11 +144,11 @@ def _of_undecided(outcome: Outcome) -> str:
     """Return the share above the limit at the lowest rate that may exceed it."""
     near = outcome.breaking[0].step
     above, allowed = near.above, format_share(outcome.latency_target.allowed_share)
-    reported = f"At {_rate(near.offered_per_s)} IOPS {format_share(above.value)} of requests"
+    text = f"At {_rate(near.offered_per_s)} IOPS {format_share(above.value)} of requests"
     if above.low is not None and above.high is not None:
-        reported += f" ({format_share(above.low)} to {format_share(above.high)})"
+        text += f" ({format_share(above.low)} to {format_share(above.high)})"
     return (
-        f"{reported} took longer than {limit_text(outcome.latency_target)} ({allowed} allowed): "
+        f"{text} took longer than {limit_text(outcome.latency_target)} ({allowed} allowed): "
         "too few groups of slow requests occurred to decide at which rate the limit is exceeded. "
         "Use a longer --budget."
     )

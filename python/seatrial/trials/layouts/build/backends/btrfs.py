@@ -240,8 +240,8 @@ class Btrfs(Backend):
         facts = {"chunk": "64 KiB, as it is built into btrfs"}
         for leg, folder in enumerate(built.folders, start=1):
             mark = f" of leg {leg}" if len(built.folders) > 1 else ""
-            reported = run_checked(["btrfs", "filesystem", "usage", "--raw", folder])
-            for line in reported.splitlines():
+            output = run_checked(["btrfs", "filesystem", "usage", "--raw", folder])
+            for line in output.splitlines():
                 key, colon, value = line.strip().partition(":")
                 kind, comma, profile = key.partition(",")
                 if comma and kind in {"Data", "Metadata", "System"}:
@@ -371,8 +371,8 @@ def _missing(home: str) -> int:
 def _fails(info: str) -> bool:
     if LIVE.flag(f"{info}/missing"):
         return True
-    reported = dict(line.split() for line in (LIVE.text(f"{info}/error_stats") or "").splitlines())
-    return int(reported.get("write_errs", 0)) + int(reported.get("flush_errs", 0)) > 0
+    counts = dict(line.split() for line in (LIVE.text(f"{info}/error_stats") or "").splitlines())
+    return int(counts.get("write_errs", 0)) + int(counts.get("flush_errs", 0)) > 0
 
 
 def _is_read_only(folder: str) -> bool:

@@ -60,9 +60,9 @@ class Lvm(Backend):
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return LVM's report of the first leg."""
-        reported = volume_group.facts(leg_name(built.name, 1), _devices(built))
-        reported["initial_sync"] = "done" if built.spec.initial_sync else "left out: assumed clean"
-        return reported
+        facts = volume_group.facts(leg_name(built.name, 1), _devices(built))
+        facts["initial_sync"] = "done" if built.spec.initial_sync else "left out: assumed clean"
+        return facts
 
     def state(self, built: Built, leg: int) -> ArrayState:
         """Return the current state of a leg."""

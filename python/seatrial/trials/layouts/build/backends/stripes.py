@@ -70,12 +70,12 @@ class MdLvm(Striped):
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return facts of the first leg and of the stripe."""
-        reported = super().describe(built)
+        facts = super().describe(built)
         if built.spec.expose == "legs":
-            return reported
+            return facts
         legs = built.construction.leg_devices
         over = volume_group.facts(built.name, legs)
-        return reported | {f"over_{name}": value for name, value in over.items()}
+        return facts | {f"over_{name}": value for name, value in over.items()}
 
 
 class MdMd(Striped):
@@ -102,11 +102,11 @@ class MdMd(Striped):
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return facts of the first leg and of the stripe."""
-        reported = super().describe(built)
+        facts = super().describe(built)
         if built.spec.expose == "legs":
-            return reported
+            return facts
         over = md_array.facts(built.construction.devices[0])
-        return reported | {f"over_{name}": value for name, value in over.items()}
+        return facts | {f"over_{name}": value for name, value in over.items()}
 
 
 def _legs(spec: LayoutSpec, assigned: DriveRoles, name: str) -> tuple[list[Step], tuple[str, ...]]:

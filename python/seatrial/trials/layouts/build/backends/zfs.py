@@ -182,20 +182,20 @@ def read_status(pool: str) -> PoolStatus:
 
 def parse_status(text: str) -> PoolStatus:
     """Parse the output of `zpool status POOL`."""
-    reported: dict[str, str] = {}
+    states: dict[str, str] = {}
     key = ""
     table: list[str] = []
     for line in text.splitlines():
         head = re.match(r" *([a-z]+):(.*)", line)
         if head:
             key = head[1]
-            reported[key] = head[2].strip()
+            states[key] = head[2].strip()
         elif key == "config":
             table.append(line.removeprefix("\t"))
         else:
-            reported[key] = f"{reported.get(key, '')} {line.strip()}".strip()
-    scan = reported.get("scan", reported.get("scrub", ""))
-    return PoolStatus(state=reported.get("state", ""), scan=scan, slots=_slots(table))
+            states[key] = f"{states.get(key, '')} {line.strip()}".strip()
+    scan = states.get("scan", states.get("scrub", ""))
+    return PoolStatus(state=states.get("state", ""), scan=scan, slots=_slots(table))
 
 
 def _slots(table: list[str]) -> list[Vdev]:
@@ -383,8 +383,8 @@ def _property(option: str) -> str:
 
 def _properties(pool: str) -> dict[str, str]:
     """Return the properties of a pool that are relevant for comparing layouts."""
-    reported = run_checked(["zpool", "get", "all", pool])
-    fields = [line.split() for line in reported.splitlines()]
+    output = run_checked(["zpool", "get", "all", pool])
+    fields = [line.split() for line in output.splitlines()]
     wanted = {"version", "ashift", "size"}
     return {words[1]: words[2] for words in fields if len(words) > 2 and words[1] in wanted}
 

@@ -63,7 +63,7 @@ class ExportedCell(msgspec.Struct, frozen=True, kw_only=True):
 def own_cell(jobname: str, description: str, access: Access) -> ExportedCell | None:
     """Return the cell that a job was exported from; None for any other job."""
     described, key = _DESCRIPTION.fullmatch(description), _KEY.fullmatch(jobname)
-    if described is None or key is None or reported["kind"] not in _KINDS:
+    if described is None or key is None or described["kind"] not in _KINDS:
         return None
     size_bytes = 0 if key["size"] == "various" else int(key["size"][:-1])
     requested = (size_bytes, int(key["threads"]), int(key["depth"]))

@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 /// Period after which the hotspot queue is redistributed.
 const HOTSPOT_PERIOD_NS: u64 = 1_000_000_000;
 /// Period after which the queue of cached chunks is redistributed.
-const CACHE_PERIOD_NS: u64 = 10 * HOTSPOT_PERIOD_NS;
+const CACHE_PERIOD_NS: u64 = 60 * HOTSPOT_PERIOD_NS;
 /// Chunks of a hotspot block at most.
 const HOTSPOT_CHUNKS_MAX: u64 = 16;
 const HOTSPOTS_MIN: usize = 1024;

@@ -33,6 +33,12 @@ def test_what_is_no_latency_is_refused(written):
         parse_latency_ns(written)
 
 
+def test_a_budget_has_samples_that_are_longer_than_a_queue_takes():
+    with pytest.raises(StudyError, match="too short for a limit of 5ms"):
+        planned("seconds = 0.01", "budget_seconds = 0.11")
+    assert planned("seconds = 0.01", "budget_seconds = 0.13").cells
+
+
 def test_the_plan_has_the_closed_loop_and_says_what_follows():
     plan = planned(more=IO)
     line, other = plan.cells

@@ -121,6 +121,11 @@ def test_a_curve_is_the_simulation_and_rises():
     assert np.isinf(at[1:]).all()
 
 
+def test_waits_grow_up_to_full_utilisation():
+    found = Curve(EXPONENTIAL, 99.0).at(1, np.array([0.97, 0.985, 0.997]))
+    assert found[1:] / found[0] == pytest.approx([2, 10], rel=1e-6)
+
+
 def test_recorded_gaps_are_replayed():
     bursts = np.tile([0.0] * 9 + [10.0], 1000)
     together, alone = (

@@ -118,6 +118,14 @@ def test_an_unreadable_sector_costs_what_its_backend_loses():
     assert simulated("raid6", 8, 0.015, 14.8, **case).unreadable.mean < 1e-3
 
 
+def test_sectors_are_unreadable_only_where_redundancy_is_exhausted():
+    """At 7.7 bits expected, a rebuild without redundancy is nearly always hit, and no other."""
+    case = {"drive_bytes": 16e12, "uber": 1e-14, "exponential": False, "rule": "hardware"}
+    exhausted = 8 * 0.015 * 5 * (1 - np.exp(-7 * 0.015 * 72 / HOURS_PER_YEAR))
+    found = simulated("raid6", 8, 0.015, 72.0, **case)
+    assert found.by_unreadable.mean == pytest.approx(exhausted, rel=0.1)
+
+
 def test_a_count_of_failures_is_an_interval():
     random = np.random.default_rng(1)
     drawn = FailureRate(failures=2, drive_years=160, origin="typed").draw(random, 200_000)

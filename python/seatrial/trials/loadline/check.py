@@ -9,7 +9,9 @@ from seatrial.study.problems import ConstraintError
 from seatrial.study.schema import Study
 from seatrial.trials.loadline.study import (
     LATENCY_EXPECTED,
+    LIMITS_TO_FILL,
     SAMPLES_MIN,
+    SHARE_OF_BUDGET_MAX,
     Loadline,
     parse_latency_ns,
 )
@@ -36,10 +38,20 @@ def check_load_lines(study: Study) -> Iterator[ConstraintError]:
                     key,
                 )
         try:
-            parse_latency_ns(workload.limit)
+            limit_s = parse_latency_ns(workload.limit) / 1e9
         except ValueError as error:
             expected = f"Expected {LATENCY_EXPECTED}"
             yield ConstraintError(f"is invalid: {error}", expected, *path, "limit")
+        else:
+            longest_s = max(workload.duration_s, workload.budget_s * SHARE_OF_BUDGET_MAX)
+            if longest_s <= LIMITS_TO_FILL * limit_s:
+                yield ConstraintError(
+                    f"is {workload.budget_s:g}, too short for a limit of {workload.limit}",
+                    f"A sample must be longer than {LIMITS_TO_FILL:g} limits, and is at most a "
+                    "sixth of the budget",
+                    *path,
+                    "budget_seconds",
+                )
         if workload.budget_s < workload.duration_s * SAMPLES_MIN:
             yield ConstraintError(
                 f"is {workload.budget_s:g}, less than {SAMPLES_MIN} samples of "

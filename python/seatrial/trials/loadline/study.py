@@ -20,6 +20,10 @@ SAMPLES_MAX: Final = 80
 """Maximum samples of one load line, including the closed loop."""
 SAMPLES_MIN: Final = 10
 """A budget for fewer samples would end during the search."""
+SHARE_OF_BUDGET_MAX: Final = 1 / 6
+"""The longest sample of a load line, since its limit takes many."""
+LIMITS_TO_FILL: Final = 4.0
+"""Samples must be longer than this many latency limits for a queue to show in them."""
 LATENCY_EXPECTED: Final = "a time with its unit: ns, us, ms or s, such as 5ms or 250us"
 
 _NS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}

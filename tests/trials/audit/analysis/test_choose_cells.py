@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seatrial.trials.audit.analysis.guide import first_cells, next_cells, outlier_keys
+from seatrial.trials.audit.analysis.guide import first_cells, guide, next_cells, outlier_keys
 from seatrial.trials.audit.analysis.tables import observations_of
 from seatrial.trials.audit.queueing.fit import choose
 from stats.builders import cell_of, run_of, sample_of
@@ -14,6 +14,19 @@ ALL = [(f"matrix/read/{s}B/{c}t/1d", s, c, 1) for s in SIZES for c in COUNTS]
 
 def measured(keys, by_place, **how):
     return table_from({p[1:3]: by_place[p[1:3]] for p in ALL if p[0] in keys}, **how)
+
+
+@pytest.mark.parametrize("answering_count", [0, 1, 2])
+def test_cells_that_complete_nothing_do_not_end_the_guidance(answering_count):
+    cells = [cell_of(block_size_bytes=size, threads=count) for size in SIZES for count in COUNTS]
+    by_key = {cell.key: cell for cell in cells}
+    samples = [
+        sample_of(by_key[key], completed=1000 if position < answering_count else 0)
+        for position, key in enumerate(guide(run_of(), cells, [], 0.1).keys)
+    ]
+    keys = guide(run_of(), cells, samples, 0.1).keys
+    assert keys
+    assert set(keys) <= by_key.keys() - {sample.cell.key for sample in samples}
 
 
 @pytest.mark.parametrize("count", [1, 5, 7, 10, 42, 100])

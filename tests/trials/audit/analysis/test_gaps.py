@@ -148,6 +148,14 @@ def test_the_same_cells_are_a_start_only_if_they_were_measured_first():
     assert (later.kind, len(later.keys)) == ("noise", 2)
 
 
+def test_what_is_slow_in_every_round_is_no_start():
+    by_place = rates("read", READ_VALUES)
+    by_place[512, 1] /= 5
+    table = with_rounds(in_printed_order(by_place), {})
+    (found,) = audit_table(table).gaps
+    assert (found.kind, found.status) == ("noise", "persistent")
+
+
 def test_contiguous_sizes_are_one_collapse_and_others_are_not():
     by_place = rates("read", READ_VALUES)
     for size in (65536, 131072, 262144):

@@ -63,7 +63,8 @@ def test_a_broken_word_is_critical_and_ends_with_a_code_of_its_own(changes, repo
     assert found.severity == "critical"
     assert reported in found.sentence
     assert exit_code(summary) == EXIT_TRANSACTIONS_LOST
-    assert "Durability violated in 2 crashes" in summary.verdict
+    assert summary.verdict.startswith("Durability violated: ")
+    assert f"{reported} in 2 crashes; " in summary.verdict
 
 
 @pytest.mark.parametrize(

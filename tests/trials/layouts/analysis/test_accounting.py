@@ -1,5 +1,6 @@
 """Device I/Os for each operation: counted, by round, with the rule."""
 
+import msgspec
 import pytest
 
 from seatrial.trials.layouts.analysis.accounting import accounting_of
@@ -69,6 +70,16 @@ def test_reads_without_a_drive_are_counted_by_the_share_that_met_it():
     found = accounting_of(summary_of(sample))
     assert found.degraded_share == pytest.approx(0.5)
     assert found.rule.reads == pytest.approx(1 + 0.5 * 0.5)
+    slow = [
+        msgspec.structs.replace(each, completed=each.completed // 2)
+        if (each.index + 0.5) * sample.timeline.slice_ns >= 1.5e9
+        else each
+        for each in sample.timeline.slices
+    ]
+    timeline = msgspec.structs.replace(sample.timeline, slices=slow)
+    slower = msgspec.structs.replace(sample, timeline=timeline)
+    found = accounting_of(summary_of(slower))
+    assert found.degraded_share == pytest.approx(1 / 3, abs=0.01), "of requests, not of time"
 
 
 def test_a_leg_is_counted_by_its_own_drives():

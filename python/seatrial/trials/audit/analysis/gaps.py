@@ -149,6 +149,8 @@ def find_gaps(
     fast_log = max(FAST_SCALES * scale_log, FAST_LOG_MIN)
     fast = [p for p in predicted_points if _is_too_fast(p, predicted_per_s[p.key], fast_log)]
     started = _at_start(table, outlier)
+    if started and _status(started, predicted_per_s, GAP_LOG_MIN) == "persistent":
+        started = []  # Further rounds have another order: what is slow in each has another cause.
     rest = [point for point in outlier if point not in started]
     gaps = [_start_transient(table, started, predicted_per_s)] if started else []
     for group in _contiguous(table, rest):
@@ -389,8 +391,12 @@ def _noise(
     worst = _worst(points, predicted_per_s)
     status = _status(points, predicted_per_s, limit_log)
     cause = {
-        "seen_once": "A single test, seen once: possibly a transient disturbance of a shared or "
-        "busy device.",
+        "seen_once": (
+            "A single test, seen once"
+            if len(points) == 1
+            else f"{len(points)} tests of one or of adjacent block sizes, each seen once"
+        )
+        + ": possibly a transient disturbance of a shared or busy device.",
         "persistent": "It occurs in every round: a limit specific to this block size and "
         "concurrency.",
         "transient": PASSED,
@@ -441,7 +447,7 @@ def _too_fast(
             "expected from the rest of the table; "
             f"{_observed_and_expected(worst, predicted_per_s)}."
         ),
-        cause=f"{_FIRST if is_first else ''}{_FASTER[table.operation]}",
+        cause=f"{_FIRST if is_first and status != 'persistent' else ''}{_FASTER[table.operation]}",
     )
 
 

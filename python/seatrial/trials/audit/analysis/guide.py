@@ -224,8 +224,9 @@ def _table_guidance(
     left = [cell.key for cell in cells if cell.key not in measured]
     if not left:
         return _TableGuidance([], [])
-    audit = audit_table(table)
-    if not audit.holds:
+    # Of tests that complete nothing, no model can be made.
+    audit = audit_table(table) if len(known_points(table)) >= MODEL_POINTS_MIN else None
+    if audit is None or not audit.holds:
         # It may take many cells until a model fits, if any.
         return _TableGuidance(next_cells(table, points, max(STEP_COUNT, len(left) // 4)), [])
     next_to_gaps = _nearby(points, outlier_keys_of(audit)) & set(left)

@@ -79,7 +79,7 @@ def crash_text(outcome: CrashOutcome) -> str:
     if outcome.is_ok:
         acknowledged = format_plural(outcome.acknowledged, "acknowledged transaction")
         return f"none of {acknowledged} lost in {crashes}"
-    return f"durability violated in {crashes}"
+    return f"durability violated: {violations_text(outcome)} in {crashes}"
 
 
 def violations_text(outcome: CrashOutcome) -> str:

@@ -10,7 +10,11 @@ from seatrial.findings.model import Summary
 from seatrial.findings.tile import Tile
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate, format_plural, format_value
-from seatrial.trials.database.analysis.crashes import crash_outcome, is_crash_trial
+from seatrial.trials.database.analysis.crashes import (
+    crash_outcome,
+    is_crash_trial,
+    violations_text,
+)
 from seatrial.trials.database.analysis.headline import cell_phrase, headline_cell, tail_of
 from seatrial.trials.database.analysis.model import batch_length, database_of
 from seatrial.trials.replay.analysis.model import is_replay, replays_of
@@ -109,5 +113,5 @@ def _crash_verdict(samples: Sequence[Any]) -> str:
         return f"durable: {acknowledged} survived {crashes}"
     if outcome.lost:
         commits = format_plural(outcome.acknowledged, "acknowledged commit")
-        return f"durability violated in {crashes}: {outcome.lost:,} of {commits} lost"
-    return f"the database was damaged in {crashes}"
+        return f"durability violated: {outcome.lost:,} of {commits} lost in {crashes}"
+    return f"the database was damaged: {violations_text(outcome)} in {crashes}"

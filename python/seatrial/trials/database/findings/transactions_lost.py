@@ -70,8 +70,8 @@ class TransactionsLostFigures(Figures, frozen=True, kw_only=True, tag="transacti
         crashes = format_plural(self.crashes_count, "crash", "crashes")
         return FindingText(
             sentence=(
-                f"{format_cell(self.cell)}: durability violated in {crashes}: {self.wrong}, of "
-                f"{format_count(self.acknowledged_count)} acknowledged transactions."
+                f"{format_cell(self.cell)}: {self.wrong}, of "
+                f"{format_count(self.acknowledged_count)} acknowledged transactions in {crashes}."
             ),
             cause=_cause(self.power_cut, self.off),
             next=_next(self.power_cut, self.off),

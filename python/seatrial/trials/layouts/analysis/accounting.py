@@ -20,10 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from seatrial.lazy import np
 from seatrial.results.model import Sample
 from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary, is_broken
+from seatrial.stats.timeline import slice_counts
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.database.study.workloads import is_of_database
@@ -36,6 +38,7 @@ from seatrial.trials.layouts.analysis.model import (
     variant,
 )
 from seatrial.trials.layouts.analysis.recovery import spans_within
+from seatrial.units import NS_PER_S
 
 PAGE_BYTES: Final = 4096
 """Height of a row of a parity array (``STRIPE_SIZE``)."""
@@ -352,7 +355,7 @@ def accounting_of(summary: CellSummary) -> Accounting | None:
         flushes=_for_each(parts, "flushes"),
         read_bytes=_for_each_byte(parts, "read_bytes") if has_bytes else None,
         write_bytes=_for_each_byte(parts, "write_bytes") if has_bytes else None,
-        rule=rule_of(cell, spec, degraded_share),
+        rule=rule_of(cell, spec, degraded_share) if _missing(parts) <= 1 else None,
         members=_members(parts),
         degraded_share=degraded_share,
     )
@@ -413,9 +416,20 @@ def _degraded_share(sample: Sample) -> float | None:
     is_repaired = any(span.phase not in ("before", "degraded") for span in spans)
     if sample.cell.operation != "read" or is_repaired:
         return None
-    total_s = math.fsum(span.length_s for span in spans)
-    degraded_s = math.fsum(span.length_s for span in spans if span.phase == "degraded")
-    return degraded_s / total_s if total_s else None
+    counts = slice_counts(sample)
+    middles_s = (np.arange(len(counts)) + 0.5) * sample.timeline.slice_ns / NS_PER_S
+    completed = {"before": 0.0, "degraded": 0.0}
+    for span in spans:
+        within = (span.from_s <= middles_s) & (middles_s < span.to_s)
+        completed[span.phase] += float(counts[within].sum())
+    total = math.fsum(completed.values())
+    return completed["degraded"] / total if total else None
+
+
+def _missing(parts: Sequence[DriveCounters]) -> int:
+    """Return how many drives a leg lacked at most."""
+    broken = [part.sample for part in parts if is_broken(part.sample)]
+    return max((span.missing for sample in broken for span in spans_within(sample)), default=0)
 
 
 def _for_each(parts: Sequence[DriveCounters], name: str) -> Estimate:

@@ -23,11 +23,10 @@ from seatrial.trials.loadline.analysis.measured_steps import (
 from seatrial.trials.loadline.analysis.model import LatencyTarget, LoadLine, latency_target_of
 from seatrial.trials.loadline.analysis.narrative import Outcome, cause, sentence
 from seatrial.trials.loadline.analysis.rate_verdicts import RateVerdict, scheduled_s
-from seatrial.trials.loadline.study import LOADLINE, Loadline, template_key
+from seatrial.trials.loadline.study import LIMITS_TO_FILL, LOADLINE, Loadline, template_key
 
 SHORT_SHARE = 0.97
 """Below this completed share of the offered requests, requests queued to the end."""
-LIMITS_TO_FILL = 4.0
 
 
 class RateBounds(NamedTuple):
@@ -190,7 +189,7 @@ def _sustained(
         for step in steps
         if step.verdict.holds and (high is None or step.verdict.rate_per_s < high)
     ]
-    if not confident or holding is None:
+    if not confident or holding is None or bounds.reported_per_s <= 0:
         return None
     low = min(confident[-1].verdict.rate_per_s, bounds.reported_per_s)
     value = holding.verdict.rate_per_s

@@ -9,7 +9,7 @@ import msgspec
 from seatrial.stats.cell_estimates import PERCENTS, entries_needed
 from seatrial.stats.estimate import AtLeast, Estimate
 from seatrial.stats.model import AnalysedRun
-from seatrial.trials.loadline.study import Loadline, parse_latency_ns
+from seatrial.trials.loadline.study import SHARE_OF_BUDGET_MAX, Loadline, parse_latency_ns
 
 Break = Literal["none", "knee", "cliff", "stalls", "service", "undecided"]
 """How the limit is exceeded: by no rate tried, at a knee, at a cliff, because of stalls, by the
@@ -100,7 +100,6 @@ REQUESTS_SPARE_FACTOR = 1.3
 """Samples are longer than the percentile needs by this factor, since arrivals are random."""
 LIMITS_IN_A_SAMPLE = 20
 """A backlog needs time to grow to the limit: an overload of 5 % takes 20 times the limit."""
-SHARE_OF_BUDGET_MAX = 1 / 6
 
 
 class LatencyTarget(msgspec.Struct, frozen=True, kw_only=True):

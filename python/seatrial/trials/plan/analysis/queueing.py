@@ -182,4 +182,7 @@ class Curve:
                 np.take_along_axis(by_tail, (under + step)[None], axis=0)[0] for step in (0, 1)
             )
             responses = first + (levels - under) * (second - first)
-        return np.where(load_share >= 1.0, np.inf, responses)
+        # Near full utilisation a response is nearly all waiting, which grows as 1 / (1 - load).
+        with np.errstate(divide="ignore"):
+            beyond = (1.0 - LOADS[-1]) / np.maximum(1.0 - load_share, 0.0)
+        return np.where(load_share >= 1.0, np.inf, responses * np.maximum(1.0, beyond))

@@ -319,8 +319,8 @@ def _simulate_lifetimes(
         next_h = rebuild_h * (random.exponential(size=number) if exponential else 1.0)
         drives, bare = _more_failures(groups, scenario.per_h, window_h, next_h, random)
         common = scenario.common_share if groups.tolerated else np.zeros(number)
-        bits = 8.0 * groups.read_members * array.drive_bytes * scenario.unreadable_per_bit * bare
-        some = -np.expm1(-bits)
+        bits = 8.0 * groups.read_members * array.drive_bytes * scenario.unreadable_per_bit
+        some = bare * -np.expm1(-bits)
         is_fatal = assumed.on_unreadable == "hardware"
         fatal = some if is_fatal else np.zeros(number)
         weight = np.where(active, alive, 0.0)
@@ -333,7 +333,8 @@ def _simulate_lifetimes(
         if not is_fatal:
             sums.unreadable += weight * survived * clean * some
             clean = np.where(active, clean * (1 - some), clean)
-            sums.unreadable_bytes += weight * survived * bits * LOST_BYTES[assumed.on_unreadable]
+            lost_bytes = bare * bits * LOST_BYTES[assumed.on_unreadable]
+            sums.unreadable_bytes += weight * survived * lost_bytes
         alive = np.where(active, alive * survived, alive)
         sums.degraded_h += weight * window_h
         now_h = np.where(active, now_h + window_h, now_h)

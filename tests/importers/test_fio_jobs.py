@@ -101,6 +101,7 @@ def test_sections_inherit_what_is_global_above_them(tmp_path):
             "a/read/4096B/1t/1d/pattern=strided/stride_bytes=65536/engine=psync",
         ),
         ("rw=write\nsync=dsync\ndirect=0", "a/commit/4096B/1t/1d/method=o_dsync/engine=psync"),
+        ("rw=randwrite\ndirect=1\nbs=8k,64k", "a/write/65536B/1t/1d/engine=psync"),
         (
             "rw=randread\ndirect=1\nbssplit=4k/60:8k/40",
             "a/read/various/1t/1d/access=a/engine=psync",
@@ -110,6 +111,41 @@ def test_sections_inherit_what_is_global_above_them(tmp_path):
 def test_options_become_what_a_study_says(tmp_path, options, key):
     (cell,) = cells_of(tmp_path, f"[a]\nsize=16m\nruntime=1\ntime_based\nbs=4k\n{options}\n")
     assert cell.key == key
+
+
+@pytest.mark.parametrize(
+    ("written", "theta", "is_noted"),
+    [
+        ("zipf", 1.1, False),
+        ("zipf:1.2,zipf:0.8", 1.2, True),
+        ("zipf:1.2/0.5", 1.2, False),
+        ("zipf:1.2:0.5", 1.2, False),
+        ("zipf:steep", 1.1, True),
+    ],
+)
+def test_zipf_has_the_theta_that_fio_reads(tmp_path, written, theta, is_noted):
+    jobs = jobs_of(tmp_path, f"[a]\nrw=randread\nsize=1m\nrandom_distribution={written}\n")
+    (workload,) = jobs.mapping["workload"]
+    assert workload["theta"] == theta
+    assert any(written in note for note in jobs.notes) == is_noted
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ("rw=randread\nbssplit=4k/50:1k/:32k/", {4096: 50, 1024: 25, 32768: 25}),
+        ("rw=randread\nbssplit=4k/90:64k/0", {4096: 90, 65536: 10}),
+        ("rw=randwrite\nbssplit=4k/50:8k/50,2k/20:16k/80", {2048: 20, 16384: 80}),
+        ("rw=randwrite\nbsrange=4k-8k,16k-32k", {16384: 50, 32768: 50}),
+        ("rw=randrw\nbs=8k,64k", {8192: 100}),
+    ],
+)
+def test_sizes_have_the_shares_of_the_jobs_operation(tmp_path, options, sizes):
+    jobs = jobs_of(tmp_path, f"[a]\nsize=1m\n{options}\n")
+    (access,) = jobs.mapping["access"]
+    assert {each["size"]: each["share"] for each in access["lines"][0]["sizes"]} == sizes
+    is_noted = any("block sizes of the reads" in note for note in jobs.notes)
+    assert is_noted == ("rw=randrw" in options)
 
 
 def test_places_become_targets(tmp_path):

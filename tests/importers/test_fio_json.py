@@ -180,8 +180,40 @@ def test_of_states_printed_during_one_run_the_last_counts(tmp_path):
         document(job(reads=1000 * seconds, elapsed=seconds), timestamp=1795258597 + seconds)
         for seconds in (1, 2, 3)
     ]
-    (sample,) = read_results(written(tmp_path, *states)).samples
+    imported = read_results(written(tmp_path, *states))
+    (sample,) = imported.samples
     assert sample.outcome.completed == 3000
+    assert "2 intermediate states" in notes_of(imported)
+
+
+def timed_states(*states: tuple[int, int, int]) -> list[dict]:
+    """Documents by time since the first start in ms, ``elapsed`` in s, and requests."""
+    return [
+        document(
+            job(reads=reads, elapsed=elapsed_s),
+            timestamp=1795258597 + at_ms // 1000,
+            timestamp_ms=1795258597_000 + at_ms,
+        )
+        for at_ms, elapsed_s, reads in states
+    ]
+
+
+def test_runs_of_a_second_one_after_another_are_rounds(tmp_path):
+    runs = timed_states((1100, 2, 900), (2385, 2, 901), (3672, 2, 902))
+    imported = read_results(written(tmp_path, *runs))
+    assert [sample.outcome.completed for sample in imported.samples] == [900, 901, 902]
+    assert "intermediate" not in notes_of(imported)
+
+
+def test_states_seem_to_start_up_to_a_second_apart(tmp_path):
+    states = timed_states((1001, 2, 900), (2000, 2, 1800), (3001, 4, 2700))
+    (sample,) = read_results(written(tmp_path, *states)).samples
+    assert sample.outcome.completed == 2700
+
+
+def test_a_run_with_fewer_requests_is_no_later_state(tmp_path):
+    runs = timed_states((400, 1, 900), (900, 1, 800))
+    assert len(read_results(written(tmp_path, *runs)).samples) == 2
 
 
 def test_jobs_that_ran_at_the_same_time_stay_apart_and_are_noted(tmp_path):
@@ -208,6 +240,8 @@ def test_options_that_differ_become_factors(tmp_path):
         ({"rw": "read", "bs": "1m"}, "io/read/1048576B/1t/1d/pattern=sequential"),
         ({"rw": "randwrite", "direct": "0"}, "io/write/4096B/1t/1d/direct=false"),
         ({"random_distribution": "zipf:1.2"}, "io/read/4096B/1t/1d/pattern=zipf/theta=1.2"),
+        ({"random_distribution": "zipf"}, "io/read/4096B/1t/1d/pattern=zipf/theta=1.1"),
+        ({"rw": "randwrite", "bs": "8k,64k"}, "io/write/65536B/1t/1d"),
         ({"rate_iops": "500", "numjobs": "2"}, "io/read/4096B/2t/1d/arrival=fixed/rate=1000"),
         ({"bssplit": "4k/50:8k/50"}, "io/read/various/1t/1d/bs=4k/50:8k/50"),
         ({"bs": "4KiB"}, "io/read/4000B/1t/1d"),

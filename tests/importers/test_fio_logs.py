@@ -175,6 +175,44 @@ def test_a_log_of_means_alone_is_a_run_of_one_thread(tmp_path):
     assert "unknown" in origin_of(imported.run).notes[0]
 
 
+EPOCH_MS = 1_700_000_000_000
+
+
+def test_unix_times_of_a_log_alone_count_from_its_first_request(tmp_path):
+    text = "".join(f"{EPOCH_MS + at_ms}, 80000, 0, 4096\n" for at_ms in range(5, 1006))
+    place = tmp_path / "run_lat.1.log"
+    place.write_text(text, encoding="utf-8")
+    (sample,) = read_results(place).samples
+    assert sample.duration_s == 1.0
+    assert sample.completed_per_s == pytest.approx(1001)
+
+
+def test_unix_times_of_means_count_from_the_start_of_the_first_window(tmp_path):
+    text = "".join(f"{EPOCH_MS + 100 * index}, 1000, 0, 0\n" for index in range(1, 41))
+    (tmp_path / "run_iops.1.log").write_text(text, encoding="utf-8")
+    entry = job(options={"write_iops_log": "run"}, read=direction(4000) | {"runtime": 4000})
+    (sample,) = read_results(written(tmp_path, document(entry))).samples
+    assert series_of(sample).rates == pytest.approx([1000] * 40, abs=10)
+
+
+def test_unix_times_of_all_threads_have_one_base(tmp_path):
+    for thread, start_ms in ((1, 0), (2, 500)):
+        lines = [f"{EPOCH_MS + start_ms + at_ms}, 8, 0, 4096\n" for at_ms in range(500)]
+        (tmp_path / f"run_lat.{thread}.log").write_text("".join(lines), encoding="utf-8")
+    options = {"write_lat_log": "run", "numjobs": "2", "group_reporting": "1"}
+    read = direction(1000) | {"runtime": 1000, "clat_ns": {}}
+    (sample,) = read_results(written(tmp_path, document(job(options=options, read=read)))).samples
+    assert series_of(sample).rates == pytest.approx([1000] * 10)
+
+
+def test_times_of_another_clock_are_left_out_with_a_note(tmp_path):
+    text = "".join(f"{5_000_000 + at_ms}, 80000, 0, 4096\n" for at_ms in range(1000))
+    (tmp_path / "run_lat.1.log").write_text(text, encoding="utf-8")
+    imported = read_results(written(tmp_path, document(job(options={"write_lat_log": "run"}))))
+    assert imported.samples[0].timeline.slices == []
+    assert any("they are ignored" in note for note in origin_of(imported.run).notes)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "named"),
     [

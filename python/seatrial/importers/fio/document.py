@@ -292,7 +292,10 @@ def _cut_off(document: Document, error: Exception) -> UsageError:
     )
 
 
-SAME_START_S: Final = 2.0
+SAME_START_S: Final = 1.0
+"""States of one run seem to start less than this apart, as ``elapsed`` is rounded up to seconds."""
+SAME_START_WHOLE_S: Final = 2.0
+"""The same where the time of printing is also in whole seconds."""
 ALL_CLIENTS: Final = "All clients"
 _RELEASE: Final = re.compile(r"fio-(\d{1,4}(?:\.\d{1,4}){1,3})")
 
@@ -301,6 +304,7 @@ Figure = Annotated[float, Meta(ge=0, le=2.0**63)]
 Milliseconds = Annotated[int, Meta(ge=0, le=2**40)]
 Seconds = Annotated[int, Meta(ge=0, le=2**36)]
 UnixSeconds = Annotated[float, Meta(ge=0, le=2.0**36)]
+UnixMilliseconds = Annotated[int, Meta(ge=0, le=2**46)]
 
 Percent = Annotated[str, Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,9})?$")]
 Middle = Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
@@ -399,6 +403,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     hostname: str = ""
     port: int = 0
 
+    @property
+    def requests(self) -> int:
+        """All requests completed, trims included."""
+        return sum(each.total_ios for each in (self.read, self.write, self.trim, self.mixed))
+
     def directions(self, operation: str) -> dict[str, Direction]:
         """Return the results by kind of request, for those with printed values.
 
@@ -430,7 +439,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: Such as ``fio-3.33`` (``fio version``).
-        timestamp_s: Unix time at which it was printed (``timestamp``).
+        timestamp_s: Unix time at which it was printed (``timestamp``), in whole seconds.
+        timestamp_ms: The same in milliseconds; 0 where fio does not print it.
         options: Options of the sections ``[global]`` (``global options``).
         jobs: Jobs on one machine.
         client_stats: Jobs on several machines, and their sums.
@@ -439,6 +449,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str = field(default="", name="fio version")
     timestamp_s: UnixSeconds = field(default=0.0, name="timestamp")
+    timestamp_ms: UnixMilliseconds = 0
     options: dict[str, str] = field(default_factory=dict, name="global options")
     jobs: list[Job] = []
     client_stats: list[Job] = []
@@ -468,8 +479,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(int(part) for part in figures[1].split(".")) if figures else ()
 
 
-def reports(document: Document) -> list[Report]:
+def reports(document: Document, notes: list[str]) -> list[Report]:
     """Return the documents of fio in a text; of several states of one run only the last.
+
+    Args:
+        document: The text.
+        notes: Receives a note on the states that are not used.
 
     Raises:
         UsageError: One is truncated, damaged or without jobs.
@@ -486,17 +501,35 @@ def reports(document: Document) -> list[Report]:
             cause="fio was stopped before its first job started, or could not start one",
             next_step="Check the other output of fio, and run it again",
         )
+    if unused := len(found) - len(kept):
+        states = "1 intermediate state is" if unused == 1 else f"{unused} intermediate states are"
+        notes.append(f"{states} not used (--status-interval).")
     return [report for report in kept if report.entries]
 
 
 def _is_later_state(later: Report, report: Report) -> bool:
+    """Return whether a document is a later state of the same run, and not another run."""
     names = [job.jobname for job in report.entries]
     return (
         [job.jobname for job in later.entries][: len(names)] == names
-        and abs(later.started_at - report.started_at) < SAME_START_S
+        and _is_same_start(later, report)
         and later.timestamp_s >= report.timestamp_s
         and any(job.elapsed_s for job in report.entries)
+        and all(
+            after.requests >= before.requests
+            for before, after in zip(report.entries, later.entries, strict=False)
+        )
     )
+
+
+def _is_same_start(later: Report, report: Report) -> bool:
+    if not (later.timestamp_ms and report.timestamp_ms):
+        return abs(later.started_at - report.started_at) < SAME_START_WHOLE_S
+    starts_s = [
+        each.timestamp_ms / 1000 - max((job.elapsed_s for job in each.entries), default=0)
+        for each in (later, report)
+    ]
+    return abs(starts_s[0] - starts_s[1]) < SAME_START_S
 
 
 def _typed(document: Document, content: Content) -> Report:

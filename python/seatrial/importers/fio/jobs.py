@@ -26,11 +26,13 @@ from seatrial.errors import UsageError
 from seatrial.importers.document import Document
 from seatrial.importers.fio.options import (
     BLOCK_BYTES,
+    FIO_ZIPF_THETA,
     SYNCHRONOUS,
     access_of,
     engine_name,
     is_set,
     number,
+    part_of,
     plain_name,
     size_bytes,
     time_s,
@@ -272,6 +274,7 @@ HONOURED: Final = {
     *("offset", "io_size", "ioengine", "hipri", "buffer_compress_percentage", "kb_base", "name"),
     *("description", "stonewall", "time_based"),
 }  # fmt: skip
+BLOCK_SIZES: Final = ("bssplit", "bsrange", "bs")
 HARMLESS: Final = {
     *("group_reporting", "new_group", "thread", "norandommap", "randrepeat", "randseed"),
     *("allrandrepeat", "refill_buffers", "scramble_buffers", "create_on_open", "fallocate"),
@@ -453,7 +456,12 @@ class _Job:
         if access.operation == "mixed":
             found["read_share"] = access.factors["read_share"]
         if found["pattern"] == "zipf":
-            found["theta"] = access.factors.get("theta", 0.99)
+            found["theta"] = access.factors.get("theta", FIO_ZIPF_THETA)
+            written = self.options["random_distribution"]
+            if "theta" not in access.factors:
+                self.note(f"the theta of random_distribution={written} is unreadable")
+            elif "," in written:
+                self.note(f"random_distribution={written}: only its first theta is used")
         elif found["pattern"] not in ("random", "sequential"):
             self.note(
                 f"random_distribution={found['pattern']} is ignored; offsets are uniformly random"
@@ -486,25 +494,32 @@ class _Job:
         return {"sizes": sizes, "read": read, "random": random if is_random else 0.0}
 
     def _sizes(self) -> list[Table]:
-        """Return the block sizes with their shares; writes use those of reads."""
-        written = self.options.get("bssplit", "")
-        if "," in written or "," in self.options.get("bs", ""):
+        """Return the block sizes with their shares; writes of mixed jobs use those of reads."""
+        is_mixed = self.access.operation == "mixed"
+        if is_mixed and any("," in self.options.get(name, "") for name in BLOCK_SIZES):
             self.note("reads and writes use the block sizes of the reads")
         if self.options.get("bsrange"):
             self.note(f"bsrange={self.options['bsrange']}: only both ends are used, equally often")
-        sizes = []
-        for part in written.split(",")[0].split(":") if written else self._few_sizes():
+        sizes: list[Table] = []
+        for part in self._size_parts():
             size, _, share = part.partition("/")
             try:
-                sizes.append({"size": size_bytes(size), "share": float(share or 1)})
+                sizes.append({"size": size_bytes(size), "share": float(share or 0)})
             except ValueError:
                 self.note(f"the block size {part!r} is ignored")
+        # As in fio, sizes without a share, or with 0, have equal parts of the rest of 100 %.
+        rest = max(0.0, 100 - sum(size["share"] for size in sizes))
+        unset = [size for size in sizes if not size["share"]]
+        for size in unset:
+            size["share"] = rest / len(unset)
         return [size for size in sizes if size["share"] > 0] or [{"size": BLOCK_BYTES}]
 
-    def _few_sizes(self) -> list[str]:
-        if self.options.get("bsrange"):
-            return self.options["bsrange"].split(",")[0].split("-")
-        return self.options.get("bs", str(BLOCK_BYTES)).split(",")[:1]
+    def _size_parts(self) -> list[str]:
+        written = {name: self.options.get(name, "") for name in BLOCK_SIZES}
+        parts = {name: part_of(text, self.access.operation) for name, text in written.items()}
+        if written["bssplit"]:
+            return parts["bssplit"].split(":")
+        return parts["bsrange"].split("-") if written["bsrange"] else [parts["bs"]]
 
     def _driving(self) -> Table:
         access = self.access

@@ -40,6 +40,8 @@ KINDS: Final = ("lat", "clat", "iops", "bw")
 DIRECTIONS: Final = ("read", "write")
 DEVIATION_SHARE_MAX: Final = 0.05
 SIZE_DEVIATION_SHARE_MAX: Final = 0.02
+EPOCH_MS_MIN: Final = 10**11
+"""Times from here on are Unix times (``log_unix_epoch``), not times since the job's start."""
 ENDING_WINDOWS_MAX: Final = 2
 """A log that ends more windows than this before its job is of a thread that ended then."""
 _LINE: Final = re.compile(r"\s*(\d{1,15}),\s*(\d{1,18}),\s*([012]),\s*(\d{1,12})(?:,.*)?")
@@ -109,7 +111,31 @@ def nearby_logs(
         files = [_sibling_file(path, f"{prefix}_{kind}{number}.log") for number in numbers]
         if files and all(files):
             found[kind] = [log_of(open_document(file)) for file in files if file]
-    return found
+    return _since_start(found)
+
+
+def _since_start(logs: dict[str, list[Log]]) -> dict[str, list[Log]]:
+    """Return the logs of a job with times since its start, also if fio logged Unix times."""
+    every = [log for each in logs.values() for log in each]
+    first_ms = _first_ms(every)
+    if first_ms < EPOCH_MS_MIN:
+        return logs
+    # A line of means is written at the end of its window.
+    base_ms = first_ms - (0 if _each_request_has_a_line(every) else _window_ms(every))
+    return {kind: [_moved(log, base_ms) for log in each] for kind, each in logs.items()}
+
+
+def _moved(log: Log, base_ms: int) -> Log:
+    return {
+        direction: [
+            msgspec.structs.replace(entry, at_ms=max(0, entry.at_ms - base_ms)) for entry in lines
+        ]
+        for direction, lines in log.items()
+    }
+
+
+def _first_ms(logs: Iterable[Log]) -> int:
+    return min((e.at_ms for log in logs for lines in log.values() for e in lines), default=0)
 
 
 def _sibling_file(path: Path, name: str) -> Path | None:
@@ -144,7 +170,9 @@ def timed(
         totals: Result of each operation kind.
         duration_s: Duration of the sample.
     """
-    if not logs:
+    first_ms = _first_ms(log for each in logs.values() for log in each)
+    # With log_alternate_epoch, times count from another clock's zero.
+    if not logs or first_ms > duration_s * 1000 + SLICE_NS // NS_PER_MS:
         return None
     kind = next(kind for kind in KINDS if kind in logs)
     if _each_request_has_a_line(logs[kind]):
@@ -306,6 +334,7 @@ def read(document: Document) -> Imported:
         file = _sibling_file(document.path, f"{name['prefix']}_{kind}{name['number'] or ''}.log")
         if file:
             logs[kind] = [log_of(open_document(file))]
+    logs = _since_start(logs)
     totals = _totals(logs)
     duration_s = _last_ms(logs) / 1000
     found = timed(logs, totals, duration_s) if totals and duration_s else None

@@ -40,6 +40,9 @@ ALIASES: Final = {
     "ss_ramp": "steadystate_ramp_time",
     "wait_for_previous": "stonewall",
 }
+FIO_ZIPF_THETA: Final = 1.1
+"""fio's theta of ``random_distribution=zipf`` without one."""
+_THETA: Final = re.compile(r"\d+\.?\d*|\.\d+")
 BLOCK_BYTES: Final = 4096
 SYNCHRONOUS: Final = {"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"}
 """Engines with one request in flight, regardless of ``iodepth``."""
@@ -167,7 +170,7 @@ def access_of(options: Options) -> Access:
     factors: dict[str, FactorValue] = _pattern(options, is_random=rw.startswith("rand"))
     if operation == "mixed":
         factors["read_share"] = _read_share(options)
-    size = block_bytes(options)
+    size = block_bytes(options, operation)
     if not size:
         factors["bs"] = options.get("bssplit") or options.get("bsrange") or options.get("bs", "")
     if ":" in options.get("rw", ""):
@@ -193,13 +196,25 @@ def access_of(options: Options) -> Access:
     )
 
 
-def block_bytes(options: Options) -> int:
+def part_of(text: str, operation: str) -> str:
+    """Return the part of an option (``reads,writes,trims``) that applies to an operation.
+
+    A single part applies to all; mixed jobs get the part of reads.
+    """
+    parts = text.split(",")
+    return parts[1] if operation == "write" and len(parts) > 1 else parts[0]
+
+
+def block_bytes(options: Options, operation: str) -> int:
     """Return the size of one request; 0 where there are several."""
     if options.get("bssplit") or options.get("bsrange"):
         return 0
+    written = options.get("bs", str(BLOCK_BYTES))
+    # Only reads and writes count; a blank part has fio's default.
+    parts = written.split(",")[:2] if operation == "mixed" else [part_of(written, operation)]
     try:
-        parts = options.get("bs", str(BLOCK_BYTES)).split(",")
-        sizes = {size_bytes(part, options.get("kb_base", "1024")) for part in parts if part}
+        kb_base = options.get("kb_base", "1024")
+        sizes = {size_bytes(part or str(BLOCK_BYTES), kb_base) for part in parts}
     except ValueError:
         return 0
     return sizes.pop() if len(sizes) == 1 else 0
@@ -234,10 +249,9 @@ def _pattern(options: Options, *, is_random: bool) -> dict[str, FactorValue]:
         return {"pattern": "sequential"}
     kind, _, detail = options.get("random_distribution", "random").partition(":")
     if kind == "zipf":
-        try:
-            return {"pattern": "zipf", "theta": float(detail.split(":")[0])}
-        except ValueError:
-            return {"pattern": "zipf"}
+        # fio reads the number at the beginning: a centre or a part for writes may follow.
+        theta = _THETA.match(detail or str(FIO_ZIPF_THETA))
+        return {"pattern": "zipf"} | ({"theta": float(theta[0])} if theta else {})
     if kind == "random":
         return {"pattern": "random"}
     return {"pattern": options["random_distribution"]}

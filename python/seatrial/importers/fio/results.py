@@ -96,8 +96,8 @@ def read(document: Document) -> Imported:
     Raises:
         UsageError: A document is truncated, damaged, or has no job that reads or writes.
     """
-    found = reports(document)
     notes: list[str] = []
+    found = reports(document, notes)
     jobs = [each for report in found for each in measured_jobs(report, notes)]
     known = [each for each in jobs if each.access.operation]
     if len(known) < len(jobs):

@@ -22,10 +22,11 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings import model as run_model
+from seatrial.findings.context import has_stall_watch
 from seatrial.lazy import np
 from seatrial.report.markup import fill
 from seatrial.report.part import plain_table
-from seatrial.report.table import Table, doubt_text, rate_text
+from seatrial.report.table import NO_FIGURE, Table, doubt_text, rate_text
 from seatrial.report.tables import runs_table, steady_table, tables
 from seatrial.results import model
 from seatrial.results.store import ResultsFile
@@ -223,8 +224,9 @@ class Sample(model.Sample, frozen=True, kw_only=True):
             histogram = Histogram.decode(part.response)
             arrays.completed[part.index] = part.completed
             arrays.transferred_bytes[part.index] = part.transferred_bytes
-            arrays.p50_ns[part.index] = histogram.percentile_ns(50)
-            arrays.p99_ns[part.index] = histogram.percentile_ns(99)
+            if histogram.count:
+                arrays.p50_ns[part.index] = histogram.percentile_ns(50)
+                arrays.p99_ns[part.index] = histogram.percentile_ns(99)
         return arrays
 
     def series_arrays(self) -> SeriesArrays:
@@ -349,7 +351,9 @@ def _samples_table(samples: list[Sample]) -> Table:
                 format_iops(sample.completed_per_s),
                 format_rate_bytes(sample.transferred_bytes_per_s),
                 format_count(sample.outcome.failed),
-                format_count(len(sample.stalls) + sample.stalls_dropped),
+                format_count(len(sample.stalls) + sample.stalls_dropped)
+                if has_stall_watch([sample])
+                else NO_FIGURE,
             ]
             for sample in samples
         ],

@@ -109,6 +109,12 @@ def test_a_cell_that_was_not_measured_keeps_the_columns_in_their_place():
     assert [line.index("|", 10) for line in lines[2:] if line] == [22] * 5
 
 
+def test_block_sizes_are_not_cut_off():
+    cells = [summary_with(make_cell("read", size, 1), (9.0, 9.0, 9.0)) for size in (1024, 1536)]
+    text = export(make_summary(cells), "bm-flash")
+    assert [line.split()[0] for line in text.splitlines() if "|" in line][-2:] == ["1K", "1536B"]
+
+
 def test_several_depths_are_several_tables_that_are_named():
     cells = [
         summary_with(make_cell("read", 4096, 1, depth=depth), (1000.0 * depth, 990.0, 1010.0))

@@ -87,6 +87,13 @@ def test_rounds_are_added_up_and_units_are_those_of_fio():
     }  # fmt: skip
 
 
+def test_reads_and_writes_counted_together_are_mixed():
+    cell = make_cell("mixed", 4096, read_share=0.7)
+    job = exported(summarised([make_sample(cell, {"mixed": 1000}, duration_s=2.0)]))["jobs"][0]
+    assert (job["mixed"]["total_ios"], job["mixed"]["iops"]) == (1000, 500.0)
+    assert "read" not in job
+
+
 def test_latency_is_that_of_the_merged_histograms():
     cell = make_cell("read", 4096)
     samples = [

@@ -212,6 +212,27 @@ def test_the_heat_map_opens_on_the_longest_stall_else_on_the_busiest():
     assert "no stall; the slowest request took" in figure.title
 
 
+def test_stalls_of_a_tool_that_watches_for_none_are_unknown():
+    part = one("io", "read", 4096)
+    imported = [msgspec.structs.replace(sample, engine="imported") for sample in part.samples]
+    [figure] = heat_figures([msgspec.structs.replace(part, samples=imported)])
+    assert "stalls unknown; the slowest request took" in figure.title
+
+
+@pytest.mark.parametrize(
+    ("kind", "drawn"), [("matrix", "matrix-latency"), ("commit", "commit"), ("io", "other-latency")]
+)
+@pytest.mark.parametrize("name", ["mean", "p95", "p50"])
+def test_cells_without_a_point_above_zero_have_no_chart_of_latency(kind, drawn, name):
+    part = one(kind, "read", 4096)
+    value = 0.0 if name == "p50" else 1000.0
+    figure = msgspec.structs.replace(part.latency["read"]["p50"], value=value, low=None, high=None)
+    bare = msgspec.structs.replace(part, latency={"read": {name: figure}})
+    assert drawn not in [figure.id for figure in figures_of([bare])]
+    [ladder] = [figure for figure in figures_of([bare, part]) if figure.id == drawn]
+    assert len(ladder.views[0].rows or ladder.views[0].panels) == 1
+
+
 def test_the_heat_map_loses_no_request():
     views = FIGURES["heatmap"].views
     drawn = [s for s in CELLS if not s.blank]

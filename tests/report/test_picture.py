@@ -16,6 +16,9 @@ from seatrial.report.figures.model import (
     Axis,
     Bubble,
     Figure,
+    Heat,
+    HeatColumn,
+    HeatSample,
     Line,
     Panel,
     Point,
@@ -111,6 +114,20 @@ def test_more_requests_are_of_a_later_colour():
     colours = [n.attrib["fill"] for n in root.iter("path") if n.attrib.get("class", "")[0] == "h"]
     assert len(colours) > 4
     assert colours == sorted(colours, key=HEAT.index)
+
+
+def test_a_heat_map_keeps_the_time_in_which_nothing_ended():
+    columns = [HeatColumn(index, 1000, 2000, 2000, 40, [9]) for index in (0, 1, 2, 12)]
+    sample = HeatSample(round=0, duration_s=2.0, columns=columns, stalls=[])
+    figure = figure_of("heat", heat=Heat(column_s=0.1, rows_per_doubling=4, samples=[sample] * 2))
+    root = ET.fromstring(str(static_picture(figure)))
+    (filled,) = [n.attrib["d"] for n in root.iter("path") if n.attrib.get("class", "")[0] == "h"]
+    lefts = [float(each) for each in re.findall(r"M(\S+)", filled)]
+    (width, *_) = [float(each) for each in re.findall(r"h(\d\S*?)v", filled)]
+    places = [round((left - lefts[0]) / width) for left in lefts]
+    assert places == [0, 1, 2, 12, 20, 21, 22, 32]
+    medians = [n for n in root.iter("path") if n.attrib.get("class") == "s1"]
+    assert len(medians) >= 4
 
 
 def test_text_is_escaped():

@@ -11,8 +11,10 @@ from report.exports_hand import (
     summary_with,
 )
 from report.sample_run import sample_summary
+from seatrial.report.part import table_sections
 from seatrial.report.tables import Table, as_text, runs_table, tables
 from seatrial.stats.model import CellSummary
+from seatrial.trials.io.report.figures import figures_of
 
 BLANK = "0 completed, oldest in flight 4.2 s"
 
@@ -146,7 +148,7 @@ def test_the_map_reports_ends_middle_and_extremes():
         cell = make_cell(
             "read", 1024**2, 1, kind="map", pattern="sequential", zone=zone, zones=len(rates)
         )
-        cell.spec["range"] = {"start_bytes": zone * 1024**3}
+        cell.spec["range"] = {"start_bytes": zone * 1024**3, "length_bytes": 1024**3}
         cells.append(summary_with(cell, around(rate), {"p50": around(1e9 / rate)}))
     (table,) = tables(make_summary(cells))
     assert [(row[1], row[2], row[3]) for row in table.rows] == [
@@ -156,6 +158,24 @@ def test_the_map_reports_ends_middle_and_extremes():
         ("slowest", "3 GiB", "300"),
         ("fastest", "2 GiB", "520"),
     ]
+
+
+def test_an_imported_map_without_ranges_is_in_order_of_its_zones():
+    cells = []
+    for zone in (10, 2, 1):
+        cell = make_cell("read", 1024**2, 1, kind="map", pattern="sequential", zone=zone, zones=11)
+        cell.spec.pop("range", None)
+        cells.append(summary_with(cell, around(100.0 + zone), {"p50": around(1e7)}))
+    (table,) = tables(make_summary(cells))
+    assert [(row[1], row[2], row[3]) for row in table.rows[:3]] == [
+        ("start", "–", "101"),
+        ("middle", "–", "102"),
+        ("end", "–", "110"),
+    ]
+    assert "map" not in [figure.id for figure in figures_of(cells)]
+    page = "".join(table_sections(cells, []))
+    assert "zone 10" in page
+    assert "from 0 B" not in page
 
 
 def test_mixes_have_columns_for_each_kind_of_request():

@@ -98,6 +98,25 @@ def test_a_timeline_shows_the_slices_in_which_nothing_completed(tmp_path):
     np.testing.assert_allclose(arrays.p99_ns[[0, 3]], 5_000_000, rtol=0.008)
 
 
+def test_what_another_tool_does_not_record_is_not_zero(tmp_path):
+    none = Histogram.of([]).encode()
+    slices = [Slice(index=0, operation="read", completed=9, transferred_bytes=72, response=none)]
+    timeline = Timeline(slice_ns=100_000_000, slices=slices)
+    path = tmp_path / "results.seatrial"
+    with ResultsFile.open(path, create=True) as file:
+        file.start_run(make_run())
+        file.add_sample(
+            RUN_ID,
+            msgspec.structs.replace(make_sample(), timeline=timeline, engine="imported", stalls=[]),
+        )
+    sample = seatrial.open(path).run().samples[0]
+    arrays = sample.timeline_arrays("read")
+    assert arrays.completed[0] == 9
+    assert np.isnan(arrays.p50_ns).all()
+    assert np.isnan(arrays.p99_ns).all()
+    assert sample._repr_html_().count("–") == 1
+
+
 def test_a_series_is_arrays_with_gaps_as_nan(tmp_path):
     path = tmp_path / "results.seatrial"
     with ResultsFile.open(path, create=True) as file:

@@ -22,6 +22,8 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
+IMPORTED = "imported"
+"""The engine of samples that another tool measured."""
 MEDIAN_FACTOR = 4.0
 """A gap shorter than this many median latencies is normal for the device, not a stall."""
 
@@ -197,6 +199,11 @@ def stalls_of(summary: CellSummary) -> list[Stall]:
     if not seen or service_times(summary.samples).count == 0:
         return seen
     return [one.stall for one in gaps_of(summary)[0]]
+
+
+def has_stall_watch(samples: Iterable[Sample]) -> bool:
+    """Return whether stalls would have been seen: of imported results only if any were."""
+    return any(sample.stalls or sample.engine != IMPORTED for sample in samples)
 
 
 def addresses_of(summary: CellSummary) -> set[object]:

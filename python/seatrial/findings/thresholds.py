@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from seatrial.findings.context import stalls_of
+from seatrial.findings.context import has_stall_watch, stalls_of
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.stats.cell_estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate
@@ -20,8 +20,6 @@ from seatrial.study.thresholds import Threshold
 from seatrial.topic import topic_of, topics
 
 STALLS: Final = ("stalls", "stall_max")
-IMPORTED: Final = "imported"
-"""The engine of samples that another tool measured."""
 
 
 def evaluate(thresholds: Iterable[Threshold], summary: Summary) -> list[ThresholdResult]:
@@ -108,7 +106,7 @@ def figure_of(summary: CellSummary, quantity: str, *, of_target: bool = False) -
         quantity: A quantity of thresholds.
         of_target: Whether stalls of the load generator itself are left out.
     """
-    if quantity in STALLS and not _has_stall_watch(summary):
+    if quantity in STALLS and not has_stall_watch(summary.samples):
         return "stalls unknown: the tool that measured it does not watch for them"
     stalls_ns = [
         stall.length_s * 1e9
@@ -123,11 +121,6 @@ def figure_of(summary: CellSummary, quantity: str, *, of_target: bool = False) -
     if quantity == "errors":
         return _exact(sum(s.errors_count for s in summary.samples), "count", summary)
     return summary.blank or _measured(summary, quantity)
-
-
-def _has_stall_watch(summary: CellSummary) -> bool:
-    """Return whether stalls would have been seen: of imported results only if any were."""
-    return any(sample.stalls or sample.engine != IMPORTED for sample in summary.samples)
 
 
 def _measured(summary: CellSummary, quantity: str) -> Estimate | str:

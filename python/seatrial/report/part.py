@@ -144,7 +144,10 @@ def _cell_label(summary: CellSummary, factors: Sequence[str]) -> str:
     words = name_by(summary, factors) or summary.cell.workload
     if summary.cell.kind != "map":
         return words
-    return f"{words}, from {format_size(start_bytes(summary))}"
+    begin_bytes = start_bytes(summary)
+    if begin_bytes is None:
+        return ", ".join(filter(None, [words, name_by(summary, ["zone"])]))
+    return f"{words}, from {format_size(begin_bytes)}"
 
 
 def _percentile(

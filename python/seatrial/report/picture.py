@@ -7,8 +7,9 @@ which remain if styles are stripped, and classes, for the light and dark styles 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final, Literal
 
@@ -19,6 +20,7 @@ from seatrial.report.figures.model import (
     Figure,
     Guide,
     Heat,
+    HeatColumn,
     Line,
     Panel,
     Point,
@@ -362,9 +364,9 @@ def _whisker(canvas: Canvas, point: Point, axis: Axis, box: Box, *, y: float, st
 def _heat(canvas: Canvas, heat: Heat) -> float:
     """Draw requests by time and latency, coarsened, with median and 99th percentile."""
     columns = _heat_columns(heat)
-    if not columns:
-        return 0.0
     rows = [row for cells, *_ in columns for row in cells]
+    if not rows:
+        return 0.0
     low, high = min(rows), max(rows) + 1
     stride = max(1, math.ceil((high - low) / _HEAT_ROWS_MAX))
     box = (_LEFT, 8.0, float(WIDTH - _LEFT - _RIGHT), 230.0)
@@ -391,11 +393,14 @@ def _heat(canvas: Canvas, heat: Heat) -> float:
     medians = [p50_ns for _, p50_ns, _ in columns]
     tails = [p99_ns for _, _, p99_ns in columns]
     for style, values in ((1, medians), (3, tails)):
-        points = [
-            (box[0] + (index + 0.5) * width, _y(box, axis, value))
-            for index, value in enumerate(values)
-        ]
-        canvas.line(points, style, 1.6)
+        for first, run in _runs(values):
+            points = [
+                (box[0] + (first + index + 0.5) * width, _y(box, axis, value))
+                for index, value in enumerate(run)
+            ]
+            if len(run) == 1:  # as wide as its column, or it would be invisible
+                points = [(points[0][0] + side * width / 2, points[0][1]) for side in (-1, 1)]
+            canvas.line(points, style, 1.6)
     bottom = box[1] + box[3]
     seconds = sum(sample.duration_s for sample in heat.samples)
     canvas.text(box[0], bottom + 16, "0 s")
@@ -404,21 +409,38 @@ def _heat(canvas: Canvas, heat: Heat) -> float:
     return bottom + 46
 
 
+def _runs(values: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Yield each row of values above 0 with its first index."""
+    for is_known, members in itertools.groupby(enumerate(values), key=lambda pair: pair[1] > 0):
+        if is_known:
+            run = list(members)
+            yield run[0][0], [value for _, value in run]
+
+
 def _heat_columns(heat: Heat) -> list[tuple[dict[int, int], int, int]]:
-    """Return the columns that fit: counts by row, the largest median and the largest p99."""
-    fine = [column for sample in heat.samples for column in sample.columns]
-    stride = max(1, math.ceil(len(fine) / _HEAT_COLUMNS_MAX))
+    """Return equal periods that fit: counts by row, the largest median and the largest p99.
+
+    A period without completions has no counts and both are 0.
+    """
+    placed: dict[int, HeatColumn] = {}
+    end = 0
+    for sample in heat.samples:
+        placed |= {end + column.index: column for column in sample.columns}
+        last = max((column.index for column in sample.columns), default=-1)
+        end += max(math.ceil(sample.duration_s / heat.column_s - 1e-9), last + 1)
+    stride = max(1, math.ceil(end / _HEAT_COLUMNS_MAX))
     found = []
-    for first in range(0, len(fine), stride):
-        group = fine[first : first + stride]
+    for first in range(0, end, stride):
+        group = [placed[index] for index in range(first, first + stride) if index in placed]
         cells: dict[int, int] = {}
         for column in group:
             for position, count in enumerate(column.counts):
                 if count:
                     row = column.first_row + position
                     cells[row] = cells.get(row, 0) + count
-        if cells:
-            found.append((cells, max(c.p50_ns for c in group), max(c.p99_ns for c in group)))
+        p50_ns = max((column.p50_ns for column in group), default=0)
+        p99_ns = max((column.p99_ns for column in group), default=0)
+        found.append((cells, p50_ns, p99_ns))
     return found
 
 

@@ -431,9 +431,20 @@ def _single(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Tab
     return _listed(table_id, title, cells, _with_latency(rates, cells))
 
 
-def start_bytes(summary: CellSummary) -> int:
-    """Return the start of a cell's address range, in bytes from the target's start."""
-    return summary.cell.parsed.range.start_bytes
+def start_bytes(summary: CellSummary) -> int | None:
+    """Return the start of a cell's address range in its target; None if the range is unknown."""
+    part = summary.cell.parsed.range
+    return None if part.length_bytes is None else part.start_bytes
+
+
+def _by_address(summary: CellSummary) -> tuple[int, float]:
+    zone = summary.cell.factors.get("zone")
+    return start_bytes(summary) or 0, float(zone) if isinstance(zone, int | float) else 0.0
+
+
+def _offset_text(summary: CellSummary) -> str:
+    begin_bytes = start_bytes(summary)
+    return NO_FIGURE if begin_bytes is None else format_size(begin_bytes)
 
 
 def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
@@ -458,7 +469,7 @@ def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]
 
 def _timeline(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
     """Return notable positions of one curve over the address range, with their figures."""
-    ordered = sorted(cells, key=start_bytes)
+    ordered = sorted(cells, key=_by_address)
     slowest = min(ordered, key=lambda part: part.iops.value)
     fastest = max(ordered, key=lambda part: part.iops.value)
     positions = {
@@ -469,7 +480,7 @@ def _timeline(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
         "fastest": fastest,
     }
     return [
-        (position, [format_size(start_bytes(part)), *_rates(part), _median_text(part)])
+        (position, [_offset_text(part), *_rates(part), _median_text(part)])
         for position, part in positions.items()
     ]
 

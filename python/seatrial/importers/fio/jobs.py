@@ -508,11 +508,11 @@ class _Job:
             except ValueError:
                 self.note(f"the block size {part!r} is ignored")
         # As in fio, sizes without a share, or with 0, have equal parts of the rest of 100 %.
-        rest = max(0.0, 100 - sum(size["share"] for size in sizes))
-        unset = [size for size in sizes if not size["share"]]
-        for size in unset:
-            size["share"] = rest / len(unset)
-        return [size for size in sizes if size["share"] > 0] or [{"size": BLOCK_BYTES}]
+        rest = max(0.0, 100 - sum(each["share"] for each in sizes))
+        unset = [each for each in sizes if not each["share"]]
+        for each in unset:
+            each["share"] = rest / len(unset)
+        return [each for each in sizes if each["share"] > 0] or [{"size": BLOCK_BYTES}]
 
     def _size_parts(self) -> list[str]:
         written = {name: self.options.get(name, "") for name in BLOCK_SIZES}

@@ -85,7 +85,8 @@ def _fill_line(summary: Summary, target: str) -> str:
     filled_bytes = sum(result.transferred_bytes for result in first.operations.values())
     rate_mib_per_s = filled_bytes / MIB / first.duration_s
     return (
-        f"Filling {_size(filled_bytes)} before testing  ...   {filled_bytes // MIB} MB done in "
+        f"Filling {_size(filled_bytes, is_cut_off=True)} before testing  ...   "
+        f"{filled_bytes // MIB} MB done in "
         f"{max(1, round(first.duration_s))} seconds ({rate_mib_per_s:.0f} MB/sec)."
     )
 
@@ -125,9 +126,9 @@ def _bandwidth(bytes_per_s: float) -> str:
     return f"{tenths // 10}.{tenths % 10}{letter}"
 
 
-def _size(size_bytes: int) -> str:
+def _size(size_bytes: int, *, is_cut_off: bool = False) -> str:
     for unit, letter in ((GIB, "G"), (MIB, "M"), (KIB, "K")):
-        if size_bytes >= unit:
+        if size_bytes >= unit and (is_cut_off or size_bytes % unit == 0):
             return f"{size_bytes // unit}{letter}"
     return f"{size_bytes}B"
 

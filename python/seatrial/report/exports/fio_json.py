@@ -32,6 +32,9 @@ from seatrial.units import KIB
 DIRECTIONS: Final = {"read": ("read",), "write": ("write", "commit"), "trim": ()}
 """fio's name of each data direction and our operation kinds that belong to it."""
 
+UNIFIED: Final = {"mixed": ("mixed",)}
+"""The same of reads and writes that were counted together (``unified_rw_reporting``)."""
+
 WITHOUT_WORDS: Final = ("copy", FILES, *DATABASE_OPERATIONS)
 """Operations without an equivalent in fio."""
 
@@ -75,6 +78,8 @@ def _job(index: int, summary: CellSummary) -> Part:
     samples = summary.samples
     runtime_s = sum(sample.duration_s for sample in samples)
     errors = [error.errno for sample in samples for error in sample.errors]
+    is_unified = any("mixed" in sample.operations for sample in samples)
+    directions = UNIFIED if is_unified else DIRECTIONS
     return {
         "jobname": summary.cell.key,
         "groupid": index,
@@ -82,7 +87,7 @@ def _job(index: int, summary: CellSummary) -> Part:
         "eta": 0,
         "elapsed": math.ceil(runtime_s),
         "job options": _options(summary.cell, runtime_s),
-        **{name: _direction(samples, kinds) for name, kinds in DIRECTIONS.items()},
+        **{name: _direction(samples, kinds) for name, kinds in directions.items()},
         "sync": _sync(samples),
         "job_runtime": round(runtime_s * 1000),
         **_processor_shares(samples, runtime_s),

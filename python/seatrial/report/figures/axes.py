@@ -55,12 +55,8 @@ def extent(estimates: Iterable[Estimate]) -> list[float]:
 
 
 def log_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
-    """Return a logarithmic axis over the values above 0, with ticks at 1 (2, 5) of each decade.
-
-    Raises:
-        ValueError: When no value is above 0.
-    """
-    positive = [value for value in values if value > 0]
+    """Return a logarithmic axis over the values above 0, with ticks at 1 (2, 5) of each decade."""
+    positive = [value for value in values if value > 0] or [1.0]
     low, high = math.log10(min(positive)), math.log10(max(positive))
     margin = max((high - low) * _MARGIN_SHARE, 0.06)
     low, high = low - margin, high + margin

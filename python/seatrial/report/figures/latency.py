@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from seatrial._core import Histogram
+from seatrial.findings.context import has_stall_watch
 from seatrial.report.figures.axes import (
     blank_notes,
     block_size_axis,
@@ -65,7 +66,7 @@ _KNOWN_NOTE = (
 
 def matrix_latency(cells: Sequence[CellSummary]) -> list[Figure]:
     """Return percentiles of the random matrix against block size: a view for each operation."""
-    drawn = [s for s in of_kind(cells, "matrix") if s.latency and s.cell.block_size_bytes > 0]
+    drawn = [s for s in of_kind(cells, "matrix") if _is_drawn(s) and s.cell.block_size_bytes > 0]
     if not drawn:
         return []
     by_view = grouped(drawn, lambda s: (s.cell.target, s.cell.workload, s.cell.operation))
@@ -125,7 +126,7 @@ def _percentile_lines(timeline: Sequence[tuple[CellSummary, str]]) -> list[Line]
             points=[
                 Point.of(s.cell.block_size_bytes, s.latency[kind][percentile])
                 for s, kind in ordered
-                if percentile in s.latency[kind]
+                if percentile in _chosen(s.latency[kind])
             ],
         )
         for style, percentile in enumerate(PERCENTILES)
@@ -153,7 +154,7 @@ def _matrix_title(cells: Sequence[CellSummary], factors: Sequence[str]) -> str:
 
 def commit_figures(cells: Sequence[CellSummary]) -> list[Figure]:
     """Return commit latency by method and number of committers, with the rate at the row's end."""
-    drawn = [s for s in of_kind(cells, "commit") if s.latency]
+    drawn = [s for s in of_kind(cells, "commit") if _is_drawn(s)]
     if not drawn:
         return []
     factors = varying(drawn, leave_out=("threads", "operation"))
@@ -161,6 +162,7 @@ def commit_figures(cells: Sequence[CellSummary]) -> list[Figure]:
         _row(s, percentiles, ", ".join(filter(None, [name_by(s, factors), _committers(s)])))
         for s in drawn
         for percentiles in s.latency.values()
+        if _chosen(percentiles)
     ]
     title = _commit_title(drawn)
     return [_ladder(rows, cells, drawn, name="commit", topic="Commit latency", title=title)]
@@ -187,7 +189,7 @@ def _commit_title(cells: Sequence[CellSummary]) -> str:
 
 def other_latency(cells: Sequence[CellSummary]) -> list[Figure]:
     """Return the percentiles of all workloads that have no latency chart of their own."""
-    drawn = [s for s in of_kind(cells, *_LADDER_KINDS) if s.latency]
+    drawn = [s for s in of_kind(cells, *_LADDER_KINDS) if _is_drawn(s)]
     if not drawn:
         return []
     rows = []
@@ -197,6 +199,8 @@ def other_latency(cells: Sequence[CellSummary]) -> list[Figure]:
         factors = varying(members, leave_out=("operation",))
         for summary in members:
             for operation, percentiles in summary.latency.items():
+                if not _chosen(percentiles):
+                    continue
                 words = [target if several_targets else "", workload, name_by(summary, factors),
                          operation if operation != workload else ""]  # fmt: skip
                 rows.append(_row(summary, percentiles, ", ".join(filter(None, words))))
@@ -267,8 +271,15 @@ def _row(summary: CellSummary, latency: dict[str, Estimate], label: str) -> Row:
 
 
 def _chosen(latency: dict[str, Estimate]) -> dict[str, Estimate]:
-    """Return the percentiles that are drawn, in rising order."""
-    return {name: latency[name] for name in PERCENTILES if name in latency}
+    """Return the percentiles that are drawn, in rising order: a log axis has no place for 0."""
+    return {
+        name: latency[name] for name in PERCENTILES if name in latency and latency[name].value > 0
+    }
+
+
+def _is_drawn(summary: CellSummary) -> bool:
+    """Return whether a cell has a point; other tools may print only a mean, or times of 0."""
+    return any(_chosen(latency) for latency in summary.latency.values())
 
 
 def _percentiles(summary: CellSummary) -> dict[str, Estimate]:
@@ -442,7 +453,8 @@ def _title(summary: CellSummary) -> str:
         default=None,
     )
     ending = f"; the slowest request took {format_estimate(slowest)}" if slowest else ""
-    return f"{name}: no stall{ending}"
+    seen = "no stall" if has_stall_watch(summary.samples) else "stalls unknown"
+    return f"{name}: {seen}{ending}"
 
 
 def _notes(views: Sequence[View], cells: int) -> list[str]:

@@ -76,7 +76,13 @@ def address_figures(cells: Sequence[CellSummary]) -> list[Figure]:
 
 
 def _view(label: str, cells: Sequence[CellSummary]) -> View | None:
-    """Return rate and access time; None if there are too few zones for a curve."""
+    """Return rate and access time; None if there are too few zones for a curve.
+
+    Cells whose offset is unknown, as of an import, are not drawn.
+    """
+    cells = [s for s in cells if start_bytes(s) is not None]
+    if not cells:
+        return None
     x_axis = _address_axis(cells)
     rates = [(s, s.bandwidth) for s in cells if s.cell.factors.get("pattern") == "sequential"]
     title, times = _access_times(
@@ -109,7 +115,7 @@ def _panel(
         Line(
             name=timeline or pairs[0][0].cell.operation,
             style=style,
-            points=sorted((Point.of(start_bytes(s), e) for s, e in pairs), key=lambda p: p.x),
+            points=sorted((Point.of(start_bytes(s) or 0, e) for s, e in pairs), key=lambda p: p.x),
         )
         for style, (timeline, pairs) in enumerate(timelines.items())
     ]
@@ -119,7 +125,7 @@ def _panel(
 
 def _address_axis(cells: Sequence[CellSummary]) -> Axis:
     """Return the axis of offsets, beginning at the first range."""
-    starts = [start_bytes(s) for s in cells]
+    starts = [start_bytes(s) or 0 for s in cells]
     axis = linear_axis("Offset in the target", "B", [max(starts)])
     end = max(starts) * 1.02
     ticks = [tick for tick in axis.ticks if tick.value <= end]

@@ -211,6 +211,12 @@ def test_states_seem_to_start_up_to_a_second_apart(tmp_path):
     assert sample.outcome.completed == 2700
 
 
+def test_states_of_a_ramp_are_no_rounds(tmp_path):
+    states = timed_states((886, 2, 178), (1791, 3, 379), (2785, 4, 200), (3780, 5, 300))
+    (sample,) = read_results(written(tmp_path, *states)).samples
+    assert sample.outcome.completed == 300
+
+
 def test_a_run_with_fewer_requests_is_no_later_state(tmp_path):
     runs = timed_states((400, 1, 900), (900, 1, 800))
     assert len(read_results(written(tmp_path, *runs)).samples) == 2

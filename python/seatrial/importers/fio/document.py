@@ -516,7 +516,8 @@ def _is_later_state(later: Report, report: Report) -> bool:
         and later.timestamp_s >= report.timestamp_s
         and any(job.elapsed_s for job in report.entries)
         and all(
-            after.requests >= before.requests
+            # Counts fall within a run only at the end of its ramp_time.
+            after.requests >= before.requests or after.elapsed_s > before.elapsed_s
             for before, after in zip(report.entries, later.entries, strict=False)
         )
     )

@@ -26,6 +26,9 @@ pub struct Lost {
     pub missed: u64,
     /// Bytes that the disks transferred by their own counters, beyond those of recorded requests.
     pub unseen_bytes: u64,
+    /// Bytes of counted requests; 0 in older recordings.
+    #[serde(default)]
+    pub counted_bytes: u64,
 }
 
 /// The fields of a request that the source knows.

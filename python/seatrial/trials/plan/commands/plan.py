@@ -105,7 +105,7 @@ class LoadFields(TypedDict):
     default=1.0,
     show_default=True,
     metavar="N",
-    help="Judge load and size after this many years.",
+    help="Load and size after N years.",
 )
 @click.option(
     "--objective", metavar="NAME=MS", help="Percentile to meet: commit.p99_ms=5, read.p95_ms=2."

@@ -274,6 +274,9 @@ pub struct StatementEffects {
     pub volatile: Vec<Volatile>,
     /// It is one INSERT without RETURNING, so one may be added (see [`returning_at`]).
     pub takes_returning: bool,
+    /// It is one INSERT that calls none of the database's functions, nor do triggers: it draws all
+    /// its values or none before a constraint can fail.
+    pub draws_before_checks: bool,
     /// It was read by the names in it only, so no uses and no keys are known.
     pub is_by_names: bool,
     /// It names a table whose columns are unknown: not in the catalogue, or ambiguous.

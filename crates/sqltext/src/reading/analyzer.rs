@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sqlparser::ast::{
     Cte, Distinct, Expr, GroupByExpr, Ident, LimitClause, LockClause, NamedWindowExpr, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
-    Values, With,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
+    SetQuantifier, Statement, Values, With,
 };
 
 use super::bounds::{self, KeyBound};
@@ -219,11 +219,16 @@ impl StatementAnalyzer<'_, '_> {
                 }
                 self.query(query, scope)
             }
-            SetExpr::SetOperation { left, right, .. } => {
+            SetExpr::SetOperation { op, set_quantifier, left, right } => {
                 let left = self.set_expr(left, scope, None, &[]);
                 let right = self.set_expr(right, scope, None, &[]);
                 self.order(order, scope);
-                union(left, right)
+                let mut columns = union(left, right);
+                // Only UNION ALL leaves no row out.
+                if (*op, *set_quantifier) != (SetOperator::Union, SetQuantifier::All) {
+                    columns.rows = None;
+                }
+                columns
             }
             SetExpr::Values(values) => self.values(values, scope),
             SetExpr::Insert(statement)
@@ -301,9 +306,13 @@ impl StatementAnalyzer<'_, '_> {
         from.conditions().for_each(|condition| self.expr(condition, &scope));
         let mut columns = self.projection(&select.projection, &scope);
         (columns.rows, columns.each_of) = count_of(select, &scope, &columns);
-        // A call is made for each row.
+        // A call is made for each row, but where only some of them need it.
         for draw in &mut self.reading.draws[draws..] {
-            (draw.count, draw.each_of) = (columns.rows, columns.each_of);
+            if draw.count == Some(1) {
+                (draw.count, draw.each_of) = (columns.rows, columns.each_of);
+            } else if columns.rows != Some(1) {
+                (draw.count, draw.each_of) = (None, None);
+            }
         }
         if scope.items.len() > 1 || is_of_other_rows(select) {
             self.lose_order(&mut columns);

@@ -11,10 +11,11 @@ use super::bounds;
 use super::cast::Cast;
 use super::expression::{position, row_or_one};
 use super::from::{From, push};
-use super::insert::InsertedRows;
+use super::insert::{InsertedRows, is_default};
 use super::lookup::{Name, NamedObject, folded};
 use super::scope::{Columns, Scope};
 use super::{ColumnId, RowAspect, UseKind, ValuePosition};
+use crate::catalog::Generated;
 
 /// A column that is assigned.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +111,8 @@ impl StatementAnalyzer<'_, '_> {
         self.returned(delete.returning.as_deref(), delete.output.as_ref(), &scope)
     }
 
-    /// The values drawn since are drawn for each row that is found, an unknown number of rows.
-    fn for_each_row(&mut self, since: usize) {
+    /// The values drawn since are drawn for some rows only, an unknown number of them.
+    pub fn for_each_row(&mut self, since: usize) {
         for draw in &mut self.reading.draws[since..] {
             (draw.count, draw.each_of) = (None, None);
         }
@@ -200,6 +201,9 @@ impl StatementAnalyzer<'_, '_> {
                     Some(value) => Some(self.shown(value, scope)),
                     None => source.as_ref().and_then(|source| source.columns.get(at)).cloned(),
                 };
+                if value.is_some_and(is_default) {
+                    self.draws_default(of);
+                }
                 let fits = |value: &&Expr| Cast::of(value).fits(self.lookup.family(of));
                 let position = value.filter(fits).and_then(position);
                 let is_added = value.is_some_and(|value| is_excluded(value, &name));
@@ -210,6 +214,19 @@ impl StatementAnalyzer<'_, '_> {
             }
         }
         set
+    }
+
+    /// A column is set to its default, in an unknown number of rows.
+    fn draws_default(&mut self, of: ColumnId) {
+        let column = self.lookup.table(of.table).and_then(|table| table.columns.get(of.column));
+        let Some(column) = column else { return };
+        if let Some(Generated::Sequence(sequence)) = column.generated {
+            self.sequence(sequence, true);
+            self.draws_unknown_number(sequence);
+        }
+        if let Some(function) = column.default_function {
+            self.follow(function);
+        }
     }
 
     /// Reads a MERGE and returns the columns of RETURNING.

@@ -127,6 +127,8 @@ impl StatementAnalyzer<'_, '_> {
                 let columns = self.insert(&insert, scope);
                 self.may_return(&insert);
                 self.needs_parents(&insert);
+                let is_plain = insert.source.as_deref().is_none_or(|one| one.with.is_none());
+                self.reading.draws_before_checks = is_plain && self.calls.is_empty();
                 columns
             }
             Statement::Update(update) => self.update(&update, scope),
@@ -210,10 +212,20 @@ impl StatementAnalyzer<'_, '_> {
         };
         let begin = tokens.iter().position(|token| begins(&token.token)).unwrap_or(tokens.len());
         let (options, statement) = tokens.split_at(begin);
-        if options.iter().any(|token| token.is_one_of(&["analyze", "analyse"])) {
+        let words = significant(options);
+        let at = words.iter().position(|token| token.is_one_of(&["analyze", "analyse"]));
+        if at.is_some_and(|at| !self.is_off(words.get(at + 1))) {
             self.statement(statement, scope);
         }
         Columns { is_open: true, ..Columns::default() }
+    }
+
+    /// Whether the value of an option turns it off.
+    fn is_off(&mut self, value: Option<&FormToken<'_>>) -> bool {
+        let Some(token) = value else { return false };
+        let text = token.literal.map_or(token.text, |literal| self.literals.look(literal));
+        let text = if text.starts_with(b"'") { unquoted(text) } else { text.to_vec() };
+        [&b"off"[..], b"false", b"0"].iter().any(|off| text.eq_ignore_ascii_case(off))
     }
 
     /// COPY of a table or of a query.

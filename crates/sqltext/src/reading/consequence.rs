@@ -73,7 +73,7 @@ impl StatementAnalyzer<'_, '_> {
             let is_given = columns.iter().any(|of| {
                 inserted.columns.iter().any(|&own| self.lookup.column(table, own) == *of)
             });
-            if !is_given {
+            if !is_given && !columns.iter().any(|&of| self.has_default(of)) {
                 // A column that is left out is NULL, and refers to nothing.
                 continue;
             }
@@ -81,6 +81,14 @@ impl StatementAnalyzer<'_, '_> {
             self.checks(&foreign, rows);
         }
         self.fires(root);
+    }
+
+    /// Whether a column that is left out has another value than NULL.
+    fn has_default(&self, of: ColumnId) -> bool {
+        let column = self.lookup.table(of.table).and_then(|table| table.columns.get(of.column));
+        column.is_some_and(|column| {
+            column.has_default || column.generated.is_some() || column.default_function.is_some()
+        })
     }
 
     /// Values of rows of a table are changed.

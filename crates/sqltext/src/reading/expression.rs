@@ -14,6 +14,14 @@ use super::{ColumnId, UseKind, ValuePosition, ValueUse, Volatile};
 impl StatementAnalyzer<'_, '_> {
     /// Reads an expression: values of columns in it, and its other effects.
     pub fn expr(&mut self, expr: &Expr, scope: &Scope<'_>) {
+        let draws = self.reading.draws.len();
+        self.expr_here(expr, scope);
+        if is_conditional(expr) {
+            self.for_each_row(draws);
+        }
+    }
+
+    fn expr_here(&mut self, expr: &Expr, scope: &Scope<'_>) {
         // Operators in a row are parsed into what is as deep as they are many, on the left.
         let mut expr = expr;
         while let Expr::BinaryOp { left, op, right } = expr {
@@ -279,6 +287,18 @@ impl StatementAnalyzer<'_, '_> {
     pub fn window(&mut self, window: &WindowSpec, scope: &Scope<'_>) {
         self.all(&window.partition_by, scope);
         self.all(window.order_by.iter().map(|one| &one.expr), scope);
+    }
+}
+
+/// Whether some parts of an expression are evaluated only for some rows.
+fn is_conditional(expr: &Expr) -> bool {
+    match expr {
+        Expr::Case { .. } => true,
+        Expr::BinaryOp { op, .. } => matches!(op, BinaryOperator::And | BinaryOperator::Or),
+        Expr::Function(function) => {
+            Name::of(&function.name).is_some_and(|name| name.name == "coalesce")
+        }
+        _ => false,
     }
 }
 

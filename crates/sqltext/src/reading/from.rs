@@ -9,10 +9,10 @@ use sqlparser::ast::{
 use super::analyzer::StatementAnalyzer;
 use super::calls::argument;
 use super::cast::Cast;
-use super::expression::position;
+use super::expression::{plain, position};
 use super::lookup::{Name, NamedObject, folded};
 use super::scope::{Column, Columns, Item, Scope};
-use super::{Access, RowAspect};
+use super::{Access, RowAspect, UseKind};
 
 /// The items of FROM, and their conditions.
 #[derive(Default)]
@@ -69,8 +69,36 @@ impl StatementAnalyzer<'_, '_> {
             By::FullOuter(on) => (on, 0..0),
             _ => return self.mark_unknown(),
         };
-        if let JoinConstraint::On(on) = constraint {
-            from.conditions.push((on, bound));
+        match constraint {
+            JoinConstraint::On(on) => from.conditions.push((on, bound)),
+            JoinConstraint::Using(names) => {
+                let names: Vec<String> =
+                    names.iter().filter_map(Name::of).map(|name| name.name).collect();
+                self.joined_by(scope, (begin, middle), |name| names.contains(name));
+            }
+            JoinConstraint::Natural => self.joined_by(scope, (begin, middle), |_| true),
+            JoinConstraint::None => {}
+        }
+    }
+
+    /// Columns of the same name on both sides of a join have the same values.
+    fn joined_by(
+        &mut self,
+        scope: &Scope<'_>,
+        (begin, middle): (usize, usize),
+        is_named: impl Fn(&String) -> bool,
+    ) {
+        let (left, right) = scope.items[begin..].split_at(middle - begin);
+        let columns = |items: &[Item]| -> Vec<Column> {
+            let all = items.iter().flat_map(|item| &item.columns.columns);
+            all.filter(|column| is_named(&column.name)).cloned().collect()
+        };
+        let rights = columns(right);
+        for left in columns(left) {
+            for right in rights.iter().filter(|right| right.name == left.name) {
+                self.same(&left, right, UseKind::Equal);
+                self.same(right, &left, UseKind::Equal);
+            }
         }
     }
 
@@ -172,6 +200,25 @@ impl StatementAnalyzer<'_, '_> {
         Columns { columns: columns.collect(), ..Columns::default() }
     }
 
+    /// The column of the elements of an array.
+    fn elements(&self, expr: &Expr) -> Column {
+        let (array, cast) = (position(expr), Cast::of_elements(expr));
+        let mut column = Column { name: "unnest".to_owned(), array, cast, ..Column::default() };
+        match plain(expr) {
+            Expr::Array(list) => {
+                for one in &list.elem {
+                    match position(one) {
+                        Some(at) => column.maybe.push(at),
+                        None => column.inside.extend(self.values_within(one)),
+                    }
+                }
+            }
+            _ if array.is_none() => column.inside = self.values_within(expr),
+            _ => {}
+        }
+        column
+    }
+
     /// Reads the rows of a function, or of anything else that is not a table.
     pub fn rows_of_function(&mut self, factor: &TableFactor, scope: &mut Scope<'_>) {
         let mut columns = Columns { is_open: true, ..Columns::default() };
@@ -196,11 +243,7 @@ impl StatementAnalyzer<'_, '_> {
             }
             TableFactor::UNNEST { alias, array_exprs, .. } => {
                 self.all(array_exprs, scope);
-                let elements = |array: &Expr| {
-                    let (array, cast) = (position(array), Cast::of_elements(array));
-                    Column { name: "unnest".to_owned(), array, cast, ..Column::default() }
-                };
-                columns.columns = array_exprs.iter().map(elements).collect();
+                columns.columns = array_exprs.iter().map(|array| self.elements(array)).collect();
                 columns.each_of = array_exprs.first().and_then(position);
                 columns.is_open = false;
                 if let ([one], Some(alias)) = (columns.columns.as_mut_slice(), alias) {

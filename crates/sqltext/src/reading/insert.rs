@@ -66,8 +66,25 @@ impl StatementAnalyzer<'_, '_> {
                 .iter()
                 .position(|draw| draw.column.is_some() && draw.column == of);
             column.drawn = drawn.map(|at| draws + at);
+            let own = column.last_value.and_then(|sequence| self.only_draw(draws, sequence));
+            if own.is_some() {
+                (column.drawn, column.last_value) = (own, None);
+            }
         }
         returned
+    }
+
+    /// The draw whose value `currval` of a sequence, or `lastval`, returns: the only one of the
+    /// statement, if it is of an INSERT of one row whose draws begin at `since`.
+    fn only_draw(&self, since: usize, sequence: Option<usize>) -> Option<usize> {
+        let is_of = |draw: &ValueDraw| match draw.source {
+            ValueSource::Sequence(of) => sequence.is_none_or(|sequence| sequence == of),
+            ValueSource::Random | ValueSource::Time => false,
+        };
+        let mut all = self.reading.draws.iter().enumerate().filter(|(_, draw)| is_of(draw));
+        let (at, draw) = all.next()?;
+        let is_only = all.next().is_none() && at >= since;
+        (is_only && draw.column.is_some() && draw.count == Some(1)).then_some(at)
     }
 
     pub fn nothing_known(&mut self) -> Columns {

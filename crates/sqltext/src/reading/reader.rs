@@ -144,6 +144,7 @@ impl Reader {
         if statements.len() != 1 {
             // It is unknown which result belongs to which statement, and what one of them runs.
             reading.takes_returning = false;
+            reading.draws_before_checks = false;
             reading.draws.iter_mut().for_each(|draw| draw.returned = None);
             reading.last_values.clear();
             reading.shows.clear();

@@ -31,6 +31,22 @@ fn cases(file: &str) -> Vec<(String, String)> {
     blocks.filter(|(sql, _)| !sql.is_empty()).collect()
 }
 
+/// A column that is left out refers to a row of the parent, if it has a default.
+#[test]
+fn foreign_keys_of_defaults_are_checked() {
+    let sql = "INSERT INTO orders (total) VALUES (5)";
+    let checks = |has_default: bool| {
+        let mut catalog = catalog();
+        catalog.tables[1].columns[1].has_default = has_default;
+        let reading = Reader::new(&catalog).read(sql.as_bytes(), &parts(sql));
+        let is_of_parent = |access: &&Access| access.object == Object::Table(0);
+        reading.accesses.iter().filter(is_of_parent).copied().collect::<Vec<Access>>()
+    };
+    let checked =
+        Access { object: Object::Table(0), writes: false, aspect: RowAspect::Presence, key: None };
+    assert_eq!((checks(true), checks(false)), (vec![checked], vec![]));
+}
+
 #[test]
 fn statements_are_read_as_a_person_reads_them() {
     let cases = cases(include_str!("tests/statements.txt"));

@@ -212,19 +212,19 @@ fn from_own_uses(evidence: &Evidence<'_>) -> Option<Anchor> {
     }
     let few = LeadRange::of(&pairs[..FIRST_PAIRS.min(pairs.len())], 100)?;
     let first = ranges.first().copied().flatten().map_or(Some(few), |all| all.within(few))?;
-    // Where the first ones leave it open, later ones that say it exactly will do: a sequence that
-    // had been less ahead would not have reached that by itself.
-    let is_exact = |lead: &LeadRange| (lead.least, lead.most) == (0, 0);
-    let fit = match first {
-        LeadRange { least, .. } if !is_reported || least > 0 => CatalogFit::Shifted(least),
-        LeadRange { most, .. } if most < 0 => CatalogFit::Shifted(most),
-        LeadRange { .. } if ranges.iter().flatten().any(is_exact) => CatalogFit::Same,
-        LeadRange { .. } => CatalogFit::Unknown,
+    // What was drawn before, but could not be counted, is no other beginning.
+    let before = uncounted[pairs[window - 1].drawing];
+    let is_explained =
+        *is_reported && first.least > 0 && (before.unknown > 0 || first.least <= before.failed);
+    let fit = if !is_reported || first.least > 0 && !is_explained {
+        CatalogFit::Shifted(first.least)
+    } else {
+        fit_of(first, &ranges)
     };
     let drawings = uncounted.len();
     let mut anchor = Anchor {
         fit,
-        least: vec![first.least; drawings],
+        least: vec![if is_explained { 0 } else { first.least }; drawings],
         most: vec![None; drawings],
         is_from_uses: false,
     };
@@ -268,6 +268,20 @@ fn from_own_uses(evidence: &Evidence<'_>) -> Option<Anchor> {
     let is_own = inconsistent * 100 <= pairs.len() * INCONSISTENT_PERCENT
         && in_order * 100 >= pairs.len() * IN_ORDER_PERCENT;
     is_own.then_some(anchor)
+}
+
+/// How the beginning agrees with the catalogue, unless the sequence was further.
+fn fit_of(first: LeadRange, ranges: &[Option<LeadRange>]) -> CatalogFit {
+    // Where the first ones leave it open, later ones that say it exactly will do: a sequence that
+    // had been less ahead would not have reached that by itself.
+    let is_exact = |lead: &LeadRange| (lead.least, lead.most) == (0, 0);
+    if first.most < 0 {
+        CatalogFit::Shifted(first.most)
+    } else if ranges.iter().flatten().any(is_exact) {
+        CatalogFit::Same
+    } else {
+        CatalogFit::Unknown
+    }
 }
 
 /// The maximum lead at the end of the log: all of the last pairs have to agree.
@@ -439,6 +453,16 @@ mod tests {
             let ranks: Vec<i64> = (0..50).map(|rank| rank + further).collect();
             assert_eq!(anchor(&ranks, 0).fit, CatalogFit::Shifted(further));
         }
+    }
+
+    /// They may be what could not be counted before.
+    #[test]
+    fn uncounted_draws_are_no_other_beginning() {
+        let ranks: Vec<i64> = (0..50).map(|rank| rank + 5).collect();
+        let found = anchor(&ranks, 5);
+        assert_eq!((found.fit, found.least[0], found.most[0]), (CatalogFit::Unknown, 0, Some(5)));
+        assert_eq!((found.least[40], found.most[40]), (5, Some(5)));
+        assert_eq!(anchor(&ranks, 4).fit, CatalogFit::Shifted(5));
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Plan {
     pub slots: u32,
     /// By class: draws in the trace.
     pub draws: Vec<u64>,
+    /// By sequence: draws in the trace; None if some statement drew an unknown number.
+    pub sequence_draws: HashMap<u32, Option<u64>>,
     /// By class: of these, those that the client was given.
     pub draws_given_back: Vec<u64>,
     /// Whether the trace has both the beginning and the end of statements that draw.
@@ -360,6 +362,11 @@ impl PlanBuilder {
             ..Plan::default()
         };
         for drawing in &scan.drawings {
+            let all = plan.sequence_draws.entry(drawing.sequence).or_insert(Some(0));
+            *all = match drawing.count {
+                DrawCount::Known => all.map(|all| all + u64::from(drawing.slots)),
+                DrawCount::Failed | DrawCount::Unknown => None,
+            };
             for class in scan.classes_of(drawing) {
                 let class = class as usize;
                 plan.draws[class] += u64::from(drawing.slots);

@@ -19,8 +19,8 @@
 use std::collections::{HashMap, HashSet};
 
 use seatrial_sqltext::reading::{
-    ColumnId, ReturnedKey, StatementEffects, UseKind, ValueDraw, ValuePosition, ValueSource,
-    ValueUse,
+    ColumnId, LastValue, ReturnedKey, StatementEffects, UseKind, ValueDraw, ValuePosition,
+    ValueSource, ValueUse,
 };
 use seatrial_trace::captured::Returned;
 
@@ -66,11 +66,14 @@ impl DrawCount {
     ///
     /// Defaults are made before constraints are checked (`ExecInsert` in PostgreSQL's
     /// `nodeModifyTable.c`), and a statement that is not understood, or comes into a transaction
-    /// that has failed, does nothing.
-    fn of_failed(code: [u8; 5], slots: u32) -> (u32, DrawCount) {
+    /// that has failed, does nothing. Row security fails as permissions do, but after the draw;
+    /// functions, and other statements of the text, fail with any code at any time.
+    fn of_failed(code: [u8; 5], slots: u32, draws_before_checks: bool) -> (u32, DrawCount) {
         match &code {
-            [b'4', b'2', ..] | b"25P02" => (0, DrawCount::Known),
-            [b'2', b'3', ..] if slots == 1 => (1, DrawCount::Known),
+            b"25P02" => (0, DrawCount::Known),
+            b"42501" => (slots, DrawCount::Failed),
+            [b'4', b'2', ..] if draws_before_checks => (0, DrawCount::Known),
+            [b'2', b'3', ..] if draws_before_checks && slots == 1 => (1, DrawCount::Known),
             _ => (slots, DrawCount::Failed),
         }
     }
@@ -710,7 +713,15 @@ impl Scan {
 
     /// Records the results of `lastval` and `currval`.
     fn take_last_values(&mut self, scanned: &ScannedStatement<'_>) {
-        for last in scanned.reading.last_values.iter().filter(|_| scanned.error.is_none()) {
+        // The statement's own draw is not recorded yet, and may come before or after.
+        let is_own = |last: &LastValue| {
+            scanned.reading.draws.iter().any(|draw| match draw.source {
+                ValueSource::Sequence(sequence) => last.sequence.is_none_or(|of| of == sequence),
+                ValueSource::Random | ValueSource::Time => false,
+            })
+        };
+        let given = scanned.reading.last_values.iter().filter(|_| scanned.error.is_none());
+        for last in given.filter(|last| !is_own(last)) {
             let index = self.sessions[scanned.session as usize].last_drawn.drawing(last);
             let Some(index) = index else { continue };
             self.drawings[index as usize].is_given_back = true;
@@ -830,7 +841,9 @@ fn slots_of_draw<'a>(
     let array = draw.each_of.and_then(value_text).and_then(ValueText::plain).and_then(elements);
     let known = draw.count.or(array.map(|all| all.len() as u32));
     match (known.or(rows.filter(|&rows| rows <= ROWS_MAX)), scanned.error) {
-        (Some(slots), Some(code)) => DrawCount::of_failed(code, slots),
+        (Some(slots), Some(code)) => {
+            DrawCount::of_failed(code, slots, scanned.reading.draws_before_checks)
+        }
         (Some(slots), None) => (slots, DrawCount::Known),
         (None, _) => (0, DrawCount::Unknown),
     }

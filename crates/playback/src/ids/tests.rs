@@ -5,7 +5,8 @@ mod simulator;
 use std::collections::BTreeMap;
 
 use seatrial_sqltext::catalog::{Catalog, Column, Generated, Sequence, Table};
-use seatrial_sqltext::reading::{StatementEffects, ValueDraw, ValueSource};
+use seatrial_sqltext::lexer::form::Parts;
+use seatrial_sqltext::reading::{Reader, StatementEffects, ValueDraw, ValueSource};
 use seatrial_trace::captured::Returned;
 
 use super::classes::IdClasses;
@@ -294,6 +295,80 @@ fn target_with_another_sequence_position_is_reported() {
         let is_open =
             |found: &IdSource| matches!(found, IdSource::Unresolved(Reason::SequenceElsewhere, _));
         assert!(inferred.found.iter().all(is_open));
+    }
+}
+
+/// A text, the error that it ended with, and the id that it returned.
+type Logged<'a> = (&'a str, Option<[u8; 5]>, Option<i64>);
+
+/// The pass over these texts of one session.
+fn scan_of(texts: &[Logged<'_>]) -> Scan {
+    let catalog = catalog(Some(1), 1);
+    let mut catalog = Catalog { search_path: vec!["public".to_owned()], ..catalog };
+    catalog.tables[0].schema = "public".to_owned();
+    (catalog.sequences[0].schema, catalog.sequences[0].name) =
+        ("public".to_owned(), "orders_id_seq".to_owned());
+    let mut reader = Reader::new(&catalog);
+    let mut scan = Scan::of(IdClasses::of(&catalog), 1, Rows::default());
+    for (number, &(sql, error, id)) in (0..).zip(texts) {
+        let mut parts = Parts::default();
+        parts.take_apart(sql.as_bytes());
+        let reading = reader.read(sql.as_bytes(), &parts);
+        let rows = id.map(|id| vec![Some(id.to_string().into_bytes())]);
+        let returned = Returned { columns: vec![b"id".to_vec()], rows: rows.into_iter().collect() };
+        let scanned = ScannedStatement {
+            number,
+            session: 0,
+            transaction: 0,
+            begins: false,
+            start_us: number as i64,
+            duration_us: Some(1),
+            reported_meanwhile: None,
+            error,
+            fingerprint: number,
+            reading: &reading,
+            returned: id.map(|_| &returned),
+            rows: None,
+            value_counts: (0, 0),
+        };
+        scan.take(&scanned, |_| None);
+    }
+    scan
+}
+
+#[test]
+fn last_value_of_an_insert_is_its_own() {
+    let one = "INSERT INTO orders DEFAULT VALUES";
+    for of in ["currval('orders_id_seq')", "lastval()"] {
+        let own = format!("{one} RETURNING {of}");
+        let several =
+            format!("INSERT INTO orders SELECT FROM generate_series(1, 3) RETURNING {of}");
+        let asked = format!("SELECT {of}");
+        let slots = |last: &str, id| {
+            let exact = scan_of(&[(one, None, None), (last, None, Some(id))]).exact;
+            exact.into_iter().map(|((_, id), slot)| (id.number(), slot)).collect::<Vec<_>>()
+        };
+        assert_eq!(slots(&own, 2), [(2, 1)]);
+        assert_eq!(slots(&several, 4), []);
+        assert_eq!(slots(&asked, 1), [(1, 0)]);
+    }
+}
+
+#[test]
+fn draws_of_failed_statements_are_known_where_nothing_else_fails() {
+    let one = "INSERT INTO orders DEFAULT VALUES";
+    let several = format!("{one}; {one}");
+    let drawn = |sql: &str, code| {
+        let scan = scan_of(&[(sql, Some(code), None)]);
+        (scan.drawings[0].slots, scan.drawings[0].count)
+    };
+    assert_eq!(drawn(one, *b"42P01"), (0, DrawCount::Known));
+    assert_eq!(drawn(one, *b"23505"), (1, DrawCount::Known));
+    assert_eq!(drawn(one, *b"25P02"), (0, DrawCount::Known));
+    // A policy, or a trigger.
+    assert_eq!(drawn(one, *b"42501"), (1, DrawCount::Failed));
+    for code in [*b"42P01", *b"23505"] {
+        assert_eq!(drawn(&several, code), (1, DrawCount::Failed));
     }
 }
 

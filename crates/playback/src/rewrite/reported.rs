@@ -258,6 +258,12 @@ fn class(
     let reported = sequence.and_then(|sequence| catalog.sequences.get(sequence));
     let drawn = outcome.drawn.get(index).copied().unwrap_or_default();
     let draws = plan.draws.get(index).copied().unwrap_or(0);
+    // The numbers between those of one class may be of another.
+    let is_shared = |sequence: &usize| plan.classes.of_sequence(*sequence).nth(1).is_some();
+    let draws_of_source = match sequence.filter(is_shared) {
+        Some(shared) => plan.sequence_draws.get(&(shared as u32)).copied().flatten(),
+        None => Some(draws),
+    };
     ClassReport {
         column: about.name.clone(),
         source: about.source_name.clone(),
@@ -275,7 +281,9 @@ fn class(
         next_value_target: reported.and_then(|reported| reported.next_value),
         next_value_log: position.and_then(|position| position.next_value_log),
         rewritten: outcome.rewritten.get(index).copied().unwrap_or(0),
-        gaps: reported.map_or(0, |reported| drawn.gaps(reported.increment, draws)),
+        gaps: reported
+            .zip(draws_of_source)
+            .map_or(0, |(reported, draws)| drawn.gaps(reported.increment, draws)),
     }
 }
 

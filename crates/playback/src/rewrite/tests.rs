@@ -59,7 +59,10 @@ fn catalog() -> Catalog {
 
 /// The statements sent where each id is greater by 1000, and the report.
 fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
-    let catalog = catalog();
+    played_to(catalog(), captured)
+}
+
+fn played_to(catalog: Catalog, captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
     let parameters: Vec<Vec<Option<Vec<u8>>>> = captured
         .iter()
         .map(|(_, all, _)| all.iter().map(|one| Some(one.as_bytes().to_vec())).collect())
@@ -163,6 +166,28 @@ fn left(sql: &str, parameters: &[&str], reason: &str, count: u64) {
     let mut expected = sql.to_owned();
     parameters.iter().for_each(|one| expected += &format!(" | {one}"));
     assert_eq!(sent(sql, parameters), (expected, vec![(reason.to_owned(), count)]));
+}
+
+/// What one table leaves out of a sequence, another draws.
+#[test]
+fn shared_sequences_have_no_gaps_of_their_own() {
+    let mut shared = catalog();
+    shared.tables[2].columns[0].generated = shared.tables[0].columns[0].generated;
+    let captured: [Captured<'_>; 5] = [
+        DRAWN[0],
+        ("INSERT INTO other DEFAULT VALUES RETURNING id", &[], &[18]),
+        ("INSERT INTO node (amount) VALUES (2) RETURNING id", &[], &[20]),
+        ("DELETE FROM node WHERE id IN ($1, $2)", &["17", "20"], &[]),
+        ("DELETE FROM other WHERE id = $1", &["18"], &[]),
+    ];
+    let gaps = |captured: &[Captured<'_>]| {
+        let (_, ids) = played_to(shared.clone(), captured);
+        ids.classes.iter().map(|class| (class.drawn_now, class.gaps)).collect::<Vec<_>>()
+    };
+    assert_eq!(gaps(&captured), [(2, 1), (1, 0)]);
+    // How many another statement drew is unknown.
+    let more: Captured<'_> = ("INSERT INTO other SELECT FROM generate_series(1, 3)", &[], &[]);
+    assert_eq!(gaps(&[&captured[..], &[more]].concat()), [(2, 0), (1, 0)]);
 }
 
 #[test]

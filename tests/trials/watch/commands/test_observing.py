@@ -82,7 +82,7 @@ def test_the_page_follows_the_run_and_becomes_its_report(tmp_path):
 
 def test_the_exit_code_stays_what_it_was(tmp_path):
     (tmp_path / "files").mkdir()
-    line = ("--p50", "1s", "--seconds", "0.5", "--budget", "5", "--at-least", "1000000000")
+    line = ("--p50", "100ms", "--seconds", "0.5", "--budget", "5", "--at-least", "1000000000")
     run = shown("loadline", "simulated", *line, folder=tmp_path)
     client = client_of(run)
     assert client.events(1, sort="ended")[0][2]["has_disks"] is False

@@ -42,7 +42,7 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
             return FindingText(
                 sentence=f"The time of day of this machine is "
                 f"{format_duration_ns(abs(self.wall_offset_ns or 0))} {ahead} that of all hosts.",
-                cause="The hosts agree with each other, so it is this machine's clock that is off. "
+                cause="Likely this machine's clock is off, as the hosts agree with each other. "
                 "Samples are not affected: they start by the monotonic clock.",
                 next="Run chrony or systemd-timesyncd on this machine, so that its logs can be "
                 "compared.",

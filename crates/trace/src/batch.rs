@@ -1,7 +1,33 @@
-//! Statements of one row group, before they become rows.
+//! Statements of a part of a row group, before they become rows.
 
 use crate::captured::{Protocol, Returned, SessionId, Skip, Statement};
 use crate::schema::{ROWS_MAX, TEXT_BYTES_MAX};
+
+/// What a batch holds at most, and one statement more: it stays in a processor's cache.
+const BATCH_ROWS_MAX: usize = 2 << 10;
+const BATCH_TEXT_BYTES_MAX: usize = 256 << 10;
+
+/// Rows and text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent {
+    rows: usize,
+    text_bytes: usize,
+}
+
+impl Extent {
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    pub fn plus(self, other: Extent) -> Extent {
+        Extent { rows: self.rows + other.rows, text_bytes: self.text_bytes + other.text_bytes }
+    }
+
+    /// Whether it is as large as a row group: this depends on statements only.
+    pub fn fills_row_group(&self) -> bool {
+        self.rows >= ROWS_MAX || self.text_bytes >= TEXT_BYTES_MAX
+    }
+}
 
 /// Length of a parameter that is NULL.
 const NULL: u32 = u32::MAX;
@@ -25,7 +51,7 @@ struct BatchedStatement {
     skip: Option<Skip>,
 }
 
-/// Statements of one row group.
+/// Statements of a part of one row group.
 #[derive(Debug, Default)]
 pub struct Batch {
     statements: Vec<BatchedStatement>,
@@ -36,15 +62,24 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.statements.is_empty()
+    /// Whether a builder should take it.
+    pub fn is_full(&self) -> bool {
+        let Extent { rows, text_bytes } = self.extent();
+        rows >= BATCH_ROWS_MAX || text_bytes >= BATCH_TEXT_BYTES_MAX
     }
 
-    /// Whether it is as large as a row group: this depends on its statements only.
-    pub fn is_full(&self) -> bool {
+    pub fn extent(&self) -> Extent {
         let text_bytes = self.text.len() + self.returned_bytes;
-        self.statements.len() >= ROWS_MAX || text_bytes >= TEXT_BYTES_MAX
+        Extent { rows: self.statements.len(), text_bytes }
+    }
+
+    /// Removes the statements, and keeps the memory, but for that of a very long one.
+    pub fn clear(&mut self) {
+        self.statements.clear();
+        self.text.clear();
+        self.text.shrink_to(4 * BATCH_TEXT_BYTES_MAX);
+        self.parameters_bytes.clear();
+        self.returned_bytes = 0;
     }
 
     pub fn push(&mut self, statement: &Statement<'_>) {

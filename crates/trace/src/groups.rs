@@ -1,11 +1,12 @@
 //! Row groups, built by one thread or several, with the same result.
 //!
-//! The content of a row group is known before its rows are built (see [`Batch::is_full`]), and a
-//! row group depends on nothing outside of it. Each thread gets every N-th, and they are returned
-//! in order.
+//! Where a row group ends is known before its rows are built (see
+//! [`crate::batch::Extent::fills_row_group`]), and a row group depends on nothing outside of it.
+//! Each thread gets the batches of every N-th row group of statements; all are returned in order.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use parquet::errors::ParquetError;
@@ -20,17 +21,9 @@ use crate::mask::{self, LiteralTreatments, Mask};
 use crate::rows::{self, StatementRows};
 use crate::schema;
 
-/// Maximum threads: with more, the thread that fills them would be the bottleneck. Each buffers a
-/// row group.
+/// Maximum threads: with more, the thread that fills them would be the bottleneck. Each buffers up
+/// to two row groups.
 const THREADS_MAX: usize = 4;
-
-/// The content of a row group.
-#[derive(Debug)]
-pub enum Content {
-    Statements(Batch),
-    /// Sessions, with their numbers.
-    Sessions(Vec<(u32, Session)>),
-}
 
 /// Builds row groups.
 #[derive(Debug)]
@@ -56,25 +49,25 @@ impl GroupBuilder {
         })
     }
 
-    fn make(&mut self, content: &Content) -> Result<Group, FileError> {
+    fn append(&mut self, batch: &Batch) {
+        batch.for_each(|statement| self.push(statement));
+    }
+
+    /// The row group of all statements since the last one.
+    fn statements(&mut self) -> BuiltGroup {
         let (schema, properties) = (self.schema.clone(), self.properties.clone());
-        match content {
-            Content::Sessions(sessions) => {
-                let built =
-                    Group::write(schema, properties, |group| rows::write_sessions(group, sessions));
-                Ok(built?.0)
-            }
-            Content::Statements(batch) => {
-                batch.for_each(|statement| self.push(statement));
-                let rows = &mut self.rows;
-                let (group, keeps_forms) =
-                    Group::write(schema, properties, |group| rows.write(group))?;
-                if !keeps_forms {
-                    self.form_treatments.clear();
-                }
-                Ok(group)
-            }
+        let rows = &mut self.rows;
+        let (group, keeps_forms) = Group::write(schema, properties, |group| rows.write(group))?;
+        if !keeps_forms {
+            self.form_treatments.clear();
         }
+        Ok(group)
+    }
+
+    /// The row group of sessions, with their numbers.
+    fn sessions(&self, sessions: &[(u32, Session)]) -> BuiltGroup {
+        let (schema, properties) = (self.schema.clone(), self.properties.clone());
+        Ok(Group::write(schema, properties, |group| rows::write_sessions(group, sessions))?.0)
     }
 
     fn push(&mut self, statement: &Statement<'_>) {
@@ -112,29 +105,74 @@ impl GroupBuilder {
 
 type BuiltGroup = Result<Group, FileError>;
 
+/// A row group that is not yet returned.
+#[derive(Debug)]
+enum Pending {
+    Built(Group),
+    /// The thread of this index builds it.
+    InThread(usize),
+}
+
+/// What a thread does next.
+#[derive(Debug)]
+enum Work {
+    Append(Batch),
+    /// All statements of the row group are appended.
+    Build,
+}
+
+#[derive(Debug)]
+struct BuilderThread {
+    works: Sender<Work>,
+    emptied: Receiver<Batch>,
+    built: Receiver<BuiltGroup>,
+}
+
+impl BuilderThread {
+    fn start(mut builder: GroupBuilder) -> std::io::Result<BuilderThread> {
+        let (works, incoming) = channel();
+        let (empty, emptied) = channel();
+        let (done, built) = channel();
+        let work = move || {
+            for work in incoming {
+                let is_wanted = match work {
+                    Work::Append(mut batch) => {
+                        builder.append(&batch);
+                        batch.clear();
+                        empty.send(batch).is_ok()
+                    }
+                    Work::Build => done.send(builder.statements()).is_ok(),
+                };
+                if !is_wanted {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("rows".into()).spawn(work)?;
+        Ok(BuilderThread { works, emptied, built })
+    }
+}
+
 /// Builds row groups, in the calling thread or in others.
 #[derive(Debug)]
 pub struct GroupBuilders {
     own: GroupBuilder,
-    threads: Vec<(SyncSender<Content>, Receiver<BuiltGroup>)>,
-    /// Row groups passed to threads, and those returned.
-    handed: usize,
-    taken: usize,
+    threads: Vec<BuilderThread>,
+    /// The thread of the present row group.
+    present: usize,
+    /// Oldest first; as many as threads at most.
+    pending: VecDeque<Pending>,
 }
 
 impl GroupBuilders {
-    /// One that makes row groups here.
+    /// One that builds row groups here.
     ///
     /// # Errors
     ///
     /// Never, as a test shows; what is parsed is a constant.
     pub fn new(mask: Option<Mask>) -> Result<GroupBuilders, FileError> {
-        Ok(GroupBuilders {
-            own: GroupBuilder::new(mask)?,
-            threads: Vec::new(),
-            handed: 0,
-            taken: 0,
-        })
+        let own = GroupBuilder::new(mask)?;
+        Ok(GroupBuilders { own, threads: Vec::new(), present: 0, pending: VecDeque::new() })
     }
 
     /// Starts threads, if there is use for them.
@@ -145,58 +183,78 @@ impl GroupBuilders {
     pub fn start(&mut self, threads: usize) -> Result<(), FileError> {
         let threads = if threads > 1 { threads.min(THREADS_MAX) } else { 0 };
         for _ in 0..threads {
-            let mut builder = GroupBuilder::new(self.own.mask.clone())?;
-            // A rendezvous and one that waits to be taken: each thread holds two at most.
-            let (hand, contents) = sync_channel::<Content>(0);
-            let (done, built) = sync_channel(1);
-            let work = move || {
-                for content in contents {
-                    if done.send(builder.make(&content)).is_err() {
-                        break;
-                    }
-                }
-            };
-            let started = thread::Builder::new().name("rows".into()).spawn(work);
-            started.map_err(|source| FileError::Io { action: "written", source })?;
-            self.threads.push((hand, built));
+            let started = BuilderThread::start(GroupBuilder::new(self.own.mask.clone())?);
+            self.threads
+                .push(started.map_err(|source| FileError::Io { action: "written", source })?);
         }
         Ok(())
     }
 
-    /// Makes a row group; returns the oldest that is not yet taken, once the threads have their
-    /// hands full.
+    /// Appends the statements of a batch to the present row group; leaves an empty batch.
+    ///
+    /// # Errors
+    ///
+    /// When the thread is gone.
+    pub fn append(&mut self, batch: &mut Batch) -> Result<(), FileError> {
+        let Some(thread) = self.threads.get(self.present) else {
+            self.own.append(batch);
+            batch.clear();
+            return Ok(());
+        };
+        let emptied = thread.emptied.try_recv().unwrap_or_default();
+        thread.works.send(Work::Append(std::mem::replace(batch, emptied))).map_err(|_| gone())
+    }
+
+    /// Ends the present row group; returns the oldest that is not yet returned, once the threads
+    /// have their hands full.
     ///
     /// # Errors
     ///
     /// When its columns are not those of the schema, or its thread is gone.
-    pub fn make(&mut self, content: Content) -> Result<Option<Group>, FileError> {
-        if self.threads.is_empty() {
-            return self.own.make(&content).map(Some);
-        }
-        let oldest =
-            if self.handed - self.taken == self.threads.len() { self.take()? } else { None };
-        let (hand, _) = &self.threads[self.handed % self.threads.len()];
-        hand.send(content).map_err(|_| gone())?;
-        self.handed += 1;
-        Ok(oldest)
+    pub fn end(&mut self) -> Result<Option<Group>, FileError> {
+        let Some(thread) = self.threads.get(self.present) else {
+            return self.own.statements().map(Some);
+        };
+        thread.works.send(Work::Build).map_err(|_| gone())?;
+        let thread = self.present;
+        self.present = (thread + 1) % self.threads.len();
+        self.queue(Pending::InThread(thread))
     }
 
-    /// Returns the oldest row group that is not yet taken; None once all are.
+    /// Builds a row group of sessions, with their numbers, before the present one; returns what
+    /// [`GroupBuilders::end`] does.
     ///
     /// # Errors
     ///
-    /// As [`GroupBuilders::make`].
+    /// As [`GroupBuilders::end`].
+    pub fn sessions(&mut self, sessions: &[(u32, Session)]) -> Result<Option<Group>, FileError> {
+        let group = self.own.sessions(sessions)?;
+        if self.threads.is_empty() { Ok(Some(group)) } else { self.queue(Pending::Built(group)) }
+    }
+
+    fn queue(&mut self, newest: Pending) -> Result<Option<Group>, FileError> {
+        let is_full = self.pending.len() == self.threads.len();
+        let oldest = if is_full { self.take()? } else { None };
+        self.pending.push_back(newest);
+        Ok(oldest)
+    }
+
+    /// Returns the oldest row group that is not yet returned; None once all are.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupBuilders::end`].
     pub fn take(&mut self) -> Result<Option<Group>, FileError> {
-        if self.taken == self.handed {
-            return Ok(None);
+        match self.pending.pop_front() {
+            None => Ok(None),
+            Some(Pending::Built(group)) => Ok(Some(group)),
+            Some(Pending::InThread(thread)) => {
+                self.threads[thread].built.recv().map_err(|_| gone())?.map(Some)
+            }
         }
-        let (_, built) = &self.threads[self.taken % self.threads.len()];
-        let group = built.recv().map_err(|_| gone())??;
-        self.taken += 1;
-        Ok(Some(group))
     }
 }
 
 fn gone() -> FileError {
-    ParquetError::General("a thread that makes row groups has ended".to_owned()).into()
+    ParquetError::General("a thread that builds row groups has ended".to_owned()).into()
 }

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::file::metadata::KeyValue;
-use seatrial_columnar::{Durability, FileError, PieceWriter};
+use seatrial_columnar::{Durability, FileError, Group, PieceWriter};
 use serde::Serialize;
 
 use super::schema;
 use super::{Counts, TraceError};
-use crate::batch::Batch;
+use crate::batch::{Batch, Extent};
 use crate::captured::{Session, SessionId, Sink, Statement};
-use crate::groups::{Content, GroupBuilders};
+use crate::groups::GroupBuilders;
 use crate::mask::Mask;
 
 /// Sessions that are delayed, so that most are written once although they change.
@@ -32,6 +32,8 @@ pub struct TraceWriter {
     /// Where in `sessions` a session is.
     indexes: HashMap<u32, usize>,
     batch: Batch,
+    /// Of the row group, without `batch`.
+    extent: Extent,
     builders: GroupBuilders,
 }
 
@@ -55,6 +57,7 @@ impl TraceWriter {
             sessions: Vec::new(),
             indexes: HashMap::new(),
             batch: Batch::default(),
+            extent: Extent::default(),
             builders: GroupBuilders::new(mask).map_err(of)?,
         })
     }
@@ -95,7 +98,7 @@ impl TraceWriter {
     ///
     /// When the file cannot be written, or the origin is no JSON.
     pub fn checkpoint(&mut self, origin: &impl Serialize) -> Result<(), TraceError> {
-        if self.batch.is_empty() && self.sessions.is_empty() {
+        if self.extent().is_empty() && self.sessions.is_empty() {
             return Ok(());
         }
         let about = self.about(origin)?;
@@ -125,17 +128,29 @@ impl TraceWriter {
         loop {
             let built = self.builders.take();
             let Some(group) = self.of(built)? else { return Ok(()) };
-            let appended = self.file.append(&group);
-            self.of(appended)?;
+            self.write(Ok(Some(group)))?;
         }
     }
 
+    /// The present row group's.
+    fn extent(&self) -> Extent {
+        self.extent.plus(self.batch.extent())
+    }
+
+    fn append_batch(&mut self) -> Result<(), TraceError> {
+        self.extent = self.extent();
+        let appended = self.builders.append(&mut self.batch);
+        self.of(appended)
+    }
+
     fn write_statements(&mut self) -> Result<(), TraceError> {
-        if self.batch.is_empty() {
+        if self.extent().is_empty() {
             return Ok(());
         }
-        let batch = std::mem::take(&mut self.batch);
-        self.write(Content::Statements(batch))
+        self.append_batch()?;
+        self.extent = Extent::default();
+        let built = self.builders.end();
+        self.write(built)
     }
 
     fn write_sessions(&mut self) -> Result<(), TraceError> {
@@ -143,12 +158,12 @@ impl TraceWriter {
             return Ok(());
         }
         self.indexes.clear();
-        let sessions = std::mem::take(&mut self.sessions);
-        self.write(Content::Sessions(sessions))
+        let built = self.builders.sessions(&self.sessions);
+        self.sessions.clear();
+        self.write(built)
     }
 
-    fn write(&mut self, content: Content) -> Result<(), TraceError> {
-        let built = self.builders.make(content);
+    fn write(&mut self, built: Result<Option<Group>, FileError>) -> Result<(), TraceError> {
         let Some(group) = self.of(built)? else { return Ok(()) };
         let appended = self.file.append(&group);
         self.of(appended)
@@ -202,6 +217,12 @@ impl Sink for TraceWriter {
         }
         self.count(statement);
         self.batch.push(statement);
-        if self.batch.is_full() { self.write_statements() } else { Ok(()) }
+        if self.extent().fills_row_group() {
+            self.write_statements()
+        } else if self.batch.is_full() {
+            self.append_batch()
+        } else {
+            Ok(())
+        }
     }
 }

@@ -11,7 +11,6 @@ from seatrial.report.comparison_page import (
     comparison_tables,
     differences_table,
     overall_table,
-    ratio_doubt,
 )
 from seatrial.report.exports.markdown import as_markdown
 from seatrial.report.tables import as_text
@@ -49,10 +48,10 @@ def test_answers_in_words(changes: dict, said: str):
     assert answer_text(make_comparand(**changes)) == said
 
 
-def test_a_ratio_without_an_interval_says_that_it_was_measured_once():
-    assert ratio_doubt(ratio(1.2, None, None, rounds=1)) == "(1 round)"
-    assert ratio_doubt(ratio(1.2, None, None, rounds=3)) == "(1 round)"
-    assert ratio_doubt(ratio(1.2, 0.8, 1.9)) == "0.80x to 1.9x"
+def test_a_ratio_without_an_interval_says_whether_it_was_measured_once():
+    for rounds, text in ((1, "(1 round)"), (3, "no interval")):
+        comparand = make_comparand(ratio=ratio(1.2, None, None, rounds=rounds))
+        assert text in comparison_table(make_comparison([comparand])).rows[0]
 
 
 def test_differences_bear_their_units_and_say_what_is_unknown():

@@ -328,7 +328,7 @@ def compared(
         differences=[side_differences(sides.first, other) for other in sides.others],
         anyway=anyway,
     )
-    if figures and not any(each.comparands or each.one_sided for each in found):
+    if figures and not any(each.comparands or each.one_sided or each.blank_a for each in found):
         raise UsageError(
             seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
             cause="No figure has this name, or too few requests completed to compute it",

@@ -8,7 +8,13 @@ from typing import Annotated
 from seatrial.published import HIDDEN
 from seatrial.stats.compare.fingerprints import summary_phrase
 from seatrial.stats.compare.model import Comparison, Difference, FigureComparison
-from seatrial.stats.compare.verdict import distance_share, figure_phrase, judged, ratio_phrase
+from seatrial.stats.compare.verdict import (
+    distance_share,
+    figure_phrase,
+    is_dead,
+    judged,
+    ratio_phrase,
+)
 from seatrial.stats.model import Estimate, Figures, Finding
 from seatrial.stats.wording import format_count, format_identity, format_plural
 
@@ -37,6 +43,7 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
     overall_cells_counts: Annotated[dict[str, int], HIDDEN]
     all_cells_count: Annotated[int, HIDDEN]
     worst: Annotated[FigureComparison | None, HIDDEN]
+    are_dead: Annotated[bool, HIDDEN]
     differences: Annotated[list[Difference], HIDDEN]
 
     def sentence(self) -> str:
@@ -64,6 +71,8 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
         where = format_identity(self.worst.identity)
         most = f"{figure_phrase(self.worst.figure)} {ratio_phrase(self.worst.ratio)} in {where}"
         every = format_plural(self.all_cells_count, "test")
+        if self.are_dead:
+            return f"nothing completed in {format_count(self.cells_count)} of {every}"
         if self.cells_count == 1:
             return f"significant in 1 of {every}: {most}"
         return f"significant in {format_count(self.cells_count)} of {every}; largest change: {most}"
@@ -104,6 +113,7 @@ def changes(
         overall_cells_counts={name: comparison.overall_answers[name].cells for name in overall},
         all_cells_count=len({each.key for each in comparison.comparands}),
         worst=max(cells, key=lambda each: distance_share(each.ratio), default=None),
+        are_dead=all(map(is_dead, cells)),
         differences=comparison.differences,
     )
     severity = "warning" if is_large else "note"

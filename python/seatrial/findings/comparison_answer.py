@@ -18,9 +18,8 @@ from seatrial.findings.tile import Tile
 from seatrial.stats.compare.figures import COMPLETED, is_rate
 from seatrial.stats.compare.model import Comparison, FigureComparison, Overall
 from seatrial.stats.compare.noise import whole_percent
-from seatrial.stats.compare.verdict import figure_phrase, losses, noise_phrase
+from seatrial.stats.compare.verdict import figure_phrase, losses, noise_phrase, outside_ratios
 from seatrial.stats.wording import (
-    capitalized,
     format_half_width,
     format_interval,
     format_plural,
@@ -64,7 +63,7 @@ def _lead_figure(comparison: Comparison) -> str:
 def _words(comparison: Comparison) -> str:
     a, b = (clipped(side.name, _NAME_MAX) for side in (comparison.a, comparison.b))
     figure = _lead_figure(comparison)
-    lost = capitalized("; ".join(losses(comparison, b)))
+    lost = outside_ratios(comparison, a, b)
     if not figure:
         return lost or f"{b} and {a} have no figure in common"
     words = _ratio_words(comparison, figure, a, b)
@@ -112,7 +111,7 @@ def _tiles(comparisons: Sequence[Comparison]) -> list[Tile]:
 
 def _tile(comparison: Comparison, figure: str, *, label: str) -> Tile:
     total = comparison.overall_answers.get(figure)
-    every = len({each.key for each in comparison.comparands if each.figure == figure})
+    every = sum(each.figure == figure for each in comparison.comparands) + len(comparison.blank_a)
     count = total.cells if total else every
     which = f"all {format_plural(count, 'test')}" if count > 1 else "1 test"
     if count < every:
@@ -161,8 +160,12 @@ def _next_step(comparisons: Sequence[Comparison]) -> str:
     ]
     if rounds:
         return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
-    if lost := next((each for each in comparisons if losses(each)), None):
-        return f"Find out why {lost.b.name} left requests without an answer."
+    failed = [
+        f"{each.b.name} left requests without an answer" for each in comparisons if losses(each)
+    ]
+    failed += [f"nothing completed on {each.a.name}" for each in comparisons if each.blank_a]
+    if failed:
+        return f"Find out why {failed[0]}."
     if any(each.differences for each in comparisons):
         return "Check the differences between the two below: they are usually the reason."
     if any(_is_undecided(each) for each in comparisons):

@@ -13,7 +13,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.fingerprint import Device, Fingerprint, FingerprintAfter, Smart
-from seatrial.results.model import Run, Sample, Stall, merged_histogram
+from seatrial.results.model import IMPORTED, Run, Sample, Stall, merged_histogram
 from seatrial.stats.model import CellSummary, is_broken
 from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.steady.states import steady_states
@@ -22,8 +22,6 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
-IMPORTED = "imported"
-"""The engine of samples that another tool measured."""
 MEDIAN_FACTOR = 4.0
 """A gap shorter than this many median latencies is normal for the device, not a stall."""
 

@@ -26,6 +26,7 @@ from seatrial._core import Histogram
 from seatrial.errors import UsageError
 from seatrial.results.model import (
     ASSUMED_DURATION,
+    IMPORTED,
     REPORTED_MARK,
     OperationResult,
     Origin,
@@ -323,7 +324,7 @@ def _samples(drafts: Sequence[Draft], begun_at: float) -> Iterable[Sample]:
             position=position,
             started_at=begun_at if draft.started_at is None else draft.started_at,
             duration_s=draft.duration_s,
-            engine="imported",
+            engine=IMPORTED,
             engine_reason="measured by another tool",
             outcome=Outcome(
                 offered=completed + draft.errors_count + draft.late_skipped,

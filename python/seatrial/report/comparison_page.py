@@ -34,7 +34,7 @@ from seatrial.report.first_screen import first_screen
 from seatrial.report.markup import fill
 from seatrial.report.part import KEY_FIGURES_MAX, charts_section, key_section, tables_section
 from seatrial.report.sections import finding_list, machines_section, studies_section
-from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
+from seatrial.report.table import NO_FIGURE, Group, Table, doubt_text
 from seatrial.results.model import Run
 from seatrial.stats.compare.fingerprints import value_phrase
 from seatrial.stats.compare.model import Comparison, FigureComparison, Overall, Side
@@ -106,7 +106,7 @@ def overall_table(comparison: Comparison) -> Table:
             [
                 figure_phrase(figure),
                 ratio_text(ratio),
-                ratio_doubt(ratio),
+                doubt_text(ratio),
                 overall_answer(comparison, figure),
             ]
             for figure, ratio in comparison.overall.items()
@@ -138,13 +138,6 @@ def ratio_text(ratio: Estimate) -> str:
     return format_value(ratio)
 
 
-def ratio_doubt(ratio: Estimate) -> str:
-    """Return the interval of a ratio, such as ``1.7x to 1.9x``, or that there is none."""
-    if ratio.low is None or ratio.high is None:
-        return ONCE
-    return doubt_text(ratio)
-
-
 def answer_text(answered: FigureComparison | Overall) -> str:
     """Return what is certain of one figure, such as ``same within 3 %``."""
     if answered.answer == "same" and answered.within_share is not None:
@@ -172,7 +165,7 @@ def _comparand_row(comparand: FigureComparison) -> list[str]:
         format_value(comparand.b),
         doubt_text(comparand.b),
         ratio_text(comparand.ratio),
-        ratio_doubt(comparand.ratio),
+        doubt_text(comparand.ratio),
         answer_text(comparand),
     ]
 

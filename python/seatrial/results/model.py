@@ -61,6 +61,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
 
 
+IMPORTED: Final = "imported"
+"""The engine of samples that another tool measured."""
 SYNC: Final = "sync"
 
 OPERATIONS = tuple(

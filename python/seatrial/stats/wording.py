@@ -169,7 +169,11 @@ def format_interval(estimate: Estimate) -> str:
         ends = _ends(estimate.unit, estimate.low, estimate.high)
         return f"{ends} by round, as reported" if ends else "as reported"
     if estimate.low is None or estimate.high is None:
-        return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
+        if estimate.rounds <= 1:
+            return "measured once"
+        # A ratio has none where a round measured 0; of other figures only a maximum has none.
+        is_ratio = estimate.unit == "ratio"
+        return "no interval" if is_ratio else f"largest of {estimate.rounds} rounds"
     text = _interval(estimate, estimate.low, estimate.high)
     return f"{text} within one round" if estimate.over == "timeline" else text
 

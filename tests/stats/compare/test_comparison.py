@@ -7,11 +7,12 @@ import pytest
 
 from seatrial._core import Histogram
 from seatrial.errors import UsageError
+from seatrial.findings.comparison_answer import comparison_answer
 from seatrial.findings.registry import find_in_comparison
 from seatrial.results.model import OperationResult
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.noise import control_label
-from seatrial.stats.compare.verdict import ratio_phrase
+from seatrial.stats.compare.verdict import losses, ratio_phrase
 from seatrial.stats.estimate import Estimate
 from stats.builders import cell_of, sample_of
 from stats.compare.sides import cells_of, driver_sample, random_sides, side_of, side_with_rates
@@ -28,7 +29,7 @@ STEADY = [[1000, 1010, 990, 1005, 995]]
         (0.8041, 0.8039, 0.8043, "0.804x (± 0.1 %)"),
         (1.24, 0.13, 11.7, "1.2x (0.13 to 12)"),
         (1.0, 0.0004, 2500.0, "1.0x (95 % CI wider than 10x)"),
-        (1.25, None, None, "1.2x (measured once)"),
+        (1.25, None, None, "1.2x (no interval)"),
     ],
 )
 def test_ratios_are_reported_with_the_digits_that_they_know(value, low, high, reported):
@@ -143,9 +144,13 @@ def test_what_was_zero_on_a_has_no_ratio():
     reported = of(*interleaved([[0, 0], [10, 10]], [[5, 5], [10, 10]]))
     assert [each.key for each in reported.comparands] == [cells_of(2)[1].key]
     assert reported.warnings[0].startswith("On A nothing completed")
+    assert reported.blank_a == [cells_of(2)[0].key]
+    assert reported.verdict.startswith("Nothing completed on A in 1 of 2 tests; ")
+    assert "in 1 of 2 tests" in reported.verdict.partition(";")[2]
+    assert comparison_answer([reported]).next_step.endswith("nothing completed on A.")
     only = of(*interleaved([[0, 0]], [[5, 5]]))
     assert only.comparands == []
-    assert only.verdict.startswith("B cannot be compared with A")
+    assert only.verdict == "Nothing completed on A in the only test."
 
 
 def side_of_latencies(name, latencies_ns, count=200):
@@ -343,6 +348,33 @@ def test_a_percentile_that_unanswered_requests_hide_is_named():
     assert not any(each.is_lost for each in better.one_sided)
 
 
+@pytest.mark.parametrize(("failed", "is_lost"), [(0, False), (3, True)])
+def test_a_kind_that_did_not_occur_on_b_is_not_lost(failed, is_lost):
+    cell = cell_of(operation="write", sync_every=1000)
+    synced = sample_of(completed=25).operations["read"]
+    none = sample_of(completed=0, failed=failed).operations["read"]
+    sides = []
+    for name, part in (("A", synced), ("B", none)):
+        written = [sample_of(cell, completed=1000, round=number) for number in range(5)]
+        kinds = {"sync": part} if part.completed or part.failed else {}
+        samples = [
+            msgspec.structs.replace(each, operations=each.operations | kinds) for each in written
+        ]
+        sides.append(side_of(name, samples, run_id="one"))
+    reported = of(*sides)
+    (unknown,) = reported.one_sided
+    assert (unknown.figure, unknown.is_lost) == ("sync p50", is_lost)
+    assert bool(losses(reported)) is is_lost
+
+
+def test_two_runs_of_several_targets_of_which_a_test_is_blank_are_compared():
+    sides = [
+        side_of(name, [sample_of(cell_of(target=each), completed=count) for each in ("x", "y")])
+        for name, count in (("A", 1000), ("B", 0))
+    ]
+    assert "nothing completed in at least one round of 2 tests" in of(*sides).warnings[0]
+
+
 def test_a_percentile_of_too_few_requests_is_named_but_not_worse():
     sides = [
         side_of(name, [sample_of(completed=count, round=n) for n in range(3)], run_id="one")
@@ -373,6 +405,8 @@ def test_a_test_that_completes_nothing_on_b_is_lower_and_said_first():
     (finding,) = find_in_comparison(reported)
     assert (finding.kind, finding.severity) == ("regressed", "warning")
     assert finding.evidence["change_share_max"] is None
+    assert "nothing completed in 1 of 2 tests" in finding.sentence
+    assert "significant in" not in finding.sentence
     dead = of(*interleaved(STEADY * 2, [[0] * 5] * 2))
     assert dead.verdict == "Nothing completed on B in 2 of 2 tests."
     partly = of(*interleaved(STEADY, [[0, 0, 0, 0, 990]]))

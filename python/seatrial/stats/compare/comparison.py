@@ -294,9 +294,13 @@ def _one_sided(one_side: SideSamples, keys: Sequence[str], other: SideSamples) -
 
 
 def _listed(keys: Sequence[str], *sides: SideSamples) -> str:
-    """Return the first few cells of these keys (without target) in words."""
+    """Return the first few cells in words; keys have a target only on sides of several targets."""
     samples = [sample for one_side in sides for sample in one_side.samples]
-    cells = {sample.cell.key_without_target: sample.cell for sample in samples}
+    cells = {
+        key: sample.cell
+        for sample in samples
+        for key in (sample.cell.key, sample.cell.key_without_target)
+    }
     texts = []
     for key in keys[:NAMED_MAX]:
         identity = cells[key].identity()
@@ -383,7 +387,7 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             overall={q.figure: ratio_estimate(q.of, q.alpha) for q in overall},
             only_a=self.matched.only_a,
             only_b=self.matched.only_b,
-            noise_share=judging.noise_share,
+            noise_share=floor.share if floor and floor.source == "pair" else None,
             findings=[],
             warnings=[],
             verdict="",
@@ -392,6 +396,11 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             margin_share=margin_share,
             paired=self.paired,
             one_sided=self.questions.one_sided,
+            blank_a=[
+                cell.key
+                for cell in self.matched.cells
+                if not any(sample.outcome.completed for sample in cell.a)
+            ],
         )
         weak = warnings_of(self.a, self.b, self.matched, comparison, self.questions.unlike_starts)
         comparison = msgspec.structs.replace(comparison, warnings=self.ignored + weak)
@@ -404,11 +413,6 @@ class _Answers:
     def __init__(self, floor: NoiseFloor | None, margin_share: float) -> None:
         self._floor = floor if floor and floor.source == "pair" else None
         self._margin_share = margin_share
-
-    @property
-    def noise_share(self) -> float | None:
-        """The noise floor of an A/A control for rates; None without a control."""
-        return next(iter(self._floor.cells.values()), None) if self._floor else None
 
     def comparands(self, questions: Sequence[CellQuestion]) -> list[FigureComparison]:
         floors = self._floor.cells if self._floor else {}

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from seatrial.results.model import Sample
+from seatrial.results.model import IMPORTED, Sample
 from seatrial.stats.cell_estimates import (
     PERCENTS,
     count_resolution_share,
@@ -19,7 +19,8 @@ from seatrial.stats.cell_estimates import (
     rate_unit,
     unanswered,
 )
-from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, AtLeast
+from seatrial.stats.compare.model import OneSidedFigure
+from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE
 from seatrial.stats.running import RunningPhase, response_histogram, running_from
 from seatrial.stats.wording import DATABASE_OPERATIONS
 
@@ -58,25 +59,6 @@ def is_rate(figure: str) -> bool:
     return figure in RATES
 
 
-class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """A percentile of one cell that is known on one side only.
-
-    Attributes:
-        figure: Its name.
-        known_on: The side that has it.
-        unanswered: The most requests that a round of the other side skipped or never ended, where
-            these hide the percentile; 0 where too few requests ended.
-        nothing_completed: Whether no request of this kind completed on the other side.
-        at_least: Lower bound (ns) on the other side; None if unknown.
-    """
-
-    figure: str
-    known_on: Literal["a", "b"]
-    unanswered: int
-    nothing_completed: bool
-    at_least: AtLeast | None
-
-
 class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
     """All figures of one cell on both sides.
 
@@ -84,13 +66,13 @@ class SideFigures(msgspec.Struct, frozen=True, kw_only=True):
         a: On side A, by figure.
         b: On side B, by figure.
         has_unlike_starts: Whether some samples have a start-up phase and others have none.
-        one_sided: Percentiles that are known on one side only.
+        one_sided: Percentiles that are known on one side only; the caller names their cell.
     """
 
     a: dict[str, Rounds]
     b: dict[str, Rounds]
     has_unlike_starts: bool
-    one_sided: list[Unknown]
+    one_sided: list[OneSidedFigure]
 
 
 def figures_of_both(
@@ -149,7 +131,7 @@ def _unknown(
     known_on: Literal["a", "b"],
     samples: Sequence[Sample],
     phases: Sequence[RunningPhase],
-) -> Unknown:
+) -> OneSidedFigure:
     """Return why a percentile is unknown on the side with these samples."""
     kind, _, name = figure.rpartition(" ")
     rounds = list(zip(samples, phases, strict=True))
@@ -163,11 +145,16 @@ def _unknown(
             left = max(left, unanswered(sample))
     completed = [phase.completed for phase in phases]
     bounds = percentiles_at_least({}, histograms, samples, completed) if left else {}
-    return Unknown(
+    parts = [sample.operations.get(kind) for sample in samples]
+    # Without either, requests of this kind were rare, and none was due.
+    is_lost = any(map(unanswered, samples)) or any(part.failed for part in parts if part)
+    return OneSidedFigure(
+        key="",
+        identity={},
         figure=figure,
         known_on=known_on,
         unanswered=left,
-        nothing_completed=not any(histogram.count for histogram in histograms),
+        nothing_completed=is_lost and not any(histogram.count for histogram in histograms),
         at_least=bounds.get(name),
     )
 
@@ -249,7 +236,7 @@ def _is_wanted(figure: str, wanted: Collection[str] | None) -> bool:
 def _is_reported(sample: Sample, kind: str) -> bool:
     """Return whether another tool computed the response times of a kind, and left no counts."""
     part = sample.operations.get(kind)
-    if part is None or sample.engine != "imported":
+    if part is None or sample.engine != IMPORTED:
         return False
     return bool(part.reported_ns) and not part.response_histogram().count
 

@@ -136,7 +136,8 @@ class OneSidedFigure(msgspec.Struct, frozen=True, kw_only=True):
         known_on: The side that has it: ``a`` or ``b``.
         unanswered: The most requests that a round of the other side skipped or never ended, where
             these hide the percentile; 0 where too few requests ended.
-        nothing_completed: Whether no request of this kind completed on the other side.
+        nothing_completed: Whether no request of this kind completed on the other side, which left
+            requests unanswered or failed some of this kind.
         at_least: Lower bound on the other side; None if unknown.
     """
 
@@ -150,7 +151,7 @@ class OneSidedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether B is certainly worse: it left requests without an answer, unlike A."""
+        """Whether B is certainly worse: it left requests unanswered or failed them, unlike A."""
         return self.known_on == "a" and (self.unanswered > 0 or self.nothing_completed)
 
 
@@ -192,6 +193,11 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     cells: dict[str, float] = {}
     overall: dict[str, float] = {}
 
+    @property
+    def share(self) -> float | None:
+        """That of the first figure, a rate if there is one; None without any."""
+        return next(iter(self.cells.values()), None)
+
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """B against A.
@@ -204,6 +210,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         overall: Geometric mean ratio of each figure over all common cells, by figure.
         only_a: Keys of cells that B lacks.
         only_b: Keys of cells that A lacks.
+        blank_a: Keys of common cells of which nothing completed on A, so that no ratio is known.
         noise_share: Noise floor of an A/A control for rates: the 95th percentile of its ratios'
             distance from 1; None without a control. ``noise`` has the details.
         findings: ``regressed``, ``improved``, ``leg_imbalance`` ..., the most severe first.
@@ -232,3 +239,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     margin_share: float = 0.05
     paired: bool = False
     one_sided: list[OneSidedFigure] = []
+    blank_a: list[str] = []

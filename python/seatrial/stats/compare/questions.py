@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from seatrial.stats.compare.figures import RATES, Rounds, Unknown, figures_of_both
+from seatrial.stats.compare.figures import RATES, Rounds, figures_of_both
 from seatrial.stats.compare.model import OneSidedFigure
 from seatrial.stats.compare.pairing import CommonCell
 from seatrial.stats.compare.ratio import (
@@ -99,7 +99,10 @@ def ask(
         both = figures_of_both(cell.a, cell.b, wanted)
         if both.has_unlike_starts:
             unlike_starts.append(cell.key)
-        one_sided += [_of_cell(cell, each) for each in both.one_sided]
+        one_sided += [
+            msgspec.structs.replace(each, key=cell.key, identity=cell.identity)
+            for each in both.one_sided
+        ]
         for figure, a in both.a.items():
             b = both.b.get(figure)
             if b is not None and any(a.values.values()):
@@ -116,10 +119,6 @@ def ask(
         unlike_starts=unlike_starts,
         one_sided=one_sided,
     )
-
-
-def _of_cell(cell: CommonCell, unknown: Unknown) -> OneSidedFigure:
-    return OneSidedFigure(key=cell.key, identity=cell.identity, **msgspec.structs.asdict(unknown))
 
 
 def _overall(

@@ -101,6 +101,28 @@ def is_dead(comparand: FigureComparison) -> bool:
     return comparand.answer == "lower" and comparand.ratio.value == 0
 
 
+def tests_text(comparison: Comparison, keys: Collection[str]) -> str:
+    """Return how many of the common tests these are, such as ``2 of 30 tests``."""
+    compared = {each.key for each in comparison.comparands}
+    every = len(compared.union(comparison.blank_a, (each.key for each in comparison.one_sided)))
+    if every == 1:
+        return "the only test"
+    return f"{format_count(len(keys))} of {format_plural(every, 'test')}"
+
+
+def outside_ratios(comparison: Comparison, a: str = "", b: str = "") -> str:
+    """Return what no ratio contains: tests without completions on A, and what B did not answer.
+
+    Args:
+        comparison: The comparison.
+        a: What to call A; by default its name.
+        b: What to call B; by default its name.
+    """
+    blank = comparison.blank_a
+    on_a = f"nothing completed on {a or comparison.a.name} in {tests_text(comparison, blank)}"
+    return capitalized("; ".join([*([on_a] if blank else []), *losses(comparison, b)]))
+
+
 def losses(comparison: Comparison, b: str = "") -> list[str]:
     """Return what B did not answer and A did, in words that stand before every ratio.
 
@@ -114,20 +136,11 @@ def losses(comparison: Comparison, b: str = "") -> list[str]:
     for each in comparison.one_sided:
         if each.is_lost and each.key not in dead:
             lost[each.figure].add(each.key)
-    every = len(
-        {each.key for each in comparison.comparands} | {each.key for each in comparison.one_sided}
-    )
-
-    def of_all(keys: Collection[str]) -> str:
-        if every == 1:
-            return "the only test"
-        return f"{format_count(len(keys))} of {format_plural(every, 'test')}"
-
     return [
-        *([f"nothing completed on {b} in {of_all(dead)}"] if dead else []),
+        *([f"nothing completed on {b} in {tests_text(comparison, dead)}"] if dead else []),
         *(
-            f"{figure_phrase(figure)} is unknown on {b} in {of_all(keys)}: requests were left "
-            "unanswered or failed"
+            f"{figure_phrase(figure)} is unknown on {b} in {tests_text(comparison, keys)}: "
+            "requests were left unanswered or failed"
             for figure, keys in lost.items()
         ),
     ]
@@ -152,7 +165,7 @@ def ratio_phrase(ratio: Estimate) -> str:
     if ratio.value == 0:
         return "0x (nothing completed)"
     if ratio.low is None or ratio.high is None:
-        return f"{format_iops(ratio.value)}x (measured once)"
+        return f"{format_iops(ratio.value)}x ({format_interval(ratio)})"
     if ratio.high > ABSURD_FACTOR * ratio.value > 0:
         return f"{format_iops(ratio.value)}x ({format_interval(ratio)})"
     half = (ratio.high - ratio.low) / 2
@@ -168,9 +181,9 @@ def ratio_phrase(ratio: Estimate) -> str:
 def verdict(comparison: Comparison) -> str:
     """Return the sentence of a comparison: rates first, then latencies that differ from them.
 
-    Before both, what B did not answer: no ratio contains it.
+    Before both, what no ratio contains.
     """
-    lost = capitalized("; ".join(losses(comparison)))
+    lost = outside_ratios(comparison)
     figures = [figure for figure in COMPLETED if figure in comparison.overall]
     figures = figures or list(comparison.overall)[:1]
     if not figures and lost:
@@ -246,8 +259,9 @@ def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
     ratio, total = comparison.overall[figure], comparison.overall_answers[figure]
     over = format_plural(total.cells, "test")
     known = f"over {over}" if total.cells > 1 else "in the only test"
-    if total.cells == 1 < len(cells):
-        known = f"in 1 of {format_plural(len(cells), 'test')}"
+    every = len(cells) + len(comparison.blank_a)
+    if total.cells == 1 < every:
+        known = f"in 1 of {format_plural(every, 'test')}"
     if total.p_value is None:
         return (
             f"{b} is {ratio_phrase(ratio)} {_as(figure)} {a}{of} {known}: too few rounds to "
@@ -281,13 +295,12 @@ def _of(figure: str) -> str:
 def noise_phrase(comparison: Comparison) -> str:
     """Return by how much two measurements of the same thing differ; empty where unknown."""
     noise = comparison.noise
-    share = next(iter(noise.cells.values()), None) if noise else None
-    if noise is None or share is None:
+    if noise is None or noise.share is None:
         return ""
     which = "odd and even rounds of the same side differ"
     if noise.source == "pair":
         which = f"{comparison.a.name} and {noise.name}, which are the same thing, differ"
-    return f"{which} by up to {format_share(share)} (95 % of tests)"
+    return f"{which} by up to {format_share(noise.share)} (95 % of tests)"
 
 
 def _counted(figure: str, total: Overall, cells: Sequence[FigureComparison], of: str) -> str:

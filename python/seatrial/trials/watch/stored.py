@@ -14,6 +14,7 @@ from seatrial import _core
 from seatrial.errors import UsageError
 from seatrial.lazy import np
 from seatrial.results.model import (
+    IMPORTED,
     OperationResult,
     Origin,
     Outcome,
@@ -199,7 +200,7 @@ def _sample(about: RecordingMetadata, number: int, code: int, sum_: _Sum, positi
         position=position,
         started_at=about.began_at_s,
         duration_s=about.seconds,
-        engine="imported",
+        engine=IMPORTED,
         engine_reason=f"recorded by {about.source}",
         outcome=Outcome(
             offered=completed + sum_.failed + sum_.open,

@@ -212,6 +212,42 @@ def test_a_target_is_not_blamed_where_all_slots_were_needed(depth, is_of_target)
         assert "1,000 requests/s" in finding.cause
 
 
+SPACED = {"requests": 64, "spacing_s": 0.001}
+
+
+@pytest.mark.parametrize(
+    ("arrival", "response_ms", "is_late"),
+    [
+        ({"kind": "batches", "burst": 16}, 10.0, False),
+        ({"kind": "batches", "burst": 16}, 11.2, True),
+        ({"kind": "poisson_bursts", "bursts": [{"groups": [{"requests": 64}]}]}, 8.9, False),
+        ({"kind": "poisson_bursts", "bursts": [{"groups": [{"requests": 64}]}]}, 9.1, True),
+        ({"kind": "poisson_bursts", "bursts": [{"groups": [{"requests": 32}] * 2}]}, 8.9, False),
+        ({"kind": "poisson_bursts", "bursts": [{"groups": [SPACED]}]}, 2.1, True),
+    ],
+)
+def test_requests_of_a_burst_of_a_stream_wait_for_each_other(arrival, response_ms, is_late):
+    streams = [
+        {"arrival": {"kind": "closed"}},
+        {"depth": 8, "arrival": {"rate_per_s": 9} | arrival},
+    ]
+    times = [int(response_ms * MS_NS)] * 1000
+    cell = scheduled(response_ns=times, arrival={"kind": "streams"}, streams=streams)
+    assert bool(late_requests(context_of(cell))) is is_late
+
+
+@pytest.mark.parametrize(("depth", "is_of_target"), [(1, False), (18, True)])
+def test_a_target_is_not_blamed_where_a_stream_needed_all_its_slots(depth, is_of_target):
+    fixed = {"depth": depth, "arrival": {"kind": "fixed", "rate_per_s": 12_000}}
+    streams = [{"threads": 99, "arrival": {"kind": "closed"}}, fixed]
+    cell = scheduled(late_skipped=500, threads=100, arrival={"kind": "streams"}, streams=streams)
+    (finding,) = late_requests(context_of(cell))
+    assert finding.sentence.startswith("The target could not keep up") is is_of_target
+    if not is_of_target:
+        assert "1 thread at depth 1 complete 1,000 requests/s" in finding.cause
+        assert "12k requests/s that were due" in finding.cause
+
+
 @pytest.mark.parametrize(("kind", "is_late"), [("think", False), ("fixed", True)])
 def test_streams_have_a_schedule_if_one_of_them_has(kind, is_late):
     streams = [{"arrival": {"kind": "closed"}}, {"arrival": {"kind": kind}}]

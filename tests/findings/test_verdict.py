@@ -1,5 +1,7 @@
 """One sentence that somebody who runs a database can use."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from seatrial.findings.registry import rules
@@ -129,7 +131,8 @@ def test_doubt_is_of_the_figures_reported(kind, is_of_shown, is_doubt):
     shown = rounds_of(cell_of(threads=9), [9000])
     other = rounds_of(cell_of(threads=1), [1000])
     concerned = shown if is_of_shown else other
-    evidence = STALLED if kind == "stall" else {}
+    late = {"worst": SimpleNamespace(lacks_slots=False)}
+    evidence = {"stall": STALLED, "late_requests": late}.get(kind, {})
     finding = finding_of(kind, "critical", [concerned.cell.identity()], **evidence)
     cells = [shown] if is_of_shown else [shown, other]
     assert verdict(cells, [finding]).startswith("Do not trust") is is_doubt

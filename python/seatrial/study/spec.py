@@ -69,19 +69,35 @@ class SpecAccess(msgspec.Struct, frozen=True, kw_only=True):
     stream: int = 0
 
 
+class SpecBurstGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of a burst, so far apart, and the pause after them."""
+
+    requests: int = 1
+    spacing_s: float = 0.0
+    pause_s: float = 0.0
+
+
+class SpecBurst(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the bursts that ``poisson_bursts`` draws from."""
+
+    groups: list[SpecBurstGroup] = []
+
+
 class SpecArrival(msgspec.Struct, frozen=True, kw_only=True):
     """The arrival schedule.
 
     Attributes:
         kind: ``closed``, ``fixed``, ``poisson``, ``bursts``, ``batches``, or ``streams``, where
-            each has its own; empty if unknown.
+            each has its own; of a stream also ``poisson_bursts`` and ``think``; empty if unknown.
         rate_per_s: Total over all threads.
         burst: Number of requests due at once; of ``batches`` the mean.
+        bursts: Those of ``poisson_bursts``, each at one thread.
     """
 
     kind: str = ""
     rate_per_s: float | None = None
     burst: int | None = None
+    bursts: list[SpecBurst] = []
 
     @property
     def is_closed(self) -> bool:
@@ -91,7 +107,7 @@ class SpecArrival(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_scheduled(self) -> bool:
         """Whether requests follow a schedule, as far as known."""
-        return self.kind not in ("", "closed")
+        return self.kind not in ("", "closed", "think")
 
 
 class SpecStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,14 +116,19 @@ class SpecStream(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         threads: Workers.
         depth: Requests that each keeps in flight.
-        arrival: The schedule, with ``pause_s``, the mean pause, of ``think``.
+        arrival: The schedule.
         sync_every: Number of writes of a worker per sync; 0 for none.
     """
 
     threads: int = 1
     depth: int = 1
-    arrival: Mapping[str, object] = {}
+    arrival: SpecArrival = SpecArrival()
     sync_every: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Requests that may be in flight."""
+        return self.threads * self.depth
 
 
 class SpecData(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,8 +189,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     def is_scheduled(self) -> bool:
         """Whether requests follow a schedule, those of one of several streams at least."""
         if self.streams:
-            kinds = {stream.arrival.get("kind") for stream in self.streams}
-            return not kinds <= {"closed", "think"}
+            return any(stream.arrival.is_scheduled for stream in self.streams)
         return self.arrival.is_scheduled
 
     @property

@@ -24,6 +24,7 @@ from seatrial.stats.wording import (
     format_share,
 )
 from seatrial.study.cell import Cell
+from seatrial.study.spec import SpecStream
 from seatrial.topic import topic_of
 from seatrial.units import NS_PER_S
 
@@ -60,33 +61,52 @@ class Lateness:
 
         Those of a burst that is larger than the slots have to wait for each other.
         """
-        in_turn_ns = self._burst_turns * self.service_ns
+        in_turn_ns = max(_in_turn_ns(load, self.service_ns) for load in self._loads)
         far_ns = max(RESPONSE_FACTOR * self.service_ns, in_turn_ns + RESPONSE_EXTRA_NS)
         return self.response_ns > far_ns
 
     @property
-    def _burst_turns(self) -> int:
-        """How many requests of a burst follow each other in a slot."""
-        arrival = self.cell.parsed.arrival
-        burst = arrival.burst or 1
-        if arrival.kind == "batches":  # of one thread
-            return math.ceil(BATCH_P99 * burst / self.cell.depth)
-        return math.ceil(burst / self._slots) if arrival.kind == "bursts" else 1
+    def _loads(self) -> list[SpecStream]:
+        """The streams; the whole cell where it has none."""
+        spec = self.cell.parsed
+        whole = SpecStream(threads=self.cell.threads, depth=self.cell.depth, arrival=spec.arrival)
+        return spec.streams or [whole]
 
     @property
-    def _slots(self) -> int:
-        return self.cell.threads * self.cell.depth
+    def busiest(self) -> SpecStream:
+        """The load with the highest rate for each slot."""
+        return max(self._loads, key=lambda load: (load.arrival.rate_per_s or 0.0) / load.slots)
 
     @property
     def capacity_per_s(self) -> float:
-        """The rate at which all slots complete requests at the measured service times."""
-        return self._slots * NS_PER_S / self.service_ns_mean if self.service_ns_mean else math.inf
+        """The rate at which its slots complete requests at the measured service times."""
+        slots = self.busiest.slots
+        return slots * NS_PER_S / self.service_ns_mean if self.service_ns_mean else math.inf
 
     @property
     def lacks_slots(self) -> bool:
-        """Whether the rate needs nearly all requests in flight that the cell may have, or more."""
-        rate_per_s = self.rate_per_s or 0.0
+        """Whether the rate needs nearly all requests in flight that the load may have, or more."""
+        rate_per_s = self.busiest.arrival.rate_per_s or 0.0
         return rate_per_s > BUSY_SHARE_MIN * self.capacity_per_s
+
+
+def _in_turn_ns(load: SpecStream, service_ns: int) -> float:
+    """Return for how long the requests of a burst follow each other in their slots."""
+    arrival, burst = load.arrival, load.arrival.burst or 1
+    if arrival.kind == "bursts":
+        return math.ceil(burst / load.slots) * service_ns
+    if arrival.kind == "batches":  # of one thread
+        return math.ceil(BATCH_P99 * burst / load.depth) * service_ns
+    longest_ns = float(service_ns)
+    for drawn in arrival.bursts:  # of one thread, too
+        queued_ns = 0.0
+        for group in drawn.groups:
+            work_ns = math.ceil(group.requests / load.depth) * service_ns
+            arriving_ns = (group.requests - 1) * group.spacing_s * NS_PER_S
+            queued_ns = max(0.0, queued_ns + work_ns - arriving_ns)
+            longest_ns = max(longest_ns, queued_ns)
+            queued_ns = max(0.0, queued_ns - group.pause_s * NS_PER_S)
+    return longest_ns
 
 
 class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests"):
@@ -101,20 +121,23 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
     rate_per_s: float | None
     concerned: Annotated[AffectedCells, HIDDEN]
     worst: Annotated[Lateness, HIDDEN]
-    lacks_slots: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         worst = self.worst
-        if self.lacks_slots:
-            threads = format_plural(worst.cell.threads, "thread")
+        if worst.lacks_slots:
+            busiest = worst.busiest
+            threads = format_plural(busiest.threads, "thread")
+            which, depth = threads, "--depth"
+            if worst.cell.parsed.streams:
+                which, depth = f"A stream's {threads}", "the depth of the stream"
             return FindingText(
                 sentence=f"{_opening(self.concerned, worst)}: {_reported(worst)}.",
-                cause=f"{threads} at depth {worst.cell.depth} complete "
+                cause=f"{which} at depth {busiest.depth} complete "
                 f"{format_iops(worst.capacity_per_s)} requests/s at the measured service time, "
-                f"for {format_iops(worst.rate_per_s or 0.0)} requests/s that were due: either "
-                "these are too few requests in flight, or the target is at its limit",
-                next="Raise --depth: if the rate is then kept, the target was not the limit. If "
+                f"for {format_iops(busiest.arrival.rate_per_s or 0.0)} requests/s that were due: "
+                "either these are too few requests in flight, or the target is at its limit",
+                next=f"Raise {depth}: if the rate is then kept, the target was not the limit. If "
                 "not, lower the rate until both percentiles agree: that is the rate the target "
                 "sustains",
             )
@@ -133,7 +156,7 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
     def in_short(self, cells_count: int) -> str:
         """Return the short form for a verdict."""
         tests = format_plural(cells_count, "test")
-        return f"{_subject(lacks_slots=self.lacks_slots)} in {tests}"
+        return f"{_subject(lacks_slots=self.worst.lacks_slots)} in {tests}"
 
 
 @from_samples(rank=230, section="Time", doubt="the schedule was not kept")
@@ -151,9 +174,9 @@ def late_requests(context: Context) -> list[Finding]:
         Critical if more than 1 % were skipped, otherwise warning.
 
     Do:
-        If the rate times the mean service time is above 70 % of threads times depth, raise the
-        depth. Otherwise check for a stall. If there is none, lower the rate until both percentiles
-        agree.
+        If the rate (also that of one of several streams) times the mean service time is above 70 %
+        of its threads times depth, raise the depth. Otherwise check for a stall. If there is none,
+        lower the rate until both percentiles agree.
     """
     scheduled = [
         _lateness(summary)
@@ -181,7 +204,6 @@ def late_requests(context: Context) -> list[Finding]:
                 rate_per_s=worst.rate_per_s,
                 concerned=context.affected_cells(concerned),
                 worst=worst,
-                lacks_slots=worst.lacks_slots,
             ),
         )
     ]

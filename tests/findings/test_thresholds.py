@@ -172,5 +172,11 @@ def test_a_kind_of_request_that_never_completed_keeps_no_percentile():
     result = evaluated("mix.p99_ms", "< 5", summary_of(mixed))
     assert (result.met, result.worst) == (False, None)
     assert "no write completed" in result.sentence
+    outcome = msgspec.structs.replace(sample.outcome, in_flight_at_end=1)
+    both = cell_of(
+        workload="mix", operation="mixed", accesses=[{"operation": "read"}, {"operation": "write"}]
+    )
+    hung = msgspec.structs.replace(mixed, cell=both, outcome=outcome, operations={"read": read})
+    assert "no write completed" in evaluated("mix.p99_ms", "< 5", summary_of(hung)).sentence
     foreign = driver_sample(cell_of(), 0, 1000.0)
     assert "too few" in evaluated("matrix.p99_ms", "< 5", summary_of(foreign)).sentence

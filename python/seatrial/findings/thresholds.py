@@ -8,7 +8,7 @@ from typing import Final
 
 from seatrial.findings.context import has_stall_watch, stalls_of
 from seatrial.findings.model import Summary, ThresholdResult
-from seatrial.stats.cell_estimates import PERCENTS, entries_needed
+from seatrial.stats.cell_estimates import PERCENTS, entries_needed, unanswered
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_cell,
@@ -140,6 +140,9 @@ def _exact(value: float, unit: str, summary: CellSummary) -> Estimate:
 def _latency(summary: CellSummary, quantity: str) -> Estimate | str:
     """Return the highest response time of this percentile over the kinds of operation."""
     completed: Counter[str] = Counter()
+    if any(map(unanswered, summary.samples)):  # a kind of which none ended has no result
+        due = [access for access in summary.cell.parsed.accesses if access.weight > 0]
+        completed.update({access.operation: 0 for access in due})
     for sample in summary.samples:
         completed.update({kind: part.completed for kind, part in sample.operations.items()})
     if never := [kind for kind in sorted(completed) if not completed[kind]]:

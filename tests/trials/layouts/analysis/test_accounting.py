@@ -56,6 +56,17 @@ def test_ios_are_counted_for_each_write_with_an_interval_over_rounds():
     assert found.members[0].bytes_ratio.value == pytest.approx(1.0)
 
 
+def test_syncs_are_part_of_writes():
+    spec = spec_of("raid1", 2)
+    cell = cell_of(spec)
+    cell = msgspec.structs.replace(cell, spec=cell.spec | {"sync_every": 1})
+    sample = sample_of(spec, cell, members=written(spec))
+    operations = sample.operations | {"sync": sample.operations["write"]}
+    outcome = msgspec.structs.replace(sample.outcome, completed=2 * OPERATIONS)
+    synced = msgspec.structs.replace(sample, operations=operations, outcome=outcome)
+    assert accounting_of(summary_of(synced)).writes.value == pytest.approx(2.02, abs=0.005)
+
+
 def test_a_cell_that_breaks_something_is_not_counted():
     spec = spec_of()
     events = [event(1.0, "failed"), event(1.2, "rebuild_started"), event(2.0, "rebuild_ended")]

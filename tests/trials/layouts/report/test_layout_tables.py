@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from report.exports_hand import estimate
 from seatrial.cli.options import default_results
 from seatrial.cli.outcome import targets_text
 from seatrial.findings.model import Summary
@@ -136,6 +137,10 @@ def test_a_rebuild_that_did_not_end_says_how_far_it_came(summary: Summary):
     assert rebuild_text(open_still) == "unfinished, 40 % done"
     assert unprotected_text(open_still) == "over 1 min 15 s"
     assert unprotected_text(msgspec.structs.replace(open_still, exposed=False)) == "never"
+    closed = estimate((90e9, 89e9, 91e9), "ns")
+    longer = msgspec.structs.replace(open_still, window=closed)
+    assert longer.window_s == 90.0
+    assert unprotected_text(longer).startswith("90 s")
     no_spare = msgspec.structs.replace(open_still, unfinished_count=0)
     assert rebuild_text(no_spare) == "none"
 

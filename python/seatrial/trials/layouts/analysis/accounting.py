@@ -312,8 +312,8 @@ class DriveCounters:
 
     @property
     def operations(self) -> int:
-        """Operations that completed."""
-        return self.sample.outcome.completed
+        """Operations that completed; the syncs of ``sync_every`` are part of writes."""
+        return self.sample.outcome.completed - self.sample.completed_syncs
 
     @property
     def moved_bytes(self) -> int:
@@ -390,7 +390,7 @@ def rule_of(cell: Cell, spec: LayoutSpec, degraded_share: float = 0.0) -> Rule |
 def _counted(sample: Sample, spec: LayoutSpec) -> DriveCounters | None:
     """Return the counters of a sample's drives; if its target is a leg, of that leg's drives."""
     record = sample.layout
-    if record is None or sample.outcome.completed < COMPLETED_MIN:
+    if record is None:
         return None
     leg = leg_of(spec, sample.cell.target)
 
@@ -405,7 +405,8 @@ def _counted(sample: Sample, spec: LayoutSpec) -> DriveCounters | None:
         for drive, counters in record.members.items()
         if is_counted(record.roles.get(drive, ""))
     }
-    return DriveCounters(sample, members) if members else None
+    counters = DriveCounters(sample, members)
+    return counters if members and counters.operations >= COMPLETED_MIN else None
 
 
 def _degraded_share(sample: Sample) -> float | None:

@@ -13,6 +13,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import AnalysedRun, CellSummary, is_breaking, is_broken
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.units import NS_PER_S
 
 CHECKED_BLOCK_BYTES = 4096
 """Unit of the final data check."""
@@ -323,6 +324,12 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
         """Blocks that were corrupt when the load read them, without those of the final check."""
         at_end = (self.wrong_bytes or 0) // CHECKED_BLOCK_BYTES
         return max(0, (self.corrupt_blocks or 0) - at_end)
+
+    @property
+    def window_s(self) -> float:
+        """The longer one of ``window`` and ``window_open_s``; 0 without both."""
+        closed_s = self.window.value / NS_PER_S if self.window else 0.0
+        return max(closed_s, self.window_open_s or 0.0)
 
     def phase(self, name: PhaseName) -> PhaseFigures | None:
         """Return a phase's figures; None where it was not observed."""

@@ -11,7 +11,6 @@ from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_size
 from seatrial.trials.layouts.analysis.figures import window_phrase
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
-from seatrial.units import NS_PER_S
 
 YEARLY_SHARE: Final = 0.01
 """Assumed annual failure rate of drives; published rates of fleets are about this."""
@@ -39,14 +38,9 @@ def redundancy_window(context: Context) -> list[Finding]:
     by_target: dict[str, Recovery] = {}
     for each in exposed:
         known = by_target.get(each.variant.target)
-        if known is None or _window_s(each) > _window_s(known):
+        if known is None or each.window_s > known.window_s:
             by_target[each.variant.target] = each
-    return [_finding(each, exposed) for each in by_target.values() if _window_s(each) > 0]
-
-
-def _window_s(recovery: Recovery) -> float:
-    closed_s = recovery.window.value / NS_PER_S if recovery.window else 0.0
-    return max(closed_s, recovery.window_open_s or 0.0)
+    return [_finding(each, exposed) for each in by_target.values() if each.window_s > 0]
 
 
 class RedundancyWindowFigures(Figures, frozen=True, kw_only=True, tag="redundancy_window"):
@@ -82,13 +76,12 @@ class RedundancyWindowFigures(Figures, frozen=True, kw_only=True, tag="redundanc
 def _finding(recovery: Recovery, exposed: list[Recovery]) -> Finding:
     target = recovery.variant.target
     others = _drives_of_leg(recovery) - max(1, recovery.variant.losses_survived)
-    window_s = _window_s(recovery)
-    chance = others * YEARLY_SHARE * window_s / _YEAR_S
+    chance = others * YEARLY_SHARE * recovery.window_s / _YEAR_S
     return Finding(
         severity="note",
         cells=[each.cell.identity() for each in exposed if each.variant.target == target],
         figures=RedundancyWindowFigures(
-            window_s=window_s,
+            window_s=recovery.window_s,
             has_ended=recovery.window_open_s is None,
             at_stake_bytes=recovery.at_stake_bytes,
             other_drives_count=others,

@@ -122,8 +122,8 @@ def unprotected_text(recovery: Recovery) -> str:
     """Return how long one more failure could have lost data; ``never`` if it could not."""
     if not recovery.exposed:
         return "never"
-    if recovery.window_open_s is not None:
-        return f"over {format_duration_s(recovery.window_open_s)}"
+    if recovery.window_open_s == recovery.window_s:
+        return f"over {format_duration_s(recovery.window_s)}"
     return with_interval(recovery.window)
 
 

@@ -15,6 +15,7 @@ from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
 from seatrial.stats.cell_estimates import latency_estimates
 from seatrial.stats.wording import format_at_least
+from seatrial.study.hosts import FACTOR
 from seatrial.trials.loadline.analysis.measured_steps import measured_steps
 from seatrial.trials.loadline.analysis.model import LatencyTarget
 
@@ -102,6 +103,17 @@ def test_a_bound_is_no_value():
     assert "p99" not in latency_estimates([sample])["read"]
     assert "p50" in summary.latency["read"]
     assert "p50" not in summary.latency_at_least["read"]
+
+
+def test_each_host_skips_a_burst_of_its_own():
+    cell = cell_of(
+        workload="io",
+        arrival={"kind": "bursts", "rate_per_s": 1000, "burst": 1000},
+        factors={FACTOR: 2},
+    )
+    # The last burst of each host came just before the end.
+    sample = sample_of(cell, completed=20_000, late_skipped=2000, duration_s=10.0)
+    assert bound_of(sample).value == pytest.approx(MS_NS, rel=0.01)
 
 
 def test_rounds_that_know_the_percentile_and_rounds_that_do_not_give_one_bound():

@@ -114,18 +114,20 @@ def _skipped_waiting(sample: Sample) -> Callable[[int], float]:
     """Return how many of the skipped requests certainly waited for a time (ns) or longer.
 
     Each worker skips the last requests of its schedule. So those that waited less are at most those
-    due in that time: by the rate, and one group more; in a Poisson process by the rate and four
-    standard deviations, and 6 more, which it exceeds in less than 1 case of 1,000 (Bernstein's
-    inequality). Of batches of geometric sizes, the variance is 2 n - 1 times as large, and a sum
-    exceeds that by another 14 n as rarely, since each ends with a chance of 1 / n a request.
+    due in that time: by the rate, and one group more on each host; in a Poisson process by the rate
+    and four standard deviations, and 6 more, which it exceeds in less than 1 case of 1,000
+    (Bernstein's inequality). Of batches of geometric sizes, the variance is 2 n - 1 times as large,
+    and a sum exceeds that by another 14 n as rarely, since each ends with a chance of 1 / n a
+    request.
     """
     skipped = sample.outcome.late_skipped
     arrival = sample.cell.parsed.arrival
-    # Each host has the whole rate.
-    rate_per_s = (arrival.rate_per_s or 0.0) * loading_hosts(sample.cell)
+    # Each host has the whole rate, in groups of its own.
+    hosts = loading_hosts(sample.cell)
+    rate_per_s = (arrival.rate_per_s or 0.0) * hosts
     burst = arrival.burst or 1
     is_random = arrival.kind in ("poisson", "batches")
-    group = 14 * burst if arrival.kind == "batches" else 6 if is_random else burst
+    group = 14 * burst if arrival.kind == "batches" else 6 if is_random else burst * hosts
     dispersion = 2 * burst - 1
 
     def waiting(wait_ns: int) -> float:

@@ -123,8 +123,15 @@ def test_our_own_export_comes_back_with_its_rates_and_counts(tmp_path):
         assert other.completed == part.completed
 
 
-def test_a_test_with_syncs_comes_back_with_the_rates_of_its_writes(tmp_path):
-    cell = cell_of(operation="write", factors={"sync_every": 1}, sync_every=1)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"factors": {"sync_every": 1}, "sync_every": 1},
+        {"workload": "mix", "arrival": {"kind": "streams"}, "streams": [{"sync_every": 1}]},
+    ],
+)
+def test_a_test_with_syncs_comes_back_with_the_rates_of_its_writes(tmp_path, how):
+    cell = cell_of(operation="write", **how)
     counts = {"write": [100] * 30, "sync": [100] * 30}
     summary = summarise(run_of(), [timed_sample(counts, cell)])
     (sample,) = read_results(table(tmp_path, export(summary, "csv"))).samples

@@ -364,5 +364,7 @@ def test_a_file_without_the_beginning_is_refused_with_that_reason(tmp_path):
 def test_latency_of_syncs_is_kept_before_fio_counts_them(tmp_path):
     sync = {"total_ios": 9, "lat_ns": {k: v for k, v in latency(9).items() if k != "N"}}
     entry = job(reads=0, writes=90, options={"rw": "write", "fsync": "10"}) | {"sync": sync}
-    (sample,) = read(tmp_path, document(entry)).samples
+    imported = read(tmp_path, document(entry))
+    (sample,) = imported.samples
     assert sample.operations["sync"].reported_ns["mean"] == 100_000
+    assert not any("Syncs are counted" in note for note in origin_of(imported.run).notes)

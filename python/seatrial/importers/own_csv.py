@@ -245,6 +245,8 @@ def _draft(document: Document, group: Sequence[Numbered], *, has_key: bool) -> D
     operations = {row["request"]: _result(document, line, row) for line, row in group}
     factors = dict(_factors(first))
     sync_every = factors.get("sync_every", 0)
+    if first["kind"] == "mix" and SYNC in operations:
+        sync_every = 1  # of a stream, whose number the export lacks
     # As in the exported rate, the syncs that follow writes are no requests.
     completed = sum(
         result.completed

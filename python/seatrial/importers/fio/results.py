@@ -251,7 +251,8 @@ def _operations(
     # fio 3.33 does not add up the number of syncs when it combines threads.
     if syncs := max(job.sync.total_ios, job.sync.lat_ns.count):
         results["sync"] = result_of(syncs, 0, job.sync.lat_ns)
-        notes.append("Syncs are counted as requests, as in Seatrial; fio does not count them.")
+        if not access.sync_every:
+            notes.append("Syncs are counted as requests; fio does not count them.")
     return results
 
 

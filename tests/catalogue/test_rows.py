@@ -145,6 +145,8 @@ def test_comments_and_other_rows_of_the_own_file_remain(tmp_path: Path):
     with pytest.raises(UsageError, match=r"by hand, with these lines: \[.rates/USD/EUR"):
         write_own(path, own, "rates/USD/EUR")
     assert read_own(path)["rates/USD/EUR"]["ratio"] == 1.0
+    with pytest.raises(UsageError, match="Remove rates/USD/EUR from it by hand"):
+        write_own(path, {}, "rates/USD/EUR")
 
 
 EU = {

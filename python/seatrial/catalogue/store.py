@@ -403,7 +403,9 @@ def write_own(path: Path, own: Mapping[str, Mapping[str, Any]], key: str) -> Non
                 seen=f"The row {key} of {path} is not in the form that Seatrial writes",
                 cause="It was written by hand; what else is there would be lost",
                 next_step="Edit it by hand, with these lines: "
-                + "; ".join(_row_text(key, own.get(key, {})).splitlines()),
+                + "; ".join(_row_text(key, own[key]).splitlines())
+                if key in own
+                else f"Remove {key} from it by hand",
             )
         new.write_text(text, encoding="utf-8")
         new.replace(path)

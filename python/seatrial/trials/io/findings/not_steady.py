@@ -10,7 +10,12 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
-from seatrial.stats.steady.phases import LINE_SHARE_MAX, RANGE_SHARE_MAX, SteadyState
+from seatrial.stats.steady.phases import (
+    LINE_SHARE_MAX,
+    RANGE_SHARE_MAX,
+    RuleResult,
+    SteadyState,
+)
 from seatrial.stats.wording import format_cell, format_share, format_value
 from seatrial.study.cell import Cell
 from seatrial.topic import topic_of
@@ -70,7 +75,7 @@ def _is_moving(states: list[SteadyState]) -> bool:
 
 def _has_no_level(state: SteadyState) -> bool:
     is_steady = any(phase.state == "steady" for phase in state.phases)
-    snia = next((rule for rule in state.rules if rule.rule == "snia"), None)
+    snia = _snia(state)
     return not is_steady and snia is not None and snia.window > 0 and not snia.met
 
 
@@ -128,7 +133,7 @@ def _finding(
 ) -> Finding:
     """Return the finding with the cell of the steepest slope as its example."""
     states = [s for c in concerned for s in states_by_cell[c.cell.key] if _has_no_level(s)]
-    worst = max(states, key=_line_share)
+    worst = max(states, key=_shares)
     first, last = worst.phases[0].rate, worst.phases[-1].rate
     return Finding(
         severity="warning",
@@ -137,8 +142,8 @@ def _finding(
             cells_count=len(concerned),
             worst_cell=worst.cell,
             worst_operation=worst.operation,
-            line_share=_line_share(worst),
-            range_share=_range_share(worst),
+            line_share=_shares(worst)[0],
+            range_share=_shares(worst)[1],
             first_phase_per_s=worst.phases[0].rate.value,
             last_phase_per_s=worst.phases[-1].rate.value,
             over=worst.over,
@@ -192,7 +197,7 @@ def _of_databases(
     states = {
         id(s): (s, c) for c in concerned for s in states_by_cell[c.cell.key] if _has_no_level(s)
     }
-    worst, summary = max(states.values(), key=lambda pair: _line_share(pair[0]))
+    worst, summary = max(states.values(), key=lambda pair: _shares(pair[0]))
     first, last = worst.phases[0].rate, worst.phases[-1].rate
     return Finding(
         severity="note",
@@ -201,7 +206,7 @@ def _of_databases(
             cells_count=len(concerned),
             worst_cell=worst.cell,
             worst_operation=worst.operation,
-            line_share=_line_share(worst),
+            line_share=_shares(worst)[0],
             first_phase_per_s=worst.phases[0].rate.value,
             last_phase_per_s=worst.phases[-1].rate.value,
             over=worst.over,
@@ -213,12 +218,14 @@ def _of_databases(
     )
 
 
-def _line_share(state: SteadyState) -> float:
-    return next((r.line_share or 0.0 for r in state.rules if r.rule == "snia"), 0.0)
+def _snia(state: SteadyState) -> RuleResult | None:
+    return next((rule for rule in state.rules if rule.rule == "snia"), None)
 
 
-def _range_share(state: SteadyState) -> float:
-    return next((r.range_share or 0.0 for r in state.rules if r.rule == "snia"), 0.0)
+def _shares(state: SteadyState) -> tuple[float, float]:
+    """Return the slope and the range of the rule's window; 0 where unknown."""
+    snia = _snia(state)
+    return (snia.line_share or 0.0, snia.range_share or 0.0) if snia else (0.0, 0.0)
 
 
 def _moved(first: str, last: str) -> str:

@@ -84,8 +84,8 @@ def test_a_delay_is_a_pause_after_each_burst(tmp_path) -> None:
     plan = make_plan(study_from_mapping(jobs.mapping, "lab.icf"))
     cell = next(cell for cell in plan.cells if cell.factors.get("access") == "Slow")
     assert (cell.threads, cell.depth) == (2, 10)
-    (stream,) = cell.parsed.streams
-    assert stream.arrival == {"kind": "think", "burst": 10, "pause_s": 0.005, "is_even": True}
+    (stream,) = cell.spec["streams"]
+    assert stream["arrival"] == {"kind": "think", "burst": 10, "pause_s": 0.005, "is_even": True}
 
 
 def test_a_delay_of_one_line_among_several_is_named(tmp_path) -> None:

@@ -119,6 +119,7 @@ def test_a_profile_of_ones_own(tmp_path):
         'title = "x"\n[[require]]\nlabel = "a"\nquantity = "p99_ms"\n'
         'good = "<= 10"\nacceptable = "<= 50"\nsource = "s"\n',
         "title = ",
+        'title = "x"\nrequire = []\n',
     ],
 )
 def test_what_is_no_profile_is_refused(tmp_path, text):
@@ -166,3 +167,12 @@ def test_no_latency_comes_from_a_test_with_more_requests_in_flight():
     many = rounds_of(cell_of(threads=10, address="random"), (3000,) * 3, latency_ns=30 * MS_NS)
     found = assess(load_profile("oltp"), "trial", [few, many]).figures[0]
     assert (found.grade, found.reason) == ("unknown", "too few requests for p99")
+
+
+def test_a_fast_zone_of_an_address_map_does_not_stand_for_the_target():
+    read = cell_of(address="sequential", block_size_bytes=1 << 20)
+    zone = msgspec.structs.replace(read, kind="map", workload="map", key="zone")
+    whole, fast = rounds_of(read, (100, 101, 99)), rounds_of(zone, (3000,) * 3)
+    found = assess(load_profile("warehouse"), "trial", [whole, fast]).figures[0]
+    assert (found.grade, found.cell) == ("poor", read.key)
+    assert assess(load_profile("warehouse"), "trial", [fast]).figures[0].grade == "unknown"

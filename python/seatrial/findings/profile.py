@@ -32,6 +32,7 @@ Grade = Literal["good", "marginal", "poor", "unknown"]
 """``marginal``: between the limits, or the interval reaches across one; ``unknown``: no figure."""
 
 _WORST_FIRST: Final[tuple[Grade, ...]] = ("poor", "unknown", "marginal", "good")
+_WORST_OF_ALL: Final = (*STALLS, "errors")
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,8 +158,7 @@ def _built_in(name: str) -> Profile:
 def _parsed(text: str, name: str) -> Profile:
     try:
         profile = msgspec.convert(tomllib.loads(text), Profile)
-        for each in profile.require:
-            _check(each)
+        _check(profile)
     except ValueError as error:  # msgspec's and tomllib's errors are ValueErrors, too
         raise UsageError(
             seen=f"{name} is not a profile: {error}",
@@ -168,7 +168,14 @@ def _parsed(text: str, name: str) -> Profile:
     return profile
 
 
-def _check(requirement: Requirement) -> None:
+def _check(profile: Profile) -> None:
+    if not profile.require:
+        raise ValueError("it requires nothing")
+    for each in profile.require:
+        _check_requirement(each)
+
+
+def _check_requirement(requirement: Requirement) -> None:
     good, acceptable = requirement.good_limit, requirement.acceptable_limit
     if good.comparison[0] != acceptable.comparison[0]:
         raise ValueError(f"{requirement.label}: good and acceptable must point the same way")
@@ -215,10 +222,13 @@ def worst_grade(grades: Sequence[Grade]) -> Grade:
 
 def _selected(requirement: Requirement, cells: Sequence[CellSummary]) -> list[CellSummary]:
     wanted = {requirement.operation, *requirement.operations} - {""}
+    # A zone of an address map is a part of the target: its rate is not that of the whole.
+    counts_zones = requirement.good_limit.quantity in _WORST_OF_ALL
     found = [
         each
         for each in cells
         if each.cell.operation in wanted
+        and (counts_zones or each.cell.kind != "map")
         and (not requirement.pattern or addresses_of(each) == {requirement.pattern})
     ]
     if requirement.block_size_min:
@@ -318,13 +328,11 @@ def _representative(
 ) -> tuple[CellSummary, Estimate]:
     """Return the test that stands for a figure.
 
-    Stalls: the longest. Rates: the highest. Latencies: with the fewest requests in flight, since
-    more of them only show where the target saturates; of several such tests the fastest.
+    Stalls and errors: the most. Rates: the highest. Latencies: with the fewest requests in
+    flight, since more of them only show where the target saturates; of several such tests the
+    fastest.
     """
-    quantity = requirement.good_limit.quantity
-    if quantity in (*STALLS, "errors"):
-        return max(known, key=lambda each: each[1].value)
-    if quantity in ("iops", "bandwidth", "tps"):
+    if requirement.good_limit.quantity in (*_WORST_OF_ALL, "iops", "bandwidth", "tps"):
         return max(known, key=lambda each: each[1].value)
     figures = {cell.cell.key: figure for cell, figure in known}
     best = fastest([cell for cell, _ in known], lambda each: each.iops)

@@ -36,6 +36,13 @@ def test_every_rate_has_its_value_and_interval():
     assert severities == {"critical": 1, "warning": 0, "note": 0}
 
 
+def test_the_node_exporter_knows_every_type():
+    text = export(make_summary(cells(), [make_finding()]), "openmetrics")
+    types = {line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert types == {"gauge", "histogram"}
+    assert "\nseatrial_run_info{" in text
+
+
 def test_latencies_are_whole_histograms():
     rounds = [
         sample_of(cell_of(), completed=500, round=number, latency_ns=2_000_000) for number in (0, 1)

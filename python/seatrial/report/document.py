@@ -188,7 +188,7 @@ _BEGINNINGS: Final = (
         r"- Seatrial: ",
         re.DOTALL,
     ),
-    re.compile(r"# HELP seatrial_run "),
+    re.compile(r"# HELP seatrial_run(?:_info)? "),
     re.compile(r'<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites>\n +<testsuite name='),
     re.compile(r"\*\*[^\n]*\*\*\n.*\nRun \S+, seatrial ", re.DOTALL),
     re.compile(r"; The (?:cells|tests) of [^\n]*, written by seatrial \S+\.\n"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from seatrial._core import Histogram
@@ -50,12 +51,14 @@ def text_of(metrics: Iterable[Metric]) -> str:
 
 
 def _metrics(summary: Summary) -> Iterator[Metric]:
-    from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily  # noqa: PLC0415
+    from prometheus_client.metrics_core import GaugeMetricFamily  # noqa: PLC0415
 
     run = summary.run
     about = {"study": run.study_name, "label": run.label, "version": run.seatrial_version}
-    info = InfoMetricFamily("seatrial_run", "The run", labels=["run"])
-    info.add_metric([run.id], about | {"status": run.status})
+    about |= {"run": run.id, "status": run.status}
+    # The node exporter refuses a file with a type that Prometheus's own format lacks, as `info`.
+    info = GaugeMetricFamily("seatrial_run_info", "The run", labels=[*about])
+    info.add_metric([*about.values()], 1)
     yield info
     started = GaugeMetricFamily(
         "seatrial_run_started_timestamp_seconds", "When the run began", labels=["run"]
@@ -64,8 +67,8 @@ def _metrics(summary: Summary) -> Iterator[Metric]:
     yield started
     names = label_names(summary)
     figures = {
-        "seatrial_requests_per_second": ("Completed requests", _rate),
-        "seatrial_bytes_per_second": ("Transferred bytes", _bandwidth),
+        "seatrial_requests_per_second": ("Completed requests", attrgetter("iops")),
+        "seatrial_bytes_per_second": ("Transferred bytes", attrgetter("bandwidth")),
     }
     for name, (meaning, figure) in figures.items():
         family = GaugeMetricFamily(
@@ -80,14 +83,6 @@ def _metrics(summary: Summary) -> Iterator[Metric]:
         yield family
     yield _findings(summary)
     yield _latencies(summary, names)
-
-
-def _rate(part: CellSummary) -> Estimate:
-    return part.iops
-
-
-def _bandwidth(part: CellSummary) -> Estimate:
-    return part.bandwidth
 
 
 def _ends(estimate: Estimate) -> dict[str, float]:

@@ -16,12 +16,15 @@ from cli.command import Ended, seatrial
 from report.json_schema import assert_published
 from seatrial.catalogue.facts import Instance
 from seatrial.catalogue.volumes import Bucket, parse_volume
+from seatrial.findings.model import Summary
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.buckets import buckets_of, simulate, sustained_factors
 from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_recording
+from seatrial.trials.plan.analysis.measured_caps import caps_of_run
 from seatrial.trials.plan.measure.recognise import recognise
 from seatrial.trials.plan.report.caps_text import verdict_line
+from stats.builders import MS_NS, cell_of, run_of, sample_of, summary_of
 from trials.watch.recordings import recording
 
 from .made import demand, facts
@@ -184,6 +187,16 @@ def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):
     assert done.document["found"]["load"].startswith("measured, run ")
     assert done.document["found"]["binding"][0]["subject"] == "volume"
     assert done.document["verdict"].startswith("The load exceeds the volume's")
+
+
+def test_one_session_commits_at_its_mean_time_not_its_median():
+    cell = cell_of(workload="commit", operation="commit", factors={"method": "o_dsync"})
+    times_ns = [MS_NS] * 9 + [11 * MS_NS]
+    part = summary_of(sample_of(cell, completed=10, response_ns=times_ns))
+    run = Summary(run=run_of(), cells=[part], findings=[], verdict="")
+    (cap,) = caps_of_run(run)
+    assert cap.per_s == pytest.approx(500, rel=0.02)
+    assert cap.name.endswith("o_dsync")
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,16 @@ def caps_of_run(summary: Summary) -> list[Cap]:
         if line.sustained is not None
     ]
     for cell in summary.cells:
-        median = cell.latency.get("commit", {}).get("p50")
-        if median is not None and cell.cell.threads == 1 and median.value > 0:
+        mean = cell.latency.get("commit", {}).get("mean")  # 1 / median is no rate
+        if mean is not None and cell.cell.threads == 1 and mean.value > 0:
+            method = cell.cell.factors.get("method", "")
+            where = [cell.cell.target, cell.cell.workload, *filter(None, [method])]
             found.append(
                 Cap(
                     subject="commit",
-                    name=f"one session on {cell.cell.target}, {cell.cell.workload}",
+                    name=f"one session on {', '.join(map(str, where))}",
                     quantity="commits",
-                    per_s=NS_PER_S / median.value,
+                    per_s=NS_PER_S / mean.value,
                     origin=f"measured, {when}",
                 )
             )

@@ -680,6 +680,11 @@ def topic_of(what: Cell | SampledWorkload) -> Topic:
     return _topics_by_kind().get(what.kind, _UNKNOWN)
 
 
+def is_kind(kind: str) -> bool:
+    """Return whether some topic has cells of this kind."""
+    return kind in _topics_by_kind()
+
+
 def kinds_of_workload() -> UnionType:
     """Return the union of every kind of workload, for parsing study files."""
     kinds: list[Any] = [kind for each in topics() for kind in each.workloads()]

@@ -262,6 +262,19 @@ def test_settings_that_were_put_into_an_export_are_factors(tmp_path):
     assert [sample.round for sample in imported.samples] == [0, 0]
 
 
+def test_tests_of_a_database_are_left_out_of_an_export(tmp_path):
+    headings, row = own_rows(tmp_path)
+    at = headings.index("kind")
+    lines = [",".join(each) for each in (headings, row, [*row[:at], "pgbench", *row[at + 1 :]])]
+    imported = read_results(table(tmp_path, "\n".join(lines)))
+    assert [sample.cell.kind for sample in imported.samples] == ["matrix"]
+    assert any("1 test is left out" in note for note in origin_of(imported.run).notes)
+    with pytest.raises(UsageError, match="only of pgbench"):
+        read_results(table(tmp_path, "\n".join([lines[0], lines[2]])))
+    with pytest.raises(UsageError, match="'pgbanch' is not one of"):
+        read_results(table(tmp_path, "\n".join(lines).replace("pgbench", "pgbanch")))
+
+
 def test_two_exports_in_one_file_are_rounds_and_none_is_dropped(tmp_path):
     headings, row = own_rows(tmp_path)
     other = [

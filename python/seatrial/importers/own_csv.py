@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from seatrial.errors import UsageError
 from seatrial.importers.document import (
     Document,
     Draft,
@@ -28,6 +29,7 @@ from seatrial.importers.document import (
 )
 from seatrial.results.model import OPERATIONS, SYNC, OperationResult, Origin
 from seatrial.study.cell import FactorValue
+from seatrial.topic import is_kind
 
 _NAMES: Final = {
     "size": ("size", "block_size", "bs", "blocksize", "block", "request_size", "io_size"),
@@ -191,8 +193,10 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
         rows: Each line's number and its fields by heading.
 
     Raises:
-        UsageError: A field has text instead of a number; the message names line and column.
+        UsageError: A field has text instead of a number; the message names line and column. Or no
+            row is of block I/O.
     """
+    rows, left_out = _of_block_io(document, rows)
     by_test: dict[tuple[str, ...], list[Numbered]] = {}
     settings: dict[str, set[tuple[str, ...]]] = {}
     for number, row in rows:
@@ -203,6 +207,7 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
         )
     unlike = {key for key, found in settings.items() if len(found) > 1}
     notes = ["The export contains no rounds, intervals or histograms, only its figures."]
+    notes += left_out
     if unlike:
         notes.append("Rows with the same key have different settings: they are separate tests.")
     drafts = [
@@ -217,6 +222,27 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
         notes=notes,
     )
     return imported(document, origin, drafts)
+
+
+def _of_block_io(document: Document, rows: Sequence[Numbered]) -> tuple[list[Numbered], list[str]]:
+    """Return the rows of block I/O, and a note about tests that other topics measured."""
+    kept = [each for each in rows if each[1]["kind"] in KINDS or not is_kind(each[1]["kind"])]
+    others = {
+        (row.get("run_id", ""), row["cell_key"]): row["kind"]
+        for _, row in rows
+        if row["kind"] not in KINDS and is_kind(row["kind"])
+    }
+    if not others:
+        return kept, []
+    kinds = ", ".join(sorted({*others.values()}))
+    if not kept:
+        raise UsageError(
+            seen=f"{document.path} has no test of block I/O, only of {kinds}",
+            cause="A table of CSV is imported as block I/O",
+            next_step="Use the results file that it was exported from",
+        )
+    tests = "1 test is" if len(others) == 1 else f"{len(others)} tests are"
+    return kept, [f"{tests} left out, because not of block I/O: {kinds}."]
 
 
 def _is_setting(column: str) -> bool:

@@ -9,10 +9,13 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
 from cli.command import Ended, seatrial
+from cli.test_outputs import commands
 from report.json_schema import assert_published
+from seatrial.cli.options import FiniteRange
 from seatrial.errors import EXIT_CODES
 from seatrial.units import MIB
 
@@ -284,13 +287,27 @@ class TestResultsFiles:
 class TestUsage:
     @pytest.mark.parametrize(
         "arguments",
-        [["frobnicate"], ["io"], ["io", "null", "--frobnicate"], ["export", "--format", "xls"]],
+        [
+            ["frobnicate"],
+            ["io"],
+            ["io", "null", "--frobnicate"],
+            ["export", "--format", "xls"],
+            ["compare", "a", "b", "--fail-if-slower", "nan"],
+        ],
     )
     def test_a_command_line_that_is_none(self, tmp_path, arguments):
         assert_refused(tmp_path, arguments, 2)
 
     def test_a_misspelt_command_is_guessed(self, tmp_path):
         assert "Did you mean 'study'?" in seatrial("stady", folder=tmp_path).err
+
+
+def test_no_range_of_numbers_has_nan() -> None:
+    types = [each.type for _, command in commands() for each in command.params]
+    assert {type(each) for each in types if isinstance(each, click.FloatRange)} == {FiniteRange}
+    for wrong in ("nan", "inf"):
+        with pytest.raises(click.BadParameter, match="finite"):
+            FiniteRange(min=0).convert(wrong, None, None)
 
 
 def need_root() -> None:

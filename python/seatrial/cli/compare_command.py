@@ -12,7 +12,13 @@ import msgspec
 
 from seatrial.cli.display_options import answer_options, display_options
 from seatrial.cli.files import Output, output_option
-from seatrial.cli.options import complete_runs, json_option, results_option, this_command
+from seatrial.cli.options import (
+    FiniteRange,
+    complete_runs,
+    json_option,
+    results_option,
+    this_command,
+)
 from seatrial.cli.sources import NamedResult, load_source
 from seatrial.errors import EXIT_THRESHOLD, UsageError
 from seatrial.findings.registry import find_in_comparison
@@ -56,10 +62,6 @@ Interval, answer and adjustment for many tests: docs/method.md, "Comparison".
 """
 
 
-def _percent(low: float, high: float) -> click.FloatRange:
-    return click.FloatRange(low, high, min_open=True)
-
-
 @click.command("compare", epilog=EPILOG)
 @click.argument("sides", nargs=-1, metavar="A [B ...]", shell_complete=complete_runs)
 @click.option(
@@ -80,7 +82,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
 @click.option(
     "--margin",
     "margin_percent",
-    type=_percent(0, 90),
+    type=FiniteRange(0, 90, min_open=True),
     default=5.0,
     show_default=True,
     metavar="PERCENT",
@@ -95,7 +97,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
 @click.option(
     "--fail-if-slower",
     "slower_percent",
-    type=click.FloatRange(0, 1000),
+    type=FiniteRange(0, 1000),
     metavar="PERCENT",
     help="Exit code 3 if something is significantly slower, by more than this.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import shlex
@@ -106,6 +107,19 @@ _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d)?")
 _SECONDS_OF: Final = {
     "ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0
 }  # fmt: skip
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers without NaN, which click finds inside every range, and infinity."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number; raises click.BadParameter for any that is out of range."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
 
 
 class Duration(click.ParamType[float]):

@@ -270,6 +270,7 @@ RAID6 = ("--drives", "4", "--capacity", "8TB", "--level", "raid6")
         ),
         ((*RAID6, "--written", "1TB", "--endurance", "9TB", "--waf", "0"), "amplification of 0"),
         ((*RAID6, "--endurance", "9TB"), "--endurance is of no use"),
+        ((*RAID6, "--spare", "9999999"), "0<=x<=100"),
         ((*RAID6, "--load", "reads=1,writes=0,size=8KiB", "--waf", "2"), "Nothing is written"),
     ],
 )

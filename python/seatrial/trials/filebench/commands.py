@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.options import Mapped, MeasureOptions, measuring_options, without_none
+from seatrial.cli.options import (
+    FiniteRange,
+    Mapped,
+    MeasureOptions,
+    measuring_options,
+    without_none,
+)
 from seatrial.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +52,7 @@ of a workload file (.f) of Filebench. docs/filebench.md lists what is supported.
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     metavar="SECONDS",
     help="Duration of a sample; by default that of the file, or 60.",

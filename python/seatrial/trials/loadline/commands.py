@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from seatrial.cli.options import (
+    FiniteRange,
     Mapped,
     MeasureOptions,
     echo_former,
@@ -60,7 +61,7 @@ OPTIONS: Final = {
 @click.option("--limit", metavar="LIMIT", help="Limit for --percentile.")
 @click.option(
     "--read-share",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=1.0,
     show_default=True,
     metavar="SHARE",
@@ -74,7 +75,7 @@ OPTIONS: Final = {
     help="Size of one request; k, M and G are powers of 1024.",
 )
 @click.option("--size", metavar="SIZE", help="Size of the trial file, or part of the device used.")
-@former_option("--read", "--read-share, a share from 0 to 1", type=click.FloatRange(0, 100))
+@former_option("--read", "--read-share, a share from 0 to 1", type=FiniteRange(0, 100))
 @former_option("--file-size", "--size")
 @click.option(
     "--pattern",
@@ -111,7 +112,7 @@ OPTIONS: Final = {
 )
 @click.option(
     "--at-least",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="RATE",
     help="Exit with code 3 if the sustained rate is lower (requests per second).",
 )

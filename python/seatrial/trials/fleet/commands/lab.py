@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from seatrial.cli.options import (
+    FiniteRange,
     MeasureOptions,
     changing_options,
     complete_studies,
@@ -63,14 +64,14 @@ def _faults(
 @click.option(
     "--delay",
     "delay_ms",
-    type=click.FloatRange(0, 10_000),
+    type=FiniteRange(0, 10_000),
     default=0.0,
     help="Delay of each packet from or to a host, in milliseconds.",
 )
 @click.option(
     "--loss",
     "loss_percent",
-    type=click.FloatRange(0, 100),
+    type=FiniteRange(0, 100),
     default=0.0,
     help="Packet loss from and to each host, in percent.",
 )

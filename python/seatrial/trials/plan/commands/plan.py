@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from seatrial.cli.files import Output, is_parquet, output_option
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.options import FiniteRange, json_option, results_option
 from seatrial.errors import UsageError
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.study.units import parse_size_bytes
@@ -101,7 +101,7 @@ class LoadFields(TypedDict):
 )
 @click.option(
     "--years",
-    type=click.FloatRange(min=0, max=10),
+    type=FiniteRange(min=0, max=10),
     default=1.0,
     show_default=True,
     metavar="N",
@@ -112,7 +112,7 @@ class LoadFields(TypedDict):
 )
 @click.option(
     "--commits",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="N",
     help="Commits per second in a recording.",
 )
@@ -194,7 +194,7 @@ class LoadFields(TypedDict):
 @click.option("--explain", is_flag=True, help="Show every step and the origin of each figure.")
 @click.option(
     "--miss-factor",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=3.0,
     show_default=True,
     metavar="N",

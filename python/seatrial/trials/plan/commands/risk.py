@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.options import FiniteRange, json_option, results_option
 from seatrial.errors import UsageError
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.study.units import parse_size_bytes
@@ -41,7 +41,7 @@ _HOUR_S: Final = 3600.0
 
 @click.command("risk", epilog=EPILOG)
 @click.option(
-    "--drives", type=click.IntRange(min=1), required=True, help="Number of active drives in a leg."
+    "--drives", type=click.IntRange(1, 1000), required=True, help="Active drives in a leg."
 )
 @click.option(
     "--level",
@@ -51,17 +51,17 @@ _HOUR_S: Final = 3600.0
     help="Level of each leg: raid0, raid1, raid10, raid5 or raid6.",
 )
 @click.option(
-    "--legs", type=click.IntRange(min=1), default=1, help="Number of legs, which are striped."
+    "--legs", type=click.IntRange(1, 100_000), default=1, help="Number of legs, which are striped."
 )
 @click.option(
-    "--spare", "spares", type=click.IntRange(min=0), default=0, help="Number of spares in a leg."
+    "--spare", "spares", type=click.IntRange(0, 100), default=0, help="Number of spares in a leg."
 )
 @click.option("--model", default="", help="Drive model, for field failure rates.")
 @click.option("--capacity", metavar="SIZE", help="Capacity of a drive, decimal, such as 8TB.")
 @click.option("--afr", metavar="PERCENT", help="Annual failure rate, instead of that of --model.")
 @click.option("--failures", type=click.IntRange(min=0), help="Number of observed failures.")
 @click.option("--drive-years", type=float, help="Total years of service of all drives.")
-@click.option("--years", type=click.FloatRange(min=0.01, max=50), default=5.0, show_default=True)
+@click.option("--years", type=FiniteRange(min=0.01, max=50), default=5.0, show_default=True)
 @click.option("--rebuild", metavar="RUN", help="Layout run with measured rebuilds.")
 @click.option("--rebuild-hours", metavar="HOURS", help="Duration of a rebuild, instead of a run.")
 @click.option("--replace-hours", metavar="HOURS", help="Time until a failed drive is replaced.")

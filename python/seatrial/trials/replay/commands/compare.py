@@ -16,7 +16,13 @@ from click.core import ParameterSource
 
 from seatrial.cli.display_options import answer_options, display_options
 from seatrial.cli.files import SNAPSHOT, Output, output_option
-from seatrial.cli.options import complete_runs, json_option, results_option, this_command
+from seatrial.cli.options import (
+    FiniteRange,
+    complete_runs,
+    json_option,
+    results_option,
+    this_command,
+)
 from seatrial.cli.outcome import first_text
 from seatrial.errors import EXIT_THRESHOLD, UsageError
 from seatrial.findings.registry import find_in_before_after
@@ -119,7 +125,7 @@ class Duration(click.ParamType[float]):
 @click.option(
     "--margin",
     "margin_percent",
-    type=click.FloatRange(0, 90, min_open=True, max_open=True),
+    type=FiniteRange(0, 90, min_open=True, max_open=True),
     default=5.0,
     show_default=True,
     metavar="PERCENT",
@@ -147,7 +153,7 @@ class Duration(click.ParamType[float]):
 @click.option(
     "--fail-if-slower",
     "slower_percent",
-    type=click.FloatRange(0, 1000),
+    type=FiniteRange(0, 1000),
     metavar="PERCENT",
     help="Exit code 3 if a query, page, batch or their average is significantly slower, by more "
     "than this; not below --margin.",

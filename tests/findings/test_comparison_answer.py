@@ -56,6 +56,22 @@ def test_what_is_undecided_is_said_with_the_rounds_that_would_settle_it():
     assert found.next_step == "Measure 7 more rounds of both to settle it."
 
 
+def with_totals(**totals: Overall):
+    return msgspec.structs.replace(changed(), overall_answers=totals)
+
+
+def test_the_rounds_are_those_that_settle_the_verdicts_figure():
+    total = changed(answer="undecided", within_share=None).overall_answers["iops"]
+    lead, other = (msgspec.structs.replace(total, rounds_more=n) for n in (145, 10))
+    found = comparison_answer([with_totals(**{"iops": lead, "read p99": other})])
+    assert "145 more rounds" in found.next_step
+    found = comparison_answer([with_totals(iops=lead), with_totals(iops=other)])
+    assert "145 more rounds" in found.next_step
+    decided = msgspec.structs.replace(total, answer="higher")
+    found = comparison_answer([with_totals(**{"iops": decided, "read p99": other})])
+    assert "10 more rounds" in found.next_step
+
+
 @pytest.mark.parametrize("letters", [1, 40, 200])
 def test_the_verdict_is_one_short_line_whatever_the_names(letters: int):
     name = "n" * letters

@@ -152,14 +152,8 @@ def _confidence(comparisons: Sequence[Comparison]) -> str:
 
 
 def _next_step(comparisons: Sequence[Comparison]) -> str:
-    rounds = [
-        total.rounds_more
-        for each in comparisons
-        for total in each.overall_answers.values()
-        if total.answer == "undecided" and total.rounds_more
-    ]
-    if rounds:
-        return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
+    if rounds := _more_rounds(comparisons):
+        return f"Measure {rounds}."
     failed = [
         f"{each.b.name} left requests without an answer" for each in comparisons if losses(each)
     ]
@@ -173,6 +167,23 @@ def _next_step(comparisons: Sequence[Comparison]) -> str:
     if not any(each.overall for each in comparisons):
         return "Measure both for longer, with the same tests: there is no figure to compare."
     return "Nothing: the comparison has its answer."
+
+
+def _more_rounds(comparisons: Sequence[Comparison]) -> str:
+    """Return how many more rounds settle the verdict, or else any figure; empty if unknown."""
+    leads = [each.overall_answers.get(_lead_figure(each)) for each in comparisons]
+    undecided = [each.rounds_more or 0 for each in leads if each and each.answer == "undecided"]
+    if undecided:
+        more = format_plural(max(undecided), "more round")
+        return f"{more} of both to settle it" if all(undecided) else ""
+    others = [
+        total.rounds_more
+        for each in comparisons
+        for total in each.overall_answers.values()
+        if total.answer == "undecided" and total.rounds_more
+    ]
+    more = format_plural(min(others, default=0), "more round")
+    return f"{more} of both to settle the first open figure" if others else ""
 
 
 def _is_undecided(comparison: Comparison) -> bool:

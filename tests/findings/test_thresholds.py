@@ -70,6 +70,17 @@ def test_an_interval_across_the_limit_is_doubtful():
     assert (breached.met, breached.doubtful) == (False, True)
 
 
+def test_a_limit_that_all_meet_is_doubtful_if_any_may_not():
+    sure = rounds_of(cell_of(threads=1), [105, 105, 105])
+    unsure = rounds_of(cell_of(threads=4), [60, 160, 110])
+    found = evaluated("matrix.iops", "> 100", sure, unsure)
+    assert (found.met, found.doubtful, found.cell) == (True, True, sure.cell.key)
+    assert "but the interval in" in found.sentence
+    assert "4 threads" in found.sentence
+    found = evaluated("matrix.iops", "> 107", sure, unsure)
+    assert (found.met, found.doubtful) == (False, False)
+
+
 def test_stalls_and_errors_are_counted_over_all_rounds():
     cell = cell_of(workload="commit", operation="commit")
     summary = summary_of(

@@ -22,8 +22,8 @@ class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         threshold: The threshold.
         met: Whether every selected cell meets it.
-        doubtful: Whether the interval of the worst cell includes the limit, so that another run
-            might give the opposite result.
+        doubtful: Whether the interval of the worst cell includes the limit, or of any cell if all
+            meet it, so that another run might give the opposite result.
         worst: The worst cell's figure in ``threshold.base_unit``; None if absent.
         cell: Key of the worst cell; empty if there is none.
         sentence: Condition, figure with its interval and cell, or why it cannot be judged.

@@ -74,13 +74,18 @@ def _judged(
     pick = min if lower_is_worse else max
     cell, worst = pick(judged, key=lambda one: one[1].value)
     met = threshold.holds(worst.value)
-    ends = (worst.low, worst.high, worst.shown.low, worst.shown.high)
-    doubtful = any(end is not None and threshold.holds(end) != met for end in ends)
-    doubt = ", but the interval includes the limit" if doubtful else ""
+    # A limit that every cell meets is in doubt if any of them may meet it by chance.
+    in_doubt = [
+        one.cell
+        for one, figure in judged
+        if (met or one is cell) and _is_doubtful(threshold, figure)
+    ]
+    where = "" if cell.cell in in_doubt or not in_doubt else f" in {format_cell(in_doubt[0])}"
+    doubt = f", but the interval{where} includes the limit" if in_doubt else ""
     return ThresholdResult(
         threshold=threshold,
         met=met,
-        doubtful=doubtful,
+        doubtful=bool(in_doubt),
         worst=worst,
         cell=cell.cell.key,
         sentence=(
@@ -88,6 +93,13 @@ def _judged(
             f"{_reported(threshold.quantity, worst)} in {format_cell(cell.cell)}{doubt}."
         ),
     )
+
+
+def _is_doubtful(threshold: Threshold, figure: Estimate) -> bool:
+    """Return whether the interval of a cell's figure includes the limit."""
+    ends = (figure.low, figure.high, figure.shown.low, figure.shown.high)
+    met = threshold.holds(figure.value)
+    return any(end is not None and threshold.holds(end) != met for end in ends)
 
 
 def _reported(quantity: str, figure: Estimate) -> str:

@@ -186,7 +186,8 @@ class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
         name: Left side as in the study, such as ``commit.p99_ms``.
         condition: Right side as in the study, such as ``< 5``.
         met: Whether every selected cell meets it; False if that is unknown.
-        doubtful: Whether the worst cell's interval reaches across the limit.
+        doubtful: Whether the worst cell's interval reaches across the limit; if all cells meet it,
+            whether that of any does.
         worst: The worst cell's figure; None if absent.
         cell_key: Key of the worst cell; empty without one.
         sentence: Threshold, figure with its interval, and test, or why it cannot be judged.

@@ -12,8 +12,7 @@ from typing import Final
 
 from contenders import BLOCK_BYTES, DEPTH, ONE_CELL, BenchTarget, cell_of, usage_of
 
-from seatrial.units import MS_PER_S
-
+MS_PER_S: Final = 1_000
 KIB_PER_MIB: Final = 1024
 CELL_S: Final = 0.1
 SEATRIAL_COMMAND: Final = str(Path(sys.executable).with_name("seatrial"))

@@ -8,7 +8,6 @@ NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 US_PER_S: Final = 1_000_000
-MS_PER_S: Final = 1_000
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20

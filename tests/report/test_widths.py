@@ -17,7 +17,7 @@ from report.stored_runs import LONG_LABEL, store_runs
 from seatrial.cli import compare_command, sources, stored_runs
 from seatrial.cli.main import seatrial
 from seatrial.findings import summary as summaries
-from seatrial.report.comparison_page import comparison_tables
+from seatrial.report.comparison_page import comparison_table, differences_table, overall_table
 from seatrial.report.table import Group, Table, as_text, fitted
 from seatrial.report.tables import tables
 from trials.replay.report.replay_hand import paced, troubled
@@ -149,7 +149,9 @@ def test_a_broken_figure_is_found():
 def stored() -> list[Table]:
     return [
         *tables(sample_summary()),
-        *comparison_tables(full_comparison()),
+        differences_table(full_comparison()),
+        comparison_table(full_comparison()),
+        overall_table(full_comparison()),
         *tables(paced()),
         *tables(troubled()),
     ]

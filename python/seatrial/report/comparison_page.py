@@ -72,16 +72,6 @@ def comparison_document(comparisons: Sequence[Comparison]) -> str:
     return as_text(ComparisonDocument(a=comparisons[0].a, comparisons=list(comparisons)))
 
 
-def comparison_tables(comparison: Comparison) -> list[Table]:
-    """Return the tables of a comparison in reading order; none is empty."""
-    found = [
-        differences_table(comparison),
-        overall_table(comparison),
-        comparison_table(comparison),
-    ]
-    return [table for table in found if table.rows]
-
-
 def comparison_table(comparison: Comparison) -> Table:
     """Return a row for each figure of each common cell: both sides, ratio, answer."""
     a, b = comparison.a.name, comparison.b.name

@@ -214,17 +214,6 @@ def make_flaky(device: str, mode: FlakyMode, journal: UndoJournal) -> int:
     return entry
 
 
-def set_delay(device: str, delay_ms: float) -> None:
-    """Change the delay of every request of a drive (ms).
-
-    Raises:
-        TargetError: when it was not wrapped with a delay.
-    """
-    name = _wrapper(device, "delay")
-    below = LIVE.names(f"/sys/dev/block/{_number(device)}/slaves")
-    reload(name, _delay_table(f"/dev/{below[0]}", _sectors(device), delay_ms))
-
-
 def _wrap_drive(
     drive: str, name: str, spec: LayoutSpec, delay_ms: float, journal: UndoJournal
 ) -> str:

@@ -113,7 +113,7 @@ class FiniteRange(click.FloatRange):
     """A range of numbers without NaN, which click finds inside every range, and infinity."""
 
     def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+        self, value: float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the number; raises click.BadParameter for any that is out of range."""
         number: float = super().convert(value, param, ctx)

@@ -94,6 +94,23 @@ def test_a_pace_is_kept_however_long_the_last_answer_takes():
     assert delivered([with_replay(long, lag=late)], 1.0).value == pytest.approx(0.5)
 
 
+def test_a_slow_server_does_not_keep_the_pace_of_think_times():
+    """Statements are due after its answers, so each is sent on time, however late these are."""
+    fast = sample_of(Play(speed=1.0))
+    database = fast.cell.spec["database"]
+    replay = database["replay"] | {"pace": "think_times"}
+    spec = fast.cell.spec | {"database": database | {"replay": replay}}
+    fast = msgspec.structs.replace(fast, cell=msgspec.structs.replace(fast.cell, spec=spec))
+    due_ns = 298_000_000_000
+    lag = msgspec.structs.replace(fast.replay.lag, due_ns_last=due_ns, sent_ns_last=due_ns)
+    slow = msgspec.structs.replace(with_replay(fast, lag=lag), duration_s=300.0)
+    assert delivered([fast], 1.0).value == pytest.approx(1.0, abs=0.05)
+    assert delivered([slow], 1.0).value == pytest.approx(0.2)
+    summary = summarise(run_of(before=MACHINE), [slow])
+    assert replays_of(summary)[0].bottleneck.bound != "pace"
+    assert "replay_late" not in {each.kind for each in summary.findings}
+
+
 def test_at_maximum_speed_nothing_is_late():
     assert lateness([sample_of(Play())]) is None
 

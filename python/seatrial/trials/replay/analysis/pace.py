@@ -10,6 +10,7 @@ from seatrial.results.model import Sample
 from seatrial.results.replay import ReplayMoment, ReplayRecord
 from seatrial.stats.cell_estimates import estimate_of_rounds, rate_estimate
 from seatrial.stats.estimate import Estimate
+from seatrial.study.cell import Cell
 from seatrial.trials.replay.analysis.model import Lateness, has_clock, played, replays
 
 GROWS_RATIO_MIN: Final = 2.0
@@ -86,20 +87,28 @@ def ratio_to_capture(samples: Sequence[Sample]) -> Estimate | None:
 def delivered(samples: Sequence[Sample], speed: float | None) -> Estimate | None:
     """Return statements sent per second over the requested rate (unit ``ratio``).
 
-    The answers do not count: a replay keeps its pace however long the last statement lasts. None at
-    maximum speed, and in the cases of :func:`ratio_to_capture`.
+    The answers do not count: a replay keeps its pace however long the last statement lasts. With
+    think times they do: statements are then due after them, however late these are. None at maximum
+    speed, and in the cases of :func:`ratio_to_capture`.
     """
     captured = captured_per_s(samples)
     if not captured or not speed or _ended_early(samples):
         return None
     requested = captured * speed
     shares = [
-        _rate_per_s(sample, record) / requested  # in an old file
-        if record.lag.due_ns_last is None or not record.lag.sent_ns_last
+        _rate_per_s(sample, record) / requested
+        if record.lag.due_ns_last is None  # in an old file
+        or not record.lag.sent_ns_last
+        or has_think_times(sample.cell)
         else record.lag.due_ns_last / record.lag.sent_ns_last
         for sample, record in replays(samples)
     ]
     return estimate_of_rounds(shares, "ratio")
+
+
+def has_think_times(cell: Cell) -> bool:
+    """Return whether a replay's statements are due after the answers before them."""
+    return played(cell).get("pace", "arrivals") != "arrivals"
 
 
 def _ended_early(samples: Sequence[Sample]) -> bool:

@@ -10,7 +10,7 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_ns, format_share
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell, replays_of
-from seatrial.trials.replay.analysis.pace import KEPT_SHARE_MIN, keeps_pace
+from seatrial.trials.replay.analysis.pace import KEPT_SHARE_MIN, has_think_times, keeps_pace
 
 LATE_SHARE_MAX: Final = 0.05
 """Share of the statements sent more than 1 ms late."""
@@ -88,11 +88,11 @@ def replay_late(context: Context) -> list[Finding]:
 
     Decided:
         Only for replays at a fixed speed. Warning if less than 95 % of the requested rate was
-        reached, if the median statement was more than 10 ms late, or if the mean lag of the second
-        or last third of the time is twice that of the first and at least 10 ms longer. Note if more
-        than 5 % of the statements were sent more than 1 ms late. The cause is what delayed most of
-        these: their session, the order, the connections, or the driver, whose own lateness is
-        reported separately.
+        reached or the median statement was more than 10 ms late, both not with think times, or if
+        the mean lag of the second or last third of the time is twice that of the first and at least
+        10 ms longer. Note if more than 5 % of the statements were sent more than 1 ms late. The
+        cause is what delayed most of these: their session, the order, the connections, or the
+        driver, whose own lateness is reported separately.
 
     Do:
         If sessions were busy, the server cannot keep up: a lower `--speed` shows what it can
@@ -138,7 +138,9 @@ def replay_late(context: Context) -> list[Finding]:
 def _fell_behind(part: ReplayCell) -> bool:
     """Return whether a replay fell behind the requested speed."""
     grows = part.lateness is not None and part.lateness.grows
-    return grows or (part.delivered is not None and not keeps_pace(part.delivered, part.lateness))
+    if part.delivered is None or has_think_times(part.cell):
+        return grows
+    return grows or not keeps_pace(part.delivered, part.lateness)
 
 
 def _is_late(late: Lateness) -> bool:

@@ -13,7 +13,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
-from seatrial.postgres.connection import connect
+from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.server_processes import server_pids
 from seatrial.trials.database.measure import crash
 from seatrial.trials.database.measure.crash import CrashTrial, read_content
@@ -154,6 +154,28 @@ def test_a_missing_table_is_damage(make_trial, monkeypatch):
     crashed = trial.crash(SECONDS, SilentWatcher())
     assert not crashed.recovered
     assert crashed.verdict.lost == crashed.verdict.checked > 0
+
+
+def test_a_database_too_damaged_to_connect_to_has_lost_all(make_trial, monkeypatch):
+    trial = make_trial()
+
+    def read_damaged(address):
+        with connect(address) as connection:
+            path = connection.execute("SELECT pg_relation_filepath('crash_left')").fetchone()[0]
+        (trial.data_folder / path).with_name("pg_filenode.map").unlink()
+        return read_content(address)
+
+    monkeypatch.setattr(crash, "read_content", read_damaged)
+    crashed = trial.crash(SECONDS, SilentWatcher())
+    assert not crashed.recovered
+    assert crashed.verdict.lost == crashed.verdict.checked > 0
+    assert "pg_filenode.map" in crashed.notes[-1]
+
+
+def test_a_server_that_is_gone_is_no_damage(tmp_path):
+    with pytest.raises(TargetError) as caught:
+        read_content(Address(host=str(tmp_path), port=5432, user="trial", dbname="trial"))
+    assert not isinstance(caught.value, crash.DamagedError)
 
 
 def test_many_clients_get_their_connections(make_trial):

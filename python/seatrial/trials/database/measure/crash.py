@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
+import re
 import subprocess
 import threading
 import time
@@ -64,10 +65,15 @@ _DAMAGE: Final = ("XX", "58", "22", "42P01", "42703")
 Source: PostgreSQL's documentation, Appendix A. Timeouts, broken connections and insufficient
 resources say nothing about the data.
 """
+_DAMAGE_WORDS: Final = re.compile(
+    r"invalid page|could not (open|read) (file|relation|block)|could not find|cache lookup failed"
+    r"|does not exist|is missing|contains (invalid|incorrect)|not a valid data directory"
+)
+"""Of a server that speaks English; libpq has no SQLSTATE of a refused connection."""
 
 
 class DamagedError(TargetError):
-    """A table cannot be read because it is damaged or missing."""
+    """The database or a table cannot be read because it is damaged or missing."""
 
 
 def read_content(address: Address) -> LedgerContent:
@@ -76,7 +82,7 @@ def read_content(address: Address) -> LedgerContent:
     Unchanged rows are read by the server, but not transferred.
 
     Raises:
-        DamagedError: when a table is damaged or missing.
+        DamagedError: when the database or a table is damaged or missing.
         TargetError: when it cannot be read for another reason.
     """
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
@@ -86,14 +92,21 @@ def read_content(address: Address) -> LedgerContent:
             entries = [Entry(*row) for row in connection.execute(_LEDGER)]
             left = {row[0]: (row[1], row[2]) for row in connection.execute(_LEFT)}
             right = {row[0]: (row[1], row[2]) for row in connection.execute(_RIGHT)}
+    except TargetError as error:
+        message = " ".join(str(error.__context__).split())
+        if not _DAMAGE_WORDS.search(message):
+            raise
+        raise _damaged(f"The database cannot be connected to: {message}", error) from None
     except psycopg.Error as error:
         found = refused(error)
         if not (error.sqlstate or "").startswith(_DAMAGE):
             raise found from None
-        raise DamagedError(
-            seen=found.seen, cause="The data is damaged", next_step=found.next_step
-        ) from None
+        raise _damaged(found.seen, found) from None
     return LedgerContent(entries=entries, left=left, right=right)
+
+
+def _damaged(seen: str, error: TargetError) -> DamagedError:
+    return DamagedError(seen=seen, cause="The data is damaged", next_step=error.next_step)
 
 
 def can_check_indexes(binaries: Binaries) -> bool:

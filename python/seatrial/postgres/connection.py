@@ -333,6 +333,15 @@ def connect(
     return connection
 
 
+def commit_locally(connection: psycopg.Connection) -> None:
+    """Let a session's commits wait for no standby, which may never answer.
+
+    Raises:
+        psycopg.Error: when the server refuses.
+    """
+    connection.execute("SET synchronous_commit = local")
+
+
 def driver_parameters(address: Address, secret: Secret | None) -> dict[str, str | int | None]:
     """Return the connection parameters for our drivers, which do not use libpq.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 
 from seatrial.errors import RefusedError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
-from seatrial.postgres.connection import Address, Secret, connect
+from seatrial.postgres.connection import Address, Secret, commit_locally, connect
 
 if TYPE_CHECKING:
     import psycopg
@@ -30,7 +31,20 @@ _DROP: Final[Mapping[str, LiteralString]] = {
     "function": "DROP FUNCTION IF EXISTS {} CASCADE",
     "sequence": "DROP SEQUENCE IF EXISTS {} CASCADE",
 }
+# A session that waits for a standby keeps its locks, even without its client.
+_END_USERS: Final = """
+    SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE relation = to_regclass(%s) AND datname = current_database()
+        AND usename = current_user AND pid <> pg_backend_pid()
+"""
 _NAMED_MAX: Final = 5
+STANDBY_S_MAX: Final = 60.0
+_STANDBY_PAUSE_S: Final = 0.05
+_BEHIND: Final = """
+    SELECT bool_or(%s > CASE current_setting('synchronous_commit')
+                        WHEN 'remote_apply' THEN replay_lsn ELSE flush_lsn END)
+    FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')
+"""
 _VERSION_WITH_STRATEGY: Final = 150000
 
 # User objects in a database, without those of extensions.
@@ -143,8 +157,26 @@ class RemoteServer:
             # Since 15 the default writes every block to the WAL, which suits small databases.
             strategy = " STRATEGY file_copy" if self.version >= _VERSION_WITH_STRATEGY else ""
             self._execute("CREATE DATABASE {} TEMPLATE {}" + strategy, name, template)
+            self.await_standbys()
         self._execute("COMMENT ON DATABASE {} IS {text}", name, text=_MARK + journal.run_id)
         return self.address.with_dbname(name)
+
+    def await_standbys(self, s_max: float = STANDBY_S_MAX) -> None:
+        """Wait for the standbys that commits wait for, as our own did not.
+
+        Otherwise the first measured commits would wait for that, too.
+
+        Raises:
+            TargetError: when the server cannot be reached.
+        """
+        until_s = time.monotonic() + s_max
+        with self._connected() as connection:
+            connection.execute("RESET synchronous_commit")
+            position = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+            while connection.execute(_BEHIND, position).fetchone() == (True,):
+                if time.monotonic() > until_s:
+                    return
+                time.sleep(_STANDBY_PAUSE_S)
 
     def drop_database(self, name: str) -> None:
         """Drop a database that the run created; a missing one is not an error.
@@ -214,7 +246,7 @@ class RemoteServer:
         self._journal.done(entry)
 
     def drop_objects(self, dbname: str, objects: str) -> bool:
-        """Drop the objects of a record of ``mark_objects``, with their dependents.
+        """Drop the objects of a record of ``mark_objects``, with their dependents and sessions.
 
         The last one is the mark of the run: without it, the others are somebody else's, and stay.
 
@@ -233,6 +265,7 @@ class RemoteServer:
             if not row or not row[0]:
                 return False
             for kind, name in kinds_and_names:
+                connection.execute(_END_USERS, (name,))
                 connection.execute(sql.SQL(_DROP[kind]).format(sql.Identifier(name)))
         return True
 
@@ -271,6 +304,7 @@ class RemoteServer:
 
         try:
             with self.connect(dbname) as connection:
+                commit_locally(connection)
                 yield connection
         except psycopg.Error as error:
             raise _refused(self.address, error.sqlstate, str(error)) from None

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import threading
+import time
+
 import pytest
 
 from postgres.programs import installed_programs
@@ -10,8 +15,8 @@ from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
-from seatrial.postgres.remote import RemoteServer
-from seatrial.trials.database.measure import load
+from seatrial.postgres.remote import RemoteServer, database_name
+from seatrial.trials.database.measure import load, pgbench
 from trials.database.measure.trial import trial
 
 TARGET = """
@@ -156,6 +161,71 @@ def test_settings_of_a_named_database_stay(server, tmp_path):
         """
         assert connection.execute(query).fetchone() == (["work_mem=77MB"],)
         connection.execute("ALTER DATABASE empty RESET ALL")
+
+
+@pytest.fixture
+def missing_standby(server):
+    """Commits of the server wait for a standby that is not there; not for ever, if a test hangs."""
+    with connect(server.address) as connection:
+
+        def set_names(names):
+            with connect(server.address) as changing:
+                changing.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+                changing.execute("SELECT pg_reload_conf()")
+            while connection.execute("SHOW synchronous_standby_names").fetchone()[0] != names:
+                time.sleep(0.01)
+
+        timer = threading.Timer(60.0, set_names, [""])
+        timer.start()
+        set_names("s1")
+        yield timer
+        timer.cancel()
+        set_names("")
+
+
+@pytest.mark.parametrize("kind", ["pgbench", "named", "telemetry"])
+def test_only_the_measured_load_waits_for_a_standby(
+    server, missing_standby, tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr(pgbench, "CONNECT_S_MAX", 0.0)
+    monkeypatch.setattr(pgbench, "OVERDUE_S_MAX", 0.5)
+    before = databases(server)
+    more, workload = {
+        "named": ('database = "empty"', ""),
+        "pgbench": ("", 'start = "prewarmed"\n    settings = { work_mem = "7MB" }'),
+    }.get(kind, ("", ""))
+    text = study(server, more=more, workload=workload).replace("select-only", "simple-update")
+    if kind == "telemetry":
+        text = TELEMETRY.format(user=server.address.user, host=server.address.host)
+    with trial(tmp_path, text) as there, pytest.raises(TargetError, match="IPC:SyncRep"):
+        there.measure("telemetry" if kind == "telemetry" else "pgbench")
+    assert databases(server) == before
+    assert tables_in_empty(server) == []
+    assert missing_standby.is_alive(), "nothing waited for the standby"
+
+
+def test_a_copy_is_ready_when_the_standby_has_it(server, missing_standby, tmp_path):
+    """Else the first measured commits would wait for all that was committed before."""
+    with UndoJournal("standby", tmp_path / "state") as journal:
+        remote = RemoteServer(server.address, journal=journal)
+        remote.await_standbys()
+        command = [installed_programs().program("pg_receivewal"), "--synchronous", "-D", tmp_path]
+        environment = server.address.environment() | {"PGAPPNAME": "s1"}
+        with subprocess.Popen(command, env=environment) as standby:
+            try:
+                with connect(server.address) as connection:
+                    connection.execute("CREATE TABLE waits_for_it ()")
+                standby.send_signal(signal.SIGSTOP)
+                threading.Timer(1.0, standby.send_signal, [signal.SIGCONT]).start()
+                began_s = time.monotonic()
+                remote.create_database(name := database_name("standby"), template="template1")
+                assert 0.9 < time.monotonic() - began_s < 30.0
+                remote.drop_database(name)
+            finally:
+                standby.kill()
+    with connect(server.address) as connection:
+        connection.execute("SET synchronous_commit = local")
+        connection.execute("DROP TABLE waits_for_it")
 
 
 @pytest.mark.parametrize(

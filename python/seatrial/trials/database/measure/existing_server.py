@@ -16,7 +16,7 @@ from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries, find_binaries
-from seatrial.postgres.connection import Address, parse_url
+from seatrial.postgres.connection import Address, commit_locally, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.driver_result import Endpoints
@@ -104,6 +104,7 @@ class ExistingServer:
                     load_databases(load, self._endpoints(addresses), self._target.label, watcher),
                 )
             self._loaded[load, processes] = result
+        self._server.await_standbys()
 
     def _load_into_database(
         self, load: LoadSpec, addresses: list[Address], watcher: Watcher
@@ -221,10 +222,13 @@ class ExistingServer:
         """
         from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
+        if self._target.database:  # that has none
+            return
         for address in addresses:
             with ServerSession(self._endpoints([address])) as session:
+                commit_locally(session.connection)
                 database = sql.Identifier(address.dbname)
-                if spec.clone == "reuse" and not self._target.database:
+                if spec.clone == "reuse":
                     reset = sql.SQL("ALTER DATABASE {} RESET ALL").format(database)
                     session.connection.execute(reset)
                 for name, value in spec.settings.items():

@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.measure.progress import Watcher
-from seatrial.postgres.connection import Address, connect
+from seatrial.postgres.connection import Address, commit_locally, connect
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
@@ -188,6 +188,7 @@ def _load_telemetry(
     stored = 0
     try:
         with connect(address, secret=endpoints.secret) as connection:
+            commit_locally(connection)
             for stored in telemetry.load(connection, load):
                 report(f"{stored / rows:.0%}")
     except psycopg.Error as error:
@@ -198,6 +199,7 @@ def _load_telemetry(
 def _count_rows(endpoints: Endpoints, address: Address) -> int:
     """Return the total rows of all tables, as counted by VACUUM."""
     with connect(address, secret=endpoints.secret) as connection:
+        commit_locally(connection)
         connection.execute("VACUUM ANALYZE")
         query = """
             SELECT coalesce(sum(reltuples), 0)::bigint FROM pg_class
@@ -225,11 +227,24 @@ def _run(
         TargetError: when it fails.
     """
     command = [str(endpoints.binaries.program(program)), *arguments]
+    environment = _environment(endpoints, address)
     with ProcessGroup() as processes:
-        processes.start(lambda: Process(command, address.environment(endpoints.secret), on_line))
+        processes.start(lambda: Process(command, environment, on_line))
         (ended,) = processes.wait(lambda: None)
     if ended.status != 0:
         raise _not_loaded(f"{program}: {error_text(ended.lines)}")
+
+
+def _environment(endpoints: Endpoints, address: Address) -> dict[str, str]:
+    """Return a program's environment, in which its commits wait for no standby."""
+    environment = address.environment(endpoints.secret)
+    with connect(address, secret=endpoints.secret) as connection:
+        names = connection.execute("SHOW synchronous_standby_names").fetchone()
+    # Only where needed, as poolers refuse these options.
+    if names and names[0]:
+        options = (environment.get("PGOPTIONS", ""), "-c synchronous_commit=local")
+        environment["PGOPTIONS"] = " ".join(options).strip()
+    return environment
 
 
 def _checkpoint(endpoints: Endpoints) -> None:

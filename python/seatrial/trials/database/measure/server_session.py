@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, Self
 
 from seatrial.errors import TargetError
-from seatrial.postgres.connection import Address, connect
+from seatrial.postgres.connection import Address, commit_locally, connect
 from seatrial.trials.database.measure.driver_result import Endpoints
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class ServerSession:
 
     def prewarm(self) -> None:
         """Read all tables and indexes of the database into shared buffers, as far as they fit."""
+        commit_locally(self._connection)
         self._connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         self._connection.execute(_PREWARM)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -315,13 +316,30 @@ def test_commits_that_wait_for_a_missing_standby_end_in_an_error(tmp_path, monke
         [[workload]]
         kind = "pgbench"
         scale = 1
-        clients = 2
+        clients = 5
         seconds = 1
         [workload.settings]
         synchronous_standby_names = "s1"
     """
     with trial(tmp_path, study) as here, pytest.raises(TargetError, match="IPC:SyncRep"):
         here.measure("pgbench")
+
+
+@pytest.mark.parametrize(
+    ("waits", "is_working"),
+    [
+        (["Lock:tuple", "Lock:transactionid", "CPU"], True),
+        (["IPC:ExecuteGather", "IO:DataFileRead"], True),
+        (["Lock:tuple", "Lock:transactionid"], False),
+        ([], False),
+    ],
+)
+def test_a_load_hangs_only_if_no_session_works(monkeypatch, waits, is_working):
+    monkeypatch.setattr(pgbench, "_waits", lambda _endpoints: waits)
+    monkeypatch.setattr(pgbench, "CONNECT_S_MAX", -100.0)
+    deadline = pgbench._Deadline(None, 0.0)
+    with contextlib.nullcontext() if is_working else pytest.raises(TargetError, match="60 s"):
+        deadline.check()
 
 
 def test_telemetry_stores_as_many_rows_as_it_says(here):

@@ -353,11 +353,11 @@ OVERDUE_S_MAX: Final = 60.0
 _WORKING: Final = ("CPU", "IO:", "Timeout:")
 """Waits of a long transaction that makes progress."""
 _STANDBY: Final = "IPC:SyncRep"
-_WAIT: Final = """
+_WAITS: Final = """
     SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU') FROM pg_stat_activity
-    WHERE state = 'active' AND backend_type = 'client backend' AND datname = ANY (%s)
-        AND pid <> pg_backend_pid()
-    GROUP BY 1 ORDER BY count(*) DESC LIMIT 1
+    WHERE state = 'active' AND backend_type IN ('client backend', 'parallel worker')
+        AND datname = ANY (%s) AND pid <> pg_backend_pid()
+    GROUP BY 1 ORDER BY count(*) DESC
 """
 
 
@@ -371,35 +371,37 @@ class _Deadline:
     def check(self) -> None:
         if time.monotonic() < self._at_s:
             return
-        wait = _most_frequent_wait(self._endpoints)
-        if not wait.startswith(_WORKING):
-            raise _hangs(wait)
+        waits = _waits(self._endpoints)
+        # Others may wait for the one that works.
+        if not any(wait.startswith(_WORKING) for wait in waits):
+            raise _hangs(waits)
         self._at_s = time.monotonic() + OVERDUE_S_MAX
 
 
-def _most_frequent_wait(endpoints: Endpoints) -> str:
-    """Return what most active clients wait for, as ``class:event``; empty if none is active."""
+def _waits(endpoints: Endpoints) -> list[str]:
+    """Return what active clients wait for, as ``class:event``, the most frequent first."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     names = [address.dbname for address in endpoints.addresses]
     try:
         with connect(endpoints.addresses[0], secret=endpoints.secret) as connection:
-            row = connection.execute(_WAIT, (names,)).fetchone()
+            return [str(wait) for (wait,) in connection.execute(_WAITS, (names,))]
     except (psycopg.Error, TargetError):
-        return ""
-    return str(row[0]) if row else ""
+        return []
 
 
-def _hangs(wait: str) -> TargetError:
+def _hangs(waits: Sequence[str]) -> TargetError:
     over = f"pgbench did not end within {OVERDUE_S_MAX:g} s after its time was over"
-    if wait == _STANDBY:
+    if _STANDBY in waits:
         return TargetError(
-            seen=f"{over}: its commits wait for a standby ({wait})",
+            seen=f"{over}: its commits wait for a standby ({_STANDBY})",
             cause="No synchronous standby answers",
             next_step="See pg_stat_replication, or leave synchronous_standby_names empty",
         )
     return TargetError(
-        seen=f"{over}: its sessions wait for {wait}" if wait else f"{over}: no session is active",
+        seen=f"{over}: its sessions wait for {', '.join(waits)}"
+        if waits
+        else f"{over}: no session is active",
         cause="The server or the network hangs",
         next_step="See pg_stat_activity and the server's log",
     )

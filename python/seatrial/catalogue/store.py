@@ -70,6 +70,10 @@ def own_file() -> Path:
     return (Path(base) if base else Path.home() / ".config") / "seatrial/catalogue.toml"
 
 
+class SeveralRegionsError(UsageError):
+    """Prices of several regions are known, and no region is named."""
+
+
 class Catalogue:
     """Facts by table and key; a table is read at its first use.
 
@@ -196,11 +200,11 @@ class Catalogue:
         """Check that prices of a provider are of one region.
 
         Raises:
-            UsageError: when no region is named, and they are of several.
+            SeveralRegionsError: when no region is named, and they are of several.
         """
         regions = self._regions.get(provider, [])
         if not region and len(regions) > 1:
-            raise UsageError(
+            raise SeveralRegionsError(
                 seen=f"Prices of {provider} are known for {' and '.join(regions)}",
                 cause="Prices of different regions are not added into one bill",
                 next_step=f"Name one with --region, such as --region {regions[0]} (as the price of "

@@ -150,6 +150,27 @@ def test_a_limit_of_one_direction_counts_that_one_alone():
     }  # fmt: skip
 
 
+def test_a_limit_that_others_make_unreachable_does_not_bind():
+    def cap(per_s: float, operation: str = "") -> caps.Cap:
+        return caps.Cap(
+            subject="volume",
+            name=str(per_s),
+            quantity="IOPS",
+            operation=operation,
+            per_s=per_s,
+            origin="typed",
+        )
+
+    def lowest(*given: caps.Cap) -> list[float]:
+        return [each.per_s for each in caps.lowest_of_each(given)]
+
+    # pd-standard:500GiB at an instance of 50,000.
+    assert lowest(cap(375, "read"), cap(750, "write"), cap(50_000)) == [375, 750]
+    assert lowest(cap(375, "read"), cap(750, "write"), cap(1000)) == [375, 750, 1000]
+    assert lowest(cap(3000), cap(20_000, "read"), cap(4000)) == [3000]
+    assert lowest(cap(3000), cap(2000, "read")) == [3000, 2000]
+
+
 def test_an_instance_that_the_catalogue_lacks_weakens_the_verdict():
     provisioned = parse_volume("gp3:1TiB:16000:1000", facts())
     found = caps.report_with_load(

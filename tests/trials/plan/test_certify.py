@@ -67,6 +67,24 @@ def test_an_instance_has_limits_without_a_price_of_its_volume(folder: Path):
     assert found["month"] is None
 
 
+def test_limits_need_no_region(tmp_path: Path, folder: Path):
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '["prices/aws/gp3/capacity/eu-central-1"]\nas_of = "2026-11-28"\nmid = 0.0952\n'
+        'currency = "USD"\nunit = "GiB-month"\n'
+    )
+    words = ("--instance", "r7i.2xlarge", "--volume", "gp3:1TiB:16000:1000", "--json")
+    for command in (("certify", "last"), ("caps",)):
+        done = seatrial(*command, *words, folder=folder, env={"SEATRIAL_CATALOGUE": str(own)})
+        assert (done.code, done.err) == (0, "")
+        assert any("--region" in note for note in done.document["notes"])
+        region = ("--region", "us-east-1")
+        named = seatrial(
+            *command, *words, *region, folder=folder, env={"SEATRIAL_CATALOGUE": str(own)}
+        )
+        assert not any("--region" in note for note in named.document["notes"])
+
+
 def test_the_page_is_written_and_the_price_may_be_typed(folder: Path):
     done = called(folder, "--price", "73USD", "-o", "certificate.html")
     assert (done.code, done.err) == (0, "")

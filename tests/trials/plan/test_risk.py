@@ -26,6 +26,7 @@ from seatrial.trials.plan.analysis.risk import (
     risk_of,
 )
 from seatrial.trials.plan.analysis.wear import amplification_over, endurance_of, wear_of
+from seatrial.trials.plan.report.risk_text import chance_phrase
 
 from .made import facts
 
@@ -251,6 +252,12 @@ def test_a_failure_rate_is_a_percentage_with_and_without_its_sign(tmp_path: Path
 
 
 RAID6 = ("--drives", "4", "--capacity", "8TB", "--level", "raid6")
+
+
+def test_drives_that_never_fail_lose_nothing(tmp_path: Path):
+    words = ("--drives", "4", "--capacity", "8TB", "--level", "raid5", "--afr", "0..2")
+    assert max(len(line) for line in called(tmp_path, *words).out.splitlines()) < 200
+    assert (chance_phrase(1e-300), chance_phrase(1e-12)) == ("none", "1 in 1,000,000,000,000")
 
 
 @pytest.mark.parametrize(

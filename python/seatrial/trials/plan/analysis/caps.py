@@ -160,10 +160,25 @@ def report_without_load(caps: Sequence[Cap], wasted: WastedPerformance | None) -
 
 
 def lowest_of_each(caps: Sequence[Cap]) -> list[Cap]:
-    """Return the lowest cap of each quantity, in their order; reads and writes are apart."""
+    """Return the lowest cap of each quantity and operation, in their order.
+
+    Those that the others make unreachable are left out: of reads or writes if one of both is no
+    higher, and of both if it is no lower than the sum of the two.
+    """
+    lowest: dict[tuple[str, str], Cap] = {}
+    for cap in caps:
+        key = cap.quantity, cap.operation
+        lowest[key] = min(lowest.get(key, cap), cap, key=lambda each: each.per_s)
+
+    def per_s(quantity: str, operation: str) -> float:
+        found = lowest.get((quantity, operation))
+        return found.per_s if found else math.inf
+
     return [
-        min((cap for cap in caps if cap.limited == name), key=lambda cap: cap.per_s)
-        for name in dict.fromkeys(each.limited for each in caps)
+        cap
+        for (quantity, operation), cap in lowest.items()
+        if cap.per_s
+        < (per_s(quantity, "") if operation else per_s(quantity, "read") + per_s(quantity, "write"))
     ]
 
 

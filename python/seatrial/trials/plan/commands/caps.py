@@ -66,7 +66,10 @@ def command(
     Raises:
         UsageError: when a volume, an instance or a load cannot be used, or no limit is known.
     """
-    from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
+    from seatrial.catalogue.store import (  # noqa: PLC0415 - not for --help
+        SeveralRegionsError,
+        catalogue,
+    )
     from seatrial.machine.fingerprint.tree import LIVE  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis import caps  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.measure.recognise import recognise  # noqa: PLC0415 - likewise
@@ -82,9 +85,12 @@ def command(
         *measured,
     ]
     _check_any(found, machine)
-    wasted = None
+    wasted, unpriced = None, []
     if provisioned is not None and instance is not None:
-        wasted = caps.wasted_of(provisioned, instance, facts, region)
+        try:
+            wasted = caps.wasted_of(provisioned, instance, facts, region)
+        except SeveralRegionsError as error:
+            unpriced = [f"The price is left out. {error}"]
     evaluation = (
         caps.report_without_load(found, wasted)
         if demand is None
@@ -92,7 +98,7 @@ def command(
     )
     if instance is None and machine.instance:
         evaluation = msgspec.structs.replace(evaluation, not_judged=machine.instance)
-    notes = _notes(evaluation, rules, instance)
+    notes = _notes(evaluation, rules, instance) + unpriced
     if output.is_named:
         from seatrial.trials.plan.report.caps_page import render  # noqa: PLC0415 - likewise
 

@@ -69,15 +69,16 @@ def command(
 
     facts = catalogue()
     summary = stored_summary(results, run)
-    promises, month, origin = _promised(instance_name, volume_spec, region, facts)
+    promises, month, origin, unpriced = _promised(instance_name, volume_spec, region, facts)
     if price:
-        month, origin = _typed(price), "typed"
+        month, origin, unpriced = _typed(price), "typed", []
     found = certificate_of(summary, promises, month, origin)
     if output.is_named:
         from seatrial.trials.plan.report.certificate_page import render  # noqa: PLC0415
 
         output.write(render(found, summary), otherwise=f"seatrial certify {run} --output FILE")
     verdict, notes = certificate_text.verdict_line(found), certificate_text.notes(found)
+    notes += unpriced
     if as_json:
         click.echo(certificate_document(verdict, notes, found), nl=False)
         return 0
@@ -94,9 +95,10 @@ def command(
 
 def _promised(
     instance_name: str | None, volume_spec: str | None, region: str, facts: Catalogue
-) -> tuple[list[Cap], Money | None, str]:
-    """Return the promises for rented storage, and its price with its origin if known."""
+) -> tuple[list[Cap], Money | None, str, list[str]]:
+    """Return the promises for rented storage, and its price with its origin, or notes on it."""
     from seatrial.catalogue.facts import Instance  # noqa: PLC0415 - not for --help
+    from seatrial.catalogue.store import SeveralRegionsError  # noqa: PLC0415 - likewise
     from seatrial.catalogue.volumes import (  # noqa: PLC0415 - likewise
         NoPriceError,
         instance_bill,
@@ -120,12 +122,14 @@ def _promised(
         lines = monthly_bill(provisioned, facts, region) if provisioned else []
         if isinstance(instance, Instance):
             lines.append(instance_bill(instance, facts, region))
+    except SeveralRegionsError as error:
+        return lowest, None, "", [f"The price is left out. {error}"]
     except NoPriceError:
         lines = []
     if not lines:
-        return lowest, None, ""
+        return lowest, None, "", []
     origins = dict.fromkeys(each.origin for each in lines)
-    return lowest, total_of(lines), "; ".join(origins)
+    return lowest, total_of(lines), "; ".join(origins), []
 
 
 def _typed(price: str) -> Money:

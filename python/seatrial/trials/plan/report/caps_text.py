@@ -30,9 +30,8 @@ def verdict_line(found: CapReport) -> str:
     """Return the binding limits, in one line."""
     if not found.caps:
         return "No limit is known for this storage."
-    first = found.binding[0]
     if found.load:
-        return _with_load(first, found.not_judged) + _not_judged(found)
+        return _with_load(found) + _not_judged(found)
     parts = [
         f"{each.limited} by the {each.subject}, {rate_phrase(each.quantity, each.per_s)}"
         for each in found.binding
@@ -47,7 +46,8 @@ def _not_judged(found: CapReport) -> str:
     return f" {found.not_judged} is not in the catalogue, so its limits were not judged."
 
 
-def _with_load(cap: Cap, not_judged: str) -> str:
+def _with_load(found: CapReport) -> str:
+    cap = found.binding[0]
     limit = f"the {cap.subject}'s {cap.limited}"
     rate = rate_phrase(cap.quantity, cap.per_s)
     load = rate_phrase(cap.quantity, cap.load_per_s or 0.0)
@@ -61,7 +61,7 @@ def _with_load(cap: Cap, not_judged: str) -> str:
     if (cap.share or 0.0) >= AT_LIMIT_SHARE:
         return f"The load is at {limit}: {load} at its busiest, of {rate}."
     return (
-        f"The load stays within every {'known ' * bool(not_judged)}limit; it comes nearest to "
+        f"The load stays within every {'known ' * bool(found.not_judged)}limit; it comes nearest to "
         f"{limit}: {load} at its busiest, {format_share(cap.share or 0.0)} of {rate}."
     )
 

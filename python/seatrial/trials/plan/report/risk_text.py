@@ -9,12 +9,14 @@ from seatrial.trials.plan.analysis.figure import Figure
 from seatrial.trials.plan.analysis.risk import MeanInterval, Risk, RiskAssumptions
 from seatrial.trials.plan.analysis.wear import Wear
 
+SHARE_MIN = 1e-15
+"""A computed smaller probability, as of drives that never fail, is 0 but for the arithmetic."""
 _STEPS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def chance_phrase(share: float) -> str:
     """Return a probability as people read it: ``1.2 %``, or ``1 in 4,100`` where it is small."""
-    if share <= 0:
+    if share < SHARE_MIN:
         return "none"
     if share >= 0.01:
         return f"{share * 100:.2g} %" if share < 0.995 else "nearly certain"

@@ -1,10 +1,13 @@
 """Each finding of a database: just above its bound, not below, and never of other cells."""
 
+import re
+
 import pytest
 
 from seatrial.findings.registry import (
     kinds,
 )
+from seatrial.study.units import parse_size_bytes
 from seatrial.trials.database.analysis.model import database_of
 from seatrial.trials.database.report.tables import sweep_tables
 from seatrial.units import GIB, MIB
@@ -206,6 +209,18 @@ def test_a_small_database_fits_into_any_limit():
     larger = sample_of(counters=counters, record=record_of(database_bytes=400 * MIB))
     # 128 MiB of shared buffers, 32 MiB of the server, 2 MiB of each of 10 clients.
     assert "memory limit of 180 MiB" in only(summarised(larger), "reads_from_cache").next
+
+
+def test_a_memory_limit_that_is_named_is_taken():
+    """For the test that needs the most, and as no fraction of bytes, which is refused."""
+    counters = reads(90_000, 9_500, 500)
+    large = sample_of(cell_of(), counters=counters, record=record_of(database_bytes=400 * MIB))
+    settings = {"shared_buffers": "16385kB"}
+    record = record_of(database_bytes=300 * MIB, settings=settings)
+    crowded = sample_of(cell_of(clients=100, scale=50), counters=counters, record=record)
+    found = only(summarised(large, crowded), "reads_from_cache")
+    limit = re.search(r"memory limit of (.*) for", found.next)[1]
+    assert parse_size_bytes(limit) == 249 * MIB  # 32, 100 of 2, and a little more than 16
 
 
 def test_a_hundredth_from_the_device_is_a_trial_of_its_reads():

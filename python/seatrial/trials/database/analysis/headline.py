@@ -19,12 +19,11 @@ from seatrial.stats.wording import (
 )
 from seatrial.trials.database.analysis.crashes import crash_outcome, crash_text, is_crash_trial
 from seatrial.trials.database.analysis.model import batch_length, batch_times_s, specification
-from seatrial.trials.database.study.cost import OFF
+from seatrial.trials.database.study.cost import OFF, READ_ONLY_SCRIPTS
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.replay.analysis.model import is_replay, replays
 from seatrial.trials.replay.analysis.pace import answered_per_s, ratio_to_capture
 
-READ_ONLY_SCRIPTS = ("select-only",)
 PERCENTILES = ("p99", "p90", "p50")
 """The highest known one is reported."""
 

@@ -11,8 +11,8 @@ from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_share, format_size
 from seatrial.trials.database.analysis.cache_sweep import setting_bytes
-from seatrial.trials.database.analysis.model import database_of, specification
-from seatrial.trials.database.study.cost import memory_limit_min_bytes
+from seatrial.trials.database.analysis.model import DatabaseCell, database_of, specification
+from seatrial.trials.database.study.cost import memory_limit_min_bytes, memory_limit_text
 
 DEVICE_SHARE_MAX: Final = 0.01
 """Of the blocks that queries read; a read from a device takes about a hundred times as long as one
@@ -86,8 +86,6 @@ def reads_from_cache(context: Context) -> list[Finding]:
     largest = max(parts, key=lambda part: part.database_bytes)
     spec = specification(largest.cell)
     scale = spec.load.scale if spec else 0
-    clients = spec.clients * spec.processes if spec else 0
-    buffers_bytes = setting_bytes(largest.settings.get("shared_buffers", _DEFAULT_BUFFERS)) or 0
     memory_bytes = memory_for_cache_bytes(context.before)
     shares = [part.reads.device.value for part in parts if part.reads is not None]
     size_bytes, worst_share = largest.database_bytes, max(shares)
@@ -102,10 +100,16 @@ def reads_from_cache(context: Context) -> list[Finding]:
                 memory_bytes=memory_bytes,
                 concerned=context.affected_cells(concerned),
                 scale=scale,
-                limit_min_bytes=memory_limit_min_bytes(buffers_bytes, clients),
+                limit_min_bytes=max(_limit_min_bytes(part) for part in parts),
             ),
         )
     ]
+
+
+def _limit_min_bytes(part: DatabaseCell) -> int:
+    spec = specification(part.cell)
+    buffers_bytes = setting_bytes(part.settings.get("shared_buffers", _DEFAULT_BUFFERS)) or 0
+    return memory_limit_min_bytes(buffers_bytes, spec.clients * spec.processes if spec else 0)
 
 
 def _few(share: float) -> str:
@@ -117,7 +121,7 @@ def _next(scale: float, size_bytes: int, memory_bytes: float | None, limit_min_b
     ways = []
     limit_bytes = max(limit_min_bytes, size_bytes // LIMIT_FACTOR)
     if limit_bytes < size_bytes:
-        ways.append(f"a memory limit of {format_size(limit_bytes)} for this database")
+        ways.append(f"a memory limit of {memory_limit_text(limit_bytes)} for this database")
     if scale and size_bytes and memory_bytes:
         needed = scale * LARGER_FACTOR * memory_bytes / size_bytes
         digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)

@@ -39,7 +39,11 @@ from seatrial.trials.database.measure.load import LoadResult, load_databases, mi
 from seatrial.trials.database.measure.ready import ReadyServer, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import read_start_state
-from seatrial.trials.database.study.cost import memory_limit_min_bytes, space_bytes
+from seatrial.trials.database.study.cost import (
+    memory_limit_min_bytes,
+    memory_limit_text,
+    space_bytes,
+)
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
 
@@ -68,10 +72,10 @@ def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
         return
     raise UsageError(
         seen=f"A memory limit of {format_size(limit_bytes)} is less than the "
-        f"{format_size(needed_bytes)} that a server with shared_buffers of "
+        f"{memory_limit_text(needed_bytes)} that a server with shared_buffers of "
         f"{format_size(buffers_bytes)} and {clients} clients may use",
         cause="The kernel would kill the server during the run, as soon as its buffers are in use",
-        next_step=f"Use a limit of at least {format_size(needed_bytes)}, or smaller "
+        next_step=f"Use a limit of at least {memory_limit_text(needed_bytes)}, or smaller "
         "shared_buffers, such as --set shared_buffers=32MB",
     )
 

@@ -132,6 +132,11 @@ def memory_limit_min_bytes(buffers_bytes: int, clients: int) -> int:
     return buffers_bytes + SERVER_MEMORY_BYTES + clients * CLIENT_MEMORY_BYTES
 
 
+def memory_limit_text(limit_bytes: int) -> str:
+    """Return a memory limit to be typed: whole MiB, and no less than what is needed."""
+    return f"{-(-limit_bytes >> 20)} MiB"
+
+
 def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
     """Return the distinct loads of the cells, each of which is created once and kept."""
     different: dict[tuple[str, LoadSpec, int], DatabaseSpec] = {}

@@ -183,6 +183,16 @@ def test_clean_drops_what_a_killed_run_left(remote, server, journal):
     assert clean() == []
 
 
+def test_a_database_of_that_name_on_another_server_keeps_its_tables(remote, journal):
+    remote.mark_objects("theirs", ["table pgbench_history"])
+    there = msgspec.structs.replace(remote.address, parameters={"sslmode": "disable"})
+    RemoteServer(there, journal=journal).drop_marked_objects("theirs")
+    with pytest.raises(RefusedError):
+        remote.require_empty("theirs")
+    remote.drop_marked_objects("theirs")
+    remote.require_empty("theirs")
+
+
 @pytest.mark.parametrize(("is_marked", "outcome"), [(True, "undone"), (False, "gone")])
 def test_clean_drops_marked_tables_in_a_database_of_the_user_s(remote, journal, is_marked, outcome):
     theirs = remote.address.with_dbname("theirs")

@@ -221,10 +221,9 @@ class RemoteServer:
         name = database_name(self._journal.run_id if self._journal else "")
         journal = self._required_journal(name)
         self.require_empty(dbname)
-        url = self.address.with_dbname(dbname).as_url()
         journal.record(
             "remote_objects",
-            url=url,
+            url=self.address.with_dbname(dbname).as_url(),
             name=dbname,
             objects=", ".join([*objects, f"table {name}"]),
             run_id=journal.run_id,
@@ -238,8 +237,11 @@ class RemoteServer:
         Raises:
             TargetError: when the server refuses; then it stays in the journal.
         """
-        found = self._journal.find("remote_objects", name=dbname) if self._journal else None
-        if found is None or self._journal is None:
+        if self._journal is None:
+            return
+        url = self.address.with_dbname(dbname).as_url()
+        found = self._journal.find("remote_objects", url=url, name=dbname)
+        if found is None:
             return
         entry, details = found
         self.drop_objects(dbname, str(details["objects"]))

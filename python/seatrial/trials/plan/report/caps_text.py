@@ -60,9 +60,10 @@ def _with_load(found: CapReport) -> str:
         return f"The load exceeds {limit}: {load} at its busiest, of {rate}."
     if (cap.share or 0.0) >= AT_LIMIT_SHARE:
         return f"The load is at {limit}: {load} at its busiest, of {rate}."
+    every = "every known" if found.not_judged else "every"
     return (
-        f"The load stays within every {'known ' * bool(found.not_judged)}limit; it comes nearest to "
-        f"{limit}: {load} at its busiest, {format_share(cap.share or 0.0)} of {rate}."
+        f"The load stays within {every} limit; it comes nearest to {limit}: {load} at its busiest, "
+        f"{format_share(cap.share or 0.0)} of {rate}."
     )
 
 

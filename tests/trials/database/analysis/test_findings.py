@@ -90,7 +90,10 @@ def test_durability_that_is_on_is_not(settings):
 def test_a_driver_above_70_percent_of_a_core_is_reported():
     record = record_of(client_cpu_share=0.71)
     found = only(summarised(sample_of(record=record)), "client_limited")
-    assert "the driver used up to 71 % of a core. The rate is a lower bound" in found.sentence
+    assert (
+        "the driver's busiest thread used up to 71 % of a core. The rate is a lower bound"
+        in found.sentence
+    )
     below = summarised(sample_of(record=record_of(client_cpu_share=0.7)))
     assert "client_limited" not in kinds_of(below)
 

@@ -19,10 +19,29 @@ from seatrial.trials.database.analysis.readings import GROUPS, LEAD_RATIO_MIN, C
 
 DRIVER_SHARE_MAX: Final = 0.7
 """Of a core, or of the driver's ceiling: above it the client may limit the rate (law 8)."""
+DRIVER_CAUSE: Final = (
+    "Above 70 % the driver affects the result: responses wait until it reads them. This happens "
+    "with many short statements on a fast database."
+)
 BLOCK_BYTES: Final = 8192
 HOLDERS_WAITS: Final = ("commit", "read", "standby")
 """What the holders of locks may wait for, while many others wait for their locks."""
 WAITED_GROUPS: Final = ("commit", "read", "write", "lock", "standby", "other")
+
+
+def driver_sentence(core_share: float, ceiling_share: float, ceiling_per_s: str) -> str:
+    """Return which limits of the driver were exceeded, and what the rate then means."""
+    limits = []
+    if core_share > DRIVER_SHARE_MAX:
+        limits.append(
+            f"the driver's busiest thread used up to {format_share(core_share)} of a core"
+        )
+    if ceiling_share > DRIVER_SHARE_MAX:
+        limits.append(
+            f"the rate reached {format_share(ceiling_share)} of the driver's maximum "
+            f"({ceiling_per_s} against a null server)"
+        )
+    return f"{' and '.join(limits)}. The rate is a lower bound of what the database can do."
 
 
 @dataclass(frozen=True)

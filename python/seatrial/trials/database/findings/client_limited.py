@@ -8,9 +8,9 @@ from seatrial.findings.context import AffectedCells, Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
-from seatrial.stats.wording import format_iops, format_share
+from seatrial.stats.wording import format_iops
 from seatrial.trials.database.analysis.model import DatabaseCell, ceiling_share, database_of
-from seatrial.trials.database.analysis.rivals import DRIVER_SHARE_MAX
+from seatrial.trials.database.analysis.rivals import DRIVER_CAUSE, DRIVER_SHARE_MAX, driver_sentence
 
 
 class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limited"):
@@ -26,25 +26,11 @@ class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limit
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        texts = []
-        if self.client_cpu_share_max:
-            texts.append(
-                f"the driver used up to {format_share(self.client_cpu_share_max)} of a core"
-            )
-        if self.ceiling_share_max:
-            texts.append(
-                f"the rate reached {format_share(self.ceiling_share_max)} of the driver's maximum "
-                f"({format_iops(self.ceiling_per_s)} transactions/s against a null server)"
-            )
+        ceiling_per_s = f"{format_iops(self.ceiling_per_s)} transactions/s"
+        limits = driver_sentence(self.client_cpu_share_max, self.ceiling_share_max, ceiling_per_s)
         return FindingText(
-            sentence=(
-                f"{self.concerned}: {' and '.join(texts)}. The rate is a lower bound of what "
-                "the database can do."
-            ),
-            cause=(
-                "Above 70 % the driver affects the result: responses wait until it reads them. "
-                "This happens with a fast database and short transactions."
-            ),
+            sentence=f"{self.concerned}: {limits}",
+            cause=DRIVER_CAUSE,
             next=(
                 "If cores are idle, use more driver threads or processes ('jobs', 'processes'). "
                 'Otherwise use prepared statements (protocols = "prepared") or a separate client '

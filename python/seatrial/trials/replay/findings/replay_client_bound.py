@@ -8,8 +8,8 @@ from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
-from seatrial.stats.wording import format_iops, format_share
-from seatrial.trials.database.analysis.rivals import DRIVER_SHARE_MAX
+from seatrial.stats.wording import format_iops
+from seatrial.trials.database.analysis.rivals import DRIVER_CAUSE, DRIVER_SHARE_MAX, driver_sentence
 from seatrial.trials.replay.analysis.model import replays_of
 
 
@@ -27,27 +27,13 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        limits = []
-        if self.client_core_share_max > DRIVER_SHARE_MAX:
-            limits.append(
-                "the driver's busiest thread used up to "
-                f"{format_share(self.client_core_share_max)} of a core"
-            )
-        if (self.ceiling_share_max or 0.0) > DRIVER_SHARE_MAX:
-            limits.append(
-                f"the rate reached {format_share(self.ceiling_share_max or 0.0)} of the driver's "
-                f"maximum ({format_iops(self.ceiling_per_s or 0.0)} statements/s against a null "
-                "server)"
-            )
+        ceiling_per_s = f"{format_iops(self.ceiling_per_s or 0.0)} statements/s"
+        limits = driver_sentence(
+            self.client_core_share_max, self.ceiling_share_max or 0.0, ceiling_per_s
+        )
         return FindingText(
-            sentence=(
-                f"{self.concerned}: {' and '.join(limits)}. The rate is a lower bound of what "
-                "the database can do."
-            ),
-            cause=(
-                "Above 70 % the driver affects the result: responses wait until it reads them. "
-                "This happens with many short statements on a fast database."
-            ),
+            sentence=f"{self.concerned}: {limits}",
+            cause=DRIVER_CAUSE,
             next=(
                 "To compare latencies, replay at a fixed speed ('--speed 1.0'). For the highest "
                 "rate, run the driver on a separate machine, or replay parts of the trace in "

@@ -108,7 +108,7 @@ def delivered(samples: Sequence[Sample], speed: float | None) -> Estimate | None
 
 def has_think_times(cell: Cell) -> bool:
     """Return whether a replay's statements are due after the answers before them."""
-    return played(cell).get("pace", "arrivals") != "arrivals"
+    return bool(played(cell).get("pace", "arrivals") != "arrivals")
 
 
 def _ended_early(samples: Sequence[Sample]) -> bool:

@@ -67,6 +67,16 @@ def test_a_short_load_is_played_in_fine_slots_and_for_a_day():
     assert hours.for_simulation()[1].seconds == 86_400
 
 
+@pytest.mark.parametrize("slot_s", [12.0, 3.5])
+@pytest.mark.parametrize("busy", [0, 9])
+def test_a_day_has_the_mean_of_the_load_that_it_repeats(busy: int, slot_s: float):
+    """Slots of 12 s do not divide a day's: what is left at the end counts for its time only."""
+    rates = np.full(10, 200.0)
+    rates[busy] = 2500.0
+    _, day = demand(rates.tolist(), slot_s=slot_s).for_simulation()
+    assert day.reads_per_s.mean() == pytest.approx(430)
+
+
 def test_the_last_slot_of_a_recording_is_as_long_as_the_others():
     """Ten reads a second for 601 s: each slot has as many."""
     arrived_ns = (np.arange(6010) * 100_000_000).tolist()

@@ -112,6 +112,16 @@ def test_means_follow_the_statements_and_keep_their_mean():
     assert demand.reads_per_s.max() > 2 * demand.reads_per_s.min()
 
 
+def test_a_second_at_the_end_of_a_log_is_no_busiest_minute():
+    """30 minutes with 10 commits a second, then a second with 100: 11.5 in the last minute."""
+    commits = np.full(1801, 10.0)
+    commits[-1] = 100
+    load = logged_load("x", 1.0, np.array([commits] * 4), **ABOUT)
+    assert load.busiest_commits_per_s.high == pytest.approx(11.5, rel=0.02)
+    assert load.commits_per_s_max.mean() == pytest.approx(commits.mean())
+    assert "busiest minute" in load.words()[0]
+
+
 def test_commits_that_may_share_a_write_are_an_interval():
     commits = np.array([[60.0] * 20, [30.0] * 20, [60.0] * 20, [180.0] * 20])
     demand, shared = commit_demand(logged_load("x", 60.0, commits, **ABOUT))

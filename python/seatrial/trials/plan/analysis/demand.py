@@ -13,6 +13,8 @@ from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.recording import TIME
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from seatrial.catalogue.volumes import Bucket
@@ -117,43 +119,17 @@ class Demand:
             return writes * limit.writes_cost
         return reads * limit.reads_share + writes * limit.writes_cost
 
-    def scaled(self, factor: float) -> Demand:
-        """Return the load multiplied by a factor."""
-        return Demand(
-            origin=self.origin,
-            slot_s=self.slot_s,
-            reads_per_s=self.reads_per_s * factor,
-            writes_per_s=self.writes_per_s * factor,
-            read_bytes_per_s=self.read_bytes_per_s * factor,
-            write_bytes_per_s=self.write_bytes_per_s * factor,
-        )
-
     def stretched(self, factor: float, origin: str) -> Demand:
         """Return the same requests spread over a longer time."""
-        slower = self.scaled(1 / factor)
-        return replace(slower, slot_s=self.slot_s * factor, origin=origin)
+        slower = self._mapped(lambda per_s: per_s / factor, self.slot_s * factor)
+        return replace(slower, origin=origin)
 
     def in_slots_of(self, slot_s: float) -> Demand:
-        """Return the load in slots of at least this length, each the mean of those in it."""
-        merged = max(1, math.ceil(slot_s / self.slot_s - 1e-9))
-        if merged == 1:
+        """Return the load in equal slots of at least this length, each the mean of its time."""
+        count = max(1, int(self.seconds / slot_s + 1e-9))
+        if count >= len(self.reads_per_s):
             return self
-        slots = len(self.reads_per_s)
-        merged = min(merged, slots)
-        starts = np.arange(0, slots, merged)
-        sizes = np.diff(np.append(starts, slots))
-
-        def means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.asarray(np.add.reduceat(values, starts) / sizes)
-
-        return Demand(
-            origin=self.origin,
-            slot_s=self.slot_s * merged,
-            reads_per_s=means(self.reads_per_s),
-            writes_per_s=means(self.writes_per_s),
-            read_bytes_per_s=means(self.read_bytes_per_s),
-            write_bytes_per_s=means(self.write_bytes_per_s),
-        )
+        return self._mapped(lambda per_s: means_in_slots(per_s, count), self.seconds / count)
 
     def for_simulation(self) -> tuple[Demand, Demand]:
         """Return the load in fine slots, once, and in coarser ones repeated for at least a day.
@@ -162,20 +138,29 @@ class Demand:
         """
         fine = self.in_slots_of(self.seconds / SLOTS_MAX)
         coarse = self.in_slots_of(DAY_SLOT_S)
-        times = max(1, math.ceil(DAY_S / coarse.seconds))
-        if coarse.seconds < DAY_SLOT_S:
-            # Less than a slot: only its mean counts over a day.
-            times = math.ceil(DAY_S / DAY_SLOT_S)
-        slot_s = max(coarse.slot_s, DAY_SLOT_S) if coarse.seconds < DAY_SLOT_S else coarse.slot_s
-        day = Demand(
+        # Of a load shorter than a slot, only the mean counts over a day.
+        slot_s = max(coarse.slot_s, DAY_SLOT_S)
+        times = math.ceil(DAY_S / (slot_s * len(coarse.reads_per_s)))
+        return fine, coarse._mapped(lambda per_s: np.tile(per_s, times), slot_s)
+
+    def _mapped(
+        self, function: Callable[[NDArray[np.float64]], NDArray[np.float64]], slot_s: float
+    ) -> Demand:
+        return Demand(
             origin=self.origin,
             slot_s=slot_s,
-            reads_per_s=np.tile(coarse.reads_per_s, times),
-            writes_per_s=np.tile(coarse.writes_per_s, times),
-            read_bytes_per_s=np.tile(coarse.read_bytes_per_s, times),
-            write_bytes_per_s=np.tile(coarse.write_bytes_per_s, times),
+            reads_per_s=function(self.reads_per_s),
+            writes_per_s=function(self.writes_per_s),
+            read_bytes_per_s=function(self.read_bytes_per_s),
+            write_bytes_per_s=function(self.write_bytes_per_s),
         )
-        return fine, day
+
+
+def means_in_slots(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return the means of values in fewer slots, all of one length; the mean stays what it was."""
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    edges = np.linspace(0, len(values), count + 1)
+    return np.diff(np.interp(edges, np.arange(len(sums)), sums)) * (count / len(values))
 
 
 def slot_length_s(seconds: float) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial.errors import UsageError
 from seatrial.lazy import np
-from seatrial.trials.plan.analysis.demand import Demand, slot_length_s
+from seatrial.trials.plan.analysis.demand import SLOT_S, Demand, means_in_slots, slot_length_s
 from seatrial.trials.plan.analysis.figure import Figure
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class LoggedLoad:
     def words(self) -> list[str]:
         """Sentences about the log, each with its source."""
         commits = self.busiest_commits_per_s
-        slot = "minute" if self.slot_s == 60 else f"{self.slot_s:g} s"
+        is_minute = math.isclose(self.slot_s, SLOT_S, rel_tol=0.05)
+        slot = "minute" if is_minute else f"{self.slot_s:.3g} s"
         found = [
             f"Commits that write in the busiest {slot}: {_rate(commits.low)} to "
             f"{_rate(commits.high)} per second (log; that many if procedures, prepared statements "
@@ -130,17 +131,18 @@ def logged_load(
             cause="A load over time is needed, as credits are spent and earned over time",
             next_step="Log all statements: log_min_duration_statement = 0, see docs/sql.md",
         )
-    merged = max(1, math.ceil(slot_length_s(slices * slice_s) / slice_s - 1e-9))
-    starts = np.arange(0, slices, merged)
-    lengths_s = np.diff(np.append(starts, slices)) * slice_s
-    per_s = np.add.reduceat(columns, starts, axis=1) / lengths_s
+    seconds = slices * slice_s
+    slots = min(slices, math.ceil(seconds / slot_length_s(seconds) - 1e-9))
+    statements, commits_min, commits_max, active_s = (
+        means_in_slots(column, slots) / slice_s for column in columns
+    )
     return LoggedLoad(
         name=name,
-        slot_s=merged * slice_s,
-        statements_per_s=per_s[0],
-        commits_per_s_min=per_s[1],
-        commits_per_s_max=per_s[2],
-        at_work=per_s[3],
+        slot_s=seconds / slots,
+        statements_per_s=statements,
+        commits_per_s_min=commits_min,
+        commits_per_s_max=commits_max,
+        at_work=active_s,
         sessions_max=max(1, sessions_max),
         timed_share=timed_share,
         commit_ms=commit_ms,

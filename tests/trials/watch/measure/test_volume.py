@@ -138,6 +138,16 @@ def test_a_raid_0_is_followed_if_its_members_have_one_size(tmp_path):
     assert "raid5" in refused.value.cause
 
 
+def test_an_nvme_disk_with_native_multipath_is_refused(tmp_path):
+    machine = machine_with(tmp_path, {})
+    for minor, subsystem in ((1, "nvme0"), (2, "nvme10")):
+        machine.block(f"/sys/devices/virtual/nvme-subsystem/{subsystem}n1", f"259:{minor}")
+    machine.link("/sys/class/block/nvme0c3n1", "/sys/devices/pci0000:00/nvme3/nvme0c3n1")
+    with pytest.raises(TargetError, match="nvme0c3n1"):
+        volume_of(os.makedev(259, 1), machine.tree)
+    assert volume_of(os.makedev(259, 2), machine.tree).disks == ((259, 2),)
+
+
 def test_a_file_system_without_a_disk_has_none():
     with pytest.raises(TargetError, match="not on a single disk"):
         volume_of(Path("/proc").stat().st_dev)

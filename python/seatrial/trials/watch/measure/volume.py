@@ -179,7 +179,21 @@ def _volume(node: BlockNode, layers_max: int) -> Volume:
         return Volume(number, (_array(node, layers_max),))
     if node.tree.exists(f"{node.directory}/bcache"):
         raise _not_followed(node, "bcache keeps blocks where its cache decides")
+    if path := _nvme_path(node):
+        raise TargetError(
+            seen=f"Requests to {node.name} are counted at its paths, such as {path}.",
+            cause="It has native NVMe multipath, and the kernel hides the numbers of the paths.",
+            next_step="Watch all disks: each path has a row, by its number",
+        )
     return Volume(number)
+
+
+def _nvme_path(node: BlockNode) -> str:
+    """Return the name of a path of an NVMe disk with native multipath; empty for any other."""
+    if (parts := re.fullmatch(r"(nvme\d+)(n\d+)", node.name)) is None:
+        return ""
+    path = re.compile(rf"{parts[1]}c\d+{parts[2]}")
+    return next(filter(path.fullmatch, node.tree.names("/sys/class/block")), "")
 
 
 def _segment(node: BlockNode, line: str, layers_max: int) -> Segment:

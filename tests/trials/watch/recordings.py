@@ -6,7 +6,7 @@ from typing import Any
 
 from seatrial.trials.watch.recording import RecordedDevice, Recording, RecordingMetadata
 
-READ, WRITE, FLUSH = 0, 1, 2
+READ, WRITE, FLUSH, DISCARD = 0, 1, 2, 3
 
 
 def recording(

@@ -16,7 +16,7 @@ from seatrial.trials.watch.analysis.load.profile import concurrency_of, load_of
 from seatrial.trials.watch.analysis.load.reuse import reuse_of
 from seatrial.trials.watch.analysis.load.sequential import sequentiality_of
 from seatrial.units import KIB
-from trials.watch.recordings import FLUSH, READ, WRITE, recording
+from trials.watch.recordings import DISCARD, FLUSH, READ, WRITE, recording
 
 
 def test_operations_sizes_and_latencies_are_counted():
@@ -36,6 +36,23 @@ def test_operations_sizes_and_latencies_are_counted():
     # Too few know a percentile: only the longest is reported.
     assert (read.latency_ns, write.latency_ns) == ({"p100": 30}, {"p100": 44})
     assert (flush.transferred_bytes, flush.sync) == (0, 0)
+
+
+def test_a_discard_transfers_nothing():
+    found = load_of(
+        recording(
+            arrived_ns=range(3),
+            operation=[READ, WRITE, DISCARD],
+            length_bytes=[4096, 8192, 1 << 30],
+            process=[0, 0, 1],
+            processes=("postgres", "fstrim"),
+        )
+    )
+    assert found.arrivals is not None
+    assert found.arrivals.bytes_per_s == pytest.approx(12288 / 10)
+    own = [(each.name, each.transferred_bytes) for each in found.processes]
+    assert own == [("postgres", 12288), ("fstrim", 0)]
+    assert [each.transferred_bytes for each in found.devices] == [12288]
 
 
 def test_streams_that_alternate_are_sequential_and_one_process_does_not_continue_another():

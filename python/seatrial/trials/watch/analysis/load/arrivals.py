@@ -56,7 +56,7 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         resolution_ns: Greatest common divisor of all times.
         requests_per_s: Mean rate.
-        bytes_per_s: Mean rate of transfer.
+        bytes_per_s: Mean rate of bytes read and written.
         peak_per_s: The highest rate in a second; the mean for a shorter recording.
         idle_share: Share of seconds without a request; 0 for a shorter recording.
         dispersion: By scale, the shortest first; scales below the resolution, or with fewer than 64
@@ -87,7 +87,7 @@ def arrivals_of(recording: Recording) -> Arrivals:
     return Arrivals(
         resolution_ns=resolution_ns,
         requests_per_s=rate,
-        bytes_per_s=float(recording.length_bytes.sum()) / seconds,
+        bytes_per_s=float(recording.length_bytes[recording.is_transfer].sum()) / seconds,
         peak_per_s=float(counts.max(initial=0)) if len(counts) > 1 else rate,
         idle_share=float((counts == 0).mean()) if len(counts) > 1 else 0.0,
         dispersion=[

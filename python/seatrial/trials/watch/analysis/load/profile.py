@@ -34,7 +34,7 @@ class BreakdownRow(msgspec.Struct, frozen=True, kw_only=True):
         name: Name of the process, the relation or the device; empty where it is unknown.
         reads: Read requests.
         writes: Write requests.
-        transferred_bytes: Bytes transferred.
+        transferred_bytes: Bytes read and written.
         latency_ns_p99: 99th percentile from arrival to completion; null where it is unknown, or
             with fewer than 1,000 requests.
     """
@@ -112,7 +112,9 @@ def _breakdown(
     count = len(names) + 1
     reads = np.bincount(indices[recording.is_operation("read")], minlength=count)
     writes = np.bincount(indices[recording.is_operation("write")], minlength=count)
-    sums = np.bincount(indices, weights=recording.length_bytes, minlength=count)
+    # A discard has a length, too, but transfers nothing.
+    lengths_bytes = recording.length_bytes * recording.is_transfer
+    sums = np.bincount(indices, weights=lengths_bytes, minlength=count)
     latency_ns = latencies_ns(recording)
     order = np.argsort(indices, kind="stable")
     edges = np.searchsorted(indices[order], np.arange(count + 1))

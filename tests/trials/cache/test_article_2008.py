@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.trials.cache.analysis.article_2008 import (
+from trials.cache.article_2008 import (
     PublishedRow,
     RecalculatedRow,
     recalculated,
     served_by_ssd_share,
 )
-from seatrial.trials.cache.analysis.warming_model import WarmingModel
+from trials.cache.warming_model import WarmingModel
 
 ROOT = Path(__file__).parents[3]
 

@@ -27,13 +27,13 @@ from seatrial.trials.cache.analysis.sweep import (
     sizes_bytes,
     steep_sizes_bytes,
 )
-from seatrial.trials.cache.analysis.sweep_2008 import errors_of_2008
 from seatrial.trials.cache.analysis.sweep_bound import (
     bound_points,
     gain_ratio_max,
     present_relations,
 )
 from seatrial.trials.watch.recording import Recording
+from trials.cache.sweep_2008 import errors_of_2008
 from trials.watch.recordings import READ, WRITE, recording
 
 PAGE = 8192

@@ -36,12 +36,12 @@ from seatrial.trials.cache.analysis.warm_up import (
     reads_by_second,
     warm_up_of,
 )
-from seatrial.trials.cache.analysis.warming_model import WarmingModel
 from seatrial.trials.cache.report.pool_figures import _tiers_view
 from seatrial.trials.cache.report.pool_phrases import misses_of_bounds, sentences, verdict_phrase
 from seatrial.trials.cache.report.pool_tables import pool_tables, published_pools
 from seatrial.trials.cache.study.workload import spec_of
 from seatrial.units import MIB
+from trials.cache.warming_model import WarmingModel
 
 ADDED_S = 5.0
 SECONDS = 45

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from seatrial.trials.cache.analysis.warming_model import WarmingModel
 from seatrial.units import GB, GIB, MB
+from trials.cache.warming_model import WarmingModel
 
 DISKS: Final = 24
 RAID_Z_DISKS: Final = 4

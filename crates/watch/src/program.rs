@@ -221,8 +221,7 @@ impl<'a> Program<'a> {
         self.call_map(Helper::MapLookup, self.maps.requests, stack::KEY);
         self.asm.jump_if(Cond::Ne, R0, 0, found);
         // Without data and unknown: it requested a flush, which was counted.
-        self.asm.load(Width::Word, R1, FP, at(stack::RECORD, offset_of!(Record, bytes)));
-        self.asm.jump_if(Cond::Eq, R1, 0, self.end);
+        self.end_without_data();
         self.lose(offset_of!(Losses, unmatched));
         self.asm.bind(found);
         self.copy(R0, stack::REQUEST, size_of::<Request>());
@@ -230,14 +229,15 @@ impl<'a> Program<'a> {
         if let Source::Structure(..) = self.source {
             self.asm.jump(taken);
             self.asm.bind(in_slot);
+            // A slot outlives its request: without data, it was counted before, or is a flush's.
+            self.end_without_data();
             self.copy(R0, stack::REQUEST, size_of::<Request>());
         }
         self.asm.bind(taken);
         // What was never issued, without data, was served by a flush.
         self.asm.load(Width::Double, R1, FP, at(stack::REQUEST, offset_of!(Request, issued_ns)));
         self.asm.jump_if(Cond::Ne, R1, 0, counted);
-        self.asm.load(Width::Word, R1, FP, at(stack::RECORD, offset_of!(Record, bytes)));
-        self.asm.jump_if(Cond::Eq, R1, 0, self.end);
+        self.end_without_data();
         self.lose(offset_of!(Losses, unmatched));
         self.asm.bind(counted);
         self.times();
@@ -247,6 +247,11 @@ impl<'a> Program<'a> {
         }
         self.count();
         Ok(())
+    }
+
+    fn end_without_data(&mut self) {
+        self.asm.load(Width::Word, R1, FP, at(stack::RECORD, offset_of!(Record, bytes)));
+        self.asm.jump_if(Cond::Eq, R1, 0, self.end);
     }
 
     /// `R8 = ` the slot of a read or write. Others have none: not all of them arrive, so that what

@@ -225,6 +225,10 @@ def test_a_replay_counts_at_the_pace_of_its_capture():
     assert demand.bytes_per_s == pytest.approx(np.full(12, 18e6 / pace.value))
     assert demand.seconds == pytest.approx(12 * pace.value)
     assert "at the captured pace" in demand.origin
+    assert "flush" not in demand.origin
+    flushed = Series(period_s=1.0, columns=columns | {"device_flush_per_s": [None, 40.0] * 6})
+    demand = demand_of_samples(run_of(), [msgspec.structs.replace(sample, series=flushed)])
+    assert "flushes, which disks count as writes" in demand.origin
     ended = sample_of(Play(speed=1.0, ended_at_share=0.6, end="server_lost"))
     part = demand_of_samples(run_of(), [msgspec.structs.replace(ended, series=series)])
     assert part.reads_per_s == pytest.approx(np.full(12, 900.0)), "of a part no pace is known"

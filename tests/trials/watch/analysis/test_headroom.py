@@ -105,6 +105,18 @@ def test_what_is_nearly_alike_has_a_share(groups):
     assert found.share is not None, found.text
 
 
+def test_counters_that_count_flushes_as_writes_are_not_compared_with_a_line_of_writes():
+    counted = [group("read", 500), group("write", 500, length_bytes_min=None)]
+    flushed = [*counted, group("flush", 100, 0, length_bytes_min=None)]
+    mixed = line(read_share=0.5)
+    assert headroom_of([mixed], interval(*counted))[0].share is not None
+    (found,) = headroom_of([mixed], interval(*flushed))
+    assert found.share is None
+    assert "count flushes as writes" in found.text
+    reads = [group("read", 920), group("write", 80, length_bytes_min=None)]
+    assert headroom_of([line()], interval(*reads, flushed[-1]))[0].share is not None
+
+
 def test_of_several_lines_the_one_that_is_alike_counts():
     lines = [
         line(run="new", read_share=0.0),

@@ -214,7 +214,10 @@ def _demand_of_sample(sample: Sample) -> Demand | None:
     from seatrial.trials.plan.analysis.demand import Demand  # noqa: PLC0415 - not for --help
 
     origin = f"measured, run {sample.run_id}, {sample.cell.target}, {sample.cell.workload}"
-    columns = _series_of(sample) or _timeline_of(sample)
+    columns, series = _series_of(sample), sample.series
+    if columns and series and any(series.columns.get("device_flush_per_s", ())):
+        origin += ", with flushes, which disks count as writes"
+    columns = columns or _timeline_of(sample)
     if columns is None or not columns[0][:2].sum():
         return None
     values, slot_s = columns

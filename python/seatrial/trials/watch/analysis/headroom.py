@@ -33,6 +33,7 @@ SIZE_SHARE_MIN: Final = 0.8
 MEAN_SIZE_FACTOR_MAX: Final = 1.25
 """Maximum ratio of the mean sizes for a comparable load where only the mean is known."""
 _NAMED_MAX: Final = 3
+_FLUSHES_ARE_WRITES: Final = "the kernel's counters of the disk count flushes as writes"
 _DATA: Final = ("read", "write")
 
 
@@ -88,12 +89,14 @@ class DiskLoad(msgspec.Struct, frozen=True, kw_only=True):
         read_share: Share of reads.
         mean_bytes: Mean size; 0 without requests.
         by_class: Requests of each size class, by its lower end in bytes; None where unknown.
+        flushes: Whether there were flushes.
     """
 
     per_s: float
     read_share: float
     mean_bytes: float
     by_class: dict[int, int] | None
+    flushes: bool = False
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +152,7 @@ def load_of(disk: str, interval: Interval) -> DiskLoad:
         read_share=reads / requests if requests else 0.0,
         mean_bytes=total_bytes / requests if requests else 0.0,
         by_class=_by_class(own),
+        flushes=any(e.disk == disk and e.operation == "flush" for e in interval.groups),
     )
 
 
@@ -173,7 +177,9 @@ def _differences(line: DiskLoadLine, load: DiskLoad) -> Iterator[str]:
         factor = max(
             load.mean_bytes / line.block_bytes, line.block_bytes / max(1.0, load.mean_bytes)
         )
-        if factor > MEAN_SIZE_FACTOR_MAX:
+        if load.flushes and line.read_share < 1 - MIX_MAX:
+            yield _FLUSHES_ARE_WRITES
+        elif factor > MEAN_SIZE_FACTOR_MAX:
             yield f"their mean size is {format_size(round(load.mean_bytes))}"
         return
     class_bytes = size_class_bytes(line.block_bytes)
@@ -215,11 +221,12 @@ def _text(line: DiskLoadLine, load: DiskLoad, reasons: Sequence[str]) -> str:
     if limit is None:
         return f"{now}; no measured rate kept {line.condition} ({line.name})"
     if reasons:
-        command = _command(line, load)
+        advice = f"{_command(line, load)} measures a line of such requests"
+        if _FLUSHES_ARE_WRITES in reasons:
+            advice = "as root, a watch counts them apart"
         return (
             f"{now}, not comparable with {_limit(limit)} that kept {line.condition} "
-            f"({line.name}), because {' and '.join(reasons)}; {command} measures a line of such "
-            "requests"
+            f"({line.name}), because {' and '.join(reasons)}; {advice}"
         )
     share = _share(load.per_s, limit)
     return f"{now} of {_limit(limit)} that kept {line.condition}: {share} ({line.name})"

@@ -70,7 +70,8 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
 COUNTERS: Final = Level(
     number=1,
     sees="the kernel's counters of each disk",
-    lacks="mean latencies alone: no percentiles, processes or files",
+    lacks="mean latencies alone: no percentiles, processes or files; requests for a flush count "
+    "as writes",
     cost="nothing per request: the kernel counts them anyway",
 )
 HISTOGRAMS: Final = Level(

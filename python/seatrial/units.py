@@ -15,6 +15,7 @@ GIB: Final = 1 << 30
 TIB: Final = 1 << 40
 MB: Final = 1_000_000
 GB: Final = 1_000_000_000
+TB: Final = 1_000_000_000_000
 
 SECTOR_BYTES: Final = 512
 """The unit in which Linux reports offsets and sizes of block devices, whatever a device's own."""

@@ -10,6 +10,7 @@ import msgspec
 
 OLD_DAYS: Final = 365
 """A fact that is older is marked."""
+DAYS_PER_YEAR: Final = 365.25
 
 Confidence = Literal["high", "medium", "low"]
 """``high``: a provider's own text or interface; ``medium``: second hand, or several sources that
@@ -302,6 +303,14 @@ class LatencyPrior(Fact, frozen=True, kw_only=True):
             raise ValueError("0 < low_ms <= mid_ms <= high_ms is needed")
 
 
+def rated_bytes(writes_per_day: float, size_bytes: float) -> float:
+    """Return what a drive may be written by its drive writes per day.
+
+    They are those of five years (JEDEC JESD218: over the warranty).
+    """
+    return writes_per_day * size_bytes * 5 * DAYS_PER_YEAR
+
+
 class Drive(Fact, frozen=True, kw_only=True):
     """A data sheet; its key has the capacity where a model has several rows.
 
@@ -385,7 +394,7 @@ class FieldFailures(Fact, frozen=True, kw_only=True):
     @property
     def drive_years(self) -> float:
         """Years in service, of all drives together."""
-        return self.drive_days / 365.25
+        return self.drive_days / DAYS_PER_YEAR
 
 
 class Exchange(Fact, frozen=True, kw_only=True):

@@ -9,19 +9,15 @@ from typing import Final
 
 import msgspec
 
-from seatrial.catalogue.facts import Drive, Price
+from seatrial.catalogue.facts import DAYS_PER_YEAR, Drive, Price, rated_bytes
 from seatrial.catalogue.store import Catalogue
 from seatrial.catalogue.units import Money
 from seatrial.errors import UsageError
 from seatrial.published import Amount, Count
 from seatrial.trials.cache.analysis.tiers import CacheTiers
-from seatrial.units import GB, GIB, TIB
+from seatrial.units import GB, GIB, TB, TIB
 
-TB: Final = 1000 * GB
 _MONTHS_PER_YEAR: Final = 12
-_DAYS_PER_YEAR: Final = 365.25
-_WARRANTY_YEARS: Final = 5
-"""Drive writes per day are those of five years (JEDEC JESD218: over the warranty)."""
 _AMOUNT: Final = re.compile(
     r"(?P<amount>\d+(?:\.\d+)?)\s*(?P<currency>[A-Z]{3})"
     r"(?:/(?P<unit>GiB|TiB|GB|TB|IOPS))?(?:/(?P<years>\d+(?:\.\d+)?)y)?"
@@ -297,6 +293,5 @@ def _worn_out_years(tiers: CacheTiers, endurance: Endurance | None) -> float | N
         return None
     total = endurance.total_bytes
     if total is None:
-        days = _WARRANTY_YEARS * _DAYS_PER_YEAR
-        total = (endurance.writes_per_day or 0.0) * tiers.device_bytes * days
-    return total / per_day / _DAYS_PER_YEAR
+        total = rated_bytes(endurance.writes_per_day or 0.0, tiers.device_bytes)
+    return total / per_day / DAYS_PER_YEAR

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from seatrial.catalogue.facts import DAYS_PER_YEAR, rated_bytes
 from seatrial.lazy import np
 from seatrial.published import Amount
 from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.figure import Figure
+from seatrial.units import TB
 
 if TYPE_CHECKING:
     from seatrial.catalogue.facts import Drive
 
-TB: Final = 1e12
-DAYS_PER_YEAR: Final = 365.25
-WARRANTY_YEARS: Final = 5
-"""Years that drive writes per day are rated for."""
 DRAWS: Final = 20_000
 WAF: Final = Figure(low=1.0, mid=2.0, high=4.0, origin="assumed")
 """Bytes written to flash for each byte that a drive is written, by a load or in its rating's test.
@@ -123,7 +121,6 @@ def endurance_of(drive: Drive, drive_bytes: float, origin: str) -> Figure | None
         value = drive.tbw_tb * TB
         return Figure(low=value, mid=value, high=value, origin=origin)
     if drive.dwpd_low and drive.dwpd_high and drive_bytes:
-        days = DAYS_PER_YEAR * WARRANTY_YEARS
-        low, high = drive.dwpd_low * drive_bytes * days, drive.dwpd_high * drive_bytes * days
+        low, high = (rated_bytes(e, drive_bytes) for e in (drive.dwpd_low, drive.dwpd_high))
         return Figure(low=low, mid=(low * high) ** 0.5, high=high, origin=origin)
     return None

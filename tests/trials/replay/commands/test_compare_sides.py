@@ -257,6 +257,31 @@ def test_pieces_of_a_log_are_one_side(tmp_path):
         read_sides((snapshots, str(other)), None, reading)
 
 
+def sql_log(place: Path, every: int, ms: float) -> str:
+    """Return a log of 800 statements, of which every so-manyth fails and so has no duration."""
+    lines = []
+    for n in range(800):
+        head = f"2026-11-21 08:00:{n // 20:02}.{n % 20 * 50:03} UTC [7] app@shop "
+        text = f"UPDATE t SET a = 1 WHERE id = {n}"
+        lines += (
+            [f"{head}ERROR:  deadlock detected", f"{head}STATEMENT:  {text}"]
+            if every and n % every == 0
+            else [f"{head}LOG:  duration: {ms * (9 + n % 3) / 10:.3f} ms  statement: {text}"]
+        )
+    place.write_text("\n".join(lines) + "\n")
+    return str(place)
+
+
+def test_failures_without_a_duration_hide_no_regression(tmp_path, capsys):
+    logs = sql_log(tmp_path / "a.log", 3, 2.0), sql_log(tmp_path / "b.log", 0, 10.0)
+    assert run(options(tmp_path, *logs, slower_share=0.1, as_json=True)) == 3
+    queries = msgspec.json.decode(capsys.readouterr().out)["queries"]
+    assert queries["overall"]["answer"] == "slower"
+    assert queries["changes"][0]["before"]["errors"] == 0
+    assert any(each.startswith("267 of 800 ") for each in queries["warnings"])
+    assert not any("per second" in each for each in queries["warnings"])
+
+
 def test_the_pages_have_an_a_a_pair_of_their_own(tmp_path, capsys):
     logs = [str(access_log(tmp_path / name, *[("/a", 200)] * 600)) for name in ("a", "b", "again")]
     run(options(tmp_path, pages=(logs[0], logs[1]), pages_control=logs[2], as_json=True))

@@ -37,6 +37,7 @@ from seatrial.trials.replay.compare.model import (
     ServerWork,
     Unit,
 )
+from seatrial.trials.replay.compare.warnings import ERRORS_SHARE_MAX
 from seatrial.trials.replay.study.trace_facts import trace_facts
 from seatrial.units import US_PER_S
 
@@ -108,12 +109,16 @@ def trace_side(reference: str, trace: Path) -> MeasuredSide:
         number=0,
         measured={
             query.hash: CallFigures(
-                calls=query.timed, total_s=query.total_us / US_PER_S, errors=query.errors
+                calls=query.timed,
+                total_s=query.total_us / US_PER_S,
+                # In a log, failed calls have no duration, and are not among the timed ones.
+                errors=max(0, query.timed + query.errors - query.calls),
             )
             for query in queries
         },
         begin_s=timeline.first_us / US_PER_S,
         covered_s=(timeline.last_us - timeline.first_us) / US_PER_S,
+        calls=timeline.statements,
         timeline=CallTimeline(
             slice_s=timeline.slice_us / US_PER_S,
             slices=timeline.slices,
@@ -122,8 +127,14 @@ def trace_side(reference: str, trace: Path) -> MeasuredSide:
         ),
     )
     is_wire = _is_capture(trace)
-    untimed = timeline.statements - timeline.timed
+    failed = sum(min(query.errors, query.calls - query.timed) for query in timeline.queries)
+    untimed = timeline.statements - timeline.timed - failed
     warnings = []
+    if failed > ERRORS_SHARE_MAX * timeline.statements:
+        warnings.append(
+            f"{format_count(failed)} of {format_count(timeline.statements)} statements of "
+            f"{reference} failed and have no duration: they are not compared."
+        )
     if untimed > UNTIMED_SHARE_MAX * timeline.statements:
         warnings.append(
             f"{format_count(untimed)} of {format_count(timeline.statements)} statements of "

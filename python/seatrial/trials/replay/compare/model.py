@@ -359,6 +359,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         measured: Figures of each query or page, by key.
         begin_s: Start in Unix time; None if unknown.
         covered_s: The time that it covers; None if unknown.
+        calls: Number of calls, with those that were not timed; None if all of them were.
         timeline: Its timeline; None if unknown.
     """
 
@@ -366,6 +367,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     measured: Mapping[str, CallFigures]
     begin_s: float | None = None
     covered_s: float | None = None
+    calls: float | None = None
     timeline: CallTimeline | None = None
 
 

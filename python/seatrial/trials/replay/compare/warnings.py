@@ -42,7 +42,7 @@ def warnings_of(
         *_offset(table),
         *_not_averaged(table),
         *_one_sided(table),
-        *_traffic(table),
+        *_traffic(table, sides),
         *_errors(table),
         *before.warnings,
         *after.warnings,
@@ -135,20 +135,21 @@ def _not_averaged(table: Table) -> Iterator[str]:
             )
 
 
-def _traffic(table: Table) -> Iterator[str]:
+def _traffic(table: Table, sides: tuple[MeasuredSide, MeasuredSide]) -> Iterator[str]:
     """Yield that one side had a much higher load, which by itself makes queries slower."""
     before, after = table.before, table.after
     if before.kind == "replay" and after.kind == "replay":
         return
     if not before.covered_s or not after.covered_s or min(before.calls, after.calls) <= 0:
         return
-    ratio = after.calls / after.covered_s / (before.calls / before.covered_s)
-    if 1 / CALLS_RATIO_MAX < ratio < CALLS_RATIO_MAX:
+    # Only a capture, which is one unit, may have calls without a time.
+    calls = [m.units[0].calls or side.calls for m, side in zip(sides, (before, after), strict=True)]
+    first_per_s, second_per_s = calls[0] / before.covered_s, calls[1] / after.covered_s
+    if 1 / CALLS_RATIO_MAX < second_per_s / first_per_s < CALLS_RATIO_MAX:
         return
-    rates = [f"{each.calls / (each.covered_s or 1):,.3g}" for each in (before, after)]
     yield (
-        f"{after.name} had {rates[1]} {nouns_of(after)} per second, {before.name} had {rates[0]}: "
-        "load alone changes response times."
+        f"{after.name} had {second_per_s:,.3g} {nouns_of(after)} per second, {before.name} had "
+        f"{first_per_s:,.3g}: load alone changes response times."
     )
 
 

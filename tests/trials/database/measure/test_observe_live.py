@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -278,6 +279,32 @@ def test_nobody_listens(tmp_path):
     assert any("statistics are missing" in note for note in seen.notes)
     assert len(seen.series.columns["cpu_idle_share"]) >= 2
     assert seen.waits == {}
+
+
+class Pooled:
+    """A connection through a pooler: the process number at the login is another one's."""
+
+    info = SimpleNamespace(backend_pid=7, server_version=150020)
+
+    def __init__(self):
+        self.sent = []
+
+    def execute(self, query):
+        self.sent.append(query)
+        return SimpleNamespace(fetchone=lambda: (8,))
+
+    def close(self):
+        self.sent.append("closed")
+
+
+def test_no_setting_is_left_in_the_sessions_of_a_pooler(monkeypatch, tmp_path):
+    pooled = Pooled()
+    monkeypatch.setattr("seatrial.postgres.connection.connect", lambda *_, **__: pooled)
+    address = Address(host="pool", port=6432, user="app", dbname="shop")
+    observer = Observer(address, data_folder=tmp_path, server_pid=None, period_s=0.1)
+    observer.start()
+    assert any("pool:6432 is a connection pooler" in note for note in observer.stop().notes)
+    assert pooled.sent == ["SELECT pg_backend_pid()", "closed"]
 
 
 @once

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from seatrial.errors import SeatrialError
+from seatrial.errors import SeatrialError, TargetError
 from seatrial.trials.database.measure.observe_series import (
     Derive,
     Readings,
@@ -68,7 +68,7 @@ class Session:
         timed_out: Number of statements that timed out.
 
     Raises:
-        TargetError: when the server cannot be reached.
+        TargetError: when the server cannot be reached, or a pooler answers in its place.
         psycopg.Error: when it fails right after.
     """
 
@@ -82,6 +82,8 @@ class Session:
         parameters = {**address.parameters, **options}
         observer_address = msgspec.structs.replace(address, parameters=parameters)
         self._connection: psycopg.Connection[Any] = connect(observer_address, secret=secret)
+        self.pid = self._connection.info.backend_pid
+        self._refuse_pooler(address)
         for setting in _SETTINGS:
             self._connection.execute(setting)
         # From here on every statement is prepared when it is first sent.
@@ -89,9 +91,20 @@ class Session:
         # Creating one for each statement takes as long as sending it.
         self._cursor = self._connection.cursor()
         self.version = self._connection.info.server_version
-        self.pid = self._connection.info.backend_pid
         self.transactions = 0
         self.timed_out = 0
+
+    def _refuse_pooler(self, address: Address) -> None:
+        """Raise behind a pooler: our settings would stay in sessions that others get."""
+        row = self._connection.execute("SELECT pg_backend_pid()").fetchone()
+        if row == (self.pid,):
+            return
+        self._connection.close()
+        raise TargetError(
+            seen=f"{address.endpoint} is a connection pooler, whose sessions are not monitored",
+            cause="Its clients share the server's sessions: settings of one stay for the others",
+            next_step="Use the server's own address",
+        )
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
         """Return the rows of a query; None when it timed out.
@@ -548,7 +561,7 @@ class ServerWatch:
             self._read_facts(self._session)
             self._prepare(self._session)
         except SeatrialError as error:
-            self._note_failure(error.seen)
+            self._note_failure(f"{error.seen}. {error.next_step}")
         except (psycopg.Error, OSError) as error:
             self._note_failure(reason(error))
 

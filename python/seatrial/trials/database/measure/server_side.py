@@ -121,8 +121,8 @@ def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> PlanNod
         return None
     finally:
         with contextlib.suppress(psycopg.Error):
-            connection.execute("ROLLBACK")
-            connection.execute(f"DEALLOCATE {_PREPARED}")
+            # In one message: behind a pooler, the next one may reach another session.
+            connection.execute(f"ROLLBACK; DEALLOCATE {_PREPARED}")
     is_plan = isinstance(output, list) and output and isinstance(output[0], dict)
     return msgspec.convert(output[0]["Plan"], PlanNode) if is_plan else None
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from seatrial.postgres.connection import commit_locally
 from seatrial.trials.database.measure.pgbench import Script, Scripts
 from seatrial.trials.database.study.cost import history_rows
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
@@ -75,6 +74,9 @@ def set_batch(connection: psycopg.Connection, batch_rows: int) -> None:
     Raises:
         psycopg.Error: when the server refuses.
     """
-    # Without it, a missing synchronous standby would stop us here, without a message.
-    commit_locally(connection)
-    connection.execute(f"ALTER SEQUENCE telemetry_number INCREMENT BY {int(batch_rows)}".encode())
+    with connection.transaction():
+        # Without it, a missing synchronous standby would stop us here, without a message.
+        connection.execute("SET LOCAL synchronous_commit = local")
+        connection.execute(
+            f"ALTER SEQUENCE telemetry_number INCREMENT BY {int(batch_rows)}".encode()
+        )

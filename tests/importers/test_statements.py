@@ -8,6 +8,7 @@ import pytest
 
 from seatrial.errors import UsageError
 from seatrial.importers.statements import contains, grown, is_snapshot, read_snapshot
+from seatrial.trials.replay.commands.compare_sides import snapshot_side
 
 OLD = [
     "userid",
@@ -82,6 +83,15 @@ def test_statements_inside_functions_are_part_of_the_call(tmp_path):
     found = read_snapshot(snapshot(tmp_path, V1_9, [call, inner]))
     assert [s.query.split()[3] for s in found.statements.values()] == ["t1"]
     assert found.nested == 1
+
+
+def test_hidden_statements_are_counted_and_planning_is_not(tmp_path):
+    hidden = row(2, 500, 90) | {"queryid": "", "query": "<insufficient privilege>"}
+    path = snapshot(tmp_path, V1_8, [row(1, 10, 100, total_plan_time="50"), hidden])
+    side = snapshot_side("a", read_snapshot(path), None, 0)
+    assert side.warnings[0].startswith("1 statement of a ")
+    (only,) = side.units[0].measured.values()
+    assert only.total_s == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("counter", ["total_exec_time", "rows", "shared_blks_hit", "wal_bytes"])

@@ -6,14 +6,18 @@ The columns that are read, with their names by version of the extension (the ser
 | what | 1.8 to 1.12 |
 |---|---|
 | who and what | ``userid``, ``dbid``, ``queryid``, ``query``; ``toplevel`` from 1.9 |
-| calls and time | ``calls``, ``rows``, ``total_exec_time``, ``total_plan_time`` (ms) |
+| calls and time | ``calls``, ``rows``, ``total_exec_time`` (ms) |
 | blocks | ``shared_blks_hit``, ``shared_blks_read`` |
 | log | ``wal_bytes`` |
 | since when | ``stats_since`` from 1.11 (PostgreSQL 17) |
 
 With ``pg_stat_statements.track = all`` statements inside functions have their own rows, and their
 time is included in the call that contains them as well: those with ``toplevel`` false are excluded.
-Before 1.9 they cannot be distinguished.
+Before 1.9 they cannot be distinguished. A role without ``pg_read_all_stats`` sees the statements of
+other roles only as ``<insufficient privilege>``.
+
+Planning is not counted, which few servers time (``track_planning``): a side that does would be
+slower.
 
 1.7 and older had ``total_time``, which included planning; it is used as the execution time.
 """
@@ -32,17 +36,12 @@ import msgspec
 from seatrial.errors import UsageError
 from seatrial.importers.document import unreadable
 
-COLUMNS: Final = (
-    *("userid", "dbid", "toplevel", "queryid", "query", "calls", "rows"),
-    *("total_exec_time", "total_plan_time", "shared_blks_hit", "shared_blks_read", "wal_bytes"),
-    "stats_since",
-)
-"""Columns of our own snapshots, as far as the server's version has them."""
 TAKEN: Final = "snapshot_at"
 """An additional column: Unix time of the snapshot."""
 NEEDED: Final = ("query", "calls")
 FIELD_CHARACTERS_MAX: Final = 16 << 20
 NO: Final = ("f", "false")
+HIDDEN: Final = "<insufficient privilege>"
 _TEXT_KEY: Final = 3
 """Maximum length of the text used as key for a statement without a number."""
 
@@ -54,7 +53,6 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
         query: Its text, with constants replaced by ``$1`` and so on.
         calls: Number of executions.
         exec_s: Time of the executions.
-        plan_s: Time of planning; 0 unless ``track_planning`` is on.
         rows: Rows returned or affected.
         blocks_hit: Shared blocks found in the buffers; None if unknown.
         blocks_read: Shared blocks read; None if unknown.
@@ -65,7 +63,6 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     calls: int
     exec_s: float
-    plan_s: float = 0.0
     rows: int = 0
     blocks_hit: int | None = None
     blocks_read: int | None = None
@@ -84,11 +81,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         statements: By key.
         taken_at: Unix time in s; None if unknown.
         nested: Statements inside functions, which are part of a call and excluded.
+        hidden: Statements of other roles, which the reading role may not see.
     """
 
     statements: dict[Key, Statement]
     taken_at: float | None = None
     nested: int = 0
+    hidden: int = 0
 
 
 def is_snapshot(path: Path) -> bool:
@@ -131,20 +130,23 @@ def snapshot_of(rows: Iterable[Mapping[str, str]]) -> Snapshot:
     """
     statements: dict[Key, Statement] = {}
     taken_at: float | None = None
-    nested = 0
+    nested = hidden = 0
     for row in rows:
         own = {name.strip().lower(): value for name, value in row.items() if name}
         if written_at := own.get(TAKEN):
             taken_at = float(written_at)
         text = own["query"]
-        if not text or text == "<insufficient privilege>":
+        if text == HIDDEN:
+            hidden += 1
+            continue
+        if not text:
             continue
         if (own.get("toplevel") or "").lower() in NO:
             nested += 1
             continue
         key = _key(own, text)
         statements[key] = _added(statements.get(key), _statement(own))
-    return Snapshot(statements=statements, taken_at=taken_at, nested=nested)
+    return Snapshot(statements=statements, taken_at=taken_at, nested=nested, hidden=hidden)
 
 
 def grown(begin: Snapshot, end: Snapshot) -> tuple[Snapshot, int]:
@@ -163,7 +165,7 @@ def grown(begin: Snapshot, end: Snapshot) -> tuple[Snapshot, int]:
         between = last if first is None else _less(last, first)
         if between.calls:
             found[key] = between
-    return Snapshot(statements=found, taken_at=end.taken_at, nested=end.nested), lost
+    return msgspec.structs.replace(end, statements=found), lost
 
 
 def contains(first: Snapshot, second: Snapshot) -> bool:
@@ -212,7 +214,6 @@ def _statement(row: Mapping[str, str]) -> Statement:
         query=row["query"],
         calls=int(row["calls"]),
         exec_s=float(exec_ms) / 1e3,
-        plan_s=float(row.get("total_plan_time") or 0) / 1e3,
         rows=int(row.get("rows") or 0),
         blocks_hit=_whole(row, "shared_blks_hit"),
         blocks_read=_whole(row, "shared_blks_read"),
@@ -233,9 +234,7 @@ def _whole(row: Mapping[str, str], name: str) -> int | None:
     return int(value) if value else None
 
 
-_COUNTERS: Final = (
-    *("calls", "exec_s", "plan_s", "rows", "blocks_hit", "blocks_read", "wal_bytes"),
-)
+_COUNTERS: Final = ("calls", "exec_s", "rows", "blocks_hit", "blocks_read", "wal_bytes")
 
 
 def _added(first: Statement | None, second: Statement) -> Statement:

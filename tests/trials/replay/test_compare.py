@@ -11,12 +11,16 @@ import pytest
 from cli.command import Ended, seatrial
 from postgres.programs import installed_programs
 from seatrial import _core
+from seatrial.importers.statements import read_snapshot
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
 from seatrial.results.store import ResultsFile
+from seatrial.trials.database.measure import server_session, server_side
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.server_side import (
+    CounterSnapshot,
     PlanNode,
     counters_at,
     increases,
@@ -183,6 +187,50 @@ def test_snapshots_of_a_server_are_sides(counting, tmp_path):
     assert lookup["server_after"]["blocks_hit"] is not None
     assert lookup["answer"] == "undecided"
     assert reported["queries"]["after"]["covered_s"] > 0
+
+
+def test_statements_of_other_roles_are_counted_as_hidden(counting, tmp_path):
+    counting.run("before", "DROP ROLE IF EXISTS humble; CREATE ROLE humble LOGIN; SELECT 1")
+    url = counting.url("before", user="humble")
+    written = seatrial("sql", "compare", "--snapshot", url, "-o", "a.csv", folder=tmp_path)
+    assert "of other roles are hidden" in written.out
+    found = counters_at(url)
+    assert found.hidden
+    assert read_snapshot(tmp_path / "a.csv").hidden >= len(found.hidden) - 1
+    everything = counters_at(counting.url("before"))
+    assert not everything.hidden
+    assert not increases(found, found)
+
+
+def test_a_replay_notes_that_statements_of_other_roles_ran_meanwhile(counting, monkeypatch):
+    def hidden(calls):
+        row = (10, 5, None, "<insufficient privilege>", calls)
+        columns = ["userid", "dbid", "queryid", "query", "calls"]
+        return CounterSnapshot(columns=columns, rows=[row], taken_at=0.0, evicted=0)
+
+    for calls, notes in (((5, 5), 0), ((5, 6), 1)):
+        found = iter(map(hidden, calls))
+        monkeypatch.setattr(server_side, "read_counters", lambda *_, found=found: next(found))
+        address = counting.address("before")
+        endpoints = Endpoints(addresses=[address], secret=None, binaries=counting.cluster.binaries)
+        assert len(server_side.ServerStatistics(endpoints)._increases()[1]) == notes
+
+
+def test_a_database_that_a_pooler_names_otherwise_is_found(counting, monkeypatch):
+    real = counting.address("before")
+
+    def pooled(*_arguments, dbname="", **_options):
+        return connect(real, dbname=dbname if dbname == "postgres" else None)
+
+    for module in (server_side, server_session):
+        monkeypatch.setattr(module, "connect", pooled)
+    renamed = real.with_dbname("renamed")
+    found = read_counters(renamed, None)
+    assert found is not None
+    assert found.rows
+    endpoints = Endpoints(addresses=[renamed], secret=None, binaries=counting.cluster.binaries)
+    with server_session.ServerSession(endpoints) as session:
+        assert session.size_bytes() > 0
 
 
 def test_plans_are_explained_and_nothing_is_executed(counting, tmp_path):

@@ -33,13 +33,18 @@ _MAY_BE_SECRET: Final = re.compile(r"conninfo|command|password|passphrase|secret
 HIDDEN: Final = "(set)"
 """Replaces a setting that may contain a password."""
 
-_SIZE: Final = "SELECT sum(pg_database_size(datname)) FROM pg_database WHERE datname = ANY(%s)"
+# A pooler may know a database by another name than its server.
+_SIZE: Final = """
+    SELECT sum(pg_database_size(oid)) FROM pg_database
+    WHERE datname = ANY(%s) OR datname = current_database()
+"""
 
 # Tables and indexes of the user, including TOAST tables.
 _PREWARM: Final = """
     SELECT count(pg_prewarm(pg_class.oid)) FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE relkind IN ('r', 'i', 't', 'm') AND relpersistence = 'p'
+        AND pg_class.oid >= 16384 AND pg_has_role(relowner, 'USAGE')
         AND nspname NOT IN ('pg_catalog', 'information_schema')
 """
 

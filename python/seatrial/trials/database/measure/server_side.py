@@ -160,8 +160,7 @@ def _shortened(whole: str) -> str:
 EXTENSION: Final = "pg_stat_statements"
 COLUMNS: Final = (
     *("userid", "dbid", "toplevel", "queryid", "query", "calls", "rows"),
-    *("total_exec_time", "total_plan_time", "shared_blks_hit", "shared_blks_read", "wal_bytes"),
-    "stats_since",
+    *("total_exec_time", "shared_blks_hit", "shared_blks_read", "wal_bytes", "stats_since"),
 )
 SNAPSHOT_TIME: Final = "snapshot_at"
 FALLBACK_DATABASE: Final = "postgres"
@@ -176,8 +175,7 @@ _NAMES: Final = """
     AND NOT attisdropped
 """
 _ROWS: Final = """
-    SELECT {columns} FROM {view} WHERE queryid IS NOT NULL AND dbid =
-    (SELECT oid FROM pg_database WHERE datname = %s)
+    SELECT {columns} FROM {view} WHERE dbid = (SELECT oid FROM pg_database WHERE datname = %s)
 """
 _EVICTED: Final = "SELECT dealloc FROM {view}_info"
 
@@ -196,6 +194,11 @@ class CounterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[tuple[Any, ...]]
     taken_at: float
     evicted: int | None
+
+    @property
+    def hidden(self) -> list[Record]:
+        """The statements of other roles, which a role without pg_read_all_stats may not see."""
+        return [row for row in _by_name(self) if row["queryid"] is None]
 
     def as_texts(self) -> list[dict[str, str]]:
         """Return the rows by name, as in a CSV file, with their time."""
@@ -235,6 +238,9 @@ def read_counters(address: Address, secret: Secret | None) -> CounterSnapshot | 
     Raises:
         TargetError: when it cannot be connected to.
     """
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    real_name = ""
     for dbname in dict.fromkeys([address.dbname, FALLBACK_DATABASE]):
         try:
             opened = connect(address, secret=secret, dbname=dbname)
@@ -242,8 +248,11 @@ def read_counters(address: Address, secret: Secret | None) -> CounterSnapshot | 
             if dbname == address.dbname:
                 raise
             return None
-        with contextlib.closing(opened) as connection:
-            found = _read(connection, address.dbname)
+        # An error: the extension is not loaded, or not readable by this role.
+        with contextlib.closing(opened) as connection, contextlib.suppress(psycopg.Error):
+            # A pooler may know the database by another name than its server.
+            real_name = real_name or str(_rows(connection, "SELECT current_database()"))
+            found = _read(connection, real_name)
             if found is not None:
                 return found
     return None
@@ -251,25 +260,21 @@ def read_counters(address: Address, secret: Secret | None) -> CounterSnapshot | 
 
 def _read(connection: psycopg.Connection, dbname: str) -> CounterSnapshot | None:
     """Return the counters of a database from the extension in another; None without it."""
-    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     def run(query: str, *parameters: object) -> list[tuple[Any, ...]]:
         # Query texts are our own, and parameters are quoted by the server.
         return connection.execute(query, parameters or None).fetchall()
 
-    try:
-        schemas = run(_SCHEMA, EXTENSION)
-        if not schemas:
-            return None
-        view = f"{schemas[0][0]}.{EXTENSION}"
-        existing = {name for (name,) in run(_NAMES, view)}
-        columns = [name for name in COLUMNS if name in existing]
-        rows = run(_ROWS.format(columns=", ".join(columns), view=view), dbname)
-        return CounterSnapshot(
-            columns=columns, rows=rows, taken_at=time.time(), evicted=_evicted(run, view)
-        )
-    except psycopg.Error:  # not loaded, or not readable by this role
+    schemas = run(_SCHEMA, EXTENSION)
+    if not schemas:
         return None
+    view = f"{schemas[0][0]}.{EXTENSION}"
+    existing = {name for (name,) in run(_NAMES, view)}
+    columns = [name for name in COLUMNS if name in existing]
+    rows = run(_ROWS.format(columns=", ".join(columns), view=view), dbname)
+    return CounterSnapshot(
+        columns=columns, rows=rows, taken_at=time.time(), evicted=_evicted(run, view)
+    )
 
 
 def _evicted(run: Callable[..., list[tuple[Any, ...]]], view: str) -> int | None:
@@ -298,7 +303,7 @@ def increases(before: CounterSnapshot, after: CounterSnapshot) -> dict[str, Repl
     first = {_key(row): row for row in _by_name(before)}
     sums: dict[str, dict[str, float | None]] = {}
     for row in _by_name(after):
-        if row.get("toplevel") is False or not row["query"]:
+        if row.get("toplevel") is False or not row["query"] or row["queryid"] is None:
             continue
         earlier = first.get(_key(row))
         if earlier is not None and _was_reset(earlier, row):
@@ -416,5 +421,14 @@ class ServerStatistics:
             notes.append(
                 "pg_stat_statements evicted entries during the replay: blocks and WAL of some "
                 "queries cover only part of their calls. Raise pg_stat_statements.max."
+            )
+        before_calls, calls = (
+            sum(row["calls"] for row in each.hidden) for each in (self._before, after)
+        )
+        if calls > before_calls:
+            notes.append(
+                "Statements of other roles were executed during the replay, and are hidden from "
+                "this one: blocks and WAL of some queries may be missing. Grant it "
+                "pg_read_all_stats."
             )
         return increases(self._before, after), notes

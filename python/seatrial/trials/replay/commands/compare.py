@@ -498,7 +498,12 @@ def write_snapshot(
     writer.writerows(counters.as_texts())
     again = this_command("--output", "FILE", without=["--output", "-o"])
     output.write(text.getvalue(), otherwise=again)
-    count = format_plural(len(counters.rows), "statement")
+    count = format_plural(len(counters.rows) - len(counters.hidden), "statement")
     click.echo(f"{count} of pg_stat_statements: {click.format_filename(output.path)}")
+    if counters.hidden:
+        click.echo(
+            f"{format_plural(len(counters.hidden), 'statement')} of other roles are hidden from "
+            "this one: it lacks pg_read_all_stats"
+        )
     click.echo("Again later, then: seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv")
     return 0

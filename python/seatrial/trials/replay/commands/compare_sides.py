@@ -262,7 +262,7 @@ def snapshot_side(
         labels[key] = QueryLabel(text, kind)
         sums_of_query = sums.setdefault(key, [0.0, 0.0])
         sums_of_query[0] += statement.calls
-        sums_of_query[1] += statement.exec_s + statement.plan_s
+        sums_of_query[1] += statement.exec_s
         counters = work.setdefault(key, {"blocks_hit": 0, "blocks_read": 0, "wal_bytes": 0})
         for name, total in counters.items():
             value = getattr(statement, name)
@@ -274,6 +274,11 @@ def snapshot_side(
             next_step="Read it as a role with pg_read_all_stats",
         )
     warnings = []
+    if snapshot.hidden:
+        warnings.append(
+            f"{format_plural(snapshot.hidden, 'statement')} of {reference} are of other roles, and "
+            "hidden from this one: they are not compared. Read it as a role with pg_read_all_stats."
+        )
     if lost:
         warnings.append(
             f"Counters of {format_plural(lost, 'statement')} of {reference} were reset or evicted "

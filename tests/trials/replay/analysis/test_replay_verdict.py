@@ -17,6 +17,7 @@ from seatrial.results.replay import (
     ReplayIds,
     TableDifference,
 )
+from seatrial.trials.database.analysis.first_screen import database_tiles
 from seatrial.trials.replay.analysis.verdict import (
     KINDS,
     errors_beyond,
@@ -330,3 +331,10 @@ def test_ids_that_were_sent_as_captured_leave_a_doubt():
     assert [fault.kind for fault in reported.faults] == ["doubtful_ids"]
     assert reported.sentence.startswith("Rows may differ from the capture: 3 values")
     assert judge(record_of(ids=ReplayIds(mode="off", classes=[], doubtful_uses=3))).ok
+
+
+def test_the_first_screen_counts_errors_in_the_rate_as_in_its_ratio():
+    summary = summarise(run_of(before=MACHINE), [sample_of(Play(failed=900))])
+    (replay,) = summary.analyses["replay"]
+    rate, *_, ratio = database_tiles(summary.cells, summary.analyses)
+    assert rate.estimate.value == pytest.approx(ratio.estimate.value * replay.captured_per_s)

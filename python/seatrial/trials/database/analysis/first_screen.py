@@ -15,7 +15,12 @@ from seatrial.trials.database.analysis.crashes import (
     is_crash_trial,
     violations_text,
 )
-from seatrial.trials.database.analysis.headline import cell_phrase, headline_cell, tail_of
+from seatrial.trials.database.analysis.headline import (
+    cell_phrase,
+    headline_cell,
+    rate_per_s,
+    tail_of,
+)
 from seatrial.trials.database.analysis.model import batch_length, database_of
 from seatrial.trials.replay.analysis.model import is_replay, replays_of
 
@@ -31,7 +36,7 @@ def database_tiles(cells: Sequence[CellSummary], analyses: Mapping[str, Any]) ->
     tail = tail_of(best)
     label = f"{tail.kind} {tail.percentile}" if tail else ""
     detail = f"{label} {format_value(tail.estimate)}" if tail else ""
-    tiles = [_tile(best, _rate_name(best), best.iops, detail=detail)]
+    tiles = [_tile(best, _rate_name(best), rate_per_s(best), detail=detail)]
     if tail:
         bound = _bound(best, analyses)
         tiles.append(_tile(best, label, tail.estimate, better="lower", detail=bound))

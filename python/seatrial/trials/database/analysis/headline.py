@@ -110,6 +110,12 @@ _REPLAY_ENDINGS = {
 }
 
 
+def rate_per_s(summary: CellSummary) -> Estimate:
+    """Return what a cell completed, and of a replay what was answered, errors included."""
+    samples = counted(summary.samples)
+    return answered_per_s(samples) if replays(samples) else summary.iops
+
+
 def _replay_headline(summary: CellSummary, bound: str, distinguishing: str) -> str:
     """Return ``replays prod.trace at 880 statements/s (± 3 %), 4.5x the capture, ...``."""
     samples = counted(summary.samples)
@@ -118,10 +124,8 @@ def _replay_headline(summary: CellSummary, bound: str, distinguishing: str) -> s
     ratio = None if has_errors else ratio_to_capture(samples)
     alongside = f", {format_value(ratio)} the capture's rate" if ratio else ""
     name = PurePath(str(summary.cell.factors.get("trace", "a trace"))).name
-    rate = answered_per_s(samples) if replays(samples) else summary.iops
-    text = (
-        f"replays {name}{distinguishing} at {format_estimate(rate)}{_tail_text(summary)}{alongside}"
-    )
+    rate = format_estimate(rate_per_s(summary))
+    text = f"replays {name}{distinguishing} at {rate}{_tail_text(summary)}{alongside}"
     return f"{text}{_REPLAY_ENDINGS.get(bound, '')}"
 
 

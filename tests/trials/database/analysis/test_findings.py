@@ -68,19 +68,21 @@ def test_cells_that_do_not_agree_are_distinguished():
         ({"fsync": "off"}, "critical"),
         ({"full_page_writes": "off"}, "warning"),
         ({"synchronous_commit": "off"}, "warning"),
-        ({"synchronous_commit": "local"}, "warning"),
+        ({"synchronous_commit": "local", "synchronous_standby_names": "s1"}, "warning"),
     ],
     ids=str,
 )
 def test_durability_that_is_off_is_reported(settings, severity):
     found = only(summarised(sample_of(record=record_of(settings=settings))), "durability_off")
-    ((name, value),) = settings.items()
+    name, value = next(iter(settings.items()))
     assert found.severity == severity
     assert f"{name} is {value}" in found.sentence
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"fsync": "on"}, {"synchronous_commit": "remote_apply"}], ids=str
+    "settings",
+    [{}, {"fsync": "on"}, *({"synchronous_commit": each} for each in ("remote_apply", "local"))],
+    ids=str,
 )
 def test_durability_that_is_on_is_not(settings):
     summary = summarised(sample_of(record=record_of(settings=settings)))

@@ -15,12 +15,16 @@ from seatrial.trials.database.analysis.model import records_of
 
 @dataclass(frozen=True)
 class Loosened:
-    """A setting that gives up durability: its values, severity and consequence."""
+    """A setting that gives up durability: its values, severity and consequence.
+
+    ``needs_standby``: whether it does so only where there are synchronous standbys.
+    """
 
     setting: str
     values: tuple[str, ...]
     severity: str
     cause: str
+    needs_standby: bool = False
 
 
 LOOSENED: Final = (
@@ -52,6 +56,7 @@ LOOSENED: Final = (
         "warning",
         "With a synchronous standby, commits do not wait until the standby has flushed them, as "
         "they do by default.",
+        needs_standby=True,
     ),
 )
 
@@ -62,7 +67,8 @@ def durability_off(context: Context) -> list[Finding]:
 
     Means:
         A setting gives up durability, so acknowledged transactions may be lost: `fsync = off`,
-        `full_page_writes = off`, `synchronous_commit` other than `on` and `remote_apply`.
+        `full_page_writes = off`, `synchronous_commit = off`, and with synchronous standbys
+        `synchronous_commit` of `local` or `remote_write`.
 
     Decided:
         By the settings that the server reported. Critical for `fsync = off`, whose rate is that of
@@ -75,14 +81,18 @@ def durability_off(context: Context) -> list[Finding]:
     found = []
     for loosened in LOOSENED:
         for value in loosened.values:
-            concerned = [c for c in context.cells if _has(c, loosened.setting, value)]
+            concerned = [c for c in context.cells if _has(c, loosened, value)]
             if concerned:
                 found.append(_finding(context, loosened, value, concerned))
     return found
 
 
-def _has(summary: CellSummary, setting: str, value: str) -> bool:
-    return any(record.settings.get(setting) == value for record in records_of(summary.samples))
+def _has(summary: CellSummary, loosened: Loosened, value: str) -> bool:
+    return any(
+        record.settings.get(loosened.setting) == value
+        and (not loosened.needs_standby or record.settings.get("synchronous_standby_names"))
+        for record in records_of(summary.samples)
+    )
 
 
 class DurabilityOffFigures(Figures, frozen=True, kw_only=True, tag="durability_off"):

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 
+import msgspec
 import pytest
 
 from postgres.programs import installed_programs
@@ -17,6 +18,8 @@ from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.trials.database.measure import load, pgbench
+from seatrial.trials.database.measure.driver_result import Endpoints
+from seatrial.trials.database.measure.server_session import ServerSession
 from trials.database.measure.trial import trial
 
 TARGET = """
@@ -116,10 +119,10 @@ TELEMETRY = """
 
 @pytest.mark.parametrize("kind", ["pgbench", "telemetry"])
 def test_a_failed_load_leaves_nothing_in_a_named_database(server, tmp_path, monkeypatch, kind):
-    def fail(_endpoints):
+    def fail(_session):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(load, "_checkpoint", fail)
+    monkeypatch.setattr(ServerSession, "checkpoint", fail)
     more = 'database = "empty"'
     address = server.address
     text = TELEMETRY.format(user=address.user, host=address.host)
@@ -128,6 +131,20 @@ def test_a_failed_load_leaves_nothing_in_a_named_database(server, tmp_path, monk
         raise AssertionError("it was loaded")
     assert tables_in_empty(server) == []
     RemoteServer(address).require_empty("empty")
+
+
+def test_a_role_with_a_time_limit_can_load(server):
+    """Its limit would end the VACUUM and the checkpoint after loading."""
+    limited = msgspec.structs.replace(
+        server.address, parameters={"options": "-c statement_timeout=50"}
+    )
+    endpoints = Endpoints(addresses=[limited], secret=None, binaries=installed_programs())
+    with connect(server.address) as connection, ServerSession(endpoints) as session:
+        connection.execute("CREATE TABLE large AS SELECT generate_series(1, 300000) AS n")
+        assert load._count_rows(endpoints, limited) >= 300_000
+        connection.execute("UPDATE large SET n = n + 1")
+        assert session.checkpoint()
+        connection.execute("DROP TABLE large")
 
 
 def test_what_cannot_be_dropped_is_reported(server, tmp_path, monkeypatch):

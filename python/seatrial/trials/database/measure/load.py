@@ -20,6 +20,7 @@ from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.pgbench import error_text
+from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.cost import data_bytes, history_rows
 from seatrial.trials.database.study.workloads import LoadSpec
 
@@ -71,7 +72,8 @@ def migrate(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) 
     began_s = time.monotonic()
     watcher.step(f"Changing the schema on {where}: {Path(load.migrate).name}")
     rows = sum(_migrate_one(load.migrate, endpoints, address) for address in endpoints.addresses)
-    _checkpoint(endpoints)
+    with ServerSession(endpoints) as session:
+        session.checkpoint()
     return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
@@ -113,7 +115,8 @@ def load_databases(
         if load.kind != "nothing":
             watcher.step(f"{step}: {format_size(data_bytes(load))}")
         rows += _load_database(load, endpoints, address, partial(_report, watcher, step))
-    _checkpoint(endpoints)
+    with ServerSession(endpoints) as session:
+        session.checkpoint()
     return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
@@ -198,15 +201,17 @@ def _load_telemetry(
 
 def _count_rows(endpoints: Endpoints, address: Address) -> int:
     """Return the total rows of all tables, as counted by VACUUM."""
-    with connect(address, secret=endpoints.secret) as connection:
-        commit_locally(connection)
-        connection.execute("VACUUM ANALYZE")
+    with ServerSession(endpoints, address) as session:
+        commit_locally(session.connection)
+        # The role may have a limit that suits its statements.
+        session.connection.execute("SET statement_timeout = 0")
+        session.connection.execute("VACUUM ANALYZE")
         query = """
             SELECT coalesce(sum(reltuples), 0)::bigint FROM pg_class
             JOIN pg_namespace ON pg_namespace.oid = relnamespace
             WHERE relkind = 'r' AND nspname NOT IN ('pg_catalog', 'information_schema')
         """
-        row = connection.execute(query).fetchone()
+        row = session.connection.execute(query).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -245,17 +250,6 @@ def _environment(endpoints: Endpoints, address: Address) -> dict[str, str]:
         options = (environment.get("PGOPTIONS", ""), "-c synchronous_commit=local")
         environment["PGOPTIONS"] = " ".join(options).strip()
     return environment
-
-
-def _checkpoint(endpoints: Endpoints) -> None:
-    """Run a checkpoint if permitted: on an existing server, it requires a privilege."""
-    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
-
-    with connect(endpoints.addresses[0], secret=endpoints.secret) as connection:
-        try:
-            connection.execute("CHECKPOINT")
-        except psycopg.errors.InsufficientPrivilege:
-            return
 
 
 def _not_loaded(words: str) -> TargetError:

@@ -104,7 +104,8 @@ class ServerSession:
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
         try:
-            self._connection.execute("CHECKPOINT")
+            # The role may have a limit; behind a pooler, it has to stay in the role's sessions.
+            self._connection.execute("SET LOCAL statement_timeout = 0; CHECKPOINT")
         except psycopg.errors.InsufficientPrivilege:
             return False
         return True

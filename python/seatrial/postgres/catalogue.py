@@ -241,7 +241,7 @@ def generated_by(
 # Unlogged sequences cannot be read on a standby.
 _SEQUENCES: Final = """
     SELECT c.oid, n.nspname, c.relname, s.seqincrement, s.seqcache, s.seqmin, s.seqmax, s.seqcycle,
-        has_sequence_privilege(c.oid, 'SELECT')
+        has_schema_privilege(n.oid, 'USAGE') AND has_sequence_privilege(c.oid, 'SELECT')
             AND NOT (pg_is_in_recovery() AND c.relpersistence = 'u')
     FROM pg_sequence s
     JOIN pg_class c ON c.oid = s.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace

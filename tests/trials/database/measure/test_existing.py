@@ -17,9 +17,9 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.remote import RemoteServer, database_name
-from seatrial.trials.database.measure import load, pgbench
+from seatrial.trials.database.measure import load, pgbench, start_state
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.server_session import ServerSession
+from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from trials.database.measure.trial import trial
 
 TARGET = """
@@ -145,6 +145,28 @@ def test_a_role_with_a_time_limit_can_load(server):
         connection.execute("UPDATE large SET n = n + 1")
         assert session.checkpoint()
         connection.execute("DROP TABLE large")
+
+
+def test_a_role_without_privileges_reads_and_warms_what_it_may(server):
+    with connect(server.address) as connection:
+        connection.execute("CREATE DATABASE shared")
+    with connect(server.address, dbname="shared") as connection:
+        connection.execute("""
+            CREATE EXTENSION pg_prewarm; CREATE SCHEMA closed; CREATE TABLE closed.t (n serial);
+            GRANT SELECT ON ALL TABLES IN SCHEMA closed TO humble;
+            GRANT SELECT ON ALL SEQUENCES IN SCHEMA closed TO humble
+        """)
+    address = msgspec.structs.replace(server.address, user="humble", dbname="shared")
+    endpoints = Endpoints(addresses=[address], secret=None, binaries=installed_programs())
+    unread = start_state.read_start_state(endpoints, restored="").unread
+    assert unread == ["closed.t_n_seq", "closed.t"]
+    prewarm(endpoints)
+    with ServerSession(endpoints) as session:
+        for code in ("0A000", "55000"):
+            refusal = f"DO $$ BEGIN RAISE SQLSTATE '{code}'; END $$"
+            assert not start_state._text_of(session.connection, refusal)
+    with connect(server.address) as connection:
+        connection.execute("DROP DATABASE shared WITH (FORCE)")
 
 
 def test_what_cannot_be_dropped_is_reported(server, tmp_path, monkeypatch):

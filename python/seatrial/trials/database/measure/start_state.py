@@ -23,7 +23,7 @@ COUNT_S_MAX: Final = 30.0
 _TABLES_PER_QUERY_MAX: Final = 50
 _TABLES: Final = """
     SELECT n.nspname, c.relname, pg_relation_size(c.oid), pg_table_size(c.oid), c.reltuples,
-        has_table_privilege(c.oid, 'SELECT')
+        has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'm') AND c.relispopulated AND n.nspname !~ '^pg_'
         AND n.nspname <> 'information_schema'
@@ -118,12 +118,16 @@ def rows_written(endpoints: Endpoints) -> int:
 
 
 def _text_of(connection: psycopg.Connection, query: LiteralString) -> str:
-    """Return one text; empty if not permitted."""
+    """Return one text; empty if not permitted, or not supported, as by Aurora."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     try:
         row = connection.execute(query).fetchone()
-    except psycopg.errors.InsufficientPrivilege:
+    except (
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.FeatureNotSupported,
+        psycopg.errors.ObjectNotInPrerequisiteState,
+    ):
         return ""
     return str(row[0] or "") if row else ""
 

@@ -16,6 +16,7 @@ from seatrial.stats.wording import (
     format_duration_ns,
     format_duration_s,
     format_estimate,
+    format_first,
     format_interval,
     format_iops,
     format_plural,
@@ -223,3 +224,8 @@ def test_workers_on_a_database_are_clients():
 def test_a_value_that_is_no_number_is_unknown():
     assert format_iops(math.nan) == "unknown"
     assert format_duration_ns(math.inf) == "unknown"
+
+
+def test_the_first_of_several_are_named_and_the_others_counted():
+    assert format_first(["a", "b"], 2) == "a, b"
+    assert format_first(["a", "b", "c"], 1, between="; ") == "a and 2 more"

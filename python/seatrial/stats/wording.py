@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from seatrial.stats.estimate import AtLeast, Estimate
@@ -28,6 +28,7 @@ __all__ = [
     "format_duration_ns",
     "format_duration_s",
     "format_estimate",
+    "format_first",
     "format_half_width",
     "format_identity",
     "format_interval",
@@ -272,6 +273,12 @@ def _is_vague(estimate: Estimate) -> bool:
 def format_plural(count: int, singular: str, plural: str = "") -> str:
     """Return a count and its noun, such as ``1 stall`` or ``14 stalls``."""
     return f"{format_count(count)} {singular if count == 1 else plural or singular + 's'}"
+
+
+def format_first(texts: Sequence[str], most: int, *, between: str = ", ") -> str:
+    """Return the first of some texts, and how many more there are: ``a, b, c and 4 more``."""
+    more = len(texts) - most
+    return between.join(texts[:most]) + (f" and {format_count(more)} more" if more > 0 else "")
 
 
 _SMALL_NAMES: Final = re.compile(r"tps|fsync|fdatasync|pgbench|p\d|\w+_\w")

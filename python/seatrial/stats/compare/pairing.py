@@ -13,7 +13,7 @@ from seatrial.errors import UsageError
 from seatrial.results.model import Sample, origin_of
 from seatrial.stats.compare.model import SideSamples
 from seatrial.stats.model import is_broken, natural_order
-from seatrial.stats.wording import format_plural, format_size
+from seatrial.stats.wording import format_first, format_plural, format_size
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.plan import usual_factors
 from seatrial.topic import topics
@@ -255,8 +255,7 @@ def _named(one_side: SideSamples, cells: dict[str, list[Sample]]) -> str:
     if not cells:
         return f"{one_side.side.name} has no tests"
     keys = list(cells)
-    more = len(keys) - CELLS_NAMED_MAX
-    listed = ", ".join(keys[:CELLS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    listed = format_first(keys, CELLS_NAMED_MAX)
     return f"{one_side.side.name} has {format_plural(len(keys), 'test')} ({listed})"
 
 

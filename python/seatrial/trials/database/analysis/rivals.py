@@ -298,7 +298,7 @@ class _Description:
     next: str
 
 
-_DESCRIPTIONS: Final[Mapping[str, _Description]] = {
+DESCRIPTIONS: Final[Mapping[str, _Description]] = {
     "other_waits": _Description(
         "other waits",
         "Vary clients and memory ('--clients', '--memory-limit'): the factor that changes the rate "
@@ -359,7 +359,7 @@ def _rival(
     of: str,
     text: str = "",
 ) -> Rival:
-    description = _DESCRIPTIONS[name]
+    description = DESCRIPTIONS[name]
     is_excluded = value is not None and value <= allowed_max
     subject = text or description.text
     if value is None:

@@ -20,6 +20,7 @@ from seatrial.trials.database.analysis.readings import (
     ClientTime,
 )
 from seatrial.trials.database.analysis.rivals import (
+    DESCRIPTIONS,
     DRIVER_SHARE_MAX,
     HOLDERS_WAITS,
     WAITED_SHARE_MAX,
@@ -40,10 +41,6 @@ BUSY_SHARE_MIN: Final = 0.85
 """Of all processors of the machine; above it there is no headroom."""
 KEPT_RATE_SHARE_MIN: Final = 0.95
 LONGER: Final = "Measure for longer ('--seconds') to get more wait-event samples"
-VARY: Final = (
-    "Vary clients and memory ('--clients', '--memory-limit'): the factor that changes the rate is "
-    "the bottleneck"
-)
 
 ON_STANDBY: Final = (
     "Repeat with synchronous_commit = local to measure this server's storage alone, and compare "
@@ -73,7 +70,7 @@ def time_verdict(evidence: LoadEvidence) -> TimeVerdict:
         found = rule(evidence)
         if found is not None:
             return _verdict_on(evidence, *found)
-    return _inconclusive(evidence, _shares_text(evidence), VARY)
+    return _inconclusive(evidence, _shares_text(evidence), DESCRIPTIONS["other_waits"].next)
 
 
 def _verdict_on(evidence: LoadEvidence, bound: str, reason: str) -> TimeVerdict:

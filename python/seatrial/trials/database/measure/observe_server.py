@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from seatrial.errors import SeatrialError, TargetError
+from seatrial.trials.database.analysis.readings import ON_CPU, class_of
 from seatrial.trials.database.measure.observe_series import (
     Derive,
     Readings,
@@ -291,17 +292,6 @@ def report_now(version: int) -> str:
     return "SELECT pg_stat_force_next_flush() FROM pg_database LIMIT 1"
 
 
-ON_CPU: Final = "CPU"
-_CLASSES: Final = {
-    "LWLock": "lwlock",
-    "Lock": "lock",
-    "IO": "io",
-    "IPC": "ipc",
-    "Client": "client",
-    "Timeout": "timeout",
-    "BufferPin": "buffer_pin",
-    "Buffer": "buffer_pin",
-}
 WAIT_CLASSES: Final = (
     *("cpu", "lwlock", "lock", "io", "ipc", "client", "timeout", "buffer_pin", "other"),
 )
@@ -355,7 +345,7 @@ class Waits:
             elif kind in _COUNTED:
                 seen[_COUNTED[kind]] += number
             if kind == "active":
-                seen[_CLASSES.get(wait_class, "other") if wait_class else "cpu"] += number
+                seen[class_of(wait_class or ON_CPU)] += number
                 self.by_event[f"{wait_class}:{event}" if wait_class else ON_CPU] += number
 
     def columns(self, entries: int) -> dict[str, list[float | None]]:

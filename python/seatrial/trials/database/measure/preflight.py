@@ -14,6 +14,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import RefusedError, native_errors
 from seatrial.postgres.catalogue import Catalogue
+from seatrial.stats.wording import format_first
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.study.workloads import ReplaySpec
 
@@ -103,8 +104,7 @@ def _trace_sequences(
 
 
 def _first_texts(texts: list[str]) -> str:
-    more = f" and {len(texts) - _NAMED_MAX} more" if len(texts) > _NAMED_MAX else ""
-    return "; ".join(texts[:_NAMED_MAX]) + more
+    return format_first(texts, _NAMED_MAX, between="; ")
 
 
 def _sequences_differ(differing: list[str], endpoints: Endpoints) -> RefusedError:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from seatrial.results.replay import REPLAY, ReplayContent, ReplayIdClass, ReplayIds, TableDifference
-from seatrial.stats.wording import format_count, format_plural
+from seatrial.stats.wording import format_count, format_first, format_plural
 
 REASONS: Final = {
     "several_draws": "several inserts may have generated it",
@@ -185,7 +185,7 @@ def content_sentence(content: ReplayContent) -> str:
         others = format_plural(len(content.not_compared), "table")
         sentence += f"; {others} {'was' if len(content.not_compared) == 1 else 'were'} not compared"
     if content.not_judged:
-        columns = _first_names(content.not_judged)
+        columns = format_first(content.not_judged, COLUMNS_MAX)
         sentence += f"; columns with timestamps or random values ignored: {columns}"
     return sentence
 
@@ -211,10 +211,5 @@ def _difference(table: TableDifference) -> str:
     if table.rows_captured != table.rows_now:
         captured, now = format_count(table.rows_captured), format_count(table.rows_now)
         text += f" (now {now} rows, captured {captured})"
-    return f"{text} ({_first_names([*table.columns])})" if table.columns else text
-
-
-def _first_names(names: list[str]) -> str:
-    shown = ", ".join(names[:COLUMNS_MAX])
-    more = len(names) - COLUMNS_MAX
-    return f"{shown} and {more} more" if more > 0 else shown
+    columns = format_first([*table.columns], COLUMNS_MAX)
+    return f"{text} ({columns})" if columns else text

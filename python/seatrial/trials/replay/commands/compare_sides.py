@@ -25,7 +25,7 @@ from seatrial.importers.statements import (
     snapshot_of,
 )
 from seatrial.results.model import Run
-from seatrial.stats.wording import format_count, format_plural
+from seatrial.stats.wording import format_count, format_first, format_plural
 from seatrial.trials.replay.commands.compare_replays import replay_side, replay_sides
 from seatrial.trials.replay.commands.read import temporary_trace
 from seatrial.trials.replay.compare.model import (
@@ -199,18 +199,15 @@ def access_log_side(reference: str, log: AccessLog) -> MeasuredSide:
 
 def only_errors_warning(names: Sequence[str], logs: Sequence[AccessLog]) -> list[str]:
     """Return a warning on pages of the first of two logs that only failed in the second."""
-    pages, failed = logs[0].pages, logs[1].only_errors
-    found = [pattern for pattern in pages if pattern in failed]
+    failed = logs[1].only_errors
+    found = [pattern for pattern in logs[0].pages if pattern in failed]
     if not found:
         return []
-    examples = [
-        f"{each} ({format_plural(failed[each], 'request')})" for each in found[:PAGES_NAMED]
-    ]
-    more = len(found) - PAGES_NAMED
-    further = f" and {format_count(more)} more" if more > 0 else ""
+    pages = [f"{each} ({format_plural(failed[each], 'request')})" for each in found]
     return [
         f"{format_plural(len(found), 'page')} of {names[0]} returned only errors (status "
-        f"400 and above) in {names[1]}, and cannot be compared: {', '.join(examples)}{further}."
+        f"400 and above) in {names[1]}, and cannot be compared: "
+        f"{format_first(pages, PAGES_NAMED)}."
     ]
 
 

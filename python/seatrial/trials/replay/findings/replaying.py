@@ -35,20 +35,12 @@ class AffectedCell:
     fault: Fault | None = None
 
 
-def affected_cells(
-    context: Context, weight: Callable[[ReplayRecord], float], *, above: float = 0.0
-) -> list[AffectedCell]:
-    """Return the replay cells whose weight is above a limit in any round.
-
-    Args:
-        context: The run.
-        weight: The weight of a round.
-        above: The limit.
-    """
+def affected_cells(context: Context, weight: Callable[[ReplayRecord], float]) -> list[AffectedCell]:
+    """Return the replay cells in which a round has a weight above 0."""
     found = []
     for summary in context.cells:
         records = [record for _, record in replays(summary.samples)]
-        matching = [record for record in records if weight(record) > above]
+        matching = [record for record in records if weight(record) > 0.0]
         if matching:
             found.append(AffectedCell(summary, max(matching, key=weight), len(matching)))
     return found

@@ -10,6 +10,7 @@ import msgspec
 from seatrial.errors import RefusedError, StudyError
 from seatrial.postgres.connection import Address
 from seatrial.postgres.remote import RemoteServer
+from seatrial.stats.wording import format_first
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.study.trace_facts import trace_facts
 
@@ -129,14 +130,9 @@ def notes_on(replay: ReplaySpec, state: DatabaseState) -> list[str]:
     if facts and [name for name in facts.users if name != state.user]:
         notes.append(
             f"All sessions were replayed as {state.user}; in the capture they belonged to "
-            f"{_first_names(facts.users)}."
+            f"{format_first(facts.users, 3)}."
         )
     return notes
-
-
-def _first_names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def _require_plain(address: Address) -> None:

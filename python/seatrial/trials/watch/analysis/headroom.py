@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.wording import format_iops, format_share, half_width_of
+from seatrial.stats.wording import format_first, format_iops, format_share, half_width_of
 from seatrial.study.units import format_size
 from seatrial.trials.loadline.analysis.narrative import exact_duration
 from seatrial.trials.watch.analysis.activity import (
@@ -287,9 +287,7 @@ def without_line(disks: Sequence[str], lines: Sequence[DiskLoadLine], results: s
     missing = [each for each in disks if each not in known]
     if not missing:
         return ""
-    rest = len(missing) - _NAMED_MAX
-    names = ", ".join(missing[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
     return (
-        f"No load line of {names} in {results}, so no headroom is shown: "
-        "`seatrial loadline TARGET --p99 5ms` measures one."
+        f"No load line of {format_first(missing, _NAMED_MAX)} in {results}, so no headroom is "
+        "shown: `seatrial loadline TARGET --p99 5ms` measures one."
     )

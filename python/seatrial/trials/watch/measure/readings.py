@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from seatrial.errors import SeatrialError
 from seatrial.machine.fingerprint.counters import pressures
 from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.trials.database.analysis.readings import ON_CPU
 from seatrial.trials.database.measure.observe_server import (
     FACTS,
-    ON_CPU,
     WAITS,
     Session,
     moment_queries,

@@ -25,7 +25,7 @@ const HEADS: [&str; 8] = [
 ];
 
 /// Their continuations: nothing first, then the longer before the shorter, which would fit too.
-const TAILS: [&str; 24] = [
+const TAILS: [&str; 27] = [
     "",
     "%q%u@%d/%a %c %l %v %x %e ",
     "%q%u@%d %a %c %v %x %e ",
@@ -50,6 +50,9 @@ const TAILS: [&str; 24] = [
     "%q%u@%d/%a ",
     "%q%u@%d %a ",
     "%q%u@%d ",
+    "%q%u@%d/%a %e ",
+    "%q%u@%d %a %e ",
+    "%q%u@%d %e ",
 ];
 
 /// Prefixes that are not made of these.
@@ -132,10 +135,12 @@ fn fits(prefix: &Prefix, bytes: &[u8], line: (usize, usize)) -> bool {
         && !has_fields(origin.application)
 }
 
-/// Whether a word looks like the output of `%c` or `%v`.
+/// Whether a word looks like the output of `%c` or `%v`, or of `%e` where nothing failed.
 fn is_field(word: &[u8]) -> bool {
     let is_session = session_id(word).is_some_and(|(.., length)| length == word.len());
-    is_session || (!word.is_empty() && virtual_transaction(word).1 == word.len())
+    is_session
+        || word == b"00000"
+        || (!word.is_empty() && virtual_transaction(word).1 == word.len())
 }
 
 /// `%t` instead of `%m` where stamps have no fractions: both are read alike.

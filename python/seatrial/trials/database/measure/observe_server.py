@@ -551,7 +551,7 @@ class ServerWatch:
             self._read_facts(self._session)
             self._prepare(self._session)
         except SeatrialError as error:
-            self._note_failure(f"{error.seen}. {error.next_step}")
+            self._note_failure(f"{error.seen} {error.next_step}")
         except (psycopg.Error, OSError) as error:
             self._note_failure(reason(error))
 

@@ -7,7 +7,8 @@ import csv
 import pytest
 
 from seatrial.errors import UsageError
-from seatrial.importers.statements import contains, grown, is_snapshot, read_snapshot
+from seatrial.importers.statements import is_snapshot, read_snapshot
+from seatrial.statement_counters import contains, grown
 from seatrial.trials.replay.commands.compare_sides import snapshot_side
 
 OLD = [

@@ -59,7 +59,7 @@ def _is_parquet_or_empty(path: Path) -> bool:
 
 
 def _is_snapshot(path: Path) -> bool:
-    from seatrial.importers.statements import TAKEN  # noqa: PLC0415 - only where a file exists
+    from seatrial.statement_counters import TAKEN  # noqa: PLC0415 - only where a file exists
 
     with path.open(encoding="utf-8", errors="replace") as file:
         return file.readline(_LINE_CHARACTERS_MAX).rstrip("\n").endswith(f",{TAKEN}")

@@ -23,9 +23,10 @@ from seatrial import _core
 from seatrial.errors import TargetError, native_errors
 from seatrial.postgres.connection import Address, Secret, connect, parse_url
 from seatrial.results.replay import ReplayRecord, ReplayServerQuery
+from seatrial.statement_counters import TAKEN, Statement, added, grown, snapshot_of
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.observe_server import Record
-from seatrial.units import NS_PER_MS
+from seatrial.units import NS_PER_S
 
 if TYPE_CHECKING:
     import psycopg
@@ -162,7 +163,6 @@ COLUMNS: Final = (
     *("userid", "dbid", "toplevel", "queryid", "query", "calls", "rows"),
     *("total_exec_time", "shared_blks_hit", "shared_blks_read", "wal_bytes", "stats_since"),
 )
-SNAPSHOT_TIME: Final = "snapshot_at"
 FALLBACK_DATABASE: Final = "postgres"
 """The database in which extensions are often installed."""
 
@@ -198,7 +198,8 @@ class CounterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hidden(self) -> list[Record]:
         """The statements of other roles, which a role without pg_read_all_stats may not see."""
-        return [row for row in _by_name(self) if row["queryid"] is None]
+        rows = (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+        return [row for row in rows if row["queryid"] is None]
 
     def as_texts(self) -> list[dict[str, str]]:
         """Return the rows by name, as in a CSV file, with their time."""
@@ -206,7 +207,7 @@ class CounterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return [
             {
                 **{n: _text(v) for n, v in zip(self.columns, row, strict=True)},
-                SNAPSHOT_TIME: taken,
+                TAKEN: taken,
             }
             for row in self.rows
         ]
@@ -295,77 +296,23 @@ def _text(value: object) -> str:
 
 
 def increases(before: CounterSnapshot, after: CounterSnapshot) -> dict[str, ReplayServerQuery]:
-    """Return the increases of counters, summed by fingerprint.
-
-    Statements inside functions are part of the call, and excluded. If any counter decreased, or
-    counting began later, all of them were reset.
-    """
-    first = {_key(row): row for row in _by_name(before)}
-    sums: dict[str, dict[str, float | None]] = {}
-    for row in _by_name(after):
-        if row.get("toplevel") is False or not row["query"] or row["queryid"] is None:
-            continue
-        earlier = first.get(_key(row))
-        if earlier is not None and _was_reset(earlier, row):
-            earlier = None
-        increase = {name: _increase(row, earlier, name) for name in _FIELDS}
-        if not increase["calls"]:
-            continue
-        fingerprint = _core.fingerprint_sql(row["query"])[0]
-        total = sums.setdefault(fingerprint, dict.fromkeys(_FIELDS, 0.0))
-        for name, value in increase.items():
-            previous = total[name]
-            total[name] = None if previous is None or value is None else previous + value
-    return {key: _query(key, increase) for key, increase in sums.items()}
-
-
-_FIELDS: Final = {
-    "calls": "calls",
-    "exec_ns": "total_exec_time",
-    "blocks_hit": "shared_blks_hit",
-    "blocks_read": "shared_blks_read",
-    "wal_bytes": "wal_bytes",
-}
-
-
-def _was_reset(earlier: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Return whether a statement was reset, or evicted and added again."""
-    since = earlier.get("stats_since"), row.get("stats_since")
-    if None not in since and since[0] != since[1]:
-        return True
-    pairs = [(earlier.get(column), row.get(column)) for column in _FIELDS.values()]
-    return any(then is not None and now is not None and now < then for then, now in pairs)
-
-
-def _by_name(found: CounterSnapshot) -> list[Record]:
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
-
-
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["userid"], row["dbid"], row["queryid"], row.get("toplevel")
-
-
-def _increase(row: Mapping[str, Any], earlier: Mapping[str, Any] | None, name: str) -> float | None:
-    """Return what one counter grew by; None where the server has no such counter."""
-    column = _FIELDS[name]
-    if row.get(column) is None:
-        return None
-    return float(row[column]) - float(earlier[column] if earlier else 0)
-
-
-def _query(fingerprint: str, increase: Mapping[str, float | None]) -> ReplayServerQuery:
-    def whole(name: str, scale: float = 1.0) -> int | None:
-        value = increase[name]
-        return None if value is None else round(value * scale)
-
-    return ReplayServerQuery(
-        fingerprint=fingerprint,
-        calls=whole("calls"),
-        exec_ns=whole("exec_ns", NS_PER_MS),
-        blocks_hit=whole("blocks_hit"),
-        blocks_read=whole("blocks_read"),
-        wal_bytes=whole("wal_bytes"),
-    )
+    """Return the increases of counters, summed by fingerprint."""
+    between, _ = grown(*(snapshot_of(each.as_texts()) for each in (before, after)))
+    sums: dict[str, Statement] = {}
+    for statement in between.statements.values():
+        fingerprint = _core.fingerprint_sql(statement.query)[0]
+        sums[fingerprint] = added(sums.get(fingerprint), statement)
+    return {
+        fingerprint: ReplayServerQuery(
+            fingerprint=fingerprint,
+            calls=total.calls,
+            exec_ns=round(total.exec_s * NS_PER_S),
+            blocks_hit=total.blocks_hit,
+            blocks_read=total.blocks_read,
+            wal_bytes=total.wal_bytes,
+        )
+        for fingerprint, total in sums.items()
+    }
 
 
 class ServerStatistics:

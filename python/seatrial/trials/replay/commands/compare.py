@@ -29,6 +29,7 @@ from seatrial.findings.registry import find_in_before_after
 from seatrial.importers.time_output import BatchTime, read_times
 from seatrial.report.terminal import wrapped
 from seatrial.results.model import Run
+from seatrial.statement_counters import TAKEN
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.commands.compare_sides import (
     ReadOptions,
@@ -487,13 +488,12 @@ def write_snapshot(
             next_step="Try `seatrial sql compare --snapshot postgresql://HOST/DATABASE -o a0.csv`",
         )
     from seatrial.trials.database.measure.server_side import (  # noqa: PLC0415 - needs libpq
-        SNAPSHOT_TIME,
         counters_at,
     )
 
     counters = counters_at(url)
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*counters.columns, SNAPSHOT_TIME], lineterminator="\n")
+    writer = csv.DictWriter(text, [*counters.columns, TAKEN], lineterminator="\n")
     writer.writeheader()
     writer.writerows(counters.as_texts())
     again = this_command("--output", "FILE", without=["--output", "-o"])

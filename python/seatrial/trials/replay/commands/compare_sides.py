@@ -15,16 +15,17 @@ from seatrial.cli.files import PARQUET_MAGIC
 from seatrial.cli.sources import SQLITE_HEAD
 from seatrial.errors import UsageError, native_errors
 from seatrial.importers.access_log import AccessLog, is_access_log, read_access_log
-from seatrial.importers.statements import (
+from seatrial.importers.statements import is_snapshot, read_snapshot
+from seatrial.results.model import Run
+from seatrial.statement_counters import (
     Snapshot,
+    Statement,
+    added,
     contains,
     covered_s,
     grown,
-    is_snapshot,
-    read_snapshot,
     snapshot_of,
 )
-from seatrial.results.model import Run
 from seatrial.stats.wording import format_count, format_first, format_plural
 from seatrial.trials.replay.commands.compare_replays import replay_side, replay_sides
 from seatrial.trials.replay.commands.read import temporary_trace
@@ -251,19 +252,12 @@ def snapshot_side(
     Raises:
         UsageError: when it has no statement.
     """
-    sums: dict[str, list[float]] = {}
-    work: dict[str, dict[str, int | None]] = {}
+    sums: dict[str, Statement] = {}
     labels: dict[str, QueryLabel] = {}
     for statement in snapshot.statements.values():
         key, text, kind, _ = _core.fingerprint_sql(statement.query)
         labels[key] = QueryLabel(text, kind)
-        sums_of_query = sums.setdefault(key, [0.0, 0.0])
-        sums_of_query[0] += statement.calls
-        sums_of_query[1] += statement.exec_s
-        counters = work.setdefault(key, {"blocks_hit": 0, "blocks_read": 0, "wal_bytes": 0})
-        for name, total in counters.items():
-            value = getattr(statement, name)
-            counters[name] = None if total is None or value is None else total + value
+        sums[key] = added(sums.get(key), statement)
     if not sums:
         raise UsageError(
             seen=f"{reference} has no statement",
@@ -289,8 +283,8 @@ def snapshot_side(
             Unit(
                 number=0,
                 measured={
-                    key: CallFigures(calls=calls, total_s=total_s)
-                    for key, (calls, total_s) in sums.items()
+                    key: CallFigures(calls=total.calls, total_s=total.exec_s)
+                    for key, total in sums.items()
                 },
                 covered_s=span_s,
             )
@@ -300,20 +294,18 @@ def snapshot_side(
         "of the calls"
         if snapshot.nested
         else "",
-        server={
-            key: _server_work(int(calls), total_s, work[key])
-            for key, (calls, total_s) in sums.items()
-        },
+        server={key: _server_work(total) for key, total in sums.items()},
         warnings=warnings,
     )
 
 
-def _server_work(calls: int, total_s: float, counters: Mapping[str, int | None]) -> ServerWork:
-    share = {
-        name: None if value is None or not calls else value / calls
-        for name, value in counters.items()
+def _server_work(total: Statement) -> ServerWork:
+    per_call = {
+        name: None if value is None or not total.calls else value / total.calls
+        for name in ("exec_s", "blocks_hit", "blocks_read", "wal_bytes")
+        for value in [getattr(total, name)]
     }
-    return ServerWork(calls=calls, exec_s=total_s / calls if calls else None, **share)
+    return ServerWork(calls=total.calls, **per_call)
 
 
 PERIOD: Final = ".."

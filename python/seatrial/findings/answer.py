@@ -34,6 +34,7 @@ from seatrial.stats.wording import (
     format_count,
     format_duration_s,
     format_half_width,
+    format_list,
     format_plural,
     format_value,
 )
@@ -281,7 +282,7 @@ def _fit_by_grade(assessments: Sequence[Assessment], rate: str) -> str:
         limit = f" up to {rate}" if rate and is_first and each.capacity else ""
         by_grade.setdefault(each.grade, []).append(f"{each.profile.title}{limit}")
     return "; ".join(
-        f"{words} {', '.join(by_grade[grade]) if rate else _listed(by_grade[grade])}"
+        f"{words} {', '.join(by_grade[grade]) if rate else format_list(by_grade[grade])}"
         for grade, words in _FIT_WORDS.items()
         if grade in by_grade
     )
@@ -309,14 +310,10 @@ def _fit_of_targets(assessments: Sequence[Assessment]) -> str:
     for each in assessments:
         by_grade.setdefault(each.grade, []).append(each.target)
     return "; ".join(
-        f"{_listed(by_grade[grade])} {words} {title}"
+        f"{format_list(by_grade[grade])} {words} {title}"
         for grade, words in _FIT_WORDS.items()
         if grade in by_grade
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _tile_phrase(tile: Tile) -> str:

@@ -68,6 +68,11 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     scatter: Annotated[Range | None, HIDDEN] = None
 
     @property
+    def is_lower_bound(self) -> bool:
+        """Whether the figure is at least this, without an upper end."""
+        return self.high is None and self.low == self.value
+
+    @property
     def half_width_share(self) -> float | None:
         """Half of the interval's width over the value; None without an interval."""
         if self.low is None or self.high is None or self.value == 0:

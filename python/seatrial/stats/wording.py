@@ -33,6 +33,7 @@ __all__ = [
     "format_identity",
     "format_interval",
     "format_iops",
+    "format_list",
     "format_plural",
     "format_rate_bytes",
     "format_share",
@@ -169,6 +170,8 @@ def format_interval(estimate: Estimate) -> str:
     if estimate.over == "reported":
         ends = _ends(estimate.unit, estimate.low, estimate.high)
         return f"{ends} by round, as reported" if ends else "as reported"
+    if estimate.is_lower_bound:
+        return "no upper end"
     if estimate.low is None or estimate.high is None:
         if estimate.rounds <= 1:
             return "measured once"
@@ -226,6 +229,8 @@ def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str
 
 def format_value(estimate: Estimate) -> str:
     """Return an estimate's value and unit without its interval, such as ``74k IOPS``."""
+    if estimate.is_lower_bound:
+        return format_at_least(estimate)
     half_width = half_width_of(estimate)
     if half_width is not None and estimate.over == "timeline":
         half_width = max(half_width, _two_digits(estimate.value))
@@ -240,7 +245,7 @@ def half_width_of(estimate: Estimate) -> float | None:
     return (estimate.high - estimate.low) / 2
 
 
-def format_at_least(bound: AtLeast) -> str:
+def format_at_least(bound: AtLeast | Estimate) -> str:
     """Return a lower bound, ``at least 1.2 s``; rounded down."""
     step = 10.0 ** (_exponent(bound.value) - 1) if bound.value else 1.0
     floor = math.floor(bound.value / step) * step
@@ -268,6 +273,11 @@ def _is_vague(estimate: Estimate) -> bool:
     if estimate.high is None or estimate.over in ("reported", "range"):
         return False
     return estimate.high > ABSURD_FACTOR * estimate.value > 0
+
+
+def format_list(names: Sequence[str]) -> str:
+    """Return one or more names as a list, such as ``raid0, raid5 and raid6``."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def format_plural(count: int, singular: str, plural: str = "") -> str:

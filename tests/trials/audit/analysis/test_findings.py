@@ -66,6 +66,17 @@ def test_the_cost_of_the_host_is_shared_by_both_arrays():
     assert {cell["target"] for cell in found.cells} == {"raid0-12", "raid5-4"}
 
 
+def test_tables_of_one_target_with_the_same_limit_are_counted_together():
+    reads = audit_table(table_of("read", READ_VALUES))
+    (alone,) = host_limited(context_of(reads))
+    table = msgspec.structs.replace(reads.table, operation="write", points=reads.table.points[:9])
+    both = context_of(reads, msgspec.structs.replace(reads, table=table))
+    (found,) = host_limited(both)
+    assert found.sentence.startswith("Reads and writes of up to 16 KiB")
+    assert len(found.cells) > len(alone.cells)
+    assert f"({len(found.cells)} tests)" in found.sentence
+
+
 def drives(*names, model):
     return {"stack": [{"name": name, "model": model} for name in names]}
 

@@ -4,8 +4,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from seatrial.findings.summary import summarise_cell
 from seatrial.stats.cell_estimates import estimate_of_rounds
-from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.audit import audit_table, fill_of, implied_drain
 from seatrial.trials.audit.analysis.gaps import find_gaps
 from trials.audit.analysis import articles
 from trials.audit.analysis.articles import RAID0, RAID5
@@ -109,7 +110,12 @@ def test_status_by_rounds(factors, status):
     gaps = audit_table(table).gaps
     assert [gap.status for gap in gaps] == ([status] if status else [])
     if gaps:
-        assert gaps[0].kind == ("too_fast" if max(factors) > 1.5 else "noise")
+        is_fast = max(factors) > 1.5
+        assert gaps[0].kind == ("too_fast" if is_fast else "noise")
+        farthest = max(factors) if is_fast else min(factors)
+        assert gaps[0].ratio == pytest.approx(farthest, rel=0.1), "not the median, which is normal"
+        named = f"in its {'fastest' if is_fast else 'slowest'} round"
+        assert (named in gaps[0].sentence) == (len(factors) > 1)
         assert articles.place(gaps[0].keys[0]) == (16384, 10)
 
 
@@ -156,6 +162,22 @@ def test_what_is_slow_in_every_round_is_no_start():
     assert (found.kind, found.status) == ("noise", "persistent")
 
 
+def test_a_drain_is_that_of_the_first_round():
+    """Later rounds fill the file again, and their first test is normal."""
+    clean = in_printed_order(rates("read", READ_VALUES))
+    table = with_rounds(clean, {(512, 1): [0.1, 1.0, 1.0]})
+    (start,) = audit_table(table).gaps
+    assert (start.kind, start.status) == ("start_transient", "transient")
+    filled = articles.cell("write", 1 << 20, 1, kind="fill")
+    per_s = articles.FILL_BYTES / (1 << 20) / articles.FILL_S
+    fills = [articles.sample(filled, per_s, 0, n, articles.FILL_S) for n in range(3)]
+    fill = fill_of([summarise_cell(fills)], filled.target)
+    expected = {point.key: point.iops.value for point in clean.points}
+    drain = implied_drain(table, start, expected, fill, cell_s=10.0)
+    assert drain.waited_s == pytest.approx(9.0)
+    assert drain.mib_per_s == pytest.approx(4096 / (articles.FILL_S + 9.0), rel=0.01)
+
+
 def test_contiguous_sizes_are_one_collapse_and_others_are_not():
     by_place = rates("read", READ_VALUES)
     for size in (65536, 131072, 262144):
@@ -167,16 +189,19 @@ def test_contiguous_sizes_are_one_collapse_and_others_are_not():
 
 
 @pytest.mark.parametrize(
-    ("second", "status", "cause"),
+    ("others", "status", "cause"),
     [
-        (0.2, "persistent", "Specific to these block sizes"),
-        (1.0, "transient", "Other rounds of the same"),
+        ([0.2], "persistent", "Specific to these block sizes"),
+        ([1.0], "transient", "Other rounds of the same"),
+        ([1.0, 1.0], "transient", "Other rounds of the same"),
     ],
 )
-def test_a_collapse_that_passed_is_not_blamed_on_the_sizes(second, status, cause):
-    factors = {(size, 40): [0.2, second] for size in (65536, 131072, 262144)}
+def test_a_collapse_that_passed_is_not_blamed_on_the_sizes(others, status, cause):
+    factors = {(size, 40): [0.2, *others] for size in (65536, 131072, 262144)}
     (gap,) = audit_table(with_rounds(table_from(rates("read", READ_VALUES)), factors)).gaps
     assert (gap.kind, gap.status, len(gap.keys)) == ("collapse", status, 3)
+    assert gap.ratio == pytest.approx(0.2, rel=0.1)
+    assert "reached 20 %" in gap.sentence
     assert gap.cause.startswith(cause)
 
 

@@ -37,12 +37,12 @@ from seatrial.trials.audit.analysis.gaps import (
     find_gaps,
     gap_limit_log,
     named_points,
-    ratio_to,
 )
 from seatrial.trials.audit.analysis.interpretations import interpret, is_contradicted
-from seatrial.trials.audit.analysis.model import CellTable, Gap, Prediction, TableAudit, TablePoint
+from seatrial.trials.audit.analysis.model import CellTable, Gap, TableAudit, TablePoint
 from seatrial.trials.audit.analysis.predict import limits_of, predictions
 from seatrial.trials.audit.analysis.tables import is_large_enough, known_points, tables_of
+from seatrial.trials.audit.queueing.fit import MAD_TO_DEVIATION
 from seatrial.trials.audit.queueing.forms import PAGE_BYTES
 from seatrial.trials.audit.queueing.phrases import parameters_of
 from seatrial.units import MIB
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 OUTLIER_SHARE_MAX: Final = 0.25
 LOWER_BOUNDS_MIN: Final = 2
-MAD_TO_DEVIATION: Final = 1.4826
 
 
 def expected_at_least(table: CellTable) -> dict[str, float]:
@@ -200,12 +199,13 @@ class Drain:
 
 
 def fill_of(cells: Sequence[CellSummary], target: str) -> Fill | None:
-    """Return the fill of a target before its tables were measured; None if unknown."""
+    """Return the first fill of a target, before its tables were measured; None if unknown."""
     samples = [
         sample
         for summary in cells
         if summary.cell.kind == "fill" and summary.cell.target == target
         for sample in summary.samples
+        if sample.round == min(each.round for each in summary.samples)
     ]
     size_bytes = sum(
         part.transferred_bytes for sample in samples for part in sample.operations.values()
@@ -234,7 +234,7 @@ def implied_drain(
         cell_s: The duration of a cell, if the user knows it; otherwise that of the samples.
     """
     points = [point for point in table.points if point.key in gap.keys]
-    lost_cells = sum(1 - min(1.0, ratio_to(p, predicted_per_s[p.key])) for p in points)
+    lost_cells = sum(1 - min(1.0, p.rounds_per_s[0] / predicted_per_s[p.key]) for p in points)
     known = [point.duration_s for point in points if point.duration_s]
     cell_s = cell_s or (statistics.fmean(known) if known else None)
     is_inferred = cell_s is None
@@ -519,6 +519,3 @@ def _drain_phrase(drain: Drain, fill: Fill) -> str:
         f"{drain.mib_per_s:,.0f} MiB/s, with a wait of {format_duration_s(drain.waited_s)} in "
         f"tests of {format_duration_s(drain.cell_s)}{is_inferred}."
     )
-
-
-__all__ = ["Prediction", "audit_table", "audit_tables", "rounds_share_median"]

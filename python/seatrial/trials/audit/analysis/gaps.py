@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from seatrial.lazy import np
 from seatrial.stats.wording import (
     format_iops,
+    format_list,
     format_plural,
     format_rate_bytes,
     format_share,
@@ -166,9 +167,18 @@ def find_gaps(
     return sorted(gaps, key=lambda gap: ORDER.index(gap.kind))
 
 
-def ratio_to(point: TablePoint, predicted_per_s: float) -> float:
-    """Return observed over predicted; 0 for a cell without a figure."""
-    return point.iops.value / predicted_per_s if point.iops else 0.0
+def _farthest_per_s(point: TablePoint, *, is_fast: bool) -> float:
+    """Return the rate of the slowest, or the fastest, round, which may alone have made a gap."""
+    if not point.iops:
+        return 0.0
+    return (max if is_fast else min)(point.rounds_per_s or [point.iops.value])
+
+
+def _ratio_to(
+    point: TablePoint, predicted_per_s: Mapping[str, float], *, is_fast: bool = False
+) -> float:
+    """Return observed over predicted in the round farthest off; 0 for a cell without a figure."""
+    return _farthest_per_s(point, is_fast=is_fast) / predicted_per_s[point.key]
 
 
 def name_points(points: Sequence[TablePoint]) -> str:
@@ -183,9 +193,8 @@ def name_points(points: Sequence[TablePoint]) -> str:
     parts = []
     for size_bytes, same_size in by_size.items():
         counts = [str(p.threads) if is_flat else f"{p.threads} x {p.depth}" for p in same_size]
-        listed = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
         unit = " thread" if counts == ["1"] else " threads"
-        parts.append(f"{format_size(size_bytes)} at {listed}{unit if is_flat else ''}")
+        parts.append(f"{format_size(size_bytes)} at {format_list(counts)}{unit if is_flat else ''}")
     return "; ".join(parts) + ("" if is_flat else " (threads x depth)")
 
 
@@ -290,12 +299,18 @@ def _is_collapse(table: CellTable, group: Sequence[TablePoint]) -> bool:
 
 
 def _worst(points: Sequence[TablePoint], predicted_per_s: Mapping[str, float]) -> TablePoint:
-    return max(points, key=lambda p: abs(math.log(max(1e-9, ratio_to(p, predicted_per_s[p.key])))))
+    return min(points, key=lambda point: _ratio_to(point, predicted_per_s))
 
 
-def _observed_and_expected(point: TablePoint, predicted_per_s: Mapping[str, float]) -> str:
-    seen = format_iops(point.iops.value) if point.iops else "no"
-    return f"{seen} IOPS (expected {format_iops(predicted_per_s[point.key])})"
+def _observed_and_expected(
+    point: TablePoint, predicted_per_s: Mapping[str, float], *, is_fast: bool = False
+) -> str:
+    seen = format_iops(_farthest_per_s(point, is_fast=is_fast)) if point.iops else "no"
+    which = f" in its {'fastest' if is_fast else 'slowest'} round"
+    return (
+        f"{seen} IOPS{which if len(point.rounds_per_s) > 1 else ''} "
+        f"(expected {format_iops(predicted_per_s[point.key])})"
+    )
 
 
 def named_points(points: Sequence[TablePoint]) -> str:
@@ -316,7 +331,7 @@ def _start_transient(
         kind="start_transient",
         keys=[point.key for point in points],
         status=_status(points, predicted_per_s, GAP_LOG_MIN),
-        ratio=ratio_to(worst, predicted_per_s[worst.key]),
+        ratio=_ratio_to(worst, predicted_per_s),
         sentence=(
             f"{first} ({named_points(points)}, {table.operation}s): {reached} "
             f"{_observed_and_expected(worst, predicted_per_s)}."
@@ -334,7 +349,7 @@ def _collapse(
     limit_log: float,
 ) -> Gap:
     worst = _worst(points, predicted_per_s)
-    ratios = sorted(ratio_to(point, predicted_per_s[point.key]) for point in points)
+    ratios = sorted(_ratio_to(point, predicted_per_s) for point in points)
     status = _status(points, predicted_per_s, limit_log)
     return Gap(
         kind="collapse",
@@ -405,7 +420,7 @@ def _noise(
         kind="noise",
         keys=[point.key for point in points],
         status=status,
-        ratio=ratio_to(worst, predicted_per_s[worst.key]),
+        ratio=_ratio_to(worst, predicted_per_s),
         sentence=(
             f"{named_points(points)} ({table.operation}s): "
             f"{_observed_and_expected(worst, predicted_per_s)}."
@@ -432,9 +447,9 @@ def _too_fast(
     predicted_per_s: Mapping[str, float],
     limit_log: float,
 ) -> Gap:
-    worst = _worst(points, predicted_per_s)
+    worst = max(points, key=lambda point: _ratio_to(point, predicted_per_s, is_fast=True))
     status = _status(points, predicted_per_s, limit_log)
-    ratio = ratio_to(worst, predicted_per_s[worst.key])
+    ratio = _ratio_to(worst, predicted_per_s, is_fast=True)
     is_first = min(point.position for point in table.points) in {point.position for point in points}
     least = "" if len(points) == 1 else "up to "
     return Gap(
@@ -445,7 +460,7 @@ def _too_fast(
         sentence=(
             f"{named_points(points)} ({table.operation}s): {least}{ratio:.1f} times the rate "
             "expected from the rest of the table; "
-            f"{_observed_and_expected(worst, predicted_per_s)}."
+            f"{_observed_and_expected(worst, predicted_per_s, is_fast=True)}."
         ),
         cause=f"{_FIRST if is_first and status != 'persistent' else ''}{_FASTER[table.operation]}",
     )

@@ -109,6 +109,11 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
 
+    @property
+    def half_width_share(self) -> float:
+        """Half of the interval's width over the rate."""
+        return (self.high - self.low) / 2 / self.iops
+
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Cells that belong together and deviate strongly from the rest of the table.
@@ -117,7 +122,8 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
         kind: Its class.
         keys: Keys of the cells, in the table's order.
         status: In how many rounds it occurred.
-        ratio: Observed over predicted for the worst cell; 0 if the cells are absent.
+        ratio: Observed over predicted for the worst cell, in the round farthest off; 0 if the cells
+            are absent.
         sentence: Description with figures.
         cause: The likely cause.
         drain_mib_per_s: For a start transient, the implied drain rate of the data written before;

@@ -9,12 +9,11 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
-from seatrial.stats.wording import format_plural, format_size
+from seatrial.stats.wording import format_list, format_plural, format_size
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
 from seatrial.trials.audit.findings.limits import (
     agree,
-    name_targets,
     on_target,
     one_of_several,
     parameter_of,
@@ -88,7 +87,7 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
     iops_limit: float | None
     tables: list[str]
     at_limit_share: float
-    first_table_operation: Annotated[str, HIDDEN]
+    operations: Annotated[list[str], HIDDEN]
     largest: Annotated[int, HIDDEN]
     target: Annotated[str, HIDDEN]
     cells_count: Annotated[int, HIDDEN]
@@ -101,7 +100,7 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
         """Return sentence, cause and next step."""
         shared = _OR_THE_DRIVES
         if self.targets_count > 1:
-            shared = f" The limit is the same on {name_targets(self.targets)}" + (
+            shared = f" The limit is the same on {format_list(self.targets)}" + (
                 ", so a shared resource causes it, not the drives."
                 if self.on_other_drives
                 else ": a shared resource causes it, or drives of the same kind. Measure both at "
@@ -109,7 +108,7 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
             )
         return FindingText(
             sentence=(
-                f"{self.first_table_operation.capitalize()}s of up to "
+                f"{format_list(self.operations).capitalize()} of up to "
                 f"{format_size(self.largest)}{on_target(self.target)} reach the same maximum rate "
                 f"({format_plural(self.cells_count, 'test')}). "
                 f"{self.cost.sentence if self.cost else ''}{shared}"
@@ -131,18 +130,12 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
 def _finding(context: Context, same_limit: list[TableAudit]) -> Finding:
     first = same_limit[0]
     cost = parameter_of(first, PARAMETER)
-    points = {audit.table.target: _cells_at_limit(audit) for audit in same_limit}
-    largest = max(point.block_size_bytes for reported in points.values() for point in reported)
-    target = one_of_several(context, first) if len(points) == 1 else ""
+    points = [(audit, point) for audit in same_limit for point in _cells_at_limit(audit)]
     targets = list(dict.fromkeys(audit.table.target for audit in same_limit))
-    cells_count = sum(map(len, points.values()))
+    target = one_of_several(context, first) if len(targets) == 1 else ""
     return Finding(
         severity="note",
-        cells=[
-            identity_of(audit.table, point)
-            for audit in same_limit
-            for point in _cells_at_limit(audit)
-        ],
+        cells=[identity_of(audit.table, point) for audit, point in points],
         figures=HostLimitedFigures(
             host_service_us=cost.value if cost else None,
             host_service_us_low=cost.low if cost else None,
@@ -153,10 +146,10 @@ def _finding(context: Context, same_limit: list[TableAudit]) -> Finding:
                 for audit in same_limit
             ],
             at_limit_share=AT_LIMIT_SHARE,
-            first_table_operation=first.table.operation,
-            largest=largest,
+            operations=list(dict.fromkeys(f"{audit.table.operation}s" for audit in same_limit)),
+            largest=max(point.block_size_bytes for _, point in points),
             target=target,
-            cells_count=cells_count,
+            cells_count=len(points),
             cost=cost,
             targets_count=len(targets),
             targets=targets,

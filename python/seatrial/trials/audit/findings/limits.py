@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from seatrial.findings.context import Context
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.predict import outlier_keys_of
@@ -31,11 +29,6 @@ def sound_points(audit: TableAudit) -> list[TablePoint]:
     """Return the points of a table that have a figure and are not part of a gap."""
     outlier = outlier_keys_of(audit)
     return [point for point in known_points(audit.table) if point.key not in outlier]
-
-
-def name_targets(names: Sequence[str]) -> str:
-    """Return the targets of several tables, such as ``raid0 and raid5``."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def one_of_several(context: Context, audit: TableAudit) -> str:

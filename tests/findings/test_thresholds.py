@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
+from seatrial.findings.context import Context
 from seatrial.findings.model import Summary
+from seatrial.findings.rules.stall import stall
 from seatrial.findings.thresholds import evaluate
 from seatrial.results.model import DatabaseRecord
 from seatrial.study.thresholds import parse_threshold
@@ -172,6 +174,21 @@ def test_gaps_that_are_normal_for_a_device_are_not_stalls():
     assert evaluated("matrix.stall_max_ms", "< 1000", disk).met
     hung = summary_of(sample_of(cell, completed=0, in_flight=40, stalls=[stall_of(1.2)]))
     assert evaluated("matrix.stalls", "< 1", hung).worst.value == 1
+
+
+@pytest.mark.parametrize(
+    ("lengths_s", "stalls_count"), [((1.2, 1.3), 0), ((1.2, 9.0), 1), ((8.0, 9.0), 702)]
+)
+def test_stalls_that_were_not_stored_are_shorter_than_those_that_were(lengths_s, stalls_count):
+    cell = cell_of(block_size_bytes=4 << 20, threads=40)
+    stalls = [stall_of(each) for each in lengths_s]
+    disk = rounds_of(cell, (30,), latency_ns=1300 * MS_NS, stalls=stalls, stalls_dropped=700)
+    assert evaluated("matrix.stalls", "< 1", disk).worst.value == stalls_count
+    found = stall(Context(run_of(), [disk]))
+    assert [each.evidence["stalls_count"] for each in found] == [min(stalls_count, 2)] * bool(
+        stalls_count
+    )
+    assert sum(each.evidence["stalls_dropped_count"] for each in found) == max(0, stalls_count - 2)
 
 
 def test_a_kind_of_request_that_never_completed_keeps_no_percentile():

@@ -26,6 +26,8 @@ pub use job::{Job, Task};
 pub use operation::Operation;
 pub use outcome::{Accounting, AccountingError, Outcome};
 pub use recorder::{KindTotals, Recorder, RecorderParts, RecorderSettings, lock};
-pub use stall::{Cause, Evidence, GroupLimit, QuietPeriod, Stall, WorkerQuietPeriods, find_stalls};
+pub use stall::{
+    Cause, Evidence, GroupLimit, QuietPeriod, Stall, WorkerQuietPeriods, find_stalls, keep_longest,
+};
 pub use timeline::{SliceRow, Timeline, Window};
 pub use user_error::UserError;

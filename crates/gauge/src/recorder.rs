@@ -11,12 +11,12 @@ use crate::histogram::{Histogram, bucket_of};
 use crate::in_flight::{InFlight, InFlightView};
 use crate::operation::Operation;
 use crate::outcome::{Accounting, AccountingError, Outcome};
-use crate::stall::{QuietPeriod, WorkerQuietPeriods};
+use crate::stall::{QuietPeriod, WorkerQuietPeriods, keep_longest};
 use crate::timeline::Timeline;
 
 const KINDS: usize = Operation::ALL.len();
 
-/// Quiet times kept for one worker; later ones are counted in `quiet_periods_dropped`.
+/// Quiet times kept for one worker, the longest; others are counted in `quiet_periods_dropped`.
 const QUIET_PERIODS_MAX: usize = 16_384;
 
 /// Completions of one kind in the current slice.
@@ -182,6 +182,7 @@ impl Recorder {
         self.flush();
         let view = self.in_flight.view();
         let outcome = self.accounting(&view).close()?;
+        self.quiet_periods.sort_unstable_by_key(|quiet| quiet.from_ns);
         Ok(RecorderParts {
             outcome,
             kinds: self.kinds.iter().map(|kind| kind.totals.clone()).collect(),
@@ -221,13 +222,12 @@ impl Recorder {
     /// A worker that could not start a due request was quiet too.
     #[cold]
     fn note_quiet_period(&mut self, at_ns: u64, intended_ns: u64) {
-        if self.quiet_periods.len() == QUIET_PERIODS_MAX {
-            self.quiet_periods_dropped += 1;
-            return;
-        }
         let mut view = self.in_flight.view();
         view.oldest_start_ns = view.oldest_start_ns.map(|start_ns| start_ns.min(intended_ns));
-        self.quiet_periods.push(self.quiet_until(at_ns, &view));
+        let quiet = self.quiet_until(at_ns, &view);
+        let length_ns = |each: &QuietPeriod| each.to_ns - each.from_ns;
+        let dropped = keep_longest(&mut self.quiet_periods, QUIET_PERIODS_MAX, quiet, length_ns);
+        self.quiet_periods_dropped += u64::from(dropped);
     }
 
     fn quiet_until(&self, to_ns: u64, view: &InFlightView) -> QuietPeriod {
@@ -425,6 +425,25 @@ mod tests {
         };
         assert_eq!(quiet.quiet_periods, [expected]);
         assert_eq!((quiet.last.from_ns, quiet.last.busy_from_ns), (75 * MS, None));
+    }
+
+    #[test]
+    fn the_longest_quiet_times_are_kept_in_order() {
+        let (mut recorder, in_flight, _timeline) = recorder(1, false);
+        let places = QUIET_PERIODS_MAX as u64;
+        let mut now_ns = 0;
+        for length_ms in (0..places).map(|_| 60).chain([500, 60]) {
+            in_flight.offer();
+            in_flight.begin(0, Operation::Read, now_ns);
+            now_ns += length_ms * MS;
+            recorder.complete(0, 0, now_ns, 512);
+        }
+        let parts = recorder.finish(now_ns).unwrap();
+        let kept = &parts.quiet.quiet_periods;
+        assert_eq!((kept.len(), parts.quiet_periods_dropped), (QUIET_PERIODS_MAX, 2));
+        assert!(kept.is_sorted_by_key(|quiet| quiet.from_ns));
+        let last = kept.last().unwrap();
+        assert_eq!((last.from_ns, last.to_ns), (places * 60 * MS, (places * 60 + 500) * MS));
     }
 
     #[test]

@@ -73,6 +73,26 @@ pub fn find_stalls(workers: &[WorkerQuietPeriods], end_ns: u64, threshold_ns: u6
     found.collect()
 }
 
+/// Keeps the longest of many, in any order: adds one, where no place is left for the shortest.
+/// Returns whether one was dropped.
+pub fn keep_longest<T>(
+    kept: &mut Vec<T>,
+    places: usize,
+    one: T,
+    length_ns: impl Fn(&T) -> u64,
+) -> bool {
+    if kept.len() < places {
+        kept.push(one);
+        return false;
+    }
+    if let Some(shortest) = kept.iter_mut().min_by_key(|each| length_ns(each))
+        && length_ns(shortest) < length_ns(&one)
+    {
+        *shortest = one;
+    }
+    true
+}
+
 impl WorkerQuietPeriods {
     /// Quiet times up to the sample's end; a worker that ended earlier is quiet from then on.
     fn until(&self, end_ns: u64, threshold_ns: u64) -> Vec<QuietPeriod> {

@@ -1,5 +1,7 @@
 //! What one measured cell yields: the parts of a sample, before anybody interprets them.
 
+use std::cmp::Reverse;
+
 use seatrial_gauge::recorder::KindTotals;
 use seatrial_gauge::{
     AccountingError, Evidence, Operation, Outcome, RecorderParts, SliceRow, Stall,
@@ -11,7 +13,7 @@ use crate::verify::Corruption;
 use crate::watchdog::WatchdogObservations;
 use crate::worker::{CORRUPTIONS_MAX, ERRORS_MAX, ErrorSample, Record};
 
-/// Stalls kept; the rest is counted.
+/// Stalls kept, the longest; the rest is counted.
 const STALLS_MAX: usize = 1_000;
 
 /// The engine of a sample, and the reason for it.
@@ -152,10 +154,12 @@ impl WorkerSums {
         threshold_ns: u64,
         evidence: impl Fn(&Stall) -> Evidence,
     ) -> (Vec<(Stall, Evidence)>, u64) {
-        let found = find_stalls(&self.quiet_periods, end_ns, threshold_ns);
+        let mut found = find_stalls(&self.quiet_periods, end_ns, threshold_ns);
         let dropped = found.len().saturating_sub(STALLS_MAX) as u64 + self.quiet_periods_dropped;
-        let kept = found.into_iter().take(STALLS_MAX);
-        (kept.map(|stall| (stall, evidence(&stall))).collect(), dropped)
+        found.sort_by_key(|stall| Reverse(stall.length_ns()));
+        found.truncate(STALLS_MAX);
+        found.sort_by_key(|stall| stall.start_ns);
+        (found.into_iter().map(|stall| (stall, evidence(&stall))).collect(), dropped)
     }
 
     /// Makes the sample.
@@ -233,5 +237,31 @@ impl ErrorSample {
     /// The error's name, such as `EIO`.
     pub fn name(&self) -> String {
         errno::name(self.errno)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seatrial_gauge::QuietPeriod;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_longest_stalls_are_kept_in_order_of_time() {
+        let waits = |from_ms: u64, to_ms: u64| QuietPeriod {
+            from_ns: from_ms * MS,
+            busy_from_ns: Some(from_ms * MS),
+            to_ns: to_ms * MS,
+            operations: [1, 0, 0, 0, 0, 0],
+        };
+        let mut quiet_periods: Vec<_> = (0..1_100).map(|n| waits(n * 100, n * 100 + 60)).collect();
+        quiet_periods.push(waits(110_000, 115_000));
+        let quiet = WorkerQuietPeriods { quiet_periods, last: waits(115_000, 115_001) };
+        let sums = WorkerSums { quiet_periods: vec![quiet], ..WorkerSums::default() };
+        let (kept, dropped) = sums.stalls(115_001 * MS, 50 * MS, |_| Evidence::default());
+        assert_eq!((kept.len(), dropped), (STALLS_MAX, 101));
+        assert_eq!(kept.last().unwrap().0.length_ns(), 5_000 * MS);
+        assert!(kept.is_sorted_by_key(|(stall, _)| stall.start_ns));
     }
 }

@@ -1,6 +1,6 @@
 //! When statements were due, sent and answered: lag, timeline, stalls.
 
-use seatrial_gauge::Histogram;
+use seatrial_gauge::{Histogram, keep_longest};
 
 use super::accounting::{DelayCause, Times};
 use super::played::{Lag, Stall, TimelineSlice};
@@ -14,7 +14,7 @@ const MOMENTS_MAX: usize = 2_048;
 /// Maximum slices of the capture: at maximum speed it may be much longer than the playback.
 const CAPTURED_MAX: usize = 1 << 18;
 
-/// Reported stalls; further ones are counted.
+/// Reported stalls, the longest; further ones are counted.
 const STALLS_KEPT: usize = 1_000;
 
 /// How late statements were sent, and whose fault it was.
@@ -299,15 +299,14 @@ impl StallWatch {
 
     #[cold]
     fn note(&mut self, length_ns: u64) {
-        if self.kept.len() < STALLS_KEPT {
-            self.kept.push(Stall { start_ns: self.since_ns, length_ns, depth: self.open });
-        } else {
-            self.dropped += 1;
-        }
+        let stall = Stall { start_ns: self.since_ns, length_ns, depth: self.open };
+        let dropped = keep_longest(&mut self.kept, STALLS_KEPT, stall, |each| each.length_ns);
+        self.dropped += u64::from(dropped);
     }
 
     /// The kept stalls, and the number of further ones.
-    pub fn finish(self) -> (Vec<Stall>, u64) {
+    pub fn finish(mut self) -> (Vec<Stall>, u64) {
+        self.kept.sort_by_key(|stall| stall.start_ns);
         (self.kept, self.dropped)
     }
 }
@@ -397,10 +396,11 @@ mod tests {
         let mut stall_watch = StallWatch::new(1);
         for number in 0..1_500 {
             stall_watch.sent(number * 10);
-            stall_watch.ended(number * 10 + 5);
+            stall_watch.ended(number * 10 + if number == 1_400 { 9 } else { 5 });
         }
         let (kept, dropped) = stall_watch.finish();
         assert_eq!((kept.len(), dropped), (1_000, 500));
+        assert!(kept.iter().any(|stall| stall.length_ns == 9), "the longest are kept");
     }
 
     proptest! {

@@ -22,6 +22,8 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
+NULL_LIMIT_SHARE_MAX = 0.7
+"""Above this share of its rate on the null target, the load generator affects the figure."""
 MEDIAN_FACTOR = 4.0
 """A gap shorter than this many median latencies is normal for the device, not a stall."""
 
@@ -148,6 +150,12 @@ def median_over_samples(
     return statistics.median(values) if values else None
 
 
+def null_limit_share(sample: Sample) -> float | None:
+    """Return a sample's rate over that of the engine on the null target; None if unknown."""
+    limit_per_s = sample.counters.get("null_limit_per_s", 0)
+    return sample.operations_per_s / limit_per_s if limit_per_s > 0 else None
+
+
 def service_times(samples: Iterable[Sample]) -> Histogram:
     """Return the service times (ns) of all operations of all samples, merged exactly."""
     return merged_histogram(o.service_histogram() for s in samples for o in s.operations.values())
@@ -197,6 +205,19 @@ def stalls_of(summary: CellSummary) -> list[Stall]:
     if not seen or service_times(summary.samples).count == 0:
         return seen
     return [one.stall for one in gaps_of(summary)[0]]
+
+
+def stalls_dropped_of(summary: CellSummary) -> int:
+    """Return how many of a cell's stalls were not stored.
+
+    A sample stores its longest: if one of these is a gap that is normal, so are all others.
+    """
+    shortest_s = min((stall.length_s for stall in stalls_of(summary)), default=math.inf)
+    return sum(
+        sample.stalls_dropped
+        for sample in summary.samples
+        if sample.stalls and all(stall.length_s >= shortest_s for stall in sample.stalls)
+    )
 
 
 def has_stall_watch(samples: Iterable[Sample]) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from seatrial.findings.context import has_stall_watch, stalls_of
+from seatrial.findings.context import has_stall_watch, stalls_dropped_of, stalls_of
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.stats.cell_estimates import PERCENTS, entries_needed, unanswered
 from seatrial.stats.model import CellSummary, Estimate
@@ -82,6 +83,9 @@ def _judged(
     ]
     where = "" if cell.cell in in_doubt or not in_doubt else f" in {format_cell(in_doubt[0])}"
     doubt = f", but the interval{where} includes the limit" if in_doubt else ""
+    answer = "met" if met else "not met"
+    if in_doubt and worst.is_lower_bound:
+        answer, doubt = "not shown", ""
     return ThresholdResult(
         threshold=threshold,
         met=met,
@@ -89,7 +93,7 @@ def _judged(
         worst=worst,
         cell=cell.cell.key,
         sentence=(
-            f"{threshold.name} {threshold.condition}: {'met' if met else 'not met'}, "
+            f"{threshold.name} {threshold.condition}: {answer}, "
             f"{_reported(threshold.quantity, worst)} in {format_cell(cell.cell)}{doubt}."
         ),
     )
@@ -97,7 +101,8 @@ def _judged(
 
 def _is_doubtful(threshold: Threshold, figure: Estimate) -> bool:
     """Return whether the interval of a cell's figure includes the limit."""
-    ends = (figure.low, figure.high, figure.shown.low, figure.shown.high)
+    high = math.inf if figure.is_lower_bound else figure.high
+    ends = (figure.low, high, figure.shown.low, figure.shown.high)
     met = threshold.holds(figure.value)
     return any(end is not None and threshold.holds(end) != met for end in ends)
 
@@ -126,8 +131,7 @@ def figure_of(summary: CellSummary, quantity: str, *, of_target: bool = False) -
         if not (of_target and stall.is_of_generator)
     ]
     if quantity == "stalls":
-        dropped = sum(sample.stalls_dropped for sample in summary.samples)
-        return _exact(len(stalls_ns) + dropped, "count", summary)
+        return _exact(len(stalls_ns) + stalls_dropped_of(summary), "count", summary)
     if quantity == "stall_max":
         return _exact(max(stalls_ns, default=0.0), "ns", summary)
     if quantity == "errors":

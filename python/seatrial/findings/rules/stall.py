@@ -12,6 +12,7 @@ from seatrial.findings.context import (
     StallOccurrence,
     gaps_of,
     identities,
+    stalls_dropped_of,
 )
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
@@ -76,7 +77,7 @@ def _dropped_by_cause(seen: Sequence[StallOccurrence]) -> Counter[str]:
     dropped: Counter[str] = Counter()
     for own in by_cell.values():
         ((cause, _),) = Counter(one.stall.cause for one in own).most_common(1)
-        dropped[cause] += sum(sample.stalls_dropped for sample in own[0].summary.samples)
+        dropped[cause] += stalls_dropped_of(own[0].summary)
     return dropped
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import msgspec
 import pytest
@@ -12,6 +13,8 @@ from seatrial.measure.rounds import interleaved
 from seatrial.stats.cell_estimates import settled
 from seatrial.study.cost import cell_time_s
 from seatrial.study.layouts import cost as layout_cost
+from seatrial.trials.loadline.measure import load_lines
+from seatrial.trials.loadline.study import RateStep
 
 BATCH_S = 0.4
 """How long the batch takes, far below the hour after which it would be ended."""
@@ -52,6 +55,33 @@ def test_a_batch_that_was_quick_goes_on_within_the_budget(recorder):
     end = interleaved(settled)(recorder)
     assert end.reason == "All 3 rounds were measured."
     assert len(recorder.samples) == 3
+
+
+def test_rounds_and_the_load_line_after_them_share_the_time(monkeypatch):
+    """Rounds end where the load line has its time, and both together keep to the budget."""
+    recorder = FakeRecorder(
+        {
+            "name": "both",
+            "rounds": {"min": 50, "max": 50},
+            "budget": {"time_s": 60.0},
+            "target": [{"size": "1GiB"}],
+            "workload": [
+                {"kind": "io", "seconds": 1.0},
+                {"kind": "loadline", "limit": "5ms", "budget_seconds": 40.0},
+            ],
+        },
+        lambda _cell, _now_s: 1_000.0,
+    )
+    monkeypatch.setattr(time, "monotonic", lambda: recorder.now_s)
+    again = RateStep(rate_per_s=500.0, sample_s=2.0, rest_s=0.0)
+    end = load_lines(lambda _workload, _seed: lambda _samples: again, interleaved(settled))(
+        recorder
+    )
+    in_rounds = [each for each in recorder.samples if each.cell.kind == "io"]
+    assert len(in_rounds) == 19
+    assert "less 40 s for load lines" in end.reason
+    assert recorder.now_s == pytest.approx(59.0)
+    assert all(left.most_s <= 60.0 for left in recorder.left)
 
 
 def test_what_is_left_is_reported_by_what_it_took(recorder):

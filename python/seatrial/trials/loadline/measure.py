@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from seatrial.measure.budget import RunBudget
-from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, Recorder, RoundsResult, Strategy
-from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.cost import after_rounds_s
 from seatrial.trials.loadline.study import (
     LOADLINE,
     SAMPLES_MAX,
+    Decide,
     Loadline,
-    NextStep,
     RateStep,
     SearchEnd,
     at_rate,
     template_key,
 )
 
-Decide = Callable[[Sequence[Sample]], NextStep]
-"""Returns the next step from the samples of one load line, in the order of measurement."""
 Decider = Callable[[Loadline, int], Decide]
 """Creates the ``Decide`` of one load line from its workload and the study's seed."""
 
@@ -38,21 +34,21 @@ def load_lines(decider: Decider, before: Strategy | None = None) -> Strategy:
     """
 
     def conduct(recorder: Recorder) -> RoundsResult:
-        reasons = []
+        reasons, began_s = [], time.monotonic()
         if before is not None:
             reasons.append(before(recorder).reason)
-        reasons += _all_lines(recorder, decider)
+        reasons += _all_lines(recorder, decider, began_s)
         return RoundsResult(status=COMPLETE, reason=" ".join(reasons))
 
     return conduct
 
 
-def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
+def _all_lines(recorder: Recorder, decider: Decider, began_s: float) -> list[str]:
     """Measure every load line of the plan; return why each ended."""
     plan = recorder.plan
     workloads = {each.label: each for each in plan.study.workloads}
     templates = [cell for cell in plan.cells if cell.kind == LOADLINE]
-    budget = RunBudget(recorder)
+    budget = RunBudget(recorder, began_s)
     reasons = []
     for number, template in enumerate(templates, start=1):
         workload = workloads[template.workload]
@@ -120,7 +116,9 @@ class _Line:
         own_s = max(expected_s, self._deadline_s - time.monotonic())
         if _is_virtual(cell):
             own_s = expected_s * max(1, SAMPLES_MAX - len(self._samples))
-        left = TimeLeft(most_s=own_s + self._later_s, cell_s=expected_s, may_end_sooner=True)
+        left = self._budget.time_left(
+            cell, own_s + self._later_s, certain_s=expected_s, may_end_sooner=True
+        )
         sample = self._budget.measure(cell, round_number, position, time_left=left)
         self._samples.append(sample)
         self._rounds[cell.key] += 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from msgspec import field
@@ -13,6 +14,9 @@ from seatrial.study.cell import Cell
 from seatrial.study.units import format_factor
 from seatrial.study.values import Depths, ManyThreads, Operations, Percentile, Schedule, Seconds
 from seatrial.trials.io.study.workloads import Patterned
+
+if TYPE_CHECKING:
+    from seatrial.results.model import Sample
 
 LOADLINE: Final = "loadline"
 """The kind of workload whose rates are found during the measurement."""
@@ -94,6 +98,8 @@ class SearchEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 NextStep = RateStep | SearchEnd
 """The next measurement, or the end."""
+Decide = Callable[[Sequence["Sample"]], NextStep]
+"""Returns the next step from the samples of one load line, in the order of measurement."""
 
 
 def parse_latency_ns(written: str) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from measure.sought import US, exponential, sought, sustained_in_theory
 from seatrial.measure import recorder
-from seatrial.trials.loadline.analysis.measured_steps import is_scheduled
+from seatrial.trials.loadline.analysis.measured_steps import offered_per_s
 
 PLAIN = {
     "channels": 8,
@@ -80,7 +80,7 @@ def test_a_freeze_that_the_closed_loop_hides_breaks_the_line(tmp_path):
     """Coordinated omission: while it stands still, a closed loop asks for nothing."""
     frozen = PLAIN | {"freezes": [{"start_s": 0.6, "length_s": 1.0}]}
     found = sought(tmp_path, frozen, seconds=4)
-    closed = next(sample for sample in found.samples if not is_scheduled(sample))
+    closed = next(sample for sample in found.samples if offered_per_s(sample) is None)
     assert closed.operations["read"].response_histogram().percentile_ns(99) < 5_000_000
     lowest = found.line.steps[0]
     assert lowest.offered_per_s < 200
@@ -99,6 +99,8 @@ def test_a_pause_of_the_generator_is_not_the_targets(tmp_path):
     line = sought(tmp_path, paused).line
     assert line.breaks == "stalls"
     assert "caused by the measuring machine" in line.generator
+    assert (line.sustained.value, line.sustained.high) == (line.sustained.low, None)
+    assert "at least" in line.sentence
 
 
 def test_a_rate_limit_is_a_cliff(tmp_path):

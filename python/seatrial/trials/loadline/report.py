@@ -62,8 +62,7 @@ def load_line_verdict(line: LoadLine) -> str:
     within = f"{line.percentile} within {exact_duration(line.limit_ns)}"
     if line.sustained is None:
         return f"no rate keeps {within} with confidence"
-    least = "at least " if line.sustained.high is None else ""
-    return f"sustains {least}{format_estimate(line.sustained)} with {within}"
+    return f"sustains {format_estimate(line.sustained)} with {within}"
 
 
 def load_lines_table(lines: Sequence[LoadLine]) -> Table:
@@ -99,14 +98,12 @@ def _sustained_texts(line: LoadLine) -> list[str]:
     """Return the sustained rate and its interval, or what is known instead."""
     sustained = line.sustained
     if sustained is None:
-        if line.breaks != "undecided":
+        if line.breaks not in ("undecided", "none"):
             return ["none of the rates", NO_FIGURE]
         if line.broken_per_s is None:
             return [NOT_KNOWN, NO_FIGURE]
         broken = format_iops(line.broken_per_s, line.broken_per_s * _OFFERED_DOUBT_SHARE)
         return [f"below {broken}", NO_FIGURE]
-    if sustained.high is None:
-        return [f"at least {format_value(sustained)}", NO_FIGURE]
     return [format_value(sustained), doubt_text(sustained)]
 
 
@@ -317,7 +314,7 @@ def _sustained_guide(sustained: Estimate) -> Guide:
     """Return a band from the highest rate that meets the limit to the lowest that exceeds it."""
     value = format_value(sustained)
     if sustained.low is None or sustained.high is None:
-        return Guide(axis="x", low=sustained.value, label=f"at least {value}", tone="answer")
+        return Guide(axis="x", low=sustained.value, label=value, tone="answer")
     return Guide(
         axis="x",
         low=sustained.low,

@@ -93,6 +93,13 @@ def test_a_flat_tail_ends_without_a_lower_end_and_says_so():
     assert "too few groups of slow requests" in line.cause
 
 
+def test_without_an_upper_end_only_the_lower_one_is_reported():
+    line = Search(CHOSEN_ON["fast queue, M/M/1"].device, 1, budget_s=15.0).line
+    proven = [step.offered_per_s for step in line.steps if step.holds]
+    assert line.steps[-1].offered_per_s > 2 * proven[-1], "higher rates seemed to meet the limit"
+    assert (line.sustained.value, line.sustained.high) == (proven[-1], None)
+
+
 def test_a_throttles_credit_does_not_raise_what_is_sustained():
     """Each sample begins with a credit that carries it 5 % beyond what the throttle lets pass."""
     known = CHOSEN_ON["throttle"]

@@ -8,7 +8,9 @@ import math
 import msgspec
 import pytest
 
-from seatrial.trials.loadline.analysis.decider import bracket, next_step
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.loadline.analysis.decider import next_step
+from seatrial.trials.loadline.analysis.rate_verdicts import RateVerdict, bracket
 from seatrial.trials.loadline.study import SAMPLES_MAX, RateStep, SearchEnd
 from trials.loadline.analysis.fake import MS_NS, Sought, latency_target_of
 
@@ -152,6 +154,30 @@ def test_samples_are_longer_where_requests_are_few_or_the_limit_is_wide():
     offer = next_step([], 100, latency_target)
     assert isinstance(offer, RateStep)
     assert offer.rate_per_s * offer.sample_s >= 1_000, "even a slow device gets enough requests"
+
+
+def test_the_lowest_rate_that_can_be_judged_is_measured_again():
+    """Rounded to three digits it is below the exact one, 43.33 per s."""
+    latency_target = latency_target_of(budget_s=180.0)
+    lowest_per_s = next_step([], 100, latency_target).rate_per_s
+    assert lowest_per_s < latency_target.floor_per_s
+    unsure = RateVerdict(
+        rate_per_s=lowest_per_s,
+        rounds=1,
+        above=Estimate(value=0.003, low=0.0, high=0.02, rounds=1, unit="ratio"),
+        grows=False,
+        holds=None,
+        seems_met=True,
+    )
+    broken = msgspec.structs.replace(
+        unsure,
+        rate_per_s=1.1 * lowest_per_s,
+        rounds=3,
+        above=Estimate(value=0.03, low=0.011, high=1.0, rounds=3, unit="ratio"),
+        holds=False,
+        seems_met=False,
+    )
+    assert next_step([unsure, broken], 1_000, latency_target).rate_per_s == lowest_per_s
 
 
 def test_the_bracket_is_of_the_lowest_rate_that_breaks():

@@ -101,11 +101,15 @@ def test_where_nothing_is_sustained_no_demand_is_met():
     assert "No rate holds" in result.sentence
 
 
-def test_at_least_has_no_upper_end():
-    result = verdicts(
-        ">= 6000", sustained=Estimate(value=7e3, low=7e3, high=None, rounds=3, unit="IOPS")
-    )
-    assert (result.met, result.doubtful) == (True, False)
+@pytest.mark.parametrize(
+    ("condition", "met", "doubtful", "answer"),
+    [(">= 6000", True, False, "met"), (">= 8000", False, True, "not shown")],
+)
+def test_at_least_has_no_upper_end(condition, met, doubtful, answer):
+    bound = Estimate(value=7e3, low=7e3, high=None, rounds=3, unit="IOPS")
+    result = verdicts(condition, sustained=bound)
+    assert (result.met, result.doubtful) == (met, doubtful)
+    assert f": {answer}, at least 7,000 IOPS" in result.sentence
 
 
 def test_the_bend_of_a_curve_is_its_knee():

@@ -15,7 +15,12 @@ from seatrial.report.tables import as_text, tables
 from seatrial.stats.estimate import AtLeast
 from seatrial.stats.wording import format_estimate
 from seatrial.trials.loadline.analysis.narrative import exact_duration
-from seatrial.trials.loadline.report import load_line_figures, load_line_table
+from seatrial.trials.loadline.report import (
+    load_line_figures,
+    load_line_table,
+    load_line_verdict,
+    load_lines_table,
+)
 from trials.loadline.report.loadline_hand import LIMIT_NS, RATES_PER_S, make_load_line, make_step
 
 LINE = make_load_line()
@@ -99,7 +104,14 @@ def test_a_line_that_never_broke_says_at_least():
     guides = panel_of(line).guides
     assert len(guides) == 2
     assert (guides[1].low, guides[1].high) == (9000, None)
-    assert guides[1].label.startswith("at least ")
+    assert guides[1].label == "at least 9,000 IOPS"
+    assert load_line_verdict(line).startswith("sustains at least 9,000 IOPS (no upper end)")
+    assert load_lines_table([line]).rows[0][3:5] == ["at least 9,000 IOPS", "no upper end"]
+
+
+def test_a_line_that_nothing_decided_does_not_say_that_no_rate_is_sustained():
+    line = make_load_line(sustained=None, breaks="none")
+    assert load_lines_table([line]).rows[0][3] == "unknown"
 
 
 def test_no_chart_where_nothing_is_known():

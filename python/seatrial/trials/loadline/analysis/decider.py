@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_iops
@@ -13,10 +13,18 @@ from seatrial.trials.loadline.analysis.model import LatencyTarget, latency_targe
 from seatrial.trials.loadline.analysis.rate_verdicts import (
     LimitCounts,
     RateVerdict,
+    bracket,
     count_against_limit,
     judge_rates,
 )
-from seatrial.trials.loadline.study import SAMPLES_MAX, Loadline, NextStep, RateStep, SearchEnd
+from seatrial.trials.loadline.study import (
+    SAMPLES_MAX,
+    Decide,
+    Loadline,
+    NextStep,
+    RateStep,
+    SearchEnd,
+)
 
 FIRST_SHARE = 1 / 8
 """The first rate, as a share of the closed-loop rate."""
@@ -71,16 +79,6 @@ def next_step(
     sample_s = latency_target.sample_s_at(rate_per_s)
     rest_s = min(REST_S_MAX, sample_s / 2) if after_overload else 0.0
     return RateStep(rate_per_s=rate_per_s, sample_s=sample_s, rest_s=rest_s)
-
-
-def bracket(steps: Sequence[RateVerdict]) -> tuple[RateVerdict | None, RateVerdict | None]:
-    """Return the rates around the limit: the highest that seems to meet it, the lowest above.
-
-    Either is None if absent.
-    """
-    broken = next((step for step in steps if not step.seems_met), None)
-    holding = [step for step in steps if broken is None or step.rate_per_s < broken.rate_per_s]
-    return (holding[-1] if holding else None), broken
 
 
 def _search(
@@ -149,7 +147,8 @@ def _settle(
         _next_on_side(above, latency_target, falls=False),
     ]
     rounds = {step.rate_per_s: step.rounds for step in steps}
-    due = [rate for rate in rate_per_s if rate is not None and rate >= latency_target.floor_per_s]
+    floor_per_s = _rounded(latency_target.floor_per_s)
+    due = [rate for rate in rate_per_s if rate is not None and rate >= floor_per_s]
     if not due:
         low, high = format_iops(holding.rate_per_s), format_iops(broken.rate_per_s)
         return SearchEnd(reason=f"The rates around {low} to {high}/s were measured repeatedly.")
@@ -186,10 +185,6 @@ def _next_on_side(
 def _rounded(rate_per_s: float) -> float:
     """Return a rate with three digits, which is part of a cell's key."""
     return float(f"{rate_per_s:.{DIGITS - 1}e}")
-
-
-Decide = Callable[[Sequence[Sample]], NextStep]
-"""Returns the next step from the samples of one load line, in the order of measurement."""
 
 
 def decider(workload: Loadline, seed: int) -> Decide:

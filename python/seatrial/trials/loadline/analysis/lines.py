@@ -10,6 +10,8 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.study.schema import Study
@@ -22,7 +24,7 @@ from seatrial.trials.loadline.analysis.measured_steps import (
 )
 from seatrial.trials.loadline.analysis.model import LatencyTarget, LoadLine, latency_target_of
 from seatrial.trials.loadline.analysis.narrative import Outcome, cause, sentence
-from seatrial.trials.loadline.analysis.rate_verdicts import RateVerdict, scheduled_s
+from seatrial.trials.loadline.analysis.rate_verdicts import RateVerdict, bracket, scheduled_s
 from seatrial.trials.loadline.study import LIMITS_TO_FILL, LOADLINE, Loadline, template_key
 
 SHORT_SHARE = 0.97
@@ -117,30 +119,33 @@ def load_line(key: str, samples: Sequence[Sample], latency_target: LatencyTarget
         latency_target: The percentile and its limit.
     """
     steps = measured_steps(samples, latency_target)
-    holding, breaking = _split_at_limit(steps)
+    breaking = [step for step in steps if not step.verdict.seems_met]
     closed = closed_loop(samples)
     confident_breaks = [step.verdict.rate_per_s for step in steps if step.verdict.holds is False]
     broken_per_s = min(confident_breaks, default=None)
     sustained = _sustained(
-        steps,
-        (holding, breaking),
+        [step.verdict for step in steps],
         broken_per_s,
         rate_bounds(samples, latency_target),
         latency_target,
     )
     is_decided = sustained is not None and broken_per_s is not None
+    generator = generator_limit(breaking[0] if breaking else None, latency_target)
+    if sustained is not None and generator:
+        sustained = msgspec.structs.replace(
+            sustained, value=sustained.low or sustained.value, high=None
+        )
     knee = hinge(_points(steps, latency_target)) if is_decided else None
     outcome = Outcome(
         latency_target=latency_target,
         steps=steps,
-        holding=holding,
         breaking=breaking,
         closed=closed,
         sustained=sustained,
         broken_per_s=broken_per_s,
         breaks=how_it_breaks(steps, breaking, latency_target, is_decided=is_decided),
         knee=knee,
-        generator=generator_limit(breaking[0] if breaking else None, latency_target),
+        generator=generator,
     )
     return LoadLine(
         target=samples[0].cell.target,
@@ -160,20 +165,8 @@ def load_line(key: str, samples: Sequence[Sample], latency_target: LatencyTarget
     )
 
 
-def _split_at_limit(
-    steps: Sequence[MeasuredStep],
-) -> tuple[MeasuredStep | None, list[MeasuredStep]]:
-    """Return the highest rate that seems to meet the limit, and all that seem to exceed it."""
-    first = next(
-        (index for index, step in enumerate(steps) if not step.verdict.seems_met), len(steps)
-    )
-    breaking = [step for step in steps[first:] if not step.verdict.seems_met]
-    return (steps[first - 1] if first else None), breaking
-
-
 def _sustained(
-    steps: Sequence[MeasuredStep],
-    at_limit: tuple[MeasuredStep | None, Sequence[MeasuredStep]],
+    steps: Sequence[RateVerdict],
     high: float | None,
     bounds: RateBounds,
     latency_target: LatencyTarget,
@@ -181,26 +174,24 @@ def _sustained(
     """Return the sustained rate, with the significant rates on either side as its interval.
 
     The value is where the percentile seems to cross the limit, capped at the rate of completions
-    while requests queue.
+    while requests queue. Without an upper end it is the lower one, all that is proven.
     """
-    holding, breaking = at_limit
-    confident = [
-        step
-        for step in steps
-        if step.verdict.holds and (high is None or step.verdict.rate_per_s < high)
-    ]
+    holding, broken = bracket(steps)
+    confident = [step for step in steps if step.holds and (high is None or step.rate_per_s < high)]
     if not confident or holding is None or bounds.reported_per_s <= 0:
         return None
-    low = min(confident[-1].verdict.rate_per_s, bounds.reported_per_s)
-    value = holding.verdict.rate_per_s
-    if breaking:
-        value = _crossing_per_s(holding.verdict, breaking[0].verdict, latency_target)
-    value = max(min(value, bounds.done_per_s), low)
+    low = min(confident[-1].rate_per_s, bounds.reported_per_s)
+    value = low
+    if high is not None:
+        value = holding.rate_per_s
+        if broken is not None:
+            value = _crossing_per_s(holding, broken, latency_target)
+        value = min(max(min(value, bounds.done_per_s), low), high)
     return Estimate(
-        value=value if high is None else min(value, high),
+        value=value,
         low=low,
         high=high,
-        rounds=confident[-1].verdict.rounds,
+        rounds=confident[-1].rounds,
         unit="IOPS",
     )
 

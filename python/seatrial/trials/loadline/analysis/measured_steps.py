@@ -48,11 +48,6 @@ class MeasuredStep:
         return self.step.response[name].value if name in self.step.response else None
 
 
-def is_scheduled(sample: Sample) -> bool:
-    """Return whether a sample is of an offered rate, not of the closed loop."""
-    return offered_per_s(sample) is not None
-
-
 def offered_per_s(sample: Sample) -> float | None:
     """Return the offered rate (requests per second) of a sample; None in a closed loop."""
     rate = sample.cell.parsed.arrival.rate_per_s
@@ -61,7 +56,7 @@ def offered_per_s(sample: Sample) -> float | None:
 
 def closed_loop(samples: Sequence[Sample]) -> Estimate | None:
     """Return the rate of the closed loop; None if it was not measured."""
-    closed = [sample for sample in samples if not is_scheduled(sample)]
+    closed = [sample for sample in samples if offered_per_s(sample) is None]
     return rate_estimate(counted(closed)) if closed else None
 
 

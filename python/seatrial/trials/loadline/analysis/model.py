@@ -63,7 +63,8 @@ class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
         sustained: The sustained rate (``IOPS``): where the percentile crosses the limit, between
             the highest rate that significantly meets it and the lowest that significantly exceeds
             it, which are the ends of the interval. Value and lower end are capped at the completed
-            rate while requests queue. ``high`` is None if no rate exceeded the limit; None if no
+            rate while requests queue. ``high`` is None, and ``value`` the lower end, if no rate
+            significantly exceeded the limit, or the load generator was the bottleneck; None if no
             rate significantly meets it.
         broken_per_s: The lowest rate that significantly exceeds the limit; None if none does.
         closed_loop: Rate of the initial closed loop, for scale; None if it was not measured.

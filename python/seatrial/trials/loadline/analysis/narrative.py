@@ -27,7 +27,6 @@ class Outcome:
     Attributes:
         latency_target: The percentile and its limit.
         steps: All rates, ascending.
-        holding: The highest rate that meets the limit below the lowest that exceeds it.
         breaking: The rates that exceed the limit, ascending.
         closed: Rate of the closed loop.
         sustained: The sustained rate.
@@ -39,7 +38,6 @@ class Outcome:
 
     latency_target: LatencyTarget
     steps: Sequence[MeasuredStep]
-    holding: MeasuredStep | None
     breaking: Sequence[MeasuredStep]
     closed: Estimate | None
     sustained: Estimate | None
@@ -82,6 +80,8 @@ def _sustained_text(outcome: Outcome, sustained: Estimate) -> str:
     low = _rate(sustained.low or sustained.value)
     if sustained.high is not None:
         return f"{format_value(sustained)} ({low} to {_rate(sustained.high)})"
+    if outcome.generator:
+        return f"at least {low} IOPS (beyond it the load generator was the bottleneck)"
     if outcome.breaking:
         return f"at least {low} IOPS (no higher rate significantly exceeded it)"
     return f"at least {low} IOPS (no rate tried exceeded it)"

@@ -346,6 +346,16 @@ class RateVerdict(msgspec.Struct, frozen=True, kw_only=True):
     seems_met: bool
 
 
+def bracket(steps: Sequence[RateVerdict]) -> tuple[RateVerdict | None, RateVerdict | None]:
+    """Return the rates around the limit: the highest that seems to meet it, the lowest above.
+
+    Either is None if absent.
+    """
+    broken = next((step for step in steps if not step.seems_met), None)
+    holding = [step for step in steps if broken is None or step.rate_per_s < broken.rate_per_s]
+    return (holding[-1] if holding else None), broken
+
+
 def judge_rates(
     limit_counts: Iterable[tuple[float, LimitCounts]], latency_target: LatencyTarget
 ) -> list[RateVerdict]:

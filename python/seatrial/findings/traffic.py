@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from seatrial.findings.context import median_over_samples
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary
 
@@ -54,3 +55,11 @@ def device_share(sample: Sample, counter: str, requested_bytes: int) -> float | 
     if moved_bytes is None or requested_bytes < REQUESTED_BYTES_MIN:
         return None
     return moved_bytes / requested_bytes
+
+
+def device_read_share(summary: CellSummary) -> float | None:
+    """Return the bytes that the device read over those requested, the median of the rounds."""
+    return median_over_samples(
+        summary.samples,
+        lambda sample: device_share(sample, "device_read_bytes", requested_read_bytes(sample)),
+    )

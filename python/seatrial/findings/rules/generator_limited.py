@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from seatrial.findings.context import (
+    NULL_LIMIT_SHARE_MAX,
     AffectedCells,
     Context,
     identities,
     is_of_a_device,
     median_over_samples,
+    null_limit_share,
     usable_cpus,
 )
 from seatrial.findings.rule import from_samples
@@ -21,7 +23,6 @@ from seatrial.stats.wording import format_plural, format_share
 from seatrial.topic import topic_of
 from seatrial.units import NS_PER_S
 
-NULL_LIMIT_SHARE_MAX = 0.70
 CPU_SHARE_MAX = 0.90
 
 
@@ -57,11 +58,6 @@ def _above(
     shares = {c.cell.key: median_over_samples(c.samples, share_of) or 0.0 for c in cells}
     concerned = [c for c in cells if shares[c.cell.key] > allowed_share]
     return concerned, max(shares.values(), default=0.0)
-
-
-def _null_limit_share(sample: Sample) -> float | None:
-    limit_per_s = sample.counters.get("null_limit_per_s", 0)
-    return sample.operations_per_s / limit_per_s if limit_per_s > 0 else None
 
 
 class GeneratorLimitedInShort(Figures, frozen=True, kw_only=True):
@@ -102,7 +98,7 @@ class NearNullLimitFigures(
 
 
 def _near_null_limit(context: Context, cells: list[CellSummary]) -> Finding | None:
-    concerned, highest = _above(cells, _null_limit_share, NULL_LIMIT_SHARE_MAX)
+    concerned, highest = _above(cells, null_limit_share, NULL_LIMIT_SHARE_MAX)
     if not concerned:
         return None
     return Finding(

@@ -12,16 +12,20 @@ from typing import Final
 from seatrial.measure.budget import RunBudget
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, FILL, Recorder, RoundsResult, Strategy
-from seatrial.measure.recovery import CHECK_NS, RecoveryCheck
+from seatrial.measure.recovery import RecoveryCheck
 from seatrial.measure.rounds import Outlier, Settled, measure_again
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.cost import cell_time_s
 from seatrial.study.plan import order
 from seatrial.study.units import format_seconds
-from seatrial.trials.audit.study import Guidance, adaptive_cells, predicted_within_share
+from seatrial.trials.audit.study import (
+    Guidance,
+    adaptive_cells,
+    predicted_within_share,
+    spent_and_full_s,
+)
 from seatrial.trials.loadline.study import LOADLINE
-from seatrial.units import NS_PER_S
 
 STEPS_MAX: Final = 1000
 
@@ -170,9 +174,7 @@ class Adaptive:
         if not left:
             return f"All {len(measured)} tests of the matrix were measured."
         samples = [sample for cell in measured for sample in self._budget.of(cell.key)]
-        cells_s = sum(sample.duration_s for sample in samples)
-        check_s = sum(sample.counters.get(CHECK_NS, 0.0) for sample in samples) / NS_PER_S
-        spent_s, full_s = cells_s + check_s, cells_s * len(self._matrix) / len(measured)
+        spent_s, full_s = spent_and_full_s(samples, len(measured), len(self._matrix))
         guidance = self._next()
         text = (
             f"Measured {len(measured)} of {len(self._matrix)} tests: {format_seconds(spent_s)} "

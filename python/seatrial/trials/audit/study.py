@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.study.schema import Study
 from seatrial.trials.io.study.workloads import Matrix
+from seatrial.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from seatrial.results.model import Sample
 
 
 class Guidance(NamedTuple):
@@ -46,3 +51,20 @@ def adaptive_cells(plan: Plan) -> list[Cell]:
 
 def _matrices(study: Study) -> list[Matrix]:
     return [each for each in study.workloads if isinstance(each, Matrix) and each.adaptive]
+
+
+def spent_and_full_s(
+    samples: Iterable[Sample], measured_count: int, all_count: int
+) -> tuple[float, float]:
+    """Return the time of measured cells with their recovery checks, and the time for all cells.
+
+    Args:
+        samples: Samples of the measured cells.
+        measured_count: How many cells were measured.
+        all_count: How many there are.
+    """
+    cells_s = checks_ns = 0.0
+    for sample in samples:
+        cells_s += sample.duration_s
+        checks_ns += sample.counters.get("recovery_check_ns", 0.0)
+    return cells_s + checks_ns / NS_PER_S, cells_s * all_count / max(1, measured_count)

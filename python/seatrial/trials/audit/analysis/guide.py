@@ -17,7 +17,7 @@ from seatrial.lazy import np
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.trials.audit.analysis.audit import audit_table, audit_tables
-from seatrial.trials.audit.analysis.model import CellTable, Prediction
+from seatrial.trials.audit.analysis.model import CellTable
 from seatrial.trials.audit.analysis.predict import outlier_keys_of
 from seatrial.trials.audit.analysis.tables import group_of, known_points, observations_of, tables_of
 from seatrial.trials.audit.queueing.fit import choose
@@ -231,7 +231,7 @@ def _table_guidance(
         return _TableGuidance(next_cells(table, points, max(STEP_COUNT, len(left) // 4)), [])
     next_to_gaps = _nearby(points, outlier_keys_of(audit)) & set(left)
     widths = {
-        key: _half_width_share(audit.predictions[key]) for key in left if key not in next_to_gaps
+        key: audit.predictions[key].half_width_share for key in left if key not in next_to_gaps
     }
     precise = [width for width in widths.values() if width <= requested_share]
     if next_to_gaps:
@@ -255,10 +255,6 @@ def _nearby(points: Sequence[Point], outlier: Set[str]) -> set[str]:
         for key, (row, column) in positions.items()
         if any(abs(row - r) + abs(column - c) == 1 for r, c in gaps)
     }
-
-
-def _half_width_share(prediction: Prediction) -> float:
-    return (prediction.high - prediction.low) / 2 / prediction.iops
 
 
 def _tables(run: Run, samples: Sequence[Sample]) -> dict[object, CellTable]:

@@ -32,6 +32,7 @@ from seatrial.trials.audit.analysis.model import CellTable, TablePoint
 from seatrial.trials.audit.analysis.predict import residuals_log
 from seatrial.trials.audit.analysis.tables import known_points, observations_of
 from seatrial.trials.audit.queueing.fit import (
+    MAD_TO_DEVIATION,
     ModelChoice,
     choose,
     cross_validated,
@@ -56,7 +57,6 @@ STEPS: Final = 3
 NAMES_MAX: Final = 4
 SCALE_LEAST_LOG: Final = 0.02
 SCALE_MOST_LOG: Final = 0.2
-MAD_TO_DEVIATION: Final = 1.4826
 
 MILD_COST: Final = 0.5
 """For a cell that is neither close to the model nor far from it."""

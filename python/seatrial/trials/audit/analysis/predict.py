@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from seatrial.errors import UsageError
 from seatrial.lazy import np
+from seatrial.stats.estimate import t_of
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.model import CellTable, Form, Prediction, TableAudit
 from seatrial.trials.audit.analysis.tables import known_points, observations_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from seatrial.trials.audit.queueing.fit import Fit
     from seatrial.trials.audit.queueing.forms import Array, FormName
 
-CONFIDENCE: Final = 0.95
 EXTRAPOLATION_FACTOR_MAX: Final = 64
 EXTRAPOLATION_DEVIATION_LOG: Final[dict[str, float]] = {
     "read": 0.10,
@@ -100,8 +100,6 @@ def predictions(
     the usual deviation: G. K. Smyth, "Linear models and empirical Bayes methods", Statistical
     Applications in Genetics and Molecular Biology 3 (2004), section 4.
     """
-    from scipy.special import stdtrit  # noqa: PLC0415
-
     size_bytes = np.array([cell[0] for cell in cells])
     concurrency = np.array([cell[1] for cell in cells])
     threads = np.array([cell[2] for cell in cells])
@@ -113,8 +111,7 @@ def predictions(
     outside = (size_bytes < min(measured)) | (size_bytes > max(measured))
     added_log = np.where(outside, EXTRAPOLATION_DEVIATION_LOG[fitted.variant.form], 0.0)
     doubt_log = fitted.prediction_deviation_log(size_bytes, concurrency, threads)
-    quantile = float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
-    half_log = quantile * np.sqrt(doubt_log**2 + own_log**2 + added_log**2)
+    half_log = t_of(freedom) * np.sqrt(doubt_log**2 + own_log**2 + added_log**2)
     rates = fitted.predicted_per_s(size_bytes, concurrency, threads)
     return [
         Prediction(iops=float(rate), low=float(rate / factor), high=float(rate * factor))

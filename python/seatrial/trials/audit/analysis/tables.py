@@ -19,7 +19,6 @@ from seatrial.trials.audit.study import adaptive_cells
 
 if TYPE_CHECKING:
     from seatrial.stats.model import CellSummary
-    from seatrial.trials.audit.queueing.forms import Observations
 
 
 def left_out_cells(run: Run, cells: Sequence[CellSummary]) -> list[Cell]:

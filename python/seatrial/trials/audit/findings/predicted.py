@@ -12,9 +12,7 @@ from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 from seatrial.trials.audit.analysis.model import TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
-from seatrial.units import NS_PER_S
-
-RECOVERY_COUNTER = "recovery_check_ns"
+from seatrial.trials.audit.study import spent_and_full_s
 
 
 @from_samples(rank=540, section="Validity of the figures", holds_in_lab=False)
@@ -99,17 +97,12 @@ def _finding(context: Context, audit: TableAudit, left_out: Sequence[TablePoint]
 
 
 def _times_s(context: Context, audit: TableAudit) -> tuple[float, float]:
-    """Return the time of the measured cells with their probes, and the time for all cells."""
     keys = {point.key for point in audit.table.points if point.measured}
     samples = [sample for sample in context.samples if sample.cell.key in keys]
-    cells_s = sum(sample.duration_s for sample in samples)
-    check_s = sum(sample.counters.get(RECOVERY_COUNTER, 0.0) for sample in samples) / NS_PER_S
-    return cells_s + check_s, cells_s * len(audit.table.points) / max(1, len(keys))
+    return spent_and_full_s(samples, len(keys), len(audit.table.points))
 
 
 def _widest_share(audit: TableAudit, left_out: Sequence[TablePoint]) -> float | None:
     """Return the widest half width relative to its figure; None if nothing is predicted."""
-    predictions = [
-        audit.predictions[point.key] for point in left_out if point.key in audit.predictions
-    ]
-    return max(((each.high - each.low) / 2 / each.iops for each in predictions), default=None)
+    predictions = (audit.predictions.get(point.key) for point in left_out)
+    return max((each.half_width_share for each in predictions if each), default=None)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from seatrial.lazy import np
+from seatrial.stats.estimate import t_of
 from seatrial.trials.audit.queueing.forms import (
     PAGE_BYTES,
     PARAMETERS,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 Loss = Literal["soft_l1", "cauchy"]
 
-CONFIDENCE: Final = 0.95
 PULL_LOG: Final = 0.003
 SCALE_FIRST_LOG: Final = 0.1
 SCALE_LEAST_LOG: Final = 0.003
@@ -109,10 +109,7 @@ class Fit:
 
     def quantile(self) -> float:
         """Return Student's t with the number of cells beyond one for each parameter."""
-        from scipy.special import stdtrit  # noqa: PLC0415
-
-        spare = max(2, len(self.observed) - len(self.variant.names))
-        return float(stdtrit(spare, (1 + CONFIDENCE) / 2))
+        return t_of(max(2, len(self.observed) - len(self.variant.names)))
 
     def _theta(self) -> Array:
         return np.log([self.values[name] for name in self.variant.names])

@@ -10,14 +10,12 @@ from seatrial.findings.context import (
     Context,
     identities,
     is_of_a_device,
-    median_over_samples,
 )
 from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
-    device_share,
+    device_read_share,
     is_direct,
-    requested_read_bytes,
     span_bytes,
 )
 from seatrial.published import HIDDEN
@@ -244,13 +242,7 @@ class DeviceIdleFigures(
 
 
 def _device_idle(context: Context, direct: list[CellSummary]) -> Finding | None:
-    shares = {
-        c.cell.key: median_over_samples(
-            c.samples,
-            lambda sample: device_share(sample, "device_read_bytes", requested_read_bytes(sample)),
-        )
-        for c in direct
-    }
+    shares = {c.cell.key: device_read_share(c) for c in direct}
     least = {key: share for key, share in shares.items() if share is not None}
     concerned = [c for c in direct if least.get(c.cell.key, 1.0) < DEVICE_SHARE_MIN]
     if not concerned:

@@ -15,6 +15,7 @@ from seatrial.findings.context import (
 from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
+    device_read_share,
     device_share,
     is_direct,
     requested_read_bytes,
@@ -129,7 +130,7 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
     concerned = [c for c in buffered if _reads_were_cached(context, c, memory_bytes)]
     if not concerned:
         return None
-    shares = [share for c in concerned if (share := _read_share(c)) is not None]
+    shares = [share for c in concerned if (share := device_read_share(c)) is not None]
     span = max(span_bytes(c) or 0 for c in concerned)
     above = _fastest_above(context, concerned)
     least_share = min(shares, default=None)
@@ -147,17 +148,10 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
     )
 
 
-def _read_share(summary: CellSummary) -> float | None:
-    return median_over_samples(
-        summary.samples,
-        lambda sample: device_share(sample, "device_read_bytes", requested_read_bytes(sample)),
-    )
-
-
 def _reads_were_cached(context: Context, summary: CellSummary, memory_bytes: float | None) -> bool:
     if not any(requested_read_bytes(sample) for sample in summary.samples):
         return False
-    share = _read_share(summary)
+    share = device_read_share(summary)
     if share is not None:
         return share < DEVICE_SHARE_MIN
     span = span_bytes(summary)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from seatrial.findings.context import NULL_LIMIT_SHARE_MAX, null_limit_share
 from seatrial.lazy import np
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_duration_ns, format_share
@@ -66,7 +67,6 @@ FLOOR_FACTOR = 3.0
 NEAR_RATIO = 1.1
 QUIET_SHARE_MIN = 0.2
 """Stalls are the cause only if at least this share of the time was free of them."""
-NULL_LIMIT_SHARE_MAX = 0.7
 BUSY_SHARE_MAX = 0.5
 
 
@@ -182,7 +182,7 @@ def generator_limit(broken: MeasuredStep | None, latency_target: LatencyTarget) 
             "The stalls were caused by the measuring machine, not the target: its threads did not "
             "run"
         )
-    null_share = max((_null_limit_share(sample) for sample in broken.samples), default=0.0)
+    null_share = max((null_limit_share(sample) or 0.0 for sample in broken.samples), default=0.0)
     if null_share > NULL_LIMIT_SHARE_MAX:
         return (
             f"The load generator reached {format_share(null_share)} of its maximum rate, so the "
@@ -196,11 +196,6 @@ def _generator_stalled(broken: MeasuredStep) -> bool:
     stalls = [stall for sample in broken.samples for stall in sample.stalls]
     own_s = sum(stall.length_s for stall in stalls if stall.is_of_generator)
     return own_s * 2 > sum(stall.length_s for stall in stalls)
-
-
-def _null_limit_share(sample: Sample) -> float:
-    limit_per_s = sample.counters.get("null_limit_per_s", 0.0)
-    return sample.operations_per_s / limit_per_s if limit_per_s > 0 else 0.0
 
 
 def _started_late(broken: MeasuredStep, latency_target: LatencyTarget) -> str:

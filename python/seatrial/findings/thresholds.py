@@ -84,7 +84,7 @@ def _judged(
     where = "" if cell.cell in in_doubt or not in_doubt else f" in {format_cell(in_doubt[0])}"
     doubt = f", but the interval{where} includes the limit" if in_doubt else ""
     answer = "met" if met else "not met"
-    if in_doubt and worst.is_lower_bound:
+    if not met and in_doubt and worst.is_lower_bound:
         answer, doubt = "not shown", ""
     return ThresholdResult(
         threshold=threshold,

@@ -93,6 +93,13 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
 
 
+def hosts_in_turn(remaining: Sequence[Host], count: int, round_number: int) -> list[Host]:
+    """Return the hosts of a round; they take turns where a cell needs fewer than all."""
+    first = round_number % len(remaining)
+    hosts = [remaining[(first + number) % len(remaining)] for number in range(count)]
+    return sorted(hosts, key=remaining.index)
+
+
 class Group:
     """Hosts with an actor on each; a context manager that ends the actors.
 

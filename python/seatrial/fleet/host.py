@@ -117,8 +117,9 @@ class HostActor:
         """
         journal = UndoJournal(run_id)
         stage = Stage(plan, run_id, journal, target_state=target_state)
-        stage.__enter__()
+        # What a failure leaves is removed by ``close_own``.
         self._own = journal, stage
+        stage.__enter__()
         stage.prepare(SilentWatcher())
 
     def close_own(self) -> None:

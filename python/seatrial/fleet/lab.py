@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -204,7 +205,7 @@ class FleetLab:
             "include-dashboard": "false",
             "dashboard-agent-listen-port": _free_port(),
             "temp-dir": self._folder / "ray",
-            "system-config": f"'{json.dumps(HEALTH)}'",
+            "system-config": json.dumps(HEALTH),
         }
         return f"exec {_ray('start --head', options)}"
 
@@ -223,7 +224,7 @@ class FleetLab:
         for mount_point, source in mounts.items():
             if not source.exists():
                 source.mkdir()
-            lines.append(f"mount --bind {source} {mount_point}")
+            lines.append(f"mount --bind {shlex.quote(str(source))} {shlex.quote(mount_point)}")
         options = {
             "address": self.address,
             "node-ip-address": f"{self._subnet}.{number + 1}",
@@ -366,10 +367,12 @@ def _signal(pids: Sequence[int], number: signal.Signals) -> None:
 
 
 def _ray(what: str, options: Mapping[str, Any]) -> str:
-    words = [sys.executable, "-m", "ray.scripts.scripts", what, "--block"]
+    words = [shlex.quote(sys.executable), "-m", "ray.scripts.scripts", what, "--block"]
     words += ["--disable-usage-stats", f"--object-store-memory={OBJECT_STORE_BYTES}"]
     words += ["--include-log-monitor=false"]
-    return " ".join([*words, *(f"--{name}={value}" for name, value in options.items())])
+    return " ".join(
+        [*words, *(f"--{name}={shlex.quote(str(value))}" for name, value in options.items())]
+    )
 
 
 def _environment() -> dict[str, str]:

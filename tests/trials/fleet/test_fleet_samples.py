@@ -13,7 +13,10 @@ from seatrial.errors import TargetError
 from seatrial.findings.context import Context
 from seatrial.findings.registry import rules
 from seatrial.findings.summary import summarise
+from seatrial.fleet import host
 from seatrial.fleet.group import HostLost
+from seatrial.fleet.host import HostActor
+from seatrial.machine.file import TrialFolder
 from seatrial.results.fleet import LostHost
 from seatrial.results.model import Run
 from seatrial.stats.cell_estimates import rate_estimate
@@ -196,6 +199,30 @@ def test_files_that_hosts_did_not_remove_are_named():
     pending = RuntimeError("x")
     stage.__exit__(type(pending), pending, None)
     assert "host3" in pending.__notes__[0]
+
+
+def test_what_a_host_made_before_it_failed_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / "state"))
+
+    class Failing:
+        def __init__(self, _plan, run_id, journal, **_options):
+            self.folder = TrialFolder(tmp_path, run_id, journal)
+
+        def __enter__(self):
+            self.folder.open(0, direct=False)
+            raise TargetError(seen="x", cause="x", next_step="x")
+
+        def __exit__(self, *_exception):
+            self.folder.remove()
+
+    monkeypatch.setattr(host, "Stage", Failing)
+    actor = HostActor.__new__(HostActor)
+    actor._own = None
+    with pytest.raises(TargetError):
+        actor.open_own(None, "run-host1", "new")
+    actor.close_own()
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
+    assert list((tmp_path / "state").glob("run-host1*")) == []
 
 
 @given(

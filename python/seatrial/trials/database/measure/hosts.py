@@ -26,6 +26,7 @@ from seatrial.fleet.group import (
     HostLost,
     all_hosts_lost,
     group_of_hosts,
+    hosts_in_turn,
 )
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, StageRequest
@@ -154,18 +155,11 @@ class HostLoadGenerator:
     def attach_to(self, driver: Databases) -> None:
         """Run a driver's pgbench on the hosts."""
         driver.load = lambda cell, round_number: partial(
-            self._load, hosts=self._hosts_of_round(hosts_of(cell), round_number)
+            self._load, hosts=hosts_in_turn(self._remaining(), hosts_of(cell), round_number)
         )
 
     def _remaining(self) -> list[Host]:
         return [host for host in self._group.hosts if host.name not in self._lost]
-
-    def _hosts_of_round(self, count: int, round_number: int) -> list[Host]:
-        """Return the hosts of a round; they take turns if a cell needs fewer."""
-        remaining = self._remaining()
-        first = round_number % len(remaining)
-        hosts = [remaining[(first + number) % len(remaining)] for number in range(count)]
-        return sorted(hosts, key=remaining.index)
 
     def _load(
         self,

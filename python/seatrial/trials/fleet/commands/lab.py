@@ -100,7 +100,7 @@ def lab(
 
     Raises:
         TargetError: when the lab cannot be built here.
-        UsageError: when the study has no [hosts].
+        UsageError: when the study has no [hosts], or a fault is for a host that it has not.
     """
     from seatrial.cli.study_command import plan_of, show_or_measure  # noqa: PLC0415
     from seatrial.fleet.lab import FleetLab  # noqa: PLC0415 - not for --help
@@ -109,6 +109,7 @@ def lab(
 
     plan = plan_of(file, **changes)
     request = _request(plan, delay_ms, loss_percent)
+    _require_hosts(faults, request.hosts_count)
     if any(kind == "clock" for kind, _, _ in faults):
         request = msgspec.structs.replace(request, sets_clocks=True)
     if measuring.plan_only:
@@ -123,6 +124,17 @@ def lab(
         finally:
             for timer in timers:
                 timer.cancel()
+
+
+def _require_hosts(faults: Sequence[tuple[str, int, float]], count: int) -> None:
+    from seatrial.errors import UsageError  # noqa: PLC0415 - only for an error
+
+    if missing := [f"host{host}" for _, host, _ in faults if not 1 <= host <= count]:
+        raise UsageError(
+            seen=f"--fault names {', '.join(missing)}, but the lab has host1 to host{count}",
+            cause="The lab has as many hosts as the largest of `counts` in [hosts]",
+            next_step="Name one of these hosts",
+        )
 
 
 def _timer(built: FleetLab, kind: str, host: int, after_s: float) -> threading.Timer:

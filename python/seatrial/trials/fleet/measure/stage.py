@@ -22,6 +22,7 @@ from seatrial.fleet.group import (
     HostLost,
     all_hosts_lost,
     group_of_hosts,
+    hosts_in_turn,
 )
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
@@ -180,7 +181,7 @@ class FleetStage(Stage):
             TargetError: when no host finished its part.
         """
         del background
-        hosts = self._rotation(hosts_of(cell), round_number)
+        hosts = hosts_in_turn(self._remaining(), hosts_of(cell), round_number)
         before = self._open_group().clocks(hosts)
         if lost := [each for each in before.values() if isinstance(each, HostLost)]:
             self._lost |= {each.host for each in lost}
@@ -262,14 +263,6 @@ class FleetStage(Stage):
             hosts,
             timeout_s=START_DELAY_S + cell.parsed.duration_s + GRACE_S,
             stop_on_loss=stop_others,
-        )
-
-    def _rotation(self, count: int, round_number: int) -> list[Host]:
-        """Return the hosts of a round, in rotation if a cell needs fewer than all."""
-        left = self._remaining()
-        first = round_number % len(left)
-        return sorted(
-            (left[(first + number) % len(left)] for number in range(count)), key=left.index
         )
 
     def _open_group(self) -> Group:

@@ -78,11 +78,11 @@ class TestLoops:
     def test_attach_records_before_and_detach_settles(self, image):
         path = image()
         with UndoJournal("run1") as journal:
-            made = attach(path, journal, logical_block_bytes=4096, direct=True)
+            made = attach(path, journal, direct=True)
             assert loop_file(made.path.name) == str(path)
             assert str(made.path) in journal.path.read_text()
             with open_device(made.path) as device:
-                assert device.logical_block_bytes == 4096
+                assert device.logical_block_bytes == 512
             assert detach(made, journal).outcome == "undone"
             assert loop_file(made.path.name) == ""
             assert not journal.path.exists()
@@ -105,10 +105,16 @@ class TestLoops:
             assert made.path != stolen[0]
         assert loop_file(stolen[0].name) == str(thief), "what is not ours is not detached"
 
-    def test_a_failure_leaves_no_record(self, image):
+    def test_a_failure_leaves_no_record(self, image, monkeypatch):
+        real = loop.run_command
+        monkeypatch.setattr(
+            loop,
+            "run_command",
+            lambda *argv: real(*argv, *([] if "--find" in argv else ["--wrong"])),
+        )
         with UndoJournal("run1") as journal:
             with pytest.raises(SeatrialError, match="losetup"):
-                attach(image(), journal, logical_block_bytes=77)
+                attach(image(), journal)
             assert not journal.path.exists()
 
     @pytest.mark.parametrize("make", [os.mkdir, lambda path: None])

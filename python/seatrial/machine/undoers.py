@@ -93,8 +93,6 @@ def _ioctl(point: Path, command: int) -> None:
         os.close(descriptor)
 
 
-FROZEN_UNDOERS: Final[dict[str, Undoer]] = {"frozen": Undoer(undo=undo_frozen, subject="point")}
-
 __all__ = ["UNDOERS", "Outcome", "Result", "Undoer"]
 
 
@@ -260,7 +258,7 @@ _KNOWN: Final[dict[str, Undoer]] = {
     "cgroup": Undoer(undo=undo_cgroup, subject="path"),
     "process": Undoer(undo=undo_process, subject="pid"),
     "setting": Undoer(undo=undo_setting, subject="path"),
-    **FROZEN_UNDOERS,
+    "frozen": Undoer(undo=undo_frozen, subject="point"),
 }
 
 UNDOERS: Final[ChainMap[str, Undoer]] = ChainMap(_KNOWN, cast("dict[str, Undoer]", _TopicUndoers()))

@@ -5,11 +5,10 @@ A cell close to the engine's limit shows the generator's speed, not the target's
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from seatrial.machine.run_lock import Holder, RunLock
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import SilentWatcher, TimeLeft, Watcher
 from seatrial.measure.stage import AnyStage
+from seatrial.postgres.page_cache import write_back
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell, SpecDocument
@@ -454,7 +454,9 @@ class Recorder:
         began_s = time.monotonic()
         try:
             if path and not cell.parsed.target.direct:
-                _write_back(Path(path))
+                # The next sample meets the same error and reports it; a missing file has no pages.
+                with suppress(OSError):
+                    write_back(Path(path))
             rest(Path(path) if path else None, rest_s)
         except KeyboardInterrupt:
             raise Interrupted from None
@@ -480,21 +482,6 @@ class Recorder:
 def is_on_storage(cell: Cell) -> bool:
     """Return whether a cell is a load on storage, not on a database or a model."""
     return topic_of(cell).loads_storage and cell.parsed.target.kind in ("file", "directory")
-
-
-def _write_back(path: Path) -> None:
-    """Write back the dirty pages of a file; a missing file has none."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        # The next sample meets the same error and reports it.
-        return
-    finally:
-        os.close(handle)
 
 
 Strategy = Callable[[Recorder], RoundsResult]

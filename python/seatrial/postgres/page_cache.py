@@ -86,6 +86,25 @@ def sync_file_system(folder: Path) -> None:
         os.close(descriptor)
 
 
+def write_back(path: Path) -> None:
+    """Write back all dirty pages of a file system or a block device.
+
+    Args:
+        path: A folder of the file system, or the device.
+
+    Raises:
+        OSError: when something could not be written.
+    """
+    if path.is_dir():
+        sync_file_system(path)
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def cached_bytes(folder: Path) -> int:
     """Return how many bytes of a folder's files are in the page cache.
 

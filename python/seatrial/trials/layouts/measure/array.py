@@ -5,7 +5,6 @@ Source: the kernel's Documentation/block/stat.rst, the fields of ``/sys/class/bl
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undo_journal import UndoJournal, Undone
 from seatrial.machine.undo_result import Outcome
 from seatrial.measure.progress import Watcher
-from seatrial.postgres.page_cache import sync_file_system
+from seatrial.postgres.page_cache import write_back
 from seatrial.results.model import LayoutRecord
 from seatrial.stats.wording import format_plural
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec, assigned
@@ -153,25 +152,6 @@ class MemberCounters:
     def _read(self) -> Reading:
         found = {drive: _fields(name) for drive, name in self._names.items()}
         return {drive: _counts(fields) for drive, fields in found.items() if fields}
-
-
-def write_back(path: Path) -> None:
-    """Write back all dirty pages of a file system or a block device.
-
-    Args:
-        path: A folder of the file system, or the device.
-
-    Raises:
-        OSError: when something could not be written.
-    """
-    if path.is_dir():
-        sync_file_system(path)
-        return
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def roles(drives: DriveRoles) -> dict[str, str]:

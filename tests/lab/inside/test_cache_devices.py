@@ -104,6 +104,16 @@ def test_each_kind_is_built_hit_removed_added_cold_and_undone(disks, kind):
     assert list(Path("/sys/block").glob("bcache*")) == []
 
 
+def test_a_bcache_that_ends_while_its_cache_is_detached_is_undone(disks):
+    spec = variant("bcache")
+    with UndoJournal(RUN) as journal:
+        built = build(spec, assigned(spec, disks[:2]), NAME, journal)
+        run_steps(built, cache_of(spec).remove_steps(cache_setup_of(built)), journal)
+        assert {each.outcome for each in destroy(built, journal)} == {"undone"}
+    assert [read_signatures(Path(disk)) for disk in disks[:2]] == [[], []]
+    assert list(Path("/sys/block").glob("bcache*")) == []
+
+
 def access(device: str, begins_bytes: Sequence[int], *, writes: bool = False) -> None:
     """Read or write a block at each offset in a process of its own."""
     child = os.fork()

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,17 @@ def test_undoing_leaves_the_file_systems_of_others_alone(stand, tmp_path):
     assert read_fsid(ours) == ""
     assert read_fsid(other) == theirs
     assert undo_btrfs(fsid="0" * 36, point=str(tmp_path), devices=other).outcome == "gone"
+
+
+@pytest.mark.root
+def test_a_file_system_that_is_on_another_device_now_is_reported(image, loops, tmp_path):
+    need_command("mkfs.btrfs", "btrfs-progs")
+    device, fsid = str(loops(image(size_bytes=128 * MIB))), str(uuid.uuid4())
+    subprocess.run(["mkfs.btrfs", "-q", "-U", fsid, device], check=True)
+    result = undo_btrfs(fsid=fsid, point=str(tmp_path), devices="/dev/none")
+    assert result.outcome == "failed"
+    assert device in result.detail
+    assert read_fsid(device) == fsid
 
 
 @pytest.mark.root

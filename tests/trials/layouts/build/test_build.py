@@ -11,13 +11,14 @@ from typing import ClassVar
 import pytest
 
 from seatrial.errors import SpaceError, TargetError
+from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint.tree import CommandOutput, SystemTree
 from seatrial.machine.undo_journal import UndoJournal, clean
 from seatrial.machine.undo_result import Undoer, gone, undone
 from seatrial.machine.undoers import UNDOERS
 from seatrial.trials.layouts.build import build as building
 from seatrial.trials.layouts.build import filesystems, registry, running, tuning
-from seatrial.trials.layouts.build.backend import ArrayState, Backend, Construction, Step
+from seatrial.trials.layouts.build.backend import ArrayState, Backend, Built, Construction, Step
 from seatrial.trials.layouts.build.build import build, commands_of, destroy, run_steps, wait_synced
 from seatrial.trials.layouts.build.names import array_name, mount_folder
 from trials.layouts.build.specs import built_of, variant
@@ -277,6 +278,23 @@ def test_a_mount_point_has_no_links_as_the_kernel_lists_it(tmp_path, monkeypatch
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
     assert mount_folder(NAME, "r5") == f"{tmp_path.resolve()}/.seatrial-{RUN}/r5"
+
+
+def test_the_runs_folder_on_another_target_outlives_an_array_mounted_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    spec = variant("zfs", "stripe", 1)
+    for has_other in (False, True):
+        journal = UndoJournal(RUN, tmp_path / "state")
+        if has_other:
+            TrialFolder(tmp_path, RUN, journal).open(0, direct=False).claim("data")
+        folder = Path(mount_folder(NAME, "leg1"))
+        built = Built(spec=spec, name=NAME, assigned=built_of(spec), construction=None)
+        for each in (folder, folder.with_name("leg2")):
+            building._make_mount_folder(built, str(each), journal)
+        destroy(built, journal)
+        assert folder.parent.exists() is has_other
+        journal.undo_all()
+        assert not folder.parent.exists()
 
 
 def test_a_kill_before_the_first_step_leaves_a_record_that_clean_finds_empty(files):

@@ -107,3 +107,21 @@ def test_a_superblock_says_to_which_set_it_belongs(tmp_path):
     drive.write_bytes(bytes(8192))
     assert read_set_id(str(drive)) == ""
     assert read_set_id(str(tmp_path / "absent")) == ""
+
+
+def test_a_cached_device_that_was_detached_is_undone_with_its_cache(tmp_path, monkeypatch):
+    """The kernel clears the set in its superblock: all that says it is ours is the cache's."""
+    below, fast, other = (tmp_path / name for name in ("below", "fast", "other"))
+    ours = bcache.set_id("seatrial-run-1")
+    ids = {below: bytes(16), fast: bytes.fromhex(ours.replace("-", "")), other: bytes(range(16))}
+    for path, set_uuid in ids.items():
+        path.write_bytes(bytes(4096 + 24) + MAGIC + bytes(16) + set_uuid + bytes(4024))
+    monkeypatch.setattr(type(bcache.LIVE), "block_number", lambda _tree, path: path)
+    wiped = []
+    monkeypatch.setattr(bcache, "_stopped", lambda _device: True)
+    monkeypatch.setattr(bcache, "_wipe", wiped.append)
+    assert bcache.undo_bcache(below=str(below), fast=str(fast), uuid=ours).outcome == "undone"
+    assert wiped == [str(below), str(fast)]
+    wiped.clear()
+    assert bcache.undo_bcache(below=str(below), fast=str(other), uuid=ours).outcome == "foreign"
+    assert wiped == []

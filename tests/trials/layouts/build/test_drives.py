@@ -10,10 +10,11 @@ from machine.conftest import run
 from machine.loops import loops_over
 from seatrial.errors import RefusedError, SpaceError, StudyError, TargetError
 from seatrial.machine import guard, uses
+from seatrial.machine.sysblock import device_size_bytes
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build import drives as drives_module
-from seatrial.trials.layouts.build.drives import OpenDrives, drive_infos
+from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 from seatrial.units import MIB
 
@@ -67,8 +68,7 @@ class TestLoopDevices:
     def test_they_are_made_of_sparse_files_and_given_back(self, journal, tmp_path):
         with opening(journal, 3, loop="3x64M", folder=str(tmp_path)) as opened:
             assert len(set(opened.paths)) == 3
-            known = opened.known()
-            assert {each.size_bytes for each in known.values()} == {64 * MIB}
+            assert {device_size_bytes(each) for each in opened.paths} == {64 * MIB}
             held = sum(path.stat().st_blocks for path in tmp_path.glob(".seatrial-*/*.img"))
             assert held * 512 < MIB
             assert len(loops_over(tmp_path)) == 3
@@ -105,6 +105,19 @@ class TestLoopDevices:
                 opened.recheck()
             assert (point / "lost+found").is_dir()
             run("umount", str(point))
+
+    def test_the_file_that_another_program_attached_meanwhile_is_not_emptied(
+        self, journal, tmp_path, image
+    ):
+        with opening(journal, loop="1x64M", folder=str(tmp_path)) as opened:
+            run("losetup", "-d", opened.paths[0])
+            theirs = image("theirs.img")
+            theirs.write_bytes(b"data" * 1024)
+            run("losetup", opened.paths[0], str(theirs))
+            with pytest.raises(TargetError, match="no longer attached"):
+                opened.recheck()
+            assert theirs.read_bytes() == b"data" * 1024
+            run("losetup", "-d", opened.paths[0])
 
     def test_a_failure_on_the_way_leaves_nothing(self, journal, tmp_path, monkeypatch):
         made = []
@@ -172,6 +185,18 @@ class TestDevices:
             with pytest.raises(RefusedError, match=f"is mounted on {point}"):
                 opened.recheck()
 
+    def test_names_that_lead_to_other_disks_than_at_first_are_refused(
+        self, journal, image, loops, tmp_path
+    ):
+        first, second = loops(image("a.img")), loops(image("b.img"))
+        link = tmp_path / "by-id"
+        link.symlink_to(first)
+        with opening(journal, 1, f"{first},{second}", devices=[str(link)]) as opened:
+            link.unlink()
+            link.symlink_to(second)
+            with pytest.raises(RefusedError, match=f"lead to {second}"):
+                opened.recheck()
+
     def test_one_look_at_all_open_files_reports_which_drive_somebody_writes_to(
         self, journal, image, loops, monkeypatch
     ):
@@ -223,10 +248,3 @@ class TestDevices:
         for pair in ([disk, parts[1]], [parts[1], disk]):
             text = refusal(journal, pair, destroy=f"{disk},{parts[1]}")
             assert "on the same disk" in text
-
-    def test_looking_claims_nothing(self, image, loops, mounts):
-        device = loops(image(), "--sector-size=4096")
-        run("mkfs.ext4", "-q", str(device))
-        mounts(device)
-        seen = drive_infos([str(device)])[str(device)]
-        assert (seen.size_bytes, seen.logical_block_bytes) == (64 * MIB, 4096)

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import CommandOutput, SystemTree
-from seatrial.trials.layouts.build import md_array, md_legs
+from seatrial.trials.layouts.build import md_array, md_legs, running
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction
 from seatrial.trials.layouts.build.names import NAME_PREFIX, array_name, identity, run_of, shortened
 from seatrial.trials.layouts.build.registry import backend
@@ -280,6 +280,29 @@ def test_undoing_stops_the_array_and_clears_only_what_bears_its_identity(undoing
 
 def test_an_array_under_another_number_is_found_by_its_identity(undoing):
     assert undo(device="/dev/md207").detail.startswith("/dev/md200 stopped")
+
+
+def test_drives_that_a_reboot_renumbered_are_found_by_their_array(undoing, machine):
+    put(machine.root, "sys/class/block/sdd/dev", "8:48")
+    put(machine.root, "sys/block/md200/slaves/sdd", "")
+    undoing.marked["/dev/sdd"] = undoing.marked.pop("/dev/sda")
+    assert undo().outcome == "undone"
+    assert list(undoing.marked) == ["/dev/sdc"]
+
+
+@pytest.mark.parametrize("tag", [f"UUID={PARTED}", "UUID=1"])
+def test_drives_that_bear_the_identity_under_other_names_are_reported(undoing, monkeypatch, tag):
+    listed = f"DEVNAME=/dev/sdx\nUUID=0\n\nDEVNAME=/dev/sdy\n{tag}\nTYPE=linux_raid_member\n"
+    monkeypatch.setattr(running, "attempt", lambda _command: CommandOutput(0, listed, ""))
+    undoing.marked.clear()
+    put(undoing.root, "sys/block/md200/md/uuid", "11111111-0000-0000-0000-000000000000")
+    result = undo()
+    if tag == "UUID=1":
+        assert result.outcome == "gone"
+    else:
+        assert result.outcome == "failed"
+        assert "/dev/sdy" in result.detail
+        assert "/dev/sdx" not in result.detail
 
 
 def test_a_foreign_array_under_our_number_is_left_alone(undoing, machine):

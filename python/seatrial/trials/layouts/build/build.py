@@ -268,14 +268,15 @@ def _filesystem_steps(
 def _make_mount_folder(built: Built, folder: str, journal: UndoJournal) -> None:
     """Create a mount point in the folder with the run's marker."""
     path = Path(folder)
-    mount = mount_of(LIVE, existing(LIVE, str(path.parent)))
-    entry = journal.record(
-        "file",
-        path=str(path.parent),
-        run_id=journal.run_id,
-        mount_point=mount.point if mount else "",
-    )
-    if entry not in built.entries:
+    # It may be the run's trial folder on another target, which is not removed with the array.
+    if journal.find("file", path=str(path.parent), run_id=journal.run_id) is None:
+        mount = mount_of(LIVE, existing(LIVE, str(path.parent)))
+        entry = journal.record(
+            "file",
+            path=str(path.parent),
+            run_id=journal.run_id,
+            mount_point=mount.point if mount else "",
+        )
         built.entries.append(entry)
     # Other users may pass: a database server runs under a different account.
     path.parent.mkdir(mode=0o711, exist_ok=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final, Self
 
 from seatrial.errors import DirectError, RefusedError, StudyError, TargetError
-from seatrial.machine.device import open_device
 from seatrial.machine.direct import direct_alignment
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint.medium import Extent, extent_of_device, number_text
@@ -19,8 +18,9 @@ from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.guard import DeviceState, contents_phrase, inspect, require_permitted
 from seatrial.machine.loop import LoopDevice, attach, detach, truncate_backing
 from seatrial.machine.undo_journal import UndoJournal, Undone
+from seatrial.machine.undoers import loop_file
 from seatrial.machine.uses import Survey, exclusive_use, uses_of_device
-from seatrial.study.layouts.layout import DriveInfo, Drives, parse_drives
+from seatrial.study.layouts.layout import Drives, parse_drives
 from seatrial.trials.layouts.build.running import run_checked
 
 _USES_SHOWN_MAX: Final = 2
@@ -98,11 +98,10 @@ class OpenDrives:
         for loop in self._loops:
             _renew(loop, self._loop_bytes)
         if self._drives.devices:
-            _judge(self._drives.devices, self._words)
-
-    def known(self) -> dict[str, DriveInfo]:
-        """Return the known facts of the open drives for a plan, by path."""
-        return drive_infos(self.paths)
+            # A link of udev leads elsewhere once the kernel has renumbered the disks.
+            found = [str(state.path) for state in _judge(self._drives.devices, self._words)]
+            if found != self.paths:
+                raise _renumbered(self.paths, found)
 
     def close(self) -> list[Undone]:
         """Release the drives: detach loop devices and remove their files.
@@ -140,23 +139,6 @@ class OpenDrives:
             self.close()
             raise
         self.paths = [str(loop.path) for loop in self._loops]
-
-
-def drive_infos(devices: Sequence[str]) -> dict[str, DriveInfo]:
-    """Return facts of some devices without claiming them, by path as given.
-
-    Raises:
-        TargetError: when one does not exist or may not be read.
-    """
-    opened = {path: open_device(path) for path in devices}
-    return {
-        path: DriveInfo(
-            name=path,
-            size_bytes=device.size_bytes,
-            logical_block_bytes=device.logical_block_bytes,
-        )
-        for path, device in opened.items()
-    }
 
 
 def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
@@ -219,6 +201,12 @@ def _refused(states: Sequence[DeviceState], refused: Sequence[_RefusedDrive]) ->
 
 def _renew(loop: LoopDevice, size_bytes: int) -> None:
     """Make a loop device's file sparse and empty again, even after a simulated failure."""
+    if loop_file(loop.path.name) != str(loop.backing):
+        raise TargetError(
+            seen=f"{loop.path} is no longer attached to {loop.backing}",
+            cause="Another program detached it, and may use it for a file of its own",
+            next_step="Check `losetup --list`, then start the run again",
+        )
     claimed = exclusive_use(loop.path)
     if claimed:
         uses = uses_of_device(number_text(loop.path.stat().st_rdev)) or [claimed]
@@ -231,6 +219,15 @@ def _renew(loop: LoopDevice, size_bytes: int) -> None:
     truncate_backing(str(loop.path), size_bytes)
     run_checked(["losetup", "--set-capacity", str(loop.path)])
     run_checked(["blockdev", "--flushbufs", str(loop.path)])
+
+
+def _renumbered(opened: Sequence[str], found: Sequence[str]) -> RefusedError:
+    return RefusedError(
+        seen=f"The drives were {', '.join(opened)} when the run began; the same names now lead to "
+        f"{', '.join(found)}; nothing was written",
+        cause="Disks were reset or plugged in again, so that the kernel renumbered them",
+        next_step="Check `lsblk`, then start the run again",
+    )
 
 
 def _supports_direct(folder: Path) -> bool:

@@ -22,12 +22,12 @@ from seatrial.errors import TargetError
 from seatrial.machine.direct import read_direct
 from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.undo_result import Result, Undoer, failed, gone, undone, wait_until
+from seatrial.machine.undo_result import Result, Undoer, failed, undone, wait_until
 from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
 from seatrial.trials.layouts.build.failing import responds
 from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
-from seatrial.trials.layouts.build.running import attempt, run_checked
+from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
 from seatrial.units import SECTOR_BYTES
 
@@ -341,21 +341,28 @@ def sync_limit_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
 def undo_md(*, device: str, uuid: str, members: str) -> Result:
     """Stop an array and clear its drives, if they have the UUID that the run gave it."""
     removed = []
+    drives = members.split(",")
     for _attempt in range(_ATTEMPTS_MAX):
         # udev may have assembled it under another number.
-        arrays = _arrays_of(uuid, device, members.split(","))
+        arrays = _arrays_of(uuid, device, drives)
         for array in arrays:
+            # A reboot may have renumbered its drives.
+            known = {LIVE.block_number(drive) for drive in drives}
+            slaves = [f"/dev/{name}" for name in LIVE.names(f"{_folder(array)}/slaves")]
+            drives += [slave for slave in slaves if LIVE.block_number(slave) not in known]
             problem = _stopped(array)
             if problem:
                 return failed(problem)
             removed.append(f"{array} stopped")
-        marked = [member for member in members.split(",") if _is_member(member, uuid)]
+        marked = [drive for drive in drives if _is_member(drive, uuid)]
         if marked:
             run_checked(["mdadm", "--zero-superblock", *marked])
             removed.append("its drives cleared")
         if not arrays and not marked:
             break
-    return undone(", ".join(dict.fromkeys(removed))) if removed else gone("nothing has its UUID")
+    if removed:
+        return undone(", ".join(dict.fromkeys(removed)))
+    return gone_or_renumbered({f"UUID={uuid}"}, "nothing has its UUID")
 
 
 MD_UNDOERS: Final = {"md": Undoer(undo=undo_md, subject="device", survives_reboot=True)}

@@ -7,7 +7,7 @@ create what ``seatrial clean`` has just found missing.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 from seatrial.errors import TargetError
@@ -18,6 +18,7 @@ from seatrial.machine.fingerprint.tree import (
     program_path,
 )
 from seatrial.machine.fingerprint.tree import run_command as run
+from seatrial.machine.undo_result import Result, failed, gone
 from seatrial.trials.layouts.build.backend import Program, Step
 
 ANSWER_TIMEOUT_S: Final = 30.0
@@ -97,6 +98,29 @@ def attempt(
             cause="A drive may hang, or another process holds a resource that it waits for",
             next_step="Check the end of `dmesg`, then try again",
         ) from None
+
+
+def gone_or_renumbered(tags: Set[str], detail: str) -> Result:
+    """Return that an array is gone, unless drives that its entry does not name bear its signature.
+
+    A reboot may have renumbered them. They are not cleared: the copy of a drive bears it too.
+
+    Args:
+        tags: What its drives bear, in blkid's words, such as ``UUID=...``.
+        detail: What to say when no drive does.
+    """
+    try:
+        listed = attempt(["blkid", "-c", "/dev/null", "-o", "export"]).output.split("\n\n")
+    except TargetError:
+        return gone(detail)
+    drives = [each.strip().split("\n") for each in listed]
+    names = [lines[0].removeprefix("DEVNAME=") for lines in drives if not tags.isdisjoint(lines)]
+    if not names:
+        return gone(detail)
+    return failed(
+        f"the recorded drives do not bear its signature, but {', '.join(names)} do: a reboot may "
+        "have renumbered them; check `lsblk --fs`, clear each with `wipefs --all`, and try again"
+    )
 
 
 def require_program(program: Program) -> None:

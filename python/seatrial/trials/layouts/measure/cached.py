@@ -11,6 +11,7 @@ import msgspec
 from seatrial.errors import SeatrialError
 from seatrial.machine.sysblock import device_size_bytes
 from seatrial.machine.undo_journal import UndoJournal
+from seatrial.measure.recorder import INTERRUPTED
 from seatrial.results.cache import CacheForecast, CacheRecord
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
@@ -89,6 +90,7 @@ class CachedSample:
         """Empty the cache, and predict how it will warm up.
 
         Raises:
+            KeyboardInterrupt: when the user ended it.
             SeatrialError: when the device cannot be removed or added, or the load fails.
         """
         self._run(self._kind.remove_steps(self._setup))
@@ -98,7 +100,8 @@ class CachedSample:
         else:
             # With a few blocks, all in the cache, the path to the device is the only limit.
             self._run(self._kind.add_steps(self._setup))
-            self._ceiling_per_s = _last_per_s(probe(_over_few(spec, self._block_bytes(spec))))
+            few = _whole(probe(_over_few(spec, self._block_bytes(spec))))
+            self._ceiling_per_s = _last_per_s(few)
             self._run(self._kind.remove_steps(self._setup))
             self._run(self._kind.add_steps(self._setup))
             before = msgspec.structs.replace(
@@ -161,7 +164,7 @@ class CachedSample:
         is_plain = len(set(sizes)) == 1 and kinds == {"random"} and operations == {"read"}
         if not is_plain or not length_s or spec["arrival"]["kind"] != "closed":
             return None
-        alone = probe({**spec, "limit": {**spec["limit"], "duration_s": BASELINE_S}})
+        alone = _whole(probe({**spec, "limit": {**spec["limit"], "duration_s": BASELINE_S}}))
         return LayoutBaseline(
             threads=spec["threads"] * spec.get("depth", 1),
             record_bytes=sizes[0],
@@ -180,6 +183,17 @@ class CachedSample:
 
     def _run(self, steps: list[Step]) -> None:
         run_steps(self._built, steps, self._journal)
+
+
+def _whole(sample: Sample) -> Sample:
+    """Return a probe's sample.
+
+    Raises:
+        KeyboardInterrupt: when the user ended it.
+    """
+    if sample.status == INTERRUPTED:
+        raise KeyboardInterrupt
+    return sample
 
 
 def _over_few(spec: Mapping[str, Any], block_bytes: int) -> SpecDocument:

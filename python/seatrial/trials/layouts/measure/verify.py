@@ -25,6 +25,8 @@ COARSE_BYTES: Final = 1 << 20
 FINE_BYTES: Final = 4096
 FINE_PART_BYTES: Final = 2 << 20
 """Size read in small blocks at once: the engine gives up after 1,000 errors in a row."""
+LOST_PART_BYTES: Final = 512 << 20
+"""Likewise in large blocks, of an array that has failed."""
 PARTS: Final = 8
 DEPTH: Final = 16
 KEPT_MAX: Final = 32
@@ -68,13 +70,13 @@ def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = Fals
     # The page cache says nothing about the drives.
     notes = [] if spec["target"]["direct"] else _drop(Path(spec["target"]["path"]))
     parts: list[DataCheck] = []
-    ranges = [(0, size_bytes)]
+    ranges = _lost_parts(size_bytes) if is_lost else [(0, size_bytes)]
     while ranges:
         start_bytes, length_bytes = ranges.pop()
         is_small = length_bytes <= FINE_PART_BYTES
         found = _pass(spec, start_bytes, length_bytes, COARSE_BYTES, watcher)
         if is_lost or not (found.unreadable_bytes or found.wrong_bytes):
-            parts.append(_with_fine_blocks(spec, found, size_bytes, watcher))
+            parts.append(_with_fine_blocks(spec, found, start_bytes, length_bytes, watcher))
         elif is_small:
             parts.append(_pass(spec, start_bytes, length_bytes, FINE_BYTES, watcher))
         else:
@@ -83,13 +85,17 @@ def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = Fals
 
 
 def _with_fine_blocks(
-    spec: Mapping[str, Any], found: DataCheck, size_bytes: int, watcher: Watcher
+    spec: Mapping[str, Any],
+    found: DataCheck,
+    start_bytes: int,
+    length_bytes: int,
+    watcher: Watcher,
 ) -> DataCheck:
-    """Return a pass over all data, with wrong large blocks read again in small ones.
+    """Return a pass over a part, with wrong large blocks read again in small ones.
 
     Up to 32 blocks, which are listed; further ones count as a whole.
     """
-    block_bytes = _block_bytes(0, size_bytes, COARSE_BYTES)
+    block_bytes = _block_bytes(start_bytes, length_bytes, COARSE_BYTES)
     offsets = (each.offset_bytes // block_bytes for each in found.verification.corruptions)
     fine = [
         _pass(spec, block * block_bytes, block_bytes, FINE_BYTES, watcher)
@@ -143,6 +149,14 @@ def merged(before: Verification | None, found: Verification) -> Verification:
         corrupt_blocks=before.corrupt_blocks + found.corrupt_blocks,
         corruptions=[*before.corruptions, *found.corruptions][:KEPT_MAX],
     )
+
+
+def _lost_parts(size_bytes: int) -> list[tuple[int, int]]:
+    """Return the parts to read of an array that has failed; all but the last have large blocks."""
+    even_bytes = size_bytes // COARSE_BYTES * COARSE_BYTES
+    starts = [*range(0, even_bytes, LOST_PART_BYTES), even_bytes]
+    ends = [*starts[1:], size_bytes]
+    return [(start, end - start) for start, end in zip(starts, ends, strict=True) if end > start]
 
 
 def _split(start_bytes: int, length_bytes: int) -> list[tuple[int, int]]:

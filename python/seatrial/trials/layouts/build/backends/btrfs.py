@@ -22,7 +22,7 @@ from typing import ClassVar, Final
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.mounts import mounts
 from seatrial.machine.fingerprint.tree import LIVE, program_path
-from seatrial.machine.undo_result import Outcome, Result, Undoer, failed, gone, undone, wait_until
+from seatrial.machine.undo_result import Outcome, Result, Undoer, failed, undone, wait_until
 from seatrial.machine.undoers import unmount
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
@@ -35,7 +35,7 @@ from seatrial.trials.layouts.build.backend import (
 )
 from seatrial.trials.layouts.build.failing import fail_drive
 from seatrial.trials.layouts.build.names import LABEL_MAX, identity, mount_folder, shortened
-from seatrial.trials.layouts.build.running import attempt, run_checked
+from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
 
 _SCRUB_PERCENT: Final = re.compile(r"\(([0-9.]+)%\)")
 _COUNT: Final = re.compile(r"^\s*(\w+): (\d+)$", re.MULTILINE)
@@ -157,7 +157,7 @@ def undo_btrfs(*, fsid: str, point: str, devices: str) -> Result:
 
     ``devices`` are all drives that may be part of it, separated by commas.
     """
-    found = gone("it no longer exists")
+    found = None
     home = f"/sys/fs/btrfs/{fsid}"
     if LIVE.exists(home):
         for verb in (("replace", "cancel"), ("scrub", "cancel")):
@@ -179,7 +179,9 @@ def undo_btrfs(*, fsid: str, point: str, devices: str) -> Result:
     # Status files of btrfs scrub; the name is unique to our file system.
     for path in Path("/var/lib/btrfs").glob(f"scrub.*.{fsid}*"):
         path.unlink(missing_ok=True)
-    return undone(f"wiped from {len(wiped)} drives") if wiped else found
+    if wiped:
+        return undone(f"wiped from {len(wiped)} drives")
+    return found or gone_or_renumbered({f"UUID={fsid}"}, "it no longer exists")
 
 
 def read_fsid(device: str) -> str:

@@ -28,7 +28,6 @@ from seatrial.machine.undo_result import (
     Undoer,
     failed,
     foreign,
-    gone,
     undone,
 )
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
@@ -43,7 +42,7 @@ from seatrial.trials.layouts.build.backend import (
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 from seatrial.trials.layouts.build.md_legs import leg_name
 from seatrial.trials.layouts.build.names import NAME_PREFIX, mount_folder
-from seatrial.trials.layouts.build.running import attempt, run_checked
+from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
 
 _LABEL_BYTES: Final = 256 << 10
 
@@ -243,13 +242,12 @@ def undo_zfs(*, pool: str, devices: str) -> Result:
     """
     if not pool.startswith(NAME_PREFIX):
         return foreign("its name is not one that seatrial gives")
-    found = gone("it no longer exists")
-    if _is_imported(pool):
-        found = _destroy(pool)
-        if found.outcome == Outcome.FAILED:
-            return found
-    wiped = [device for device in devices.split(",") if wipe_labels(device, pool)]
-    return undone(f"wiped from {len(wiped)} drives") if wiped else found
+    found = _destroy(pool) if _is_imported(pool) else None
+    if found and found.outcome == Outcome.FAILED:
+        return found
+    if wiped := [device for device in devices.split(",") if wipe_labels(device, pool)]:
+        return undone(f"wiped from {len(wiped)} drives")
+    return found or gone_or_renumbered({f"LABEL={pool}"}, "it no longer exists")
 
 
 class Zfs(Backend):

@@ -33,6 +33,8 @@ _SUPER_BYTES: Final = 4096
 """Where the superblock is, and its size."""
 _MAGIC: Final = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
 _MAGIC_AT, _SET_AT, _ID_BYTES = 24, 56, 16
+_NO_SET: Final = "00000000-0000-0000-0000-000000000000"
+"""The set of a cached device that was detached. Source: writeback.c, ``bch_writeback_thread``."""
 _BUCKET_SMALL_BYTES: Final = 64 << 10
 _BUCKET_BYTES: Final = 512 << 10
 _SMALL_BYTES: Final = 4 << 30
@@ -100,6 +102,9 @@ def undo_bcache(*, below: str, fast: str, uuid: str) -> Result:
     if not found:
         return gone("its devices are gone")
     ours = [device for device, set_uuid in found.items() if set_uuid == uuid]
+    if found.get(fast) == uuid and found.get(below) == _NO_SET:
+        # A detached one names no set, as after an interruption while its cache was emptied.
+        ours.insert(0, below)
     if not ours:
         is_other = any(found.values())
         return foreign("its drives belong to another cache") if is_other else gone("it is wiped")

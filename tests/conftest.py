@@ -21,10 +21,20 @@ settings.register_profile("seatrial", deadline=None)
 settings.load_profile("seatrial")
 
 
+def interrupt(*_signal: object) -> None:
+    pytest_keyboard_interrupt()
+    raise KeyboardInterrupt
+
+
+def pytest_keyboard_interrupt() -> None:
+    # It may come once more, from the run that was interrupted as well: the clean-up goes on.
+    signal.signal(signal.SIGTERM, lambda *_signal: None)
+
+
 # A limit of time ends all processes of a run, workers too. A test that is interrupted still removes
 # what it made: loop devices, mounts, servers, labs.
 if threading.current_thread() is threading.main_thread():
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 def root_reason() -> str:

@@ -6,10 +6,15 @@ import itertools
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tidy.sources import ROOT
 
@@ -43,19 +48,25 @@ def run(folder: Path, *options: str, **tests: str) -> tuple[int, str]:
     for name, text in tests.items():
         (folder / f"test_{name}.py").write_text(text)
     free = [f"test_{name}.py" for name in tests if name.startswith("free")]
+    process = start(folder, *options, *free)
+    said, _ = process.communicate()
+    return process.returncode, said
+
+
+def start(folder: Path, *arguments: str, **how: Any) -> subprocess.Popen[str]:
+    """Start the queue in a folder of tests."""
     # This test is itself one of a queue. Plugins that these tests need not take time to load.
     environment = {key: os.environ[key] for key in os.environ if not key.startswith("PYTEST")}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
-    done = subprocess.run(
-        [sys.executable, RUNNER, *options, *free],
+    return subprocess.Popen(
+        [sys.executable, RUNNER, *arguments],
         cwd=folder,
         env=environment,
-        check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        **how,
     )
-    return done.returncode, done.stdout
 
 
 def many(count: int) -> str:
@@ -169,6 +180,55 @@ def test_it():
     os.kill(os.getppid(), 2)
     time.sleep(60)
 """
+
+
+CLEANS_UP = """
+import os, time
+from pathlib import Path
+import pytest
+
+HERE = Path(__file__)
+
+@pytest.fixture
+def made():
+    HERE.with_suffix(".made").touch()
+    yield
+    HERE.with_suffix(".cleaning").touch()
+    time.sleep(6)
+    HERE.with_suffix(".made").unlink()
+
+def test_it(made):
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "number", "goes_to_all"),
+    [
+        (".", signal.SIGINT, False),
+        (".", signal.SIGTERM, True),
+        ("tests/fleet", signal.SIGINT, False),
+    ],
+)
+def test_tests_remove_what_they_made_when_their_run_is_interrupted(
+    tmp_path: Path, folder: str, number: int, goes_to_all: bool
+) -> None:
+    """Those of workers, and those that run alone, for longer than xdist waits; only once."""
+    shutil.copy(ROOT / "tests/conftest.py", tmp_path)
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    names = ("a",) if folder != "." else ("a", "free")
+    for name in names:
+        (tmp_path / folder / f"test_{name}.py").write_text(CLEANS_UP)
+    process = start(tmp_path, "test_free.py", start_new_session=True)
+    for reached in ("made", "cleaning") if goes_to_all else ("made",):
+        give_up_at_s = time.monotonic() + 40
+        while len(list(tmp_path.rglob(f"*.{reached}"))) < len(names):
+            assert time.monotonic() < give_up_at_s
+            time.sleep(0.1)
+        (os.killpg if goes_to_all else os.kill)(process.pid, number)
+    said, _ = process.communicate(timeout=40)
+    assert process.returncode != 0
+    assert list(tmp_path.rglob("*.made")) == [], said
 
 
 def wait_for_end(process: str) -> None:

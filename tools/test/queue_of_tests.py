@@ -37,6 +37,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+import execnet
 import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
@@ -81,6 +82,9 @@ THROTTLED = (
 # Hosts of a lab hold whatever is mounted when they start: nothing else may be mounted then. These
 # also measure what hosts reach together, and start for half a minute.
 ALONE = ("tests/fleet",)
+
+# A worker that is interrupted in a test removes what the test made, such as mounts and labs.
+CLEAN_UP_S = 20
 
 # A test's length where nothing is known yet, by its folder.
 ROUGH_S = {
@@ -185,6 +189,23 @@ class Plugin:
         self._known_s = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
         self._taken_s: Counter[str] = Counter()
         self._workers_s: Counter[str] = Counter()
+        self._workers: list[WorkerController] = []
+
+    def pytest_configure_node(self, node: WorkerController) -> None:
+        """Note a worker."""
+        self._workers.append(node)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Interrupt the workers of an interrupted run before xdist kills them."""
+        if exitstatus != pytest.ExitCode.INTERRUPTED:
+            return
+        for worker in self._workers:
+            worker.gateway._io.popen.terminate()
+        give_up_at_s = time.monotonic() + CLEAN_UP_S
+        for worker in self._workers:
+            with suppress(execnet.TimeoutError, execnet.RemoteError, EOFError, OSError):
+                worker.channel.waitclose(max(0.0, give_up_at_s - time.monotonic()))
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> Queue:
         """The queue."""
@@ -221,14 +242,25 @@ def run(concurrent: list[str], without: list[str]) -> int:
     return int(code)
 
 
+def run_apart(arguments: list[str]) -> int:
+    """Runs pytest in a process of its own, which is interrupted with this one; its exit code."""
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *options(), *arguments])
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(CLEAN_UP_S)
+        process.kill()
+        raise
+
+
 def run_alone() -> int:
     """Runs what nothing else may run with; pytest's exit code."""
     if not (present := [each for each in ALONE if Path(each).exists()]):
         return 0
     say("== pytest, alone:", *present)
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *options(), *present], check=False
-    ).returncode
+    return run_apart(present)
 
 
 def failed() -> list[str]:
@@ -239,8 +271,7 @@ def failed() -> list[str]:
 def run_again(tests: list[str]) -> int:
     """Runs what failed, alone; names what passes now. Returns the exit code."""
     say(f"== pytest, what failed ({len(tests)}) once more, alone")
-    command = [sys.executable, "-m", "pytest", *options(), "--last-failed"]
-    code = subprocess.run(command, check=False).returncode
+    code = run_apart(["--last-failed"])
     unsteady = sorted(set(tests) - set(failed())) if code in (0, SOME_FAILED) else []
     if unsteady:
         say("\n*** UNSTEADY: failed in a concurrent run, passed alone; find out why:", *unsteady)

@@ -333,13 +333,28 @@ def connect(
     return connection
 
 
-def commit_locally(connection: psycopg.Connection) -> None:
-    """Let a session's commits wait for no standby, which may never answer.
+def is_pooled(connection: psycopg.Connection) -> bool:
+    """Return whether a pooler answers, which gives a session's settings to other clients.
+
+    Poolers invent the process number with which a client may cancel its statements.
 
     Raises:
         psycopg.Error: when the server refuses.
     """
-    connection.execute("SET synchronous_commit = local")
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row != (connection.info.backend_pid,)
+
+
+def commit_locally(connection: psycopg.Connection) -> None:
+    """Let a session's commits wait for no standby, which may never answer.
+
+    Not through a pooler: the commits of other clients would not wait either.
+
+    Raises:
+        psycopg.Error: when the server refuses.
+    """
+    if not is_pooled(connection):
+        connection.execute("SET synchronous_commit = local")
 
 
 def driver_parameters(address: Address, secret: Secret | None) -> dict[str, str | int | None]:

@@ -18,7 +18,7 @@ from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import find_binaries, wheel_binaries
 from seatrial.postgres.cluster import create_cluster
-from seatrial.postgres.connection import Address, connect
+from seatrial.postgres.connection import Address, commit_locally, connect
 from seatrial.trials.database.measure.observe import ANSWER_S_MAX, CUT_S_MAX, Observer
 from seatrial.trials.database.measure.observe_server import WAIT_CLASSES
 
@@ -305,6 +305,12 @@ def test_no_setting_is_left_in_the_sessions_of_a_pooler(monkeypatch, tmp_path):
     observer.start()
     assert any("pool:6432 is a connection pooler" in note for note in observer.stop().notes)
     assert pooled.sent == ["SELECT pg_backend_pid()", "closed"]
+
+
+def test_the_commits_of_a_pooler_s_other_clients_go_on_waiting_for_a_standby():
+    pooled = Pooled()
+    commit_locally(pooled)
+    assert pooled.sent == ["SELECT pg_backend_pid()"]
 
 
 @once

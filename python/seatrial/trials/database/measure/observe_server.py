@@ -97,8 +97,9 @@ class Session:
 
     def _refuse_pooler(self, address: Address) -> None:
         """Raise behind a pooler: our settings would stay in sessions that others get."""
-        row = self._connection.execute("SELECT pg_backend_pid()").fetchone()
-        if row == (self.pid,):
+        from seatrial.postgres.connection import is_pooled  # noqa: PLC0415 - loads psycopg
+
+        if not is_pooled(self._connection):
             return
         self._connection.close()
         raise TargetError(

@@ -50,7 +50,7 @@ _TABLES: Final = """
         CASE WHEN c.relkind = 'p'
             THEN (SELECT coalesce(sum(pg_table_size(relid)), 0) FROM pg_partition_tree(c.oid))
             ELSE pg_table_size(c.oid) END::bigint AS size_bytes,
-        has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+        has_table_privilege(c.oid, 'SELECT')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
         AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'

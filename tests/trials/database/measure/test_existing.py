@@ -17,7 +17,7 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.postgres.remote import RemoteServer, database_name
-from seatrial.trials.database.measure import load, pgbench, start_state
+from seatrial.trials.database.measure import load, pgbench, start_state, telemetry
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from trials.database.measure.trial import trial
@@ -131,6 +131,14 @@ def test_a_failed_load_leaves_nothing_in_a_named_database(server, tmp_path, monk
         raise AssertionError("it was loaded")
     assert tables_in_empty(server) == []
     RemoteServer(address).require_empty("empty")
+
+
+def test_the_batch_of_telemetry_leaves_no_setting_in_the_session(server):
+    with connect(server.address) as connection:
+        connection.execute("CREATE SEQUENCE telemetry_number")
+        telemetry.set_batch(connection, 7)
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        connection.execute("DROP SEQUENCE telemetry_number")
 
 
 def test_a_role_with_a_time_limit_can_load(server):

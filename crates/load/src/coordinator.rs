@@ -18,6 +18,10 @@ use crate::worker::Record;
 /// How long requests that are in flight when the sample ends are waited for.
 pub const GRACE_NS: u64 = 10_000_000_000;
 
+/// The same, after a stop. The coordinator waits twice as long: afterwards, a worker counts what it
+/// has missed.
+pub const STOP_GRACE_NS: u64 = 1_000_000_000;
+
 /// A worker that ended without an outcome.
 pub fn ended_early() -> io::Error {
     io::Error::other("a worker thread ended early")
@@ -45,13 +49,12 @@ pub fn await_endings(
     const POLL: Duration = Duration::from_millis(20);
     /// However late this thread itself is, say after Ctrl-Z: so long the workers have had to end.
     const LAST_CALL: Duration = Duration::from_millis(500);
-    const STOP_GRACE_NS: u64 = 2_000_000_000;
     let mut failure = None;
     let mut last_ns = grace_end_ns;
     let mut left = workers;
     while left > 0 {
         if stop.load(Ordering::Relaxed) && last_ns == grace_end_ns {
-            last_ns = last_ns.min(clock.now_ns() + STOP_GRACE_NS);
+            last_ns = last_ns.min(clock.now_ns() + 2 * STOP_GRACE_NS);
         }
         let is_over = clock.now_ns() >= last_ns;
         match endings.recv_timeout(if is_over { LAST_CALL } else { POLL }) {

@@ -12,6 +12,7 @@ use seatrial_gauge::{InFlight, Operation, Recorder, lock};
 use crate::arrival::Arrivals;
 use crate::budget::Budget;
 use crate::content::WorkerData;
+use crate::coordinator::STOP_GRACE_NS;
 use crate::engine::{Completion, Engine, Request, batch_max};
 use crate::errno::SHORT_TRANSFER;
 use crate::sizes::{Access, AccessMix};
@@ -182,7 +183,7 @@ impl<E: Engine> Worker<E> {
         let stopped_ns =
             if control.stop.load(Ordering::Relaxed) { self.now_ns } else { control.end_ns };
         let retired_ns = self.now_ns.min(control.end_ns);
-        self.drain(control.grace_end_ns)?;
+        self.drain(control)?;
         self.in_flight.retire(retired_ns);
         // After all that is timed: of a schedule far above the rate there may be many.
         self.offer_missed(stopped_ns);
@@ -353,8 +354,12 @@ impl<E: Engine> Worker<E> {
         self.in_flight.offer_many(self.plan.arrivals.skip_before(until_ns));
     }
 
-    fn drain(&mut self, grace_end_ns: u64) -> io::Result<()> {
+    fn drain(&mut self, control: &SampleControl) -> io::Result<()> {
+        let mut grace_end_ns = control.grace_end_ns;
         while !self.is_idle() && self.now_ns < grace_end_ns {
+            if control.stop.load(Ordering::Relaxed) {
+                grace_end_ns = grace_end_ns.min(self.now_ns + STOP_GRACE_NS);
+            }
             self.reap(1, grace_end_ns)?;
         }
         Ok(())
@@ -389,7 +394,88 @@ fn note_failure(record: &mut Record, completion: &Completion, slot: &Slot) {
 
 #[cfg(test)]
 mod tests {
-    use super::waits_until_ns;
+    use seatrial_gauge::{RecorderSettings, Timeline};
+
+    use super::*;
+    use crate::address::AddressPlan;
+    use crate::content::LedgerStore;
+    use crate::spec::CellSpec;
+
+    /// A device that never answers, on a virtual clock, while the user interrupts after a second.
+    struct HungEngine {
+        now_ns: u64,
+        stop: Arc<AtomicBool>,
+    }
+
+    impl Engine for HungEngine {
+        fn now_ns(&self) -> u64 {
+            self.now_ns
+        }
+
+        fn submit(&mut self, request: Request, in_flight: &InFlight) {
+            in_flight.begin(request.slot, request.operation, self.now_ns);
+        }
+
+        fn reap(
+            &mut self,
+            _min_ended: usize,
+            until_ns: u64,
+            _in_flight: &InFlight,
+            _ended: &mut Vec<Completion>,
+        ) -> io::Result<()> {
+            self.sleep_until(until_ns.min(self.now_ns + NAP_NS));
+            Ok(())
+        }
+
+        fn sleep_until(&mut self, until_ns: u64) {
+            self.now_ns = self.now_ns.max(until_ns);
+            self.stop.store(self.now_ns >= 1_000_000_000, Ordering::Relaxed);
+        }
+
+        fn buffer(&mut self, _slot: usize) -> &mut [u8] {
+            &mut []
+        }
+    }
+
+    #[test]
+    fn a_stopped_worker_of_a_hung_device_counts_what_it_missed_in_time() {
+        let spec = CellSpec::parse(
+            r#"{"seed": 1, "limit": {"duration_s": 10.0},
+                "target": {"kind": "null", "size_bytes": 65536},
+                "range": {"start_bytes": 0, "length_bytes": 65536},
+                "accesses": [{"operation": "read", "sizes": [{"bytes": 4096}],
+                              "align_bytes": 4096, "address": {"kind": "random"}}],
+                "arrival": {"kind": "fixed", "rate_per_s": 100.0}}"#,
+        )
+        .unwrap();
+        let plan = WorkerPlan {
+            mix: AccessMix::new(&spec, &AddressPlan::new(&spec).unwrap(), 0),
+            arrivals: Arrivals::new(&spec.arrival, 0, 1, spec.seed, 0),
+            content: LedgerStore::new(&spec).unwrap().content(0),
+            sync_every: 0,
+            budget: Arc::new(Budget::new(&spec.limit)),
+        };
+        let in_flight = Arc::new(InFlight::new(1, 0));
+        let settings = RecorderSettings {
+            start_ns: 0,
+            slice_ns: 100_000_000,
+            stall_threshold_ns: 50_000_000,
+            scheduled: true,
+        };
+        let timeline = Arc::new(Mutex::new(Timeline::new(settings.slice_ns)));
+        let recorder = Recorder::new(settings, in_flight.clone(), timeline);
+        let record = Arc::new(Mutex::new(Record::new(recorder)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let engine = HungEngine { now_ns: 0, stop: stop.clone() };
+        let mut worker = Worker::new(engine, 1, plan, in_flight.clone(), record.clone());
+        worker
+            .run(&SampleControl { end_ns: 10_000_000_000, grace_end_ns: 20_000_000_000, stop })
+            .unwrap();
+        let now_ns = worker.into_engine().now_ns;
+        assert_eq!(now_ns, 1_000_000_000 + STOP_GRACE_NS);
+        let outcome = lock(&record).recorder.finish(now_ns).unwrap().outcome;
+        assert_eq!((outcome.late_skipped, outcome.in_flight_at_end), (99, 1));
+    }
 
     #[test]
     fn a_worker_whose_request_is_held_back_waits_for_a_completion() {

@@ -100,8 +100,8 @@ fn check_arrival(key: &str, arrival: &ArrivalSpec) -> Checked {
 }
 
 /// Requests at random times that one thread may have to skip at the end of its sample: each time is
-/// drawn, in 10 ns or so.
-const RANDOM_REQUESTS_MAX: f64 = 1e9;
+/// drawn, in 10 ns or so, and the sample is closed 10 s after its end.
+const RANDOM_REQUESTS_MAX: f64 = 1e8;
 
 /// A thread draws each time of a random schedule, even of the requests that it must skip.
 fn check_random(key: &str, arrival: &ArrivalSpec, threads: u32, spec: &CellSpec) -> Checked {

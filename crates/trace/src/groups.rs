@@ -82,6 +82,10 @@ impl GroupBuilder {
         } else {
             self.parts.take_apart(sql);
         }
+        // Whatever was not understood of it, its replacement is a syntax error.
+        let is_unknown_column = is_opaque && statement.error == Some(*b"42703");
+        let error = if is_unknown_column { Some(*b"42601") } else { statement.error };
+        let statement = &Statement { error, ..*statement };
         let (form, is_new) = self.rows.form(self.parts.form());
         let literals = self.parts.literals();
         if let Some(mask) = &self.mask {

@@ -77,12 +77,23 @@ impl Mask {
     /// Appends the replacement of a statement as a whole: a string of the same length, which is a
     /// syntax error too.
     pub fn text(&self, sql: &[u8], out: &mut Vec<u8>) {
-        out.push(b'\'');
         let begin = out.len();
-        let inside = sql.get(1..sql.len().saturating_sub(1)).unwrap_or_default();
-        letters::mask(&self.cipher, letters::pieces(inside), out);
-        out[begin..].iter_mut().filter(|byte| **byte == b'\'').for_each(|byte| *byte = b'_');
-        out.push(b'\'');
+        letters::mask(&self.cipher, letters::pieces(sql), out);
+        let text = &mut out[begin..];
+        text.iter_mut().filter(|byte| **byte == b'\'').for_each(|byte| *byte = b'_');
+        let [first, inside @ .., last] = text else { return };
+        // A quote takes the place of one byte: the rest of a longer character goes with it.
+        if !first.is_ascii() {
+            inside.iter_mut().take_while(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'_');
+        }
+        if !last.is_ascii() {
+            inside
+                .iter_mut()
+                .rev()
+                .take_while(|byte| !byte.is_ascii())
+                .for_each(|byte| *byte = b'_');
+        }
+        (*first, *last) = (b'\'', b'\'');
     }
 
     /// Appends the replacement of a parameter.

@@ -455,8 +455,28 @@ fn statements_that_the_server_did_not_understand_are_masked_as_a_whole() {
     let has = |index: usize, part: &str| String::from_utf8_lossy(&masked[index].sql).contains(part);
     assert!((0..3).all(|index| !has(index, "Brien") && !has(index, "4711")));
     assert!(has(3, "Brien") && masked.iter().all(|one| one.sql.len() == sql.len()));
+    // What a replacement fails with: so does its replay.
+    let codes = |all: &[Owned]| all.iter().filter_map(|one| one.error).collect::<Vec<_>>();
+    assert_eq!(codes(&masked), [*b"42601", *b"42601", *b"?????", *b"23505"]);
     let clear = statements_of(&trace_of(&folder, &statements, None));
     assert!(clear.iter().all(|one| one.sql == sql.as_bytes()));
+    assert_eq!(codes(&clear), codes(&statements));
+}
+
+#[test]
+fn statements_that_are_masked_as_a_whole_stay_utf8() {
+    for (sql, begin, end) in [
+        ("ä", "''", "''"),
+        ("漢", "'_'", "'_'"),
+        ("выбрать a", "'_", "'"),
+        ("select 'да", "'", "_'"),
+    ] {
+        let mut masked = Vec::new();
+        Mask::new().text(sql.as_bytes(), &mut masked);
+        let masked = String::from_utf8(masked).unwrap();
+        assert_eq!((masked.len(), masked[1..masked.len() - 1].contains('\'')), (sql.len(), false));
+        assert!(masked.starts_with(begin) && masked.ends_with(end), "{masked}");
+    }
 }
 
 #[test]

@@ -29,6 +29,9 @@ const BLOCKS: [(u32, u32); 22] = [
     HAN_RARE,
 ];
 
+/// Letters that have no meaning behind a backslash: not in a string, JSON, or a regular expression.
+const NO_ESCAPES: [(u32, u32); 4] = [(0x67, 0x6c), (0x6f, 0x71), (0x45, 0x4c), (0x4e, 0x52)];
+
 /// Replaces letters of two bytes outside of the blocks.
 const LATIN: (u32, u32) = (0x100, 0x17f);
 
@@ -56,10 +59,8 @@ pub enum TextPiece {
 impl TextPiece {
     /// A character, replaced if it is a letter or a digit.
     pub fn of(character: char) -> TextPiece {
-        let code = character as u32;
-        let is_in = |&&(first, last): &&(u32, u32)| (first..=last).contains(&code);
-        let (first, last) = match BLOCKS.iter().find(is_in) {
-            Some(&block) => block,
+        let (first, last) = match block_of(character, &BLOCKS) {
+            Some(block) => block,
             None if !character.is_alphanumeric() => return TextPiece::Kept(character),
             None => match character.len_utf8() {
                 2 => LATIN,
@@ -67,9 +68,23 @@ impl TextPiece {
                 _ => HAN_RARE,
             },
         };
+        TextPiece::letter(character, (first, last))
+    }
+
+    /// A character behind a backslash: kept where it may determine the meaning.
+    fn escaped(character: char) -> TextPiece {
+        match block_of(character, &NO_ESCAPES) {
+            Some(block) => TextPiece::letter(character, block),
+            None if character.is_ascii() => TextPiece::Kept(character),
+            None => TextPiece::of(character),
+        }
+    }
+
+    fn letter(character: char, (first, last): (u32, u32)) -> TextPiece {
         let radix = last - first + 1;
         // Of a letter outside its block only the remainder counts: two such may fall together.
-        TextPiece::Letter(first, Digit { rank: code.wrapping_sub(first) % radix, radix })
+        let rank = (character as u32).wrapping_sub(first) % radix;
+        TextPiece::Letter(first, Digit { rank, radix })
     }
 
     fn of_byte(byte: u8) -> TextPiece {
@@ -101,6 +116,11 @@ impl TextPiece {
     }
 }
 
+fn block_of(character: char, blocks: &[(u32, u32)]) -> Option<(u32, u32)> {
+    let code = character as u32;
+    blocks.iter().copied().find(|&(first, last)| (first..=last).contains(&code))
+}
+
 /// The pieces of a text. In a text that is not UTF-8, no part of it is: two bytes of another
 /// encoding can look like a character.
 pub fn pieces(text: &[u8]) -> Vec<TextPiece> {
@@ -118,8 +138,8 @@ pub fn pieces(text: &[u8]) -> Vec<TextPiece> {
     pieces
 }
 
-/// Appends the pieces of a text in UTF-8. The character after a backslash is kept, because it may
-/// determine the meaning; the code of a character (`\u0041`, `\x41`, `\101`) becomes that of an X.
+/// Appends the pieces of a text in UTF-8. A character after a backslash is kept if it may determine
+/// the meaning; the code of a character (`\u0041`, `\x41`, `\101`) becomes that of an X.
 fn append_pieces(text: &str, pieces: &mut Vec<TextPiece>) {
     let mut rest = text;
     while let Some(backslash) = rest.find('\\') {
@@ -127,7 +147,7 @@ fn append_pieces(text: &str, pieces: &mut Vec<TextPiece>) {
         let escaped = &rest[backslash + 1..];
         let (kept, length) = escape(escaped);
         pieces.push(TextPiece::Kept('\\'));
-        pieces.extend(kept.chars().map(TextPiece::Kept));
+        pieces.extend(kept.chars().map(TextPiece::escaped));
         rest = &escaped[length..];
     }
     pieces.extend(rest.chars().map(TextPiece::of));

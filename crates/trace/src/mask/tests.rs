@@ -187,6 +187,18 @@ fn data_are_masked() {
 }
 
 #[test]
+fn letters_behind_a_backslash_are_masked_unless_they_are_escapes() {
+    let one =
+        |_| parameter(&Mask::new(), "\\g\\Q\\ж\\n\\d\\8").chars().skip(1).step_by(2).collect();
+    let masked: BTreeSet<Vec<char>> = (0..100).map(one).collect();
+    for (at, range) in ['g'..='l', 'N'..='R', 'а'..='я'].into_iter().enumerate() {
+        assert!(masked.iter().all(|chars| range.contains(&chars[at])), "{masked:?}");
+        assert!(masked.iter().map(|chars| chars[at]).collect::<BTreeSet<_>>().len() > 2);
+    }
+    assert!(masked.iter().all(|chars| chars[3..] == ['n', 'd', '8']));
+}
+
+#[test]
 fn texts_in_other_encodings_are_masked() {
     // Hiragana and a kanji that looks like UTF-8 (0xc2a4) in EUC-JP; Polish and Russian words.
     let euc = b"\xa4\xa2\xa4\xa4\xa4\xa6\xc2\xa4\xa4\xaa";

@@ -61,17 +61,22 @@ const UUID_BYTES: usize = 36;
 
 /// Appends the replacement of a value without quotes. It has the same length.
 pub fn mask(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
-    let is_done = is_one_of(text, &KEYWORDS) && keep(text, out)
-        || number::mask(cipher, text, out)
-        || number::mask_time(cipher, text, out)
-        || mask_uuid(cipher, text, out)
+    let is_done = mask_simple(cipher, text, out)
         || mask_bytes(cipher, text, out)
-        || mask_address(cipher, text, out)
         || mask_interval(cipher, text, out)
         || mask_composed(cipher, text, out);
     if !is_done {
         letters::mask(cipher, letters::pieces(text), out);
     }
+}
+
+/// Masks what is not made of several values.
+fn mask_simple(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) -> bool {
+    is_one_of(text, &KEYWORDS) && keep(text, out)
+        || number::mask(cipher, text, out)
+        || number::mask_time(cipher, text, out)
+        || mask_uuid(cipher, text, out)
+        || mask_address(cipher, text, out)
 }
 
 pub fn is_one_of(text: &[u8], words: &[&str]) -> bool {
@@ -222,12 +227,7 @@ fn mask_parts(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
 
 /// A nested value: its brackets are text, so that the depth does not matter.
 fn mask_part(cipher: &Cipher, text: &[u8], out: &mut Vec<u8>) {
-    let is_done = is_one_of(text, &KEYWORDS) && keep(text, out)
-        || number::mask(cipher, text, out)
-        || number::mask_time(cipher, text, out)
-        || mask_uuid(cipher, text, out)
-        || mask_address(cipher, text, out);
-    if !is_done {
+    if !mask_simple(cipher, text, out) {
         letters::mask(cipher, letters::pieces(text), out);
     }
 }

@@ -311,6 +311,7 @@ fn writes_of(traced: &Traced<'_>) -> WriteCertainty {
             }
         }
         Class::Ddl => WriteCertainty::Certain,
+        Class::Copy if statement.rows == Some(0) => WriteCertainty::No,
         Class::Copy => {
             let words = first_words(traced.text, usize::MAX);
             if words.iter().any(|word| word == "from") && !words.iter().any(|word| word == "to") {
@@ -408,6 +409,7 @@ mod tests {
             (at(0, 0, 0, "insert into t values (1)"), (1, 1)),
             (at(0, 0, 0, "copy t from stdin"), (1, 1)),
             (at(0, 0, 0, "copy t to stdout"), (0, 0)),
+            (Owned { rows: Some(0), ..at(0, 0, 0, "copy t from stdin") }, (0, 0)),
             (failed, (0, 0)),
             (nothing, (0, 0)),
             (some, (1, 1)),

@@ -210,12 +210,18 @@ fn from_own_uses(evidence: &Evidence<'_>) -> Option<Anchor> {
     if agree == 0 || agree * 2 < ranges.len() || decreases(&ranges) {
         return None;
     }
-    let few = LeadRange::of(&pairs[..FIRST_PAIRS.min(pairs.len())], 100)?;
+    let few_pairs = FIRST_PAIRS.min(pairs.len());
+    let few = LeadRange::of(&pairs[..few_pairs], 100)?;
     let first = ranges.first().copied().flatten().map_or(Some(few), |all| all.within(few))?;
     // What was drawn before, but could not be counted, is no other beginning.
-    let before = uncounted[pairs[window - 1].drawing];
-    let is_explained =
-        *is_reported && first.least > 0 && (before.unknown > 0 || first.least <= before.failed);
+    let may_be_drawn = |lead: i64, pairs_before: usize| {
+        let before = uncounted[pairs[pairs_before - 1].drawing];
+        before.unknown > 0 || lead <= before.failed
+    };
+    let is_explained = *is_reported
+        && first.least > 0
+        && may_be_drawn(few.least, few_pairs)
+        && may_be_drawn(first.least, window);
     let fit = if !is_reported || first.least > 0 && !is_explained {
         CatalogFit::Shifted(first.least)
     } else {
@@ -463,6 +469,32 @@ mod tests {
         assert_eq!((found.fit, found.least[0], found.most[0]), (CatalogFit::Unknown, 0, Some(5)));
         assert_eq!((found.least[40], found.most[40]), (5, Some(5)));
         assert_eq!(anchor(&ranks, 4).fit, CatalogFit::Shifted(5));
+    }
+
+    /// Those after the first pairs do not explain what the first pairs show.
+    #[test]
+    fn later_uncounted_draws_do_not_explain_another_beginning() {
+        let fit_of = |leads: &[i64], unknown_from: usize| {
+            let pair =
+                |(drawing, &lead)| DrawUsePair { drawing, lead: (lead, lead), by_order: lead };
+            let unknown = |drawing| i64::from(drawing >= unknown_from);
+            let uncounted = |drawing| UncountedDraws { failed: 0, unknown: unknown(drawing) };
+            let anchor = Anchor::of(&Evidence {
+                pairs: &leads.iter().enumerate().map(pair).collect::<Vec<_>>(),
+                uses: &[],
+                drew_before: 0,
+                uncounted: &(0..leads.len()).map(uncounted).collect::<Vec<_>>(),
+                befores: &vec![0; leads.len()],
+                is_reported: true,
+                ranks: &[],
+                before_last: &[],
+            });
+            anchor.fit
+        };
+        assert_eq!(fit_of(&[5; 100], 20), CatalogFit::Shifted(5));
+        assert_eq!(fit_of(&[5; 12], 11), CatalogFit::Shifted(5));
+        assert_eq!(fit_of(&[5; 100], 0), CatalogFit::Unknown);
+        assert_eq!(fit_of(&[5; 100], 7), CatalogFit::Unknown);
     }
 
     #[test]

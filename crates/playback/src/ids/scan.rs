@@ -365,7 +365,9 @@ impl Scan {
             if scanned.error.is_none() {
                 self.take_parents(scanned, &value_text);
             }
-            if scanned.reading.accesses_anything {
+            // With a syntax error, or in a transaction that has failed, nothing runs.
+            let runs = !matches!(&scanned.error.unwrap_or_default(), b"42601" | b"25P02");
+            if runs && scanned.reading.accesses_anything {
                 self.obscure.push((after, scanned.sent_us()));
                 self.sessions[scanned.session as usize].last_drawn.forget();
             }

@@ -372,6 +372,13 @@ fn draws_of_failed_statements_are_known_where_nothing_else_fails() {
     }
 }
 
+#[test]
+fn statements_that_ran_nothing_drew_nothing() {
+    let obscure = |error| scan_of(&[("'masked'", error, None)]).obscure.len();
+    let codes = [None, Some(*b"23505"), Some(*b"42601"), Some(*b"25P02")];
+    assert_eq!(codes.map(obscure), [1, 1, 0, 0]);
+}
+
 /// Of INSERT ... SELECT ... RETURNING the first rows are kept; it drew as many as it had.
 #[test]
 fn rows_cut_from_returning_count_as_drawn() {

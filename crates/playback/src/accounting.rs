@@ -260,6 +260,7 @@ impl StatementAccounting {
             self.end_slice(times.ended_ns);
         }
         let expected = self.queries.take(item, SentOutcome::Answered(answer), times);
+        self.divergence.answered(item, expected);
         let class = &mut self.classes[item.class as usize];
         if answer.error.is_none() {
             class.ok += 1;

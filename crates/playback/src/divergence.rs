@@ -149,6 +149,14 @@ impl Divergence {
         class.observed_errors += u64::from(has_failed);
     }
 
+    /// Records that a statement was answered, now perhaps by an error.
+    #[inline]
+    pub fn answered(&mut self, item: &Item, expected: Expectation) {
+        if expected.returns_to_savepoint && item.error.is_none() {
+            self.captured_failed.remove(&item.session);
+        }
+    }
+
     /// Compares a statement that was answered successfully.
     #[inline]
     pub fn take(&mut self, item: &Item, answer: &Answer, expected: Expectation) {
@@ -157,9 +165,6 @@ impl Divergence {
         }
         if item.rows.is_some() && item.error.is_none() {
             self.compare_rows(item, answer);
-        }
-        if expected.returns_to_savepoint {
-            self.captured_failed.remove(&item.session);
         }
         // The same transactions as the survey counts.
         if expected.is_commit && item.error.is_none() && !self.has_failed_in_capture(item) {
@@ -270,7 +275,9 @@ mod tests {
 
     fn take(divergence: &mut Divergence, item: &Item, tag: &str, rows: Option<u64>) {
         let answer = Answer { tag: Tag::of(tag.as_bytes()), rows, ..Answer::default() };
-        divergence.take(item, &answer, Expectation::of(&item.sql).1);
+        let expected = Expectation::of(&item.sql).1;
+        divergence.answered(item, expected);
+        divergence.take(item, &answer, expected);
     }
 
     #[test]
@@ -384,6 +391,13 @@ mod tests {
         take(&mut divergence, &item("rollback to savepoint a"), "ROLLBACK", None);
         take(&mut divergence, &item("commit"), "COMMIT", None);
         assert_eq!(divergence.finish(1).0.committed, 1);
+        // It returned in the capture; now the transaction has failed.
+        let mut divergence = Divergence::default();
+        divergence.captured_error(&item("insert into t values (1)"));
+        let back = item("rollback to savepoint a");
+        divergence.answered(&back, Expectation::of(&back.sql).1);
+        take(&mut divergence, &item("commit"), "ROLLBACK", None);
+        assert_eq!(divergence.finish(1).0.rolled_back, 1);
     }
 
     #[test]

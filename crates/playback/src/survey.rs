@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use memchr::memrchr;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::lexer::verb::Verb;
+use seatrial_sqltext::statements::{Control, control};
 use seatrial_trace::captured::{Session, Statement};
 use seatrial_trace::{Columns, TraceError, TraceReader};
 
@@ -270,9 +271,9 @@ fn is_over_with(text: &[u8]) -> bool {
     is_back || commits_last(text) || text.starts_with(b"prepare transaction")
 }
 
-/// Whether a fingerprint's text contains ROLLBACK TO.
+/// Whether a fingerprint's text begins with ROLLBACK TO.
 pub fn returns_to_savepoint(text: &[u8]) -> bool {
-    verb(text) == Some(Verb::Rollback) && text.split(|&byte| byte == b' ').any(|word| word == b"to")
+    control(text) == Control::RollBackTo
 }
 
 fn verb(text: &[u8]) -> Option<Verb> {

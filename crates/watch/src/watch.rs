@@ -22,7 +22,7 @@ const GROUPS_MAX: u32 = 1 << 12;
 /// From so many on, groups of processes that have ended make room for others.
 const GROUPS_KEPT: usize = GROUPS_MAX as usize / 2;
 /// Groups of no process, allocated at once: the kernel may have no memory when they appear.
-const UNNAMED_MAX: u32 = 1 << 8;
+const UNNAMED_MAX: u32 = 1 << 6;
 /// A quarter of a second at a million requests a second.
 const RING_BYTES: u32 = 1 << 24;
 

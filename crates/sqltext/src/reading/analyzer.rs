@@ -94,12 +94,18 @@ impl StatementAnalyzer<'_, '_> {
         if let Some(with) = &query.with {
             self.with(with, &mut scope);
         }
+        let draws = self.reading.draws.len();
         let mut columns = self.set_expr(&query.body, &scope, query.order_by.as_ref(), &query.locks);
         self.limits(query, &scope);
         if query.order_by.is_some() {
             self.lose_order(&mut columns);
         }
-        if query.limit_clause.is_some() || query.fetch.is_some() {
+        if is_limited(query) {
+            // No value is drawn for a row that it leaves out.
+            for draw in &mut self.reading.draws[draws..] {
+                draw.count = draw.count.filter(|_| columns.rows == Some(1));
+                draw.each_of = None;
+            }
             (columns.rows, columns.each_of) = (None, None);
             columns.are_picked = false;
         }
@@ -512,6 +518,11 @@ pub fn bounds_of(
     let selection = selection.map(|selection| (selection, everything));
     let conditions = selection.into_iter().chain(from.bounding());
     bounds::of(conditions, scope, lookup)
+}
+
+/// Whether a query leaves out rows by their number.
+pub fn is_limited(query: &Query) -> bool {
+    query.limit_clause.is_some() || query.fetch.is_some()
 }
 
 /// How many rows a SELECT returns, if the statement says so.

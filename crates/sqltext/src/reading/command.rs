@@ -216,6 +216,8 @@ impl StatementAnalyzer<'_, '_> {
         let at = words.iter().position(|token| token.is_one_of(&["analyze", "analyse"]));
         if at.is_some_and(|at| !self.is_off(words.get(at + 1))) {
             self.statement(statement, scope);
+            // It returns its plan.
+            self.reading.takes_returning = false;
         }
         Columns { is_open: true, ..Columns::default() }
     }

@@ -5,7 +5,7 @@ use sqlparser::ast::{
     TableObject,
 };
 
-use super::analyzer::StatementAnalyzer;
+use super::analyzer::{StatementAnalyzer, is_limited};
 use super::calls::is_draw;
 use super::cast::Cast;
 use super::change::ColumnAssignment;
@@ -156,7 +156,7 @@ impl StatementAnalyzer<'_, '_> {
             return inserted;
         };
         let width = match (&source.with, &*source.body) {
-            (None, SetExpr::Values(values)) => {
+            (None, SetExpr::Values(values)) if !is_limited(source) => {
                 inserted.rows = values.rows.iter().map(|row| row.content.as_slice()).collect();
                 inserted.rows.first().map_or(0, |row| row.len())
             }

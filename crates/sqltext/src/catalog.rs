@@ -181,8 +181,6 @@ pub struct Function {
     pub name: String,
     /// Its language, such as `sql` or `plpgsql`.
     pub language: String,
-    /// Whether it may write, or return a different value each time.
-    pub is_volatile: bool,
     /// Its body; where that is in SQL's own syntax (`prosrc` is empty), as
     /// `pg_get_function_sqlbody` writes it. Empty if unknown.
     pub body: String,

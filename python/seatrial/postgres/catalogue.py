@@ -119,7 +119,7 @@ VIEWS: Final[LiteralString] = """
     ORDER BY n.nspname, c.relname
 """
 _FUNCTIONS: Final[LiteralString] = """
-    SELECT p.oid, n.nspname, p.proname, l.lanname, p.provolatile = 'v',
+    SELECT p.oid, n.nspname, p.proname, l.lanname,
 """
 _OF_FUNCTIONS: Final[LiteralString] = """
     FROM pg_proc p
@@ -449,7 +449,6 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
     name: str
     language: str
-    is_volatile: bool
     body: str
 
 
@@ -581,22 +580,21 @@ class _Reader:
             return None
         if expression not in self._expressions:
             body = f"SELECT {expression}"
-            index = self._add_function("", name, "sql", body, is_volatile=True)
-            self._expressions[expression] = index
+            self._expressions[expression] = self._add_function("", name, "sql", body)
         return self._expressions[expression]
 
     def _read_functions(self) -> None:
         """Read functions and rules, and assign triggers and rules to tables."""
         indexes = {}
         query = functions(self._connection.info.server_version)
-        for oid, schema, name, language, is_volatile, body in self._query(query):
-            indexes[oid] = self._add_function(schema, name, language, body, is_volatile=is_volatile)
+        for oid, schema, name, language, body in self._query(query):
+            indexes[oid] = self._add_function(schema, name, language, body)
         for table, function in self._query(TRIGGERS):
             if function in indexes:
                 self._trigger_functions[table].append(indexes[function])
         self._function_names = frozenset(each.name for each in self._functions)
         for table, schema, name, definition in self._query(RULES):
-            index = self._add_function(schema, name, RULE, definition, is_volatile=True)
+            index = self._add_function(schema, name, RULE, definition)
             self._trigger_functions[table].append(index)
         for table, _, name, expression in self._query(CHECKS):
             check = self._expression(name, expression, frozenset())
@@ -604,20 +602,12 @@ class _Reader:
                 self._check_functions[table].append(check)
         for table, schema, name, expressions in self._query(POLICIES):
             body = f"SELECT {expressions}"
-            index = self._add_function(schema, name, "sql", body, is_volatile=True)
+            index = self._add_function(schema, name, "sql", body)
             self._policy_functions[table].append(index)
 
-    def _add_function(
-        self, schema: str, name: str, language: str, body: str | None, *, is_volatile: bool
-    ) -> int:
+    def _add_function(self, schema: str, name: str, language: str, body: str | None) -> int:
         self._functions.append(
-            Function(
-                schema=schema,
-                name=name,
-                language=language,
-                is_volatile=is_volatile,
-                body=body or "",
-            )
+            Function(schema=schema, name=name, language=language, body=body or "")
         )
         return len(self._functions) - 1
 

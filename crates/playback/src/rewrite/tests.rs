@@ -51,7 +51,6 @@ fn catalog() -> Catalog {
         schema: "public".to_owned(),
         name: "cut".to_owned(),
         language: "plpgsql".to_owned(),
-        is_volatile: true,
         body: "BEGIN DELETE FROM node WHERE id = n; END".to_owned(),
     });
     catalog

@@ -192,9 +192,9 @@ fn element(element_oid: u32, rest: &mut Rest<'_>, out: &mut Vec<u8>) -> Option<(
     if out.len() > begin && out[begin..].iter().all(is_plain) {
         return Some(());
     }
-    let reported = out.split_off(begin);
+    let element = out.split_off(begin);
     out.push(b'"');
-    for byte in reported {
+    for byte in element {
         if matches!(byte, b'"' | b'\\') {
             out.push(b'\\');
         }

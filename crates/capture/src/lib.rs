@@ -319,12 +319,13 @@ fn source(
         let proxy = proxy.map_err(refused("an epoll"))?;
         return Ok(Box::new(move || proxy.run().map_err(refused("an epoll"))));
     };
-    let reported = |source| CaptureError::Address { server: spec.server.to_string(), source };
-    let server = Endpoint::of(&spec.server).map_err(reported)?;
+    let address_error = |source| CaptureError::Address { server: spec.server.to_string(), source };
+    let server = Endpoint::of(&spec.server).map_err(address_error)?;
     match packets.clone() {
         PacketsSpec::Interface(interface) => {
-            let reported = |source| CaptureError::Packets { interface: interface.clone(), source };
-            let ring = Ring::open(&interface, server.port).map_err(reported)?;
+            let packets_error =
+                |source| CaptureError::Packets { interface: interface.clone(), source };
+            let ring = Ring::open(&interface, server.port).map_err(packets_error)?;
             let (known, wake) = (spec.known.clone(), wake.clone());
             Ok(Box::new(move || {
                 let connections = Connections::new(server, known, shared);
@@ -350,6 +351,6 @@ fn address(spec: &CaptureSpec) -> Result<Address, CaptureError> {
         user: String::new(),
         password: None,
     };
-    let reported = |source| CaptureError::Address { server: spec.server.to_string(), source };
-    Address::of(&server).map_err(reported)
+    let address_error = |source| CaptureError::Address { server: spec.server.to_string(), source };
+    Address::of(&server).map_err(address_error)
 }

@@ -155,7 +155,7 @@ fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
     let wire = &counted.wire;
     let is_proxy = spec.packets.is_none();
     let [encrypted, replication, not_understood, defects] = unread(is_proxy);
-    let reported = [
+    let losses = [
         (
             counted.writer_behind,
             "were not kept: the trace could not be written as fast as they came, and clients are \
@@ -202,13 +202,13 @@ fn notes(spec: &CaptureSpec, counted: &MessageCounts) -> Vec<String> {
             "statement",
         ),
     ];
-    let reported = reported.into_iter().filter(|(count, ..)| *count > 0);
-    let reported = reported.map(|(count, what, noun)| {
+    let losses = losses.into_iter().filter(|(count, ..)| *count > 0);
+    let losses = losses.map(|(count, what, noun)| {
         let ending = if count == 1 { "" } else { "s" };
         format!("{count} {noun}{ending}: {what}")
     });
     let packets = wire.packets.iter().flat_map(notes_of_packets);
-    reported.chain(packets).chain(settings(wire)).collect()
+    losses.chain(packets).chain(settings(wire)).collect()
 }
 
 /// Notes on connections that are not read: encrypted, replication, another protocol, or an internal

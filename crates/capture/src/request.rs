@@ -143,9 +143,8 @@ impl RequestKind {
 impl Prepared {
     fn of(name: &[u8], rest: &[u8], is_cut: bool) -> Prepared {
         let (sql, rest) = messages::text(rest);
-        let reported = rest.get(2..).unwrap_or(&[]).chunks_exact(4);
-        let types =
-            reported.map(|reported| messages::number(reported).unwrap_or(0) as u32).collect();
+        let oids = rest.get(2..).unwrap_or(&[]).chunks_exact(4);
+        let types = oids.map(|oid| messages::number(oid).unwrap_or(0) as u32).collect();
         Prepared {
             name: named(name),
             text: Text::of(sql, is_cut),
@@ -166,8 +165,8 @@ pub fn named(name: &[u8]) -> Vec<u8> {
 
 /// Parses a `ParameterDescription`.
 pub fn types(body: &[u8]) -> Vec<u32> {
-    let reported = body.get(2..).unwrap_or(&[]).chunks_exact(4);
-    reported.map(|reported| messages::number(reported).unwrap_or(0) as u32).collect()
+    let oids = body.get(2..).unwrap_or(&[]).chunks_exact(4);
+    oids.map(|oid| messages::number(oid).unwrap_or(0) as u32).collect()
 }
 
 /// Parses a `RowDescription`.
@@ -218,7 +217,7 @@ impl Bound {
     fn read<'a>(&'a self, take: &mut impl FnMut(Sent<'a>)) -> Option<&'a [u8]> {
         let mut rest = &self.body[..];
         let formats = usize::from(word(&mut rest)?);
-        let (reported, mut rest) = rest.split_at_checked(formats * 2)?;
+        let (codes, mut rest) = rest.split_at_checked(formats * 2)?;
         let count = usize::from(word(&mut rest)?);
         for index in 0..count {
             let length = messages::number(rest)?;
@@ -231,7 +230,7 @@ impl Bound {
                     Some(value)
                 }
             };
-            take(Sent { value, is_binary: format_of(reported, formats, index) });
+            take(Sent { value, is_binary: format_of(codes, formats, index) });
         }
         Some(rest)
     }

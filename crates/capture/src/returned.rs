@@ -179,18 +179,18 @@ impl Rows {
                 continue;
             }
             let mut converted = Vec::new();
-            let reported = if self.are_binary.get(index) == Some(&true) {
+            let text = if self.are_binary.get(index) == Some(&true) {
                 binary::text(*type_oid, value, &mut converted).map(|()| &converted[..])
             } else {
                 Some(value)
             };
-            let reported = reported.filter(|reported| !is_foreign || reported.is_ascii());
+            let text = text.filter(|text| !is_foreign || text.is_ascii());
             if is_other {
-                put(out, Some(&digest(reported?)));
+                put(out, Some(&digest(text?)));
                 continue;
             }
-            self.unread += u64::from(reported.is_none());
-            put(out, reported);
+            self.unread += u64::from(text.is_none());
+            put(out, text);
             self.bytes += length;
         }
         Some(())

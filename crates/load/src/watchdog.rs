@@ -502,8 +502,8 @@ mod tests {
         let start_ns = clock.now_ns();
         let in_flight = Arc::new(InFlight::new(1, start_ns));
         let ended = Arc::new(AtomicBool::new(false));
-        let (reported, thread) = std::sync::mpsc::channel();
-        let worker = std::thread::spawn(move || reported.send(procfs::this_thread()).unwrap());
+        let (sender, thread) = std::sync::mpsc::channel();
+        let worker = std::thread::spawn(move || sender.send(procfs::this_thread()).unwrap());
         let thread = thread.recv().unwrap();
         worker.join().unwrap();
         in_flight.leave_run_delay(0);

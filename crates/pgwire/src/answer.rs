@@ -53,9 +53,9 @@ impl Tag {
     const BYTES_MAX: usize = 32;
 
     /// The tag of a `CommandComplete` message, as far as its first number.
-    pub fn of(reported: &[u8]) -> Tag {
-        let words = reported.iter().position(u8::is_ascii_digit).unwrap_or(reported.len());
-        let words = reported[..words].trim_ascii_end();
+    pub fn of(text: &[u8]) -> Tag {
+        let words = text.iter().position(u8::is_ascii_digit).unwrap_or(text.len());
+        let words = text[..words].trim_ascii_end();
         let length = words.len().min(Tag::BYTES_MAX);
         let mut bytes = [0; Tag::BYTES_MAX];
         bytes[..length].copy_from_slice(&words[..length]);
@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn a_tag_is_its_words() {
-        for (reported, words) in [
+        for (text, words) in [
             (&b"INSERT 0 1"[..], &b"INSERT"[..]),
             (b"SELECT 12", b"SELECT"),
             (b"CREATE TABLE AS", b"CREATE TABLE AS"),
             (b"COMMIT", b"COMMIT"),
             (b"", b""),
         ] {
-            assert_eq!(Tag::of(reported).words(), words);
+            assert_eq!(Tag::of(text).words(), words);
         }
         assert!(Tag::of(b"COMMIT").commits());
         assert!(!Tag::of(b"ROLLBACK").commits());

@@ -185,7 +185,7 @@ pub fn parse(out: &mut Vec<u8>, name: &[u8], sql: &[u8], types: &[u32]) {
         put(out, name);
         put(out, sql);
         out.extend_from_slice(&(types.len() as u16).to_be_bytes());
-        types.iter().for_each(|reported| out.extend_from_slice(&reported.to_be_bytes()));
+        types.iter().for_each(|oid| out.extend_from_slice(&oid.to_be_bytes()));
     });
 }
 
@@ -288,12 +288,12 @@ mod tests {
 
     #[test]
     fn an_error_is_read_as_far_as_it_goes() {
-        let reported = ErrorResponse::of(b"SFATAL\0C57P01\0Mat once\0\0");
-        assert_eq!((&reported.error.sqlstate, &*reported.error.message), (b"57P01", "at once"));
-        assert!(reported.is_fatal);
-        let reported = ErrorResponse::of(b"SFATAL\0VERROR\0C123\0M\xffx");
-        assert_eq!((&reported.error.sqlstate, &*reported.error.message), (b"XX000", "\u{fffd}x"));
-        assert!(!reported.is_fatal);
+        let response = ErrorResponse::of(b"SFATAL\0C57P01\0Mat once\0\0");
+        assert_eq!((&response.error.sqlstate, &*response.error.message), (b"57P01", "at once"));
+        assert!(response.is_fatal);
+        let response = ErrorResponse::of(b"SFATAL\0VERROR\0C123\0M\xffx");
+        assert_eq!((&response.error.sqlstate, &*response.error.message), (b"XX000", "\u{fffd}x"));
+        assert!(!response.is_fatal);
         assert_eq!(ErrorResponse::of(b"").error.message, "");
     }
 }

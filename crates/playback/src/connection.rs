@@ -337,9 +337,9 @@ impl Connection {
     }
 
     fn completed(&mut self, body: &[u8]) {
-        let (reported, _) = messages::text(body);
-        let tag = Tag::of(reported);
-        if let Some(rows) = messages::rows(reported) {
+        let (words, _) = messages::text(body);
+        let tag = Tag::of(words);
+        if let Some(rows) = messages::rows(words) {
             self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
         }
         self.prepared.completed(&tag);
@@ -363,21 +363,21 @@ impl Connection {
     }
 
     fn failed(&mut self, body: &[u8], events: &mut Vec<ConnectionEvent>) {
-        let reported = ErrorResponse::of(body);
-        if reported.is_fatal {
-            return self.end(ConnectionEvent::Lost(reported.error), events);
+        let response = ErrorResponse::of(body);
+        if response.is_fatal {
+            return self.end(ConnectionEvent::Lost(response.error), events);
         }
         if self.ignored_answers == 0 {
-            self.prepared.failed(reported.error.sqlstate);
+            self.prepared.failed(response.error.sqlstate);
         }
-        self.answer.error.get_or_insert(reported.error);
+        self.answer.error.get_or_insert(response.error);
     }
 
     fn notice(&mut self, body: &[u8]) {
         self.answer.notices += 1;
-        let reported = ErrorResponse::of(body).error;
-        if matches!(&reported.sqlstate, b"57P01" | b"57P02") {
-            self.shutdown_notice = Some(reported);
+        let error = ErrorResponse::of(body).error;
+        if matches!(&error.sqlstate, b"57P01" | b"57P02") {
+            self.shutdown_notice = Some(error);
         }
     }
 

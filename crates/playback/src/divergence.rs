@@ -105,9 +105,9 @@ impl Expectation {
         (fingerprint.text, expectation)
     }
 
-    fn is_met_by(self, reported: &[u8]) -> Option<bool> {
-        let tag = self.tag.filter(|_| !reported.is_empty())?;
-        Some(reported.starts_with(tag.as_bytes()))
+    fn is_met_by(self, words: &[u8]) -> Option<bool> {
+        let tag = self.tag.filter(|_| !words.is_empty())?;
+        Some(words.starts_with(tag.as_bytes()))
     }
 }
 
@@ -336,11 +336,11 @@ mod tests {
         divergence.errors(&item("insert into t values (2)"), true);
         divergence.errors(&item("select 1"), true);
         let (_, rows) = divergence.finish(0);
-        let reported = |class: &str| {
+        let counts_of = |class: &str| {
             let class = rows.by_class[class];
             (class.expected_errors, class.observed_errors, class.compared)
         };
-        assert_eq!((reported("insert"), reported("select")), ((2, 2, 0), (0, 1, 0)));
+        assert_eq!((counts_of("insert"), counts_of("select")), ((2, 2, 0), (0, 1, 0)));
     }
 
     #[test]
@@ -356,8 +356,8 @@ mod tests {
             take(&mut divergence, &item(sql), tag, None);
         }
         let (commits, rows) = divergence.finish(9);
-        let reported = (commits.captured, commits.committed, commits.rolled_back);
-        assert_eq!(reported, (9, 3, 1));
+        let counts = (commits.captured, commits.committed, commits.rolled_back);
+        assert_eq!(counts, (9, 3, 1));
         assert_eq!((rows.tags_compared, rows.tags_different), (5, 1));
         assert_eq!((rows.examples[0].tag.as_str(), rows.examples[0].count), ("ROLLBACK", 1));
     }

@@ -135,8 +135,8 @@ impl PlaybackErrors {
             (*sqlstate == Some(FOLLOWING), Reverse(group.count), group.number, *kind)
         });
         ranked.truncate(EXAMPLES_REPORTED_MAX);
-        let reported = |(key, group): (Key, ErrorGroup)| group.reported(key, survey);
-        let examples = ranked.into_iter().map(reported).collect();
+        let example = |(key, group): (Key, ErrorGroup)| group.reported(key, survey);
+        let examples = ranked.into_iter().map(example).collect();
         let by_code = self.by_code.into_iter().map(|(code, counts)| (text_of(code), counts));
         Errors { captured: survey.errors, by_code: by_code.collect(), examples, ..self.errors }
     }

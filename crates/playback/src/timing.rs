@@ -355,13 +355,13 @@ mod tests {
         [50, 51, 54, 55, 60].into_iter().for_each(|start_us| timeline.captured(start_us));
         timeline.answered(&times(2_000, 2_000, 2_500, DelayCause::Nothing), true);
         timeline.sessions_open(100, 2);
-        let (slice_ns, reported) = timeline.finish(1_500_000);
-        assert_eq!((slice_ns, reported.len()), (1_000, 1_500));
-        let captured: Vec<u64> = reported[..6].iter().map(|slice| slice.captured).collect();
+        let (slice_ns, slices) = timeline.finish(1_500_000);
+        assert_eq!((slice_ns, slices.len()), (1_000, 1_500));
+        let captured: Vec<u64> = slices[..6].iter().map(|slice| slice.captured).collect();
         assert_eq!(captured, [2, 0, 2, 0, 0, 1]);
-        assert_eq!((reported[2].lag_ns_max, reported[2].lag_ns_mean), (Some(500), Some(500.0)));
-        assert_eq!((reported[1_002].answered, reported[1_002].lag_ns_max), (1, None));
-        assert!(reported.iter().all(|slice| slice.sessions == 2));
+        assert_eq!((slices[2].lag_ns_max, slices[2].lag_ns_mean), (Some(500), Some(500.0)));
+        assert_eq!((slices[1_002].answered, slices[1_002].lag_ns_max), (1, None));
+        assert!(slices.iter().all(|slice| slice.sessions == 2));
     }
 
     #[test]
@@ -369,10 +369,10 @@ mod tests {
         let mut timeline = PlaybackTimeline::new(1_000, 0, None);
         (0..1_000_000).for_each(|start_us| timeline.captured(start_us));
         timeline.answered(&Times { due_ns: None, ..times(0, 0, 0, DelayCause::Nothing) }, false);
-        let (slice_ns, reported) = timeline.finish(MS_NS + 1);
-        assert_eq!((slice_ns, reported.len()), (4_000, 251));
-        assert!(reported.iter().all(|slice| slice.captured == 4));
-        assert_eq!((reported[250].answered, reported[250].failed), (1, 1));
+        let (slice_ns, slices) = timeline.finish(MS_NS + 1);
+        assert_eq!((slice_ns, slices.len()), (4_000, 251));
+        assert!(slices.iter().all(|slice| slice.captured == 4));
+        assert_eq!((slices[250].answered, slices[250].failed), (1, 1));
     }
 
     #[test]
@@ -413,8 +413,8 @@ mod tests {
             let mut series: Series<u32> = Series::new(7, slots_max);
             times_ns.iter().for_each(|&time_ns| *series.at(time_ns) += 1);
             prop_assert!(series.slots.len() <= slots_max);
-            let reported: u32 = series.slots.iter().sum();
-            prop_assert_eq!(reported as usize, times_ns.len());
+            let counted: u32 = series.slots.iter().sum();
+            prop_assert_eq!(counted as usize, times_ns.len());
             for (index, &count) in series.slots.iter().enumerate() {
                 let is_in = |time_ns: &&u64| *time_ns / series.slice_ns == index as u64;
                 prop_assert_eq!(times_ns.iter().filter(is_in).count(), count as usize);

@@ -136,7 +136,7 @@ pub fn trace_examples<'py>(
     trace: PathBuf,
     fingerprints: Vec<String>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let reported = PyDict::new(py);
+    let examples = PyDict::new(py);
     let hash = |text: &String| Some((u64::from_str_radix(text, 16).ok()?, text.clone()));
     let mut wanted: HashMap<u64, String> = fingerprints.iter().filter_map(hash).collect();
     let reader = TraceReader::open(&trace).map_err(Failure::from)?;
@@ -147,10 +147,10 @@ pub fn trace_examples<'py>(
             continue;
         }
         if let Some(fingerprint) = wanted.remove(&traced.fingerprint) {
-            reported.set_item(fingerprint, statement_dict(py, &traced.statement)?)?;
+            examples.set_item(fingerprint, statement_dict(py, &traced.statement)?)?;
         }
     }
-    Ok(reported)
+    Ok(examples)
 }
 
 #[derive(Serialize, schemars::JsonSchema)]

@@ -408,7 +408,7 @@ impl StatementCells {
                 session: SessionId(*self.session.required()? as u32),
                 start_us: *self.start.required()?,
                 duration_us: self.duration.optional()?.map(|&duration_us| duration_us as u64),
-                reported_meanwhile: reported_meanwhile.flatten().map(|&reported| reported as u64),
+                reported_meanwhile: reported_meanwhile.flatten().map(|&count| count as u64),
                 protocol: known(protocol)?,
                 prepared,
                 sql: text,

@@ -265,7 +265,7 @@ impl StatementRows {
         self.tag.push(statement.tag.map(|tag| self.names.number(tag)));
         let (columns, rows) = statement
             .returned
-            .map_or((&[][..], &[][..]), |reported| (&reported.columns, &reported.rows));
+            .map_or((&[][..], &[][..]), |returned| (&returned.columns, &returned.rows));
         self.returned_columns.push(columns, LITERAL, |column, bytes| {
             bytes.extend_from_slice(column);
             true
@@ -273,7 +273,7 @@ impl StatementRows {
         self.returned_values.push(rows.iter().flatten(), PARAMETER, |value, bytes| {
             value.as_ref().map(|value| put_value(value, bytes)).is_some()
         });
-        self.reported_meanwhile.push(statement.reported_meanwhile.map(|reported| reported as i64));
+        self.reported_meanwhile.push(statement.reported_meanwhile.map(|count| count as i64));
     }
 
     /// Writes all rows as a row group, and forgets them. Forms are kept for the next row group as

@@ -541,12 +541,12 @@ fn checkpointed_data_is_not_removed() {
     writer.statement(&Owned::new(0, 2, "select 2").lend()).unwrap();
     drop(writer);
     let error = TraceError::Io { path: path.clone(), action: "written", source: full() };
-    let reported = error.explained();
-    assert!(reported.next_step.contains("--recover"), "{reported:?}");
+    let explained = error.explained();
+    assert!(explained.next_step.contains("--recover"), "{explained:?}");
     assert!(matches!(TraceWriter::create(&path, None), Err(TraceError::CutOff { .. })));
     assert_eq!(checkpoint::recover(&path).unwrap().counts().statements, 1);
-    let reported = error.explained();
-    assert!(reported.cause.contains("no file was left behind"), "{reported:?}");
+    let explained = error.explained();
+    assert!(explained.cause.contains("no file was left behind"), "{explained:?}");
 }
 
 fn full() -> std::io::Error {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn reported(type_oid: u32, value: &[u8]) -> Option<String> {
+fn text_of(type_oid: u32, value: &[u8]) -> Option<String> {
     let mut out = Vec::new();
     text(type_oid, value, &mut out).map(|()| String::from_utf8(out).unwrap())
 }
@@ -33,7 +33,7 @@ fn plain_values() {
         (oid::JSONB, "017b7d", "{}"),
         (oid::UUID, "a0eebc999c0b4ef8bb6d6bb9bd380a11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
     ] {
-        assert_eq!(reported(type_oid, &bytes(digits)).as_deref(), Some(expected), "{type_oid}");
+        assert_eq!(text_of(type_oid, &bytes(digits)).as_deref(), Some(expected), "{type_oid}");
     }
 }
 
@@ -51,9 +51,9 @@ fn numbers_of_any_length() {
         ("0000 0000 c000 0000", "NaN"),
         ("0000 0000 d000 0020", "Infinity"),
     ] {
-        assert_eq!(reported(oid::NUMERIC, &bytes(digits)).as_deref(), Some(expected), "{digits}");
+        assert_eq!(text_of(oid::NUMERIC, &bytes(digits)).as_deref(), Some(expected), "{digits}");
     }
-    assert_eq!(reported(oid::NUMERIC, &bytes("0002 0000 0000 0002 0003")), None);
+    assert_eq!(text_of(oid::NUMERIC, &bytes("0002 0000 0000 0002 0003")), None);
 }
 
 #[test]
@@ -72,35 +72,35 @@ fn times() {
         (oid::TIMESTAMPTZ, us(848_534_400_000_000), "2026-11-21 00:00:00+00"),
         (oid::TIMESTAMPTZ, us(i64::MIN), "-infinity"),
     ] {
-        assert_eq!(reported(type_oid, &value).as_deref(), Some(expected));
+        assert_eq!(text_of(type_oid, &value).as_deref(), Some(expected));
     }
     let interval = [&us(-5)[..], &3i32.to_be_bytes(), &14i32.to_be_bytes()].concat();
     let expected = "14 mons 3 days -5 microseconds";
-    assert_eq!(reported(oid::TIMESPAN, &interval).as_deref(), Some(expected));
+    assert_eq!(text_of(oid::TIMESPAN, &interval).as_deref(), Some(expected));
 }
 
 #[test]
 fn arrays() {
     let int4 = "00000001 00000001 00000017 00000003 00000001 00000004 00000001 ffffffff \
                 00000004 fffffffe";
-    assert_eq!(reported(1007, &bytes(int4)).as_deref(), Some("{1,NULL,-2}"));
+    assert_eq!(text_of(1007, &bytes(int4)).as_deref(), Some("{1,NULL,-2}"));
     let texts = "00000001 00000000 00000019 00000003 00000001 00000003 612c22 00000000 \
                  00000004 4e554c4c";
-    assert_eq!(reported(1009, &bytes(texts)).as_deref(), Some(r#"{"a,\"","","NULL"}"#));
+    assert_eq!(text_of(1009, &bytes(texts)).as_deref(), Some(r#"{"a,\"","","NULL"}"#));
     let square = "00000002 00000000 00000015 00000002 00000001 00000001 00000001 00000002 0001 \
                   00000002 0002";
-    assert_eq!(reported(1005, &bytes(square)).as_deref(), Some("{{1},{2}}"));
-    assert_eq!(reported(1007, &bytes("00000000 00000000 00000017")).as_deref(), Some("{}"));
+    assert_eq!(text_of(1005, &bytes(square)).as_deref(), Some("{{1},{2}}"));
+    assert_eq!(text_of(1007, &bytes("00000000 00000000 00000017")).as_deref(), Some("{}"));
     let elsewhere = "00000001 00000000 00000017 00000001 00000000 00000004 00000001";
-    assert_eq!(reported(1007, &bytes(elsewhere)), None, "its first element is number 0");
+    assert_eq!(text_of(1007, &bytes(elsewhere)), None, "its first element is number 0");
 }
 
 #[test]
 fn unknown_types_are_not_converted() {
-    assert_eq!(reported(16_384, b"happy"), None);
-    assert_eq!(reported(oid::INT4, b"123"), None);
-    assert_eq!(reported(oid::UUID, b"short"), None);
-    assert_eq!(reported(oid::JSONB, b"\x02{}"), None);
+    assert_eq!(text_of(16_384, b"happy"), None);
+    assert_eq!(text_of(oid::INT4, b"123"), None);
+    assert_eq!(text_of(oid::UUID, b"short"), None);
+    assert_eq!(text_of(oid::JSONB, b"\x02{}"), None);
 }
 
 proptest! {

@@ -249,11 +249,11 @@ impl Follower {
     }
 
     fn completed(&mut self, body: &[u8], queue: &mut TraceQueue) {
-        let (reported, _) = messages::text(body);
-        if let Some(rows) = messages::rows(reported) {
+        let (words, _) = messages::text(body);
+        if let Some(rows) = messages::rows(words) {
             self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
         }
-        let tag = Tag::of(reported);
+        let tag = Tag::of(words);
         self.forget_prepared(&tag);
         self.answer.tag = Some(tag);
         self.finish_execution(false, queue);

@@ -9,7 +9,7 @@ use conversation::*;
 
 #[test]
 fn a_session_and_its_queries() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(query("BEGIN")),
         Server(joined(&[complete("BEGIN"), ready(b'T')])),
         Client(query("update t set a = 1")),
@@ -32,23 +32,23 @@ fn a_session_and_its_queries() {
         Server(joined(&[message(b'I', b""), ready(b'I')])),
         Client(message(b'X', b"")),
     ]));
-    let session = &reported.sessions[0];
+    let session = &followed.sessions[0];
     assert_eq!((&session.name[..], &session.user[..]), (&b"4243"[..], &b"me"[..]));
     assert_eq!((&session.database[..], &session.application[..]), (&b"shop"[..], &b"till"[..]));
     assert!(session.connected_us < session.disconnected_us);
-    assert_eq!(transactions(&reported), [1, 1, 1, 0, 0, 0]);
-    let rows: Vec<_> = reported.statements.iter().map(|one| one.fields.rows).collect();
+    assert_eq!(transactions(&followed), [1, 1, 1, 0, 0, 0]);
+    let rows: Vec<_> = followed.statements.iter().map(|one| one.fields.rows).collect();
     assert_eq!(rows, [None, Some(3), None, Some(2), None, None]);
-    let tags: Vec<_> = reported.statements.iter().map(tag).collect();
+    let tags: Vec<_> = followed.statements.iter().map(tag).collect();
     assert_eq!(tags, ["BEGIN", "UPDATE", "COMMIT", "SELECT", "", ""]);
-    assert_eq!(reported.statements[4].fields.error, Some(*b"42601"));
-    assert_eq!(reported.statements[1].fields.duration_us, Some(10));
-    assert!(!format!("{:?}", reported.statements).contains("secret"));
+    assert_eq!(followed.statements[4].fields.error, Some(*b"42601"));
+    assert_eq!(followed.statements[1].fields.duration_us, Some(10));
+    assert!(!format!("{:?}", followed.statements).contains("secret"));
 }
 
 #[test]
 fn generated_values_are_kept() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(query("insert into t values (1), (2) returning id, note")),
         Server(joined(&[
             described(&[("id", 20), ("note", 25)]),
@@ -102,14 +102,14 @@ fn generated_values_are_kept() {
             ready(b'I'),
         ])),
     ]));
-    let kept: Vec<_> = reported.statements.iter().map(|one| one.returned.clone()).collect();
+    let kept: Vec<_> = followed.statements.iter().map(|one| one.returned.clone()).collect();
     let first = returned(&["id", "note"], &[&[Some("7"), None], &[Some("8"), Some("x")]]);
     assert_eq!(kept[0], first);
     assert_eq!(kept[1], returned(&["nextval"], &[&[Some("9")]]));
     assert_eq!(kept[2], returned(&[""], &[&[Some("1")]]));
     assert_eq!(kept[3], None);
     assert_eq!(
-        (reported.queue.counted.wire.returned, reported.queue.counted.wire.returned_rows),
+        (followed.queue.counted.wire.returned, followed.queue.counted.wire.returned_rows),
         (3, 4)
     );
 }
@@ -125,7 +125,7 @@ fn few_rows_of_a_query_are_kept() {
     let columns = [("id", 20), ("note", 25)];
     let asks = "select id, note from t where a = 1";
     let many = vec![one.clone(); 65];
-    let reported = outcome(session(
+    let followed = outcome(session(
         [
             query(asks, &columns, std::slice::from_ref(&one)),
             query(asks, &columns, &[one.clone(), other.clone()]),
@@ -135,18 +135,18 @@ fn few_rows_of_a_query_are_kept() {
         ]
         .concat(),
     ));
-    let kept: Vec<_> = reported.statements.iter().map(|one| one.returned.clone()).collect();
+    let kept: Vec<_> = followed.statements.iter().map(|one| one.returned.clone()).collect();
     assert_eq!(kept[0], returned(&["id", "note"], &[&[Some("7"), None]]));
     let digest = String::from_utf8(seatrial_trace::captured::digest(b"x")).unwrap();
     let both = returned(&["id", "note"], &[&[Some("7"), Some(&digest)], &[Some("8"), None]]);
     assert_eq!(kept[1], both);
     assert_eq!(kept[2..], [None, None, None]);
-    assert_eq!(reported.queue.counted.wire.returned_cut, 0);
+    assert_eq!(followed.queue.counted.wire.returned_cut, 0);
 }
 
 #[test]
 fn prepared_statements_keep_their_names_and_types() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[
             parse("s1", "select $1::int, $2", &[23, 0]),
             message(b'B', b"\0s1\0\0\x02\0\x01\0\0\0\x02\0\0\0\x04\0\0\0\x05\xff\xff\xff\xff\0\0"),
@@ -179,12 +179,12 @@ fn prepared_statements_keep_their_names_and_types() {
         Client(joined(&[message(b'C', b"Ss1\0"), sync()])),
         Server(joined(&[message(b'3', b""), ready(b'I')])),
     ]));
-    let [first, second] = &reported.statements[..] else { panic!("two statements") };
+    let [first, second] = &followed.statements[..] else { panic!("two statements") };
     assert_eq!((&first.prepared[..], &first.sql[..]), ("s1", "select $1::int, $2"));
     assert_eq!(first.parameters, [Some("5".to_owned()), None]);
     assert_eq!(first.fields.protocol, Protocol::Extended);
     assert_eq!(second.fields.skip, Some(Skip::BinaryParameters));
-    assert_eq!(reported.queue.counted.executable, 1);
+    assert_eq!(followed.queue.counted.executable, 1);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
     let insert =
         |value| joined(&[bind("", "i", &[Some(value)]), describe('P', ""), execute("", 0)]);
     let finished = |tag| joined(&[message(b'2', b""), message(b'n', b""), complete(tag)]);
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[
             parse("i", "insert into t values ($1)", &[]),
             insert("1"),
@@ -226,18 +226,18 @@ fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
         Server(joined(&[finished("INSERT 0 1"), error("23503"), ready(b'I')])),
     ]));
     let values: Vec<_> =
-        reported.statements.iter().map(|one| one.parameters[0].clone().unwrap()).collect();
+        followed.statements.iter().map(|one| one.parameters[0].clone().unwrap()).collect();
     assert_eq!(values, ["1", "2", "3", "4", "5", "8", "9"]);
-    assert_eq!(transactions(&reported), [1, 1, 0, 2, 2, 0, 0]);
-    let errors: Vec<_> = reported.statements.iter().map(|one| one.fields.error.is_some()).collect();
+    assert_eq!(transactions(&followed), [1, 1, 0, 2, 2, 0, 0]);
+    let errors: Vec<_> = followed.statements.iter().map(|one| one.fields.error.is_some()).collect();
     assert_eq!(errors, [false, false, false, false, true, false, true]);
-    assert_eq!(reported.queue.counted.others, 2);
-    assert_eq!(reported.queue.counted.wire.out_of_step, 0);
+    assert_eq!(followed.queue.counted.others, 2);
+    assert_eq!(followed.queue.counted.wire.out_of_step, 0);
 }
 
 #[test]
 fn failed_prepare_is_a_failed_statement() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[parse("x", "selec 1", &[]), bind("", "x", &[]), execute("", 0), sync()])),
         Server(joined(&[error("42601"), ready(b'I')])),
         Client(joined(&[bind("", "x", &[]), execute("", 0), sync()])),
@@ -250,15 +250,15 @@ fn failed_prepare_is_a_failed_statement() {
         ])),
         Server(joined(&[message(b'1', b""), error("22P02"), ready(b'I')])),
     ]));
-    assert_eq!(sqls(&reported), ["selec 1", "select $1::int"]);
-    let codes: Vec<_> = reported.statements.iter().map(|one| one.fields.error.unwrap()).collect();
+    assert_eq!(sqls(&followed), ["selec 1", "select $1::int"]);
+    let codes: Vec<_> = followed.statements.iter().map(|one| one.fields.error.unwrap()).collect();
     assert_eq!(codes, [*b"42601", *b"22P02"]);
-    assert_eq!(reported.queue.counted.others, 3);
+    assert_eq!(followed.queue.counted.others, 3);
 }
 
 #[test]
 fn portal_is_fetched_in_parts() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[
             parse("", "select * from t", &[]),
             bind("c", "", &[]),
@@ -275,16 +275,16 @@ fn portal_is_fetched_in_parts() {
         Client(joined(&[execute("c", 2), sync()])),
         Server(joined(&[row(&[Some(b"3")]), complete("SELECT 1"), ready(b'I')])),
     ]));
-    let reported: Vec<_> =
-        reported.statements.iter().map(|one| (one.fields.protocol, one.fields.rows)).collect();
-    assert_eq!(reported, [(Protocol::Extended, None), (Protocol::Fetch, Some(1))]);
+    let kinds: Vec<_> =
+        followed.statements.iter().map(|one| (one.fields.protocol, one.fields.rows)).collect();
+    assert_eq!(kinds, [(Protocol::Extended, None), (Protocol::Fetch, Some(1))]);
 }
 
 /// libpq sends a Sync with the COPY, which the server passes over, and another one at its end.
 #[test]
 fn copies_in_both_protocols_and_directions() {
     let data = message(b'd', b"1\tQ\0\0\0\x05Z\n");
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(query("copy t from stdin")),
         Server(message(b'G', b"\0\0\x01\0\0")),
         Client(joined(&[data.clone(), data.clone(), message(b'c', b"")])),
@@ -319,27 +319,27 @@ fn copies_in_both_protocols_and_directions() {
         Client(query("select 1")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
+    let skips: Vec<_> = followed.statements.iter().map(|one| one.fields.skip).collect();
     let copy = Some(Skip::CopyData);
     assert_eq!(skips, [copy, copy, None, copy, None]);
-    let rows: Vec<_> = reported.statements.iter().map(|one| one.fields.rows).collect();
+    let rows: Vec<_> = followed.statements.iter().map(|one| one.fields.rows).collect();
     assert_eq!(rows, [Some(2), Some(2), Some(1), None, Some(1)]);
-    assert_eq!(reported.queue.counted.wire.out_of_step, 0);
+    assert_eq!(followed.queue.counted.wire.out_of_step, 0);
 }
 
 #[test]
 fn fastpath_call_has_no_text() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(message(b'F', b"\0\0\x03\xb8\0\0\0\0\0\0")),
         Server(joined(&[message(b'V', b"\xff\xff\xff\xff"), ready(b'I')])),
     ]));
-    assert_eq!(sqls(&reported), ["fastpath function call: (OID 952)"]);
-    assert_eq!(reported.statements[0].fields.skip, Some(Skip::FastPath));
+    assert_eq!(sqls(&followed), ["fastpath function call: (OID 952)"]);
+    assert_eq!(followed.statements[0].fields.skip, Some(Skip::FastPath));
 }
 
 #[test]
 fn text_in_another_encoding_is_skipped() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(query("set client_encoding to 'LATIN1'")),
         Server(joined(&[
             complete("SET"),
@@ -351,7 +351,7 @@ fn text_in_another_encoding_is_skipped() {
         Client(query("select 'a'")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
+    let skips: Vec<_> = followed.statements.iter().map(|one| one.fields.skip).collect();
     assert_eq!(skips, [None, Some(Skip::OtherEncoding), None]);
 }
 
@@ -376,16 +376,16 @@ fn encrypted_and_replication_connections_are_not_read() {
     // A server that does not encrypt, and one that does not let in.
     let plain = vec![gss, Server(b"N".to_vec()), ssl, Server(b"N".to_vec())];
     let traffic = session(vec![Client(query("select 1"))]);
-    let reported = outcome([plain, traffic].concat());
-    assert_eq!((reported.queue.counted.wire.encrypted, sqls(&reported)), (0, vec!["select 1"]));
-    assert_eq!(reported.queue.counted.wire.unanswered, 1);
+    let followed = outcome([plain, traffic].concat());
+    assert_eq!((followed.queue.counted.wire.encrypted, sqls(&followed)), (0, vec!["select 1"]));
+    assert_eq!(followed.queue.counted.wire.unanswered, 1);
     let refused = vec![Client(startup(&[("user", "me")])), Server(error("28P01"))];
     assert_eq!(wire(refused).not_let_in, 1);
 }
 
 #[test]
 fn unanswered_statements_are_kept() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[
             parse("s", "select $1", &[]),
             bind("", "s", &[Some("1")]),
@@ -394,24 +394,24 @@ fn unanswered_statements_are_kept() {
         ])),
         Server(joined(&[message(b'1', b"")])),
     ]));
-    assert_eq!(sqls(&reported), ["select $1"]);
-    let fields = &reported.statements[0].fields;
+    assert_eq!(sqls(&followed), ["select $1"]);
+    let fields = &followed.statements[0].fields;
     assert_eq!((fields.duration_us, fields.tag.is_none()), (None, true));
-    assert_eq!(reported.statements[0].parameters, [Some("1".to_owned())]);
+    assert_eq!(followed.statements[0].parameters, [Some("1".to_owned())]);
 }
 
 /// A server that was restarted, a pooler, a defect: what was not answered is released, and the
 /// session goes on.
 #[test]
 fn unmatched_answers_are_skipped() {
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[parse("s", "select 1", &[]), bind("", "s", &[]), execute("", 0), sync()])),
         Server(ready(b'I')),
         Client(query("select 2")),
         Server(joined(&[complete("SELECT 1"), ready(b'I')])),
     ]));
-    assert_eq!(sqls(&reported), ["select 2"]);
-    assert_eq!((reported.queue.counted.others, reported.queue.counted.wire.out_of_step), (1, 1));
+    assert_eq!(sqls(&followed), ["select 2"]);
+    assert_eq!((followed.queue.counted.others, followed.queue.counted.wire.out_of_step), (1, 1));
 }
 
 #[test]

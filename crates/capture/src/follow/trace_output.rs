@@ -298,12 +298,12 @@ fn put_parameters(
             out.extend_from_slice(value);
             true
         };
-        let reported = &out[at + 4..];
+        let text = &out[at + 4..];
         let why = match () {
             () if !is_known => Skip::BinaryParameters,
-            () if is_foreign && !reported.is_ascii() => Skip::OtherEncoding,
+            () if is_foreign && !text.is_ascii() => Skip::OtherEncoding,
             () => {
-                let length = reported.len() as u32;
+                let length = text.len() as u32;
                 out[at..at + 4].copy_from_slice(&length.to_be_bytes());
                 return;
             }

@@ -221,9 +221,9 @@ fn it_reads_in_a_thread_of_its_own() {
 }
 
 fn seen(error: &IntakeError) -> (ErrorClass, String) {
-    let reported = error.explained();
-    assert!(!reported.cause.is_empty() && !reported.next_step.is_empty());
-    (reported.class, format!("{}. {}. {}.", reported.seen, reported.cause, reported.next_step))
+    let explained = error.explained();
+    assert!(!explained.cause.is_empty() && !explained.next_step.is_empty());
+    (explained.class, format!("{}. {}. {}.", explained.seen, explained.cause, explained.next_step))
 }
 
 /// Returns the error for a file's content and a changed specification.
@@ -231,9 +231,9 @@ fn refusal(content: &[u8], change: impl Fn(IntakeSpec) -> IntakeSpec) -> String 
     let dir = TestDir::new();
     let error = read(&change(dir.spec(&dir.file("a.log", content)))).unwrap_err();
     assert!(dir.left().is_empty());
-    let (fault, reported) = seen(&error);
-    assert_eq!(fault, ErrorClass::Usage, "{reported}");
-    reported
+    let (fault, message) = seen(&error);
+    assert_eq!(fault, ErrorClass::Usage, "{message}");
+    message
 }
 
 #[test]
@@ -246,9 +246,9 @@ fn what_is_no_log_is_refused_with_the_next_step() {
     assert!(refusal(b"\x1f\x8b\x08\0\0\0\0\0\0\x03garbage", same).contains("damaged or cut off"));
     let prefix = |spec| IntakeSpec { prefix: Some("%t [%p]: ".into()), ..spec };
     let log = b"2026-11-21 12:00:00.100 UTC [7] me@db LOG:  statement: SELECT 1\n";
-    let reported = refusal(log, prefix);
-    assert!(reported.contains("the first is \"2026-11-21"), "{reported}");
-    assert!(reported.contains("--prefix '%m [%p] %q%u@%d '"), "{reported}");
+    let message = refusal(log, prefix);
+    assert!(message.contains("the first is \"2026-11-21"), "{message}");
+    assert!(message.contains("--prefix '%m [%p] %q%u@%d '"), "{message}");
     let json = |spec| IntakeSpec { format: Some("json".into()), ..spec };
     assert!(refusal(CSV.as_bytes(), json).contains("no record of the format json"));
     let split = |spec| IntakeSpec { sessions: Some(2), ..spec };
@@ -259,17 +259,17 @@ fn what_is_no_log_is_refused_with_the_next_step() {
 fn what_cannot_be_reached_is_reported_by_its_kind() {
     let dir = TestDir::new();
     let missing = dir.0.path().join("none.log");
-    let (_, reported) = seen(&read(&dir.spec(&missing)).unwrap_err());
-    assert!(reported.contains("There is no such file"));
-    let (_, reported) = seen(&read(&dir.spec(dir.0.path())).unwrap_err());
-    assert!(reported.contains("It is a directory"));
+    let (_, message) = seen(&read(&dir.spec(&missing)).unwrap_err());
+    assert!(message.contains("There is no such file"));
+    let (_, message) = seen(&read(&dir.spec(dir.0.path())).unwrap_err());
+    assert!(message.contains("It is a directory"));
     let spec = dir.spec(&dir.file("a.csv", CSV));
     let nowhere = IntakeSpec { output: dir.0.path().join("no/a.trace"), ..spec.clone() };
-    let (fault, reported) = seen(&read(&nowhere).unwrap_err());
-    assert!(fault == ErrorClass::Usage && reported.contains("cannot be made"), "{reported}");
+    let (fault, message) = seen(&read(&nowhere).unwrap_err());
+    assert!(fault == ErrorClass::Usage && message.contains("cannot be made"), "{message}");
     let twice = IntakeSpec { logs: [spec.logs.clone(), spec.logs.clone()].concat(), ..spec };
-    let (_, reported) = seen(&read(&twice).unwrap_err());
-    assert!(reported.contains("given twice"));
+    let (_, message) = seen(&read(&twice).unwrap_err());
+    assert!(message.contains("given twice"));
 }
 
 #[test]
@@ -279,9 +279,9 @@ fn a_full_disk_is_reported_as_such() {
         action: "written",
         source: std::io::Error::other("External: No space left on device (os error 28)"),
     };
-    let (fault, reported) = seen(&IntakeError::Trace(error));
+    let (fault, message) = seen(&IntakeError::Trace(error));
     assert_eq!(fault, ErrorClass::Space);
-    assert!(reported.contains("Free disk space"));
+    assert!(message.contains("Free disk space"));
 }
 
 #[test]

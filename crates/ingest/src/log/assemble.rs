@@ -280,7 +280,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         let is_done = record.message.duration_us.is_some();
         draft.reported_at_start = (!is_done).then_some(self.reported);
         let bytes_count = draft.sql.len() + draft.parameters.len();
-        let reported = if is_done || self.buffered_bytes + bytes_count > BUFFERED_BYTES_MAX {
+        let outcome = if is_done || self.buffered_bytes + bytes_count > BUFFERED_BYTES_MAX {
             self.report(slot, &draft)
         } else {
             self.buffered_bytes += bytes_count;
@@ -289,7 +289,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             Ok(())
         };
         self.sessions.at(slot).pending = pending;
-        reported
+        outcome
     }
 
     /// Joins the earlier records of a statement: its parse and bind, or their durations alone.
@@ -398,14 +398,14 @@ impl<'s, S: Sink> Assembler<'s, S> {
         if draft.parameters.is_empty() {
             draft.parameters = record.parameters.of(bytes);
         }
-        let reported = self.report(slot, &draft);
+        let outcome = self.report(slot, &draft);
         if stage == Stage::Running {
             self.counted.joined += 1;
             self.buffered_bytes -= pending.sql.len() + pending.parameters.len();
         }
         pending.clear();
         self.sessions.at(slot).pending = pending;
-        reported
+        outcome
     }
 
     /// An error of a statement that has no other record.
@@ -433,16 +433,16 @@ impl<'s, S: Sink> Assembler<'s, S> {
     #[inline]
     fn flush(&mut self, slot: usize) -> Result<(), S::Error> {
         let mut pending = std::mem::take(&mut self.sessions.at(slot).pending);
-        let mut reported = Ok(());
+        let mut outcome = Ok(());
         if pending.stage == Stage::Running {
-            reported = self.report(slot, &Draft::of(&pending));
+            outcome = self.report(slot, &Draft::of(&pending));
             self.buffered_bytes -= pending.sql.len() + pending.parameters.len();
         } else {
             self.counted.others += pending.reported_alone;
         }
         pending.clear();
         self.sessions.at(slot).pending = pending;
-        reported
+        outcome
     }
 
     /// Reports a statement to the sink.

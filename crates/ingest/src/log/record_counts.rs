@@ -151,16 +151,13 @@ impl RecordCounts {
     /// When they do not, which is a defect of this code.
     pub fn check(&self) -> Result<(), CountsError> {
         let unreadable: u64 = self.unreadable.iter().sum();
-        let reported = self.statements + self.joined + self.sessions + self.others + unreadable;
-        if reported != self.records {
-            return Err(CountsError(format!("{} records, {reported} reported", self.records)));
+        let sum = self.statements + self.joined + self.sessions + self.others + unreadable;
+        if sum != self.records {
+            return Err(CountsError(format!("{} records, {sum} reported", self.records)));
         }
-        let reported = self.executable + self.skipped.iter().sum::<u64>();
-        if reported != self.statements {
-            return Err(CountsError(format!(
-                "{} statements, {reported} reported",
-                self.statements
-            )));
+        let sum = self.executable + self.skipped.iter().sum::<u64>();
+        if sum != self.statements {
+            return Err(CountsError(format!("{} statements, {sum} reported", self.statements)));
         }
         Ok(())
     }

@@ -126,14 +126,14 @@ impl OpenSession {
     pub fn learn(&mut self, origin: &Origin, bytes: &[u8]) -> bool {
         let session = &mut self.session;
         let mut is_new = false;
-        for (known, reported) in [
+        for (known, stated) in [
             (&mut session.user, origin.user),
             (&mut session.database, origin.database),
             (&mut session.application, origin.application),
         ] {
-            let reported = reported.of(bytes);
-            if !reported.is_empty() && reported != known.as_slice() {
-                reported.clone_into(known);
+            let stated = stated.of(bytes);
+            if !stated.is_empty() && stated != known.as_slice() {
+                stated.clone_into(known);
                 is_new = true;
             }
         }
@@ -144,8 +144,8 @@ impl OpenSession {
     /// starts again, or user or database differ.
     #[inline]
     fn is_other(&self, origin: &Origin, bytes: &[u8]) -> bool {
-        let differs = |known: &[u8], reported: &[u8]| {
-            !known.is_empty() && !reported.is_empty() && known != reported
+        let differs = |known: &[u8], stated: &[u8]| {
+            !known.is_empty() && !stated.is_empty() && known != stated
         };
         (origin.session_line != 0 && origin.session_line <= self.last_line)
             || differs(&self.session.user, origin.user.of(bytes))

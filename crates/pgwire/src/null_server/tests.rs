@@ -16,7 +16,7 @@ use super::session::{Session, SessionState};
 use super::*;
 
 /// What the server said, a word or two a message.
-fn reported(bytes: &[u8]) -> Vec<String> {
+fn words_of(bytes: &[u8]) -> Vec<String> {
     let mut rest = BytesMut::from(bytes);
     let mut words = Vec::new();
     while let Some(message) = Message::parse(&mut rest).unwrap() {
@@ -106,7 +106,7 @@ fn answers(session: &mut Session, input: &[u8]) -> Vec<String> {
     let mut out = Vec::new();
     let (taken, next) = session.take_in(input, &mut out);
     assert_eq!((taken, next), (input.len(), SessionState::Open));
-    reported(&out)
+    words_of(&out)
 }
 
 fn bind(portal: &str, statement: &str, parameters: &[&str], out: &mut BytesMut) {
@@ -126,7 +126,7 @@ fn a_client_is_let_in_and_sent_the_version() {
     assert_eq!(out, b"N");
     out.clear();
     session.take_in(&startup(), &mut out);
-    let words = reported(&out);
+    let words = words_of(&out);
     assert_eq!((words[0].as_str(), words[1].as_str()), ("startup", "server_version=15.20"));
     assert_eq!(words.last().map(String::as_str), Some("ready I"));
 }
@@ -139,7 +139,7 @@ fn a_newer_minor_version_of_the_protocol_is_negotiated_down() {
     let mut out = Vec::new();
     session.take_in(&newer, &mut out);
     assert_eq!(out[..13], [b'v', 0, 0, 0, 12, 0, 3, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(reported(&out[13..])[0], "startup");
+    assert_eq!(words_of(&out[13..])[0], "startup");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn what_is_no_client_is_sent_away() {
     let away = |bytes: &[u8]| {
         let mut out = Vec::new();
         let (_, next) = Session::new("15.20".into()).take_in(bytes, &mut out);
-        (next, reported(&out))
+        (next, words_of(&out))
     };
     let error = |code: &str| (SessionState::Close, vec![format!("error {code}")]);
     assert_eq!(away(b"GET / HTTP/1.1\r\n\r\n"), error("08P01"));
@@ -252,7 +252,7 @@ fn a_client_may_leave_and_a_stranger_must() {
     assert_eq!(session().take_in(&said(frontend::terminate), &mut out), (5, SessionState::Close));
     assert!(out.is_empty());
     assert_eq!(session().take_in(b"?\0\0\0\x04", &mut out), (5, SessionState::Close));
-    assert_eq!(reported(&out), ["error 08P01"]);
+    assert_eq!(words_of(&out), ["error 08P01"]);
     out.clear();
     assert_eq!(session().take_in(b"Q\xff\0\0\0", &mut out).1, SessionState::Close);
 }
@@ -315,7 +315,7 @@ fn exchange(stream: &mut (impl Read + Write), input: &[u8]) -> Vec<String> {
         assert!(read > 0, "the server hung up");
         answer.extend_from_slice(&piece[..read]);
     }
-    reported(&answer)
+    words_of(&answer)
 }
 
 /// Says who it is and waits until it is let in.
@@ -361,7 +361,7 @@ fn more_clients_than_allowed_get_an_error_and_a_place_is_given_again() {
     enter(&mut first);
     let mut refusal = Vec::new();
     let _ = connect().read_to_end(&mut refusal);
-    assert_eq!(reported(&refusal), ["error 53300"]);
+    assert_eq!(words_of(&refusal), ["error 53300"]);
     drop(first);
     // The server sees that the first has left before it can be asked for the next.
     for _ in 0..100 {

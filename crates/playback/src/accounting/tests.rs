@@ -154,20 +154,20 @@ proptest! {
         prop_assert_eq!(sum(|account| account.not_reached), not_reached);
         for account in accounts.clone() {
             let skipped: u64 = account.skipped.values().sum();
-            let reported = account.ok + account.failed + skipped + account.not_reached;
-            prop_assert_eq!(account.captured, reported);
+            let accounted = account.ok + account.failed + skipped + account.not_reached;
+            prop_assert_eq!(account.captured, accounted);
         }
         let sent = sum(|account| account.ok + account.failed);
         let outcome = played.outcome;
         prop_assert_eq!((outcome.offered, outcome.completed), (sent, totals.ok));
         let queries = &played.record.queries;
-        let reported: u64 = queries.iter().map(|query| query.ok + query.failed).sum();
-        prop_assert_eq!(reported + played.record.queries_dropped, sent);
+        let queried: u64 = queries.iter().map(|query| query.ok + query.failed).sum();
+        prop_assert_eq!(queried + played.record.queries_dropped, sent);
         let errors = &played.record.errors;
-        let reported = errors.same + errors.new + errors.other + errors.unanswered;
-        prop_assert_eq!(reported, totals.failed);
+        let compared = errors.same + errors.new + errors.other + errors.unanswered;
+        prop_assert_eq!(compared, totals.failed);
         let examples: u64 = errors.examples.iter().map(|example| example.count).sum();
-        prop_assert_eq!(examples, reported + errors.gone);
+        prop_assert_eq!(examples, compared + errors.gone);
     }
 
     #[test]
@@ -250,9 +250,9 @@ fn what_is_not_played_is_not_in_the_timeline() {
         take(&mut accounting, &played, &times(0, 5), &answer("SELECT 1", 1));
         accounting.skipped(&left_out, why);
         let survey = survey(&[played.clone(), left_out.clone()]);
-        let reported = accounting.finish(summary(&survey, PlaybackEnd::Complete, 0)).unwrap();
-        assert_eq!(reported.record.timeline_slice_s, 1e-6, "{why:?}");
-        let captured: u64 = reported.record.timeline.iter().map(|slice| slice.captured).sum();
+        let played = accounting.finish(summary(&survey, PlaybackEnd::Complete, 0)).unwrap();
+        assert_eq!(played.record.timeline_slice_s, 1e-6, "{why:?}");
+        let captured: u64 = played.record.timeline.iter().map(|slice| slice.captured).sum();
         assert_eq!(captured, 1, "{why:?}");
     }
 }
@@ -290,7 +290,7 @@ fn many_queries_take_bounded_memory() {
     }
     assert!(queries.memory_bytes() < 5 << 20, "{}", queries.memory_bytes());
     let (kept, dropped) = queries.finish();
-    let reported: u64 = kept.iter().map(|query| query.ok).sum();
-    assert_eq!(reported + dropped, 200_000);
+    let counted: u64 = kept.iter().map(|query| query.ok).sum();
+    assert_eq!(counted + dropped, 200_000);
     assert!(kept.len() <= 2_000 && kept.len() >= 1_000);
 }

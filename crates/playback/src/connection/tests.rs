@@ -243,8 +243,8 @@ fn uninferable_types_are_sent() {
     let mut out = Vec::new();
     let sql = "select 1 from t where a = $1 and $2 is null";
     connection.send(&item(Protocol::Extended, "n", sql, &[Some("1"), None]), &mut out);
-    let reported = [b"n\0", sql.as_bytes(), b"\0\0\x02\0\0\0\0\0\0\0\x19"].concat();
-    assert!(out.starts_with(&from_server(b'P', &reported)));
+    let body = [b"n\0", sql.as_bytes(), b"\0\0\x02\0\0\0\0\0\0\0\x19"].concat();
+    assert!(out.starts_with(&from_server(b'P', &body)));
 }
 
 #[test]
@@ -382,8 +382,8 @@ fn copy_from_stdin_is_answered_with_copy_fail() {
         sent(&mut connection, &item);
         let mut out = Vec::new();
         assert_eq!(events(&mut connection, &asks, &mut out), []);
-        let reported: String = words(&out).iter().filter_map(|word| word.chars().next()).collect();
-        assert_eq!(reported, expected);
+        let initials: String = words(&out).iter().filter_map(|word| word.chars().next()).collect();
+        assert_eq!(initials, expected);
         let failed = error("ERROR", "57014", "COPY from stdin failed");
         let answer = answered(&mut connection, &[failed, ready(b'I')]);
         assert_eq!(answer.error.map(|error| error.sqlstate), Some(*b"57014"));

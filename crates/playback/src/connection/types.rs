@@ -54,15 +54,14 @@ pub fn types(sql: &[u8], parameters: &[Option<Vec<u8>>]) -> Vec<u32> {
         return Vec::new();
     }
     let uses = parameter_uses(&lexer::significant(sql), parameters.len());
-    let reported = |(parameter_use, value): (&ParameterUse, &Option<Vec<u8>>)| match parameter_use {
+    let type_of = |(parameter_use, value): (&ParameterUse, &Option<Vec<u8>>)| match parameter_use {
         ParameterUse::Unseen | ParameterUse::Found => UNREPORTED,
         ParameterUse::Value if value.as_deref().is_some_and(is_whole_number) => BIGINT,
         ParameterUse::Text | ParameterUse::Value => TEXT,
     };
-    let mut types: Vec<u32> = uses.iter().zip(parameters).map(reported).collect();
-    let reported =
-        types.iter().rposition(|&reported| reported != UNREPORTED).map_or(0, |last| last + 1);
-    types.truncate(reported);
+    let mut types: Vec<u32> = uses.iter().zip(parameters).map(type_of).collect();
+    let length = types.iter().rposition(|&oid| oid != UNREPORTED).map_or(0, |last| last + 1);
+    types.truncate(length);
     types
 }
 

@@ -115,9 +115,9 @@ impl SequenceInference<'_> {
         let active_times: Vec<ActiveTime> = cases.iter().map(active_times).collect();
         let mut cases: Vec<Case> = cases.into_iter().map(|(.., case)| case).collect();
         if !self.scan.clock.is_cut_to_seconds() {
-            let reported = time_evidence(&cases, &active_times);
-            for (case, reported) in cases.iter_mut().zip(reported) {
-                case.time_evidence = reported;
+            let all = time_evidence(&cases, &active_times);
+            for (case, evidence) in cases.iter_mut().zip(all) {
+                case.time_evidence = evidence;
             }
         }
         cases

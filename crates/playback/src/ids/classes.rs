@@ -39,8 +39,8 @@ impl IdClasses {
     /// The classes of a catalogue.
     pub fn of(catalog: &Catalog) -> IdClasses {
         let mut classes = IdClasses::default();
-        for (table, reported) in catalog.tables.iter().enumerate() {
-            for (column, about) in reported.columns.iter().enumerate() {
+        for (table, definition) in catalog.tables.iter().enumerate() {
+            for (column, about) in definition.columns.iter().enumerate() {
                 let at = root(catalog, ColumnId { table, column });
                 let source = match about.generated {
                     Some(Generated::Sequence(sequence)) => Some(ValueSource::Sequence(sequence)),

@@ -63,8 +63,8 @@ impl Clock {
             let latest_us = self.latest_starts_us[before as usize];
             self.late_us = self.late_us.max(latest_us.saturating_sub(start_us));
         }
-        if let Some(reported) = after.checked_sub(1).filter(|_| is_reported_now) {
-            self.reported(reported, start_us);
+        if let Some(position) = after.checked_sub(1).filter(|_| is_reported_now) {
+            self.reported(position, start_us);
         }
         let end_us = start_us.saturating_add_unsigned(took_us.unwrap_or(0));
         self.is_cut_to_seconds &= end_us % SECOND_US == 0;
@@ -173,16 +173,16 @@ mod tests {
             }
         }
         records.sort_unstable();
-        let (mut reported, mut last) = (Vec::new(), [(0, None); 8]);
+        let (mut records_of, mut last) = (Vec::new(), [(0, None); 8]);
         for (_, session, start_us) in records {
             let mut after = 0;
             if let (behind, Some(start_us)) = last[session] {
-                reported.push((behind, start_us));
-                after = reported.len() as u64;
+                records_of.push((behind, start_us));
+                after = records_of.len() as u64;
             }
             last[session] = (after, Some(start_us));
         }
-        reported
+        records_of
     }
 
     #[test]
@@ -195,8 +195,8 @@ mod tests {
             }
             clock.finish();
             for &(_, start_us) in &all {
-                let reported = clock.reported_before(start_us);
-                let is_before = |&&(after, _): &&(u64, i64)| (1..=reported).contains(&after);
+                let before = clock.reported_before(start_us);
+                let is_before = |&&(after, _): &&(u64, i64)| (1..=before).contains(&after);
                 let latest_us = all.iter().filter(is_before).map(|&(_, at_us)| at_us).max();
                 assert!(latest_us.is_none_or(|latest_us| latest_us < start_us), "{seed}");
             }

@@ -11,7 +11,9 @@ impl SequenceInference<'_> {
     pub(super) fn anchor(&self) -> Anchor {
         let anchor = self.anchor_by(&self.ids);
         let first_new = self.ids.partition_point(|&(rank, _)| rank < 0);
-        if anchor.fit != CatalogFit::Unknown || self.reported.next_value.is_none() || first_new == 0
+        if anchor.fit != CatalogFit::Unknown
+            || self.definition.next_value.is_none()
+            || first_new == 0
         {
             return anchor;
         }
@@ -38,11 +40,11 @@ impl SequenceInference<'_> {
             uncounted: &self.uncounted(),
             befores: &self.drawings.iter().map(|drawing| drawing.before()).collect::<Vec<_>>(),
             drew_before,
-            is_reported: self.reported.next_value.is_some(),
+            is_reported: self.definition.next_value.is_some(),
             ranks: &self.ids.iter().map(|&(rank, _)| rank).collect::<Vec<_>>(),
             before_last: &self.before_last(),
         });
-        if matches!(anchor.fit, CatalogFit::Shifted(_)) || self.reported.next_value.is_none() {
+        if matches!(anchor.fit, CatalogFit::Shifted(_)) || self.definition.next_value.is_none() {
             return anchor;
         }
         match from_late_uses(&self.late_uses(ids), self.drawings.len()) {

@@ -125,9 +125,9 @@ impl Inferred {
         };
         let mut inferred =
             Inferred { found: scan.used.iter().map(nothing).collect(), ..Inferred::default() };
-        for (sequence, reported) in (0..).zip(&catalog.sequences) {
+        for (sequence, definition) in (0..).zip(&catalog.sequences) {
             if scan.classes.of_sequence(sequence as usize).next().is_some() {
-                SequenceInference::new(scan, sequence, reported).infer(&mut inferred);
+                SequenceInference::new(scan, sequence, definition).infer(&mut inferred);
             }
         }
         for (used, found) in scan.used.iter().zip(&mut inferred.found) {
@@ -168,7 +168,7 @@ fn is_open(scan: &Scan, found: IdSource, exact: Option<u32>) -> bool {
 pub(super) struct SequenceInference<'a> {
     pub(super) scan: &'a Scan,
     sequence: u32,
-    pub(super) reported: &'a Sequence,
+    pub(super) definition: &'a Sequence,
     /// Statements that drew from it.
     pub(super) drawings: Vec<&'a DrawStatement>,
     /// Ids of its classes by their ranks, with their indexes among those that were used.
@@ -180,7 +180,7 @@ pub(super) struct SequenceInference<'a> {
 }
 
 impl<'a> SequenceInference<'a> {
-    fn new(scan: &'a Scan, sequence: u32, reported: &'a Sequence) -> SequenceInference<'a> {
+    fn new(scan: &'a Scan, sequence: u32, definition: &'a Sequence) -> SequenceInference<'a> {
         let drawings: Vec<&DrawStatement> =
             scan.drawings.iter().filter(|drawing| drawing.sequence == sequence).collect();
         let (mut ids, mut foreign_ids) = (Vec::new(), Vec::new());
@@ -189,7 +189,7 @@ impl<'a> SequenceInference<'a> {
             if source != ValueSource::Sequence(sequence as usize) {
                 continue;
             }
-            match rank(used.id, reported.next_value.unwrap_or(0), reported.increment) {
+            match rank(used.id, definition.next_value.unwrap_or(0), definition.increment) {
                 Some(rank) => ids.push((rank, index)),
                 None => foreign_ids.push(index),
             }
@@ -199,7 +199,7 @@ impl<'a> SequenceInference<'a> {
         SequenceInference {
             scan,
             sequence,
-            reported,
+            definition,
             drawings,
             ids,
             foreign_ids,
@@ -209,7 +209,7 @@ impl<'a> SequenceInference<'a> {
     }
 
     fn infer(&self, inferred: &mut Inferred) {
-        let next_value_target = self.reported.next_value;
+        let next_value_target = self.definition.next_value;
         let mut position =
             SequencePosition { sequence: self.sequence, next_value_target, next_value_log: None };
         for &id in &self.foreign_ids {
@@ -227,7 +227,7 @@ impl<'a> SequenceInference<'a> {
             CatalogFit::Unknown => None,
         };
         let from = next_value_target.unwrap_or(0);
-        position.next_value_log = further.map(|further| from + further * self.reported.increment);
+        position.next_value_log = further.map(|further| from + further * self.definition.increment);
         inferred.positions.push(position);
         match anchor.fit {
             CatalogFit::Shifted(_) if next_value_target.is_some() => {
@@ -240,7 +240,7 @@ impl<'a> SequenceInference<'a> {
     /// Why nothing can be concluded about its ids, and whether ids below its next value are old
     /// nevertheless.
     fn refused(&self) -> Option<(Reason, bool)> {
-        if self.scan.is_set(self.sequence) || self.reported.cycles {
+        if self.scan.is_set(self.sequence) || self.definition.cycles {
             return Some((Reason::NoOrder, false));
         }
         let is_foreign = |drawing: &DrawStatement| {
@@ -251,13 +251,13 @@ impl<'a> SequenceInference<'a> {
         if self.scan.drawings.iter().any(is_foreign) {
             return Some((Reason::SeveralSources, true));
         }
-        let has_order = self.reported.cache <= 1 && self.scan.clock.is_in_order();
+        let has_order = self.definition.cache <= 1 && self.scan.clock.is_in_order();
         (!has_order).then_some((Reason::NoOrder, true))
     }
 
     fn refuse(&self, reason: Reason, keeps_old: bool, inferred: &mut Inferred) {
         for &(rank, id) in &self.ids {
-            let is_old = keeps_old && rank < 0 && self.reported.next_value.is_some();
+            let is_old = keeps_old && rank < 0 && self.definition.next_value.is_some();
             inferred.found[id as usize] =
                 if is_old { IdSource::NotGenerated } else { IdSource::Unresolved(reason, 0) };
         }
@@ -275,7 +275,7 @@ impl<'a> SequenceInference<'a> {
         if self.scan.exact.is_empty() {
             return HashMap::new();
         }
-        let from = self.reported.next_value.unwrap_or(0);
+        let from = self.definition.next_value.unwrap_or(0);
         let conflicting: HashSet<u32> = self
             .drawings
             .iter()
@@ -288,7 +288,8 @@ impl<'a> SequenceInference<'a> {
                 let source = self.scan.classes.all[class as usize].source;
                 let is_own = source == ValueSource::Sequence(self.sequence as usize)
                     && !conflicting.contains(&slot);
-                is_own.then(|| rank(id, from, self.reported.increment).map(|rank| (slot, rank)))?
+                is_own
+                    .then(|| rank(id, from, self.definition.increment).map(|rank| (slot, rank)))?
             })
             .collect()
     }

@@ -398,7 +398,7 @@ mod tests {
         found.iter().map(|one| one.label).collect()
     }
 
-    fn reported(all: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn owned(all: &[(&str, &str)]) -> Vec<(String, String)> {
         all.iter().map(|&(word, value)| (word.to_owned(), value.to_owned())).collect()
     }
 
@@ -425,7 +425,7 @@ mod tests {
                 assert_eq!(values, ["17", "18", "17", "-4"], "{text}");
                 continue;
             }
-            assert_eq!(found, reported(expected), "{text}");
+            assert_eq!(found, owned(expected), "{text}");
         }
     }
 

@@ -265,8 +265,8 @@ impl PlanBuilder {
         let classes = IdClasses::of(catalog);
         let begin = |class: &IdClass| match class.source {
             ValueSource::Sequence(sequence) => {
-                let reported = catalog.sequences.get(sequence)?;
-                Some((reported.next_value?, reported.increment))
+                let definition = catalog.sequences.get(sequence)?;
+                Some((definition.next_value?, definition.increment))
             }
             ValueSource::Random | ValueSource::Time => None,
         };

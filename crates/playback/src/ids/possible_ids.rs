@@ -94,13 +94,13 @@ fn of_sequence(
         return PossibleIds::Empty;
     }
     let begins_again = scan.is_set(sequence as u32) || catalog.cycles(sequence);
-    let reported = catalog.sequences.get(sequence);
-    match (reported, first(sequence)) {
-        (Some(reported), Some(first)) if !begins_again => {
+    let definition = catalog.sequences.get(sequence);
+    match (definition, first(sequence)) {
+        (Some(definition), Some(first)) if !begins_again => {
             // Sessions that take several at once leave some out.
-            let is_counted = is_counted && reported.cache <= 1;
+            let is_counted = is_counted && definition.cache <= 1;
             let count = is_counted.then_some(count);
-            PossibleIds::From { first, increment: reported.increment, count }
+            PossibleIds::From { first, increment: definition.increment, count }
         }
         _ => PossibleIds::Any,
     }
@@ -115,8 +115,8 @@ mod tests {
         let contains =
             |possible_ids: &PossibleIds, number| possible_ids.contains(Id::of_number(number));
         let counted = PossibleIds::From { first: 100, increment: 10, count: Some(3) };
-        let reported = [90, 100, 105, 120, 130].map(|number| contains(&counted, number));
-        assert_eq!(reported, [false, true, false, true, false]);
+        let contained = [90, 100, 105, 120, 130].map(|number| contains(&counted, number));
+        assert_eq!(contained, [false, true, false, true, false]);
         let open = PossibleIds::From { first: 100, increment: 1, count: None };
         assert!(contains(&open, 100_000) && !contains(&open, 99));
         assert!(contains(&PossibleIds::Any, -5) && !contains(&PossibleIds::Empty, 5));

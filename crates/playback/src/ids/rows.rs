@@ -138,7 +138,7 @@ impl Rows {
         let is_by_key = key.is_some();
         let (number, returned) = (scanned.number, shown.returned);
         let by = ReturnedBy { number, returned, is_by_key, row_digest: None };
-        let rows = scanned.returned.map_or(&[][..], |reported| reported.rows.as_slice());
+        let rows = scanned.returned.map_or(&[][..], |returned| returned.rows.as_slice());
         let [row] = rows else {
             if let (Some(key), true, Some(0)) = (key, rows.is_empty(), scanned.rows) {
                 if scanned.reading.row_key.is_some() && self.none_shown.len() < NONE_SHOWN_MAX {
@@ -175,27 +175,27 @@ impl Rows {
         times: &[u32],
     ) -> Vec<(u32, Id)> {
         let mut ids = Vec::new();
-        let Some(reported) = scanned.returned else { return ids };
-        let is_whole = reported.rows.len() > 1 && scanned.rows == Some(reported.rows.len() as u64);
+        let Some(answer) = scanned.returned else { return ids };
+        let is_whole = answer.rows.len() > 1 && scanned.rows == Some(answer.rows.len() as u64);
         if !is_whole || shown.iter().any(|(shown, ..)| shown.key.is_some()) {
             return ids;
         }
         let is_id = |column: &u32| shown.iter().any(|(shown, ..)| shown.returned == *column);
-        let columns = (0..reported.columns.len() as u32)
+        let columns = (0..answer.columns.len() as u32)
             .filter(|column| !is_id(column) && !times.contains(column))
             .collect::<Vec<u32>>();
         let known_by = |row: &Vec<Option<Vec<u8>>>| {
             let values = columns.iter().map(|&column| row.get(column as usize)?.as_deref());
             MultiRowAnswer::row_of(values.map(|value| value.map(digest_once)))
         };
-        let known: Vec<u64> = reported.rows.iter().map(known_by).collect();
+        let known: Vec<u64> = answer.rows.iter().map(known_by).collect();
         let mut rows = known.clone();
         rows.sort_unstable();
         rows.dedup();
         if columns.is_empty() || rows.len() < known.len() {
             return ids;
         }
-        for (row, &row_digest) in reported.rows.iter().zip(&known) {
+        for (row, &row_digest) in answer.rows.iter().zip(&known) {
             for &(ReturnedKey { returned, .. }, class, kind) in shown {
                 let text = row.get(returned as usize).and_then(Option::as_deref);
                 let Some(id) = text.and_then(|text| Id::read(kind, text)) else { continue };
@@ -285,8 +285,8 @@ mod tests {
 
     /// The rows that are followed for an id, a value, and a time.
     fn rows(values: &[[&str; 3]], count: u64) -> (Rows, usize) {
-        let reported = |value: &&str| Some(value.as_bytes().to_vec());
-        let rows: Vec<_> = values.iter().map(|row| row.iter().map(reported).collect()).collect();
+        let text = |value: &&str| Some(value.as_bytes().to_vec());
+        let rows: Vec<_> = values.iter().map(|row| row.iter().map(text).collect()).collect();
         let returned = Returned { columns: vec![Vec::new(); 3], rows };
         let reading = StatementEffects::default();
         let scanned = ScannedStatement {

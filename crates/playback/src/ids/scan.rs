@@ -282,8 +282,7 @@ impl Session {
     /// The earliest time at which its next statement draws, and the latest one at which the ids
     /// that it mentions were known.
     fn times_of(&self, scanned: &ScannedStatement<'_>) -> (u64, u64) {
-        let begun =
-            scanned.reported_meanwhile.and_then(|reported| scanned.number.checked_sub(reported));
+        let begun = scanned.reported_meanwhile.and_then(|count| scanned.number.checked_sub(count));
         let after = self.after.max(begun.unwrap_or(0));
         // The record of its beginning ends the one before; else others whose beginnings were
         // reported at the same time may have come first.
@@ -359,8 +358,8 @@ impl Scan {
         self.take_block(scanned, after);
         self.end_last(scanned);
         if !self.classes.all.is_empty() {
-            for reported in &scanned.reading.uses {
-                self.take_use(scanned, reported, deadline, &value_text);
+            for value_use in &scanned.reading.uses {
+                self.take_use(scanned, value_use, deadline, &value_text);
             }
             if scanned.error.is_none() {
                 self.take_parents(scanned, &value_text);
@@ -395,21 +394,21 @@ impl Scan {
     fn take_use<'a>(
         &mut self,
         scanned: &ScannedStatement<'_>,
-        reported: &ValueUse,
+        value_use: &ValueUse,
         deadline: u64,
         value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
     ) {
-        let Some(class) = self.classes.of_column(reported.column) else { return };
-        if matches!(reported.kind, UseKind::Bound | UseKind::Inside) {
+        let Some(class) = self.classes.of_column(value_use.column) else { return };
+        if matches!(value_use.kind, UseKind::Bound | UseKind::Inside) {
             return;
         }
-        let Some(plain) = value_text(reported.position).and_then(ValueText::plain) else { return };
-        let text = self.text(scanned.fingerprint, Some(reported.position));
+        let Some(plain) = value_text(value_use.position).and_then(ValueText::plain) else { return };
+        let text = self.text(scanned.fingerprint, Some(value_use.position));
         let latest = self.latest(scanned.session, class);
         let at =
             SessionUse { number: scanned.number, deadline, session: scanned.session, text, latest };
         let kind = self.classes.all[class as usize].kind;
-        if reported.kind == UseKind::Array {
+        if value_use.kind == UseKind::Array {
             for range in elements(plain).unwrap_or_default() {
                 if let Some(id) = Id::read(kind, &plain[range]) {
                     self.use_of(class, id, at);
@@ -673,17 +672,17 @@ impl Scan {
 
     /// Records returned ids row by row; returns whether all of them were captured.
     fn note_returned(&mut self, scanned: &ScannedStatement<'_>, drawing: &DrawStatement) -> bool {
-        let (Some(reported), Some(column)) = (scanned.returned, drawing.returned) else {
+        let (Some(answer), Some(column)) = (scanned.returned, drawing.returned) else {
             return false;
         };
-        if rows_of(scanned, reported) != drawing.slots {
+        if rows_of(scanned, answer) != drawing.slots {
             // ON CONFLICT DO NOTHING leaves rows out: which of them is not known.
             return false;
         }
         let mut ids = Vec::new();
         for class in self.classes_of(drawing) {
             let kind = self.classes.all[class as usize].kind;
-            for (slot, row) in (drawing.first_slot..).zip(&reported.rows) {
+            for (slot, row) in (drawing.first_slot..).zip(&answer.rows) {
                 let text = row.get(column as usize).and_then(Option::as_deref);
                 if let Some(id) = text.and_then(|text| Id::read(kind, text)) {
                     self.note_exact(class, id, slot, drawing);
@@ -696,7 +695,7 @@ impl Scan {
             }
             ids.clear();
         }
-        reported.rows.len() == drawing.slots as usize
+        answer.rows.len() == drawing.slots as usize
     }
 
     /// Records that a slot of a drawing generated an id. An id that ON CONFLICT returns again stays
@@ -727,7 +726,7 @@ impl Scan {
             let index = self.sessions[scanned.session as usize].last_drawn.drawing(last);
             let Some(index) = index else { continue };
             self.drawings[index as usize].is_given_back = true;
-            let row = match scanned.returned.map(|reported| reported.rows.as_slice()) {
+            let row = match scanned.returned.map(|answer| answer.rows.as_slice()) {
                 Some([row]) => row,
                 _ => continue,
             };
@@ -765,7 +764,7 @@ impl Scan {
             let id = self.rows.take(scanned, shown, (class, kind), value_text);
             ids.extend(id.map(|id| (class, id)));
         }
-        if !of_ids.is_empty() && scanned.returned.is_some_and(|reported| reported.rows.len() > 1) {
+        if !of_ids.is_empty() && scanned.returned.is_some_and(|answer| answer.rows.len() > 1) {
             let is_time = |shown: &&ReturnedKey| self.classes.is_of_time(shown.column);
             let times = scanned.reading.shows.iter().filter(is_time).map(|shown| shown.returned);
             ids.extend(self.rows.take_multi_row(scanned, &of_ids, &times.collect::<Vec<u32>>()));
@@ -836,10 +835,8 @@ fn slots_of_draw<'a>(
     draw: &ValueDraw,
     value_text: &impl Fn(ValuePosition) -> Option<ValueText<'a>>,
 ) -> (u32, DrawCount) {
-    let rows = scanned
-        .returned
-        .filter(|_| draw.returned.is_some())
-        .map(|reported| rows_of(scanned, reported));
+    let rows =
+        scanned.returned.filter(|_| draw.returned.is_some()).map(|answer| rows_of(scanned, answer));
     let array = draw.each_of.and_then(value_text).and_then(ValueText::plain).and_then(elements);
     let known = draw.count.or(array.map(|all| all.len() as u32));
     match (known.or(rows.filter(|&rows| rows <= ROWS_MAX)), scanned.error) {
@@ -852,8 +849,8 @@ fn slots_of_draw<'a>(
 }
 
 /// Number of rows that a statement returned, of which the first were kept.
-fn rows_of(scanned: &ScannedStatement<'_>, reported: &Returned) -> u32 {
-    let kept = reported.rows.len();
+fn rows_of(scanned: &ScannedStatement<'_>, answer: &Returned) -> u32 {
+    let kept = answer.rows.len();
     let all = scanned.rows.and_then(|rows| usize::try_from(rows).ok());
     u32::try_from(all.map_or(kept, |all| all.max(kept))).unwrap_or(u32::MAX)
 }

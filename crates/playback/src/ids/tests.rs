@@ -108,10 +108,7 @@ fn outcome(scenario: Scenario, next_value: Option<i64>) -> Outcome {
 /// `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: -- --nocapture` plays more, and
 /// prints the results of each habit.
 fn scenarios() -> u64 {
-    std::env::var("SEATRIAL_ID_SCENES")
-        .ok()
-        .and_then(|reported| reported.parse().ok())
-        .unwrap_or(150)
+    std::env::var("SEATRIAL_ID_SCENES").ok().and_then(|text| text.parse().ok()).unwrap_or(150)
 }
 
 const BEHAVIOURS: [Behaviour; 11] = [
@@ -234,7 +231,7 @@ fn waits_for_commits_do_not_cause_wrong_ids() {
 #[test]
 fn start_and_end_records_together_prove_more_ids() {
     for seed in 1..=4 {
-        let reported = |at_start: bool, at_both: bool| {
+        let outcome_of = |at_start: bool, at_both: bool| {
             let (draws_after_ns, ends_after_ns) = (20_000.0, 60_000.0);
             let scenario = Scenario { at_start, at_both, ..Scenario::of(seed, Behaviour::Queue) };
             let scenario =
@@ -242,7 +239,7 @@ fn start_and_end_records_together_prove_more_ids() {
             outcome(scenario, Some(NEXT_VALUE))
         };
         let (begun, ended, both) =
-            (reported(true, false), reported(false, false), reported(true, true));
+            (outcome_of(true, false), outcome_of(false, false), outcome_of(true, true));
         assert_eq!((begun.wrong, ended.wrong, both.wrong), (0, 0, 0));
         println!("{begun:?} {ended:?} {both:?}");
         assert!(

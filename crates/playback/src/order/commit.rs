@@ -190,16 +190,16 @@ mod tests {
         /// Whatever the times, all statements end, each after the commits that it waits for.
         #[test]
         fn all_delayed_statements_complete(
-            reported in proptest::collection::vec(
+            captured in proptest::collection::vec(
                 (0u32..4, 0i64..20, 0u64..12, any::<bool>()),
                 1..60,
             ),
         ) {
             let mut order = CommitOrder::new(4);
             let mut queues = vec![std::collections::VecDeque::new(); 4];
-            for (number, &(session, start_us, length_us, commits)) in reported.iter().enumerate() {
+            for (number, &(session, start_us, length_us, commits)) in captured.iter().enumerate() {
                 let duration_us = (length_us > 2).then_some(length_us);
-                let is_last = !reported[number + 1..].iter().any(|later| later.0 == session);
+                let is_last = !captured[number + 1..].iter().any(|later| later.0 == session);
                 let one = scanned(number as u64, session, start_us, duration_us);
                 let position = order.take_in(&Scanned { commits, is_last, ..one });
                 queues[session as usize].push_back(position);
@@ -211,11 +211,11 @@ mod tests {
                 .min_by_key(|queue| queue.front().copied())
             {
                 let position = queue.pop_front().unwrap();
-                let session = SessionId(reported[position.1 as usize].0);
+                let session = SessionId(captured[position.1 as usize].0);
                 order.done(session, position.1);
                 done += 1;
             }
-            prop_assert_eq!(done, reported.len());
+            prop_assert_eq!(done, captured.len());
         }
     }
 }

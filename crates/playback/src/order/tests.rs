@@ -105,7 +105,7 @@ const SESSIONS: u32 = 5;
 /// Statements in their turns: of several sessions, in and out of transactions.
 fn capture() -> impl Strategy<Value = Vec<TestStatement>> {
     let one = (0..SESSIONS, 0u8..6, access_set());
-    proptest::collection::vec(one, 1..80).prop_map(|reported| {
+    proptest::collection::vec(one, 1..80).prop_map(|steps| {
         let mut open = [0u64; SESSIONS as usize];
         let mut begun = 0;
         let statement = |(number, (session, kind, access_set)): (usize, (u32, u8, AccessSet))| {
@@ -126,6 +126,6 @@ fn capture() -> impl Strategy<Value = Vec<TestStatement>> {
                 access_set: if ends { AccessSet::default() } else { access_set },
             }
         };
-        reported.into_iter().enumerate().map(statement).collect()
+        steps.into_iter().enumerate().map(statement).collect()
     })
 }

@@ -158,7 +158,7 @@ pub struct TurnScheduler<T> {
     /// Sessions whose statements wait for their turns, in order of arrival.
     waiting: Vec<u32>,
     /// Statements with a turn that are to be returned.
-    reported: VecDeque<T>,
+    ready: VecDeque<T>,
 }
 
 impl<T: Statement> TurnScheduler<T> {
@@ -173,7 +173,7 @@ impl<T: Statement> TurnScheduler<T> {
             sessions: (0..sessions).map(|_| session()).collect(),
             locks: Locks::new(sessions),
             waiting: Vec::new(),
-            reported: VecDeque::new(),
+            ready: VecDeque::new(),
         }
     }
 
@@ -271,7 +271,7 @@ impl<T: Statement> TurnScheduler<T> {
 
     /// The next statement with a turn.
     pub fn next_turn(&mut self) -> Option<T> {
-        self.reported.pop_front()
+        self.ready.pop_front()
     }
 
     /// Gives a statement its turn, unless it may have had to wait, or others before it.
@@ -360,7 +360,7 @@ impl<T: Statement> TurnScheduler<T> {
             self.locks.lock(number, scanned.access_set);
         }
         let is_over = has_ended || transaction == 0;
-        self.reported.push_back(statement);
+        self.ready.push_back(statement);
         is_over
     }
 

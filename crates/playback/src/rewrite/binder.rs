@@ -105,7 +105,7 @@ pub struct BoundUse {
 /// A value of a column, as written in a statement.
 #[derive(Clone, Debug)]
 struct Value<'a> {
-    reported: ValueUse,
+    value_use: ValueUse,
     class: Option<u32>,
     parameter: Option<u32>,
     range: Range<usize>,
@@ -210,7 +210,7 @@ impl Binder {
             reading
                 .uses
                 .iter()
-                .for_each(|reported| self.collect_values(item, reported, &mut values));
+                .for_each(|value_use| self.collect_values(item, value_use, &mut values));
             values.sort_by_key(Value::at);
             for of_place in values.chunk_by(|one, other| one.at() == other.at()) {
                 self.bind_value(item, of_place, &mut bindings);
@@ -243,23 +243,28 @@ impl Binder {
     }
 
     /// Collects the values of a column in a statement.
-    fn collect_values<'a>(&self, item: &'a Item, reported: &ValueUse, values: &mut Vec<Value<'a>>) {
-        let class = self.plan.classes.of_column(reported.column);
+    fn collect_values<'a>(
+        &self,
+        item: &'a Item,
+        value_use: &ValueUse,
+        values: &mut Vec<Value<'a>>,
+    ) {
+        let class = self.plan.classes.of_column(value_use.column);
         // NULL as a parameter is none.
-        let written = value_text(reported.position, &item.sql, &self.parts, &item.parameters);
+        let written = value_text(value_use.position, &item.sql, &self.parts, &item.parameters);
         let Some(written) = written else { return };
-        let (parameter, offset) = match reported.position {
+        let (parameter, offset) = match value_use.position {
             ValuePosition::Parameter(parameter) => (Some(parameter), 0),
             ValuePosition::Literal(literal) => {
                 (None, self.parts.literals().nth(literal as usize).map_or(0, |range| range.start))
             }
         };
         let value = |text: &'a [u8], range: Range<usize>, outcome| Value {
-            reported: *reported,
+            value_use: *value_use,
             class,
             parameter,
             range,
-            is_literal: parameter.is_none() && reported.kind != UseKind::Array,
+            is_literal: parameter.is_none() && value_use.kind != UseKind::Array,
             text,
             outcome,
         };
@@ -268,7 +273,7 @@ impl Binder {
             return values.push(value(written.text, whole, IdOutcome::NotAnId));
         };
         let unknown = |reason| IdOutcome::Unknown(reason, 0);
-        match (reported.kind, written.plain()) {
+        match (value_use.kind, written.plain()) {
             (UseKind::Inside, plain) => {
                 let text = plain.unwrap_or(written.text);
                 if self.may_hold(class, text) {
@@ -337,7 +342,7 @@ impl Binder {
     /// if it is the same id for all of them. It is counted once per class.
     fn bind_value(&mut self, item: &Item, values: &[Value<'_>], bindings: &mut IdBindings) {
         let is_value =
-            |value: &&Value<'_>| !matches!(value.reported.kind, UseKind::Bound | UseKind::Inside);
+            |value: &&Value<'_>| !matches!(value.value_use.kind, UseKind::Bound | UseKind::Inside);
         let (own, others): (Vec<&Value<'_>>, Vec<&Value<'_>>) = values.iter().partition(is_value);
         let slots = own.iter().filter_map(|value| match value.outcome {
             IdOutcome::Slot(slot, level) => Some((*value, slot, level)),
@@ -447,7 +452,7 @@ impl Binder {
             levels.given_back_per_mille += self.plan.given_back_per_mille(class, id);
         }
         self.counts.doubtful_uses += u64::from(self.may_hold(class, value.text));
-        let column = crate::ids::classes::full_name(&self.catalog, value.reported.column);
+        let column = crate::ids::classes::full_name(&self.catalog, value.value_use.column);
         self.note_example(item, reason, column, value.text, candidates);
     }
 

@@ -255,7 +255,7 @@ fn class(
     let is_its =
         |sequence: usize| plan.positions.iter().find(|one| one.sequence as usize == sequence);
     let position = sequence.and_then(is_its);
-    let reported = sequence.and_then(|sequence| catalog.sequences.get(sequence));
+    let definition = sequence.and_then(|sequence| catalog.sequences.get(sequence));
     let drawn = outcome.drawn.get(index).copied().unwrap_or_default();
     let draws = plan.draws.get(index).copied().unwrap_or(0);
     // The numbers between those of one class may be of another.
@@ -278,12 +278,12 @@ fn class(
         unresolved: owned(&levels.unresolved),
         unresolved_given_back: levels.given_back_per_mille / 1_000,
         not_generated: levels.not_generated,
-        next_value_target: reported.and_then(|reported| reported.next_value),
+        next_value_target: definition.and_then(|definition| definition.next_value),
         next_value_log: position.and_then(|position| position.next_value_log),
         rewritten: outcome.rewritten.get(index).copied().unwrap_or(0),
-        gaps: reported
+        gaps: definition
             .zip(draws_of_source)
-            .map_or(0, |(reported, draws)| drawn.gaps(reported.increment, draws)),
+            .map_or(0, |(definition, draws)| drawn.gaps(definition.increment, draws)),
     }
 }
 
@@ -299,7 +299,7 @@ fn patterns(plan: &Plan) -> Vec<PatternReport> {
     };
     let mut patterns: Vec<_> = plan.patterns.iter().collect();
     patterns.sort_by_key(|(_, pattern)| std::cmp::Reverse(pattern.ids));
-    let reported =
+    let reports =
         patterns.into_iter().take(PATTERNS_REPORTED_MAX).map(|(pair, pattern)| PatternReport {
             draw_text: shown(pair.draw),
             use_text: shown(pair.used),
@@ -309,5 +309,5 @@ fn patterns(plan: &Plan) -> Vec<PatternReport> {
             is_trusted: pattern.is_trusted(),
             uses: pattern.ids,
         });
-    reported.collect()
+    reports.collect()
 }

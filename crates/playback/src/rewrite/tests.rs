@@ -290,9 +290,9 @@ fn possible_ids_outside_columns_are_reported() {
         ("INSERT INTO ids VALUES (17), (3)", &[], &[]),
         ("DELETE FROM node USING ids WHERE node.id = ids.id", &[], &[]),
     ];
-    let (sent, reported) = last(&temporary);
+    let (sent, unknown) = last(&temporary);
     assert_eq!(sent, temporary[2].0);
-    assert_eq!(reported, [("unknown_table".to_owned(), 1)]);
+    assert_eq!(unknown, [("unknown_table".to_owned(), 1)]);
     // Values that no draw gave are not reported, nor columns that have nothing to do with ids.
     assert_eq!(self::sent("SELECT cut(3)", &[]).1, []);
     assert_eq!(self::sent("SELECT 1 FROM node WHERE amount = 17", &[]).1, []);
@@ -303,10 +303,10 @@ fn possible_ids_outside_columns_are_reported() {
 fn rows_of_several_draws_keep_their_order() {
     let reversed = "WITH n AS (INSERT INTO node (amount) VALUES (1), (2) RETURNING id) \
                     SELECT id FROM n ORDER BY id DESC";
-    let (sent, reported) =
+    let (sent, unknown) =
         last(&[(reversed, &[], &[20, 19]), ("DELETE FROM node WHERE id = 19", &[], &[])]);
     assert_eq!(sent, "DELETE FROM node WHERE id = 19");
-    assert_eq!(reported.iter().map(|(_, count)| count).sum::<u64>(), 1, "{reported:?}");
+    assert_eq!(unknown.iter().map(|(_, count)| count).sum::<u64>(), 1, "{unknown:?}");
 }
 
 #[test]
@@ -314,16 +314,16 @@ fn ids_given_twice_by_a_sequence_are_unresolved() {
     let again = ("TRUNCATE node RESTART IDENTITY", &[][..], &[][..]);
     let insert = (DRAWN[0].0, &[][..], &[17][..]);
     let delete = ("DELETE FROM node WHERE id = 17", &[][..], &[][..]);
-    let (sent, reported) = last(&[again, insert, delete]);
-    assert_eq!((sent.as_str(), reported), (delete.0, vec![("given_again".to_owned(), 1)]));
+    let (sent, unknown) = last(&[again, insert, delete]);
+    assert_eq!((sent.as_str(), unknown), (delete.0, vec![("given_again".to_owned(), 1)]));
     // What was not captured may be it as well.
     let silent = ("INSERT INTO node (amount) VALUES (3)", &[][..], &[][..]);
-    let (_, reported) = last(&[again, silent, delete]);
-    assert_eq!(reported, [("given_again".to_owned(), 1)]);
+    let (_, unknown) = last(&[again, silent, delete]);
+    assert_eq!(unknown, [("given_again".to_owned(), 1)]);
     // Of one that began again, all that is captured is known.
     let other = ("SELECT setval('node_id_seq', 100)", &[][..], &[][..]);
-    let (sent, reported) = last(&[other, delete]);
-    assert_eq!((sent.as_str(), reported), ("DELETE FROM node WHERE id = 1017", vec![]));
+    let (sent, unknown) = last(&[other, delete]);
+    assert_eq!((sent.as_str(), unknown), ("DELETE FROM node WHERE id = 1017", vec![]));
 }
 
 #[test]
@@ -344,15 +344,15 @@ fn turns(count: i64, texts: impl Fn(i64, i64) -> Vec<String>) -> (Vec<String>, I
         captured.push(("INSERT INTO node (amount) VALUES (900) RETURNING id", &[], id));
         captured.extend(texts.iter().map(|text| (text.as_str(), &[][..], &[][..])));
     }
-    let (sent, reported) = played(&captured);
-    (sent.into_iter().filter(|text| !text.contains("RETURNING")).collect(), reported)
+    let (sent, ids) = played(&captured);
+    (sent.into_iter().filter(|text| !text.contains("RETURNING")).collect(), ids)
 }
 
 fn is_sent_as(texts: impl Fn(i64, i64) -> Vec<String>, expected: impl Fn(i64, i64) -> Vec<String>) {
-    let (sent, reported) = turns(30, texts);
+    let (sent, ids) = turns(30, texts);
     let all: Vec<String> = (0..30).flat_map(|turn| expected(turn, turn + 17)).collect();
     assert_eq!(sent, all);
-    assert_eq!((reported.not_followed, reported.doubtful_uses), (BTreeMap::new(), 0));
+    assert_eq!((ids.not_followed, ids.doubtful_uses), (BTreeMap::new(), 0));
 }
 
 #[test]
@@ -376,11 +376,11 @@ fn ids_within_texts_are_rewritten() {
         all[4] = text(turn, id, id)[4].clone();
         all
     };
-    let (sent, reported) = turns(30, |turn, id| text(turn, id, id));
+    let (sent, ids) = turns(30, |turn, id| text(turn, id, id));
     assert_eq!(sent, (0..30).flat_map(|turn| expected(turn, turn + 17)).collect::<Vec<_>>());
-    assert_eq!(reported.not_followed, BTreeMap::from([("text".to_owned(), 30)]));
-    assert_eq!(reported.doubtful_uses, 30);
-    let found = &reported.classes[0];
+    assert_eq!(ids.not_followed, BTreeMap::from([("text".to_owned(), 30)]));
+    assert_eq!(ids.doubtful_uses, 30);
+    let found = &ids.classes[0];
     assert_eq!((found.by_pattern, found.rewritten, found.exact), (120, 120, 0));
 }
 
@@ -404,18 +404,18 @@ fn id_compared_within_a_text_is_rewritten() {
 #[test]
 fn numbers_are_unchanged_and_possible_ids_reported() {
     // Of few cases nothing follows.
-    let (sent, reported) =
+    let (sent, ids) =
         turns(5, |_, id| vec![format!("INSERT INTO log (note) VALUES ('node {id}')")]);
     assert_eq!(sent[4], "INSERT INTO log (note) VALUES ('node 21')");
-    assert_eq!(reported.not_followed, BTreeMap::from([("text".to_owned(), 5)]));
+    assert_eq!(ids.not_followed, BTreeMap::from([("text".to_owned(), 5)]));
     // A quantity is an id now and then.
     let quantity = |turn: i64, _| {
         let quantity = 17 + turn * 7 % 60;
         vec![format!("INSERT INTO log (doc) VALUES ('{{\"node\": {quantity}}}')")]
     };
-    let (sent, reported) = turns(60, quantity);
+    let (sent, ids) = turns(60, quantity);
     assert_eq!(sent, (0..60).flat_map(|turn| quantity(turn, 0)).collect::<Vec<_>>());
-    assert!(reported.doubtful_uses > 0);
+    assert!(ids.doubtful_uses > 0);
     // A price is mostly none, and a part of the program is the same each time.
     is_sent_as(
         |turn, _| {
@@ -442,9 +442,9 @@ fn numbers_are_unchanged_and_possible_ids_reported() {
         .zip(&ids)
         .flat_map(|([draw, text], id)| [(&**draw, &[][..], &id[..]), (&**text, &[][..], &[][..])])
         .collect();
-    let (sent, reported) = played(&captured);
+    let (sent, ids) = played(&captured);
     assert_eq!(sent[79], texts[39][1]);
-    assert_eq!(reported.not_followed, BTreeMap::from([("text".to_owned(), 40)]));
+    assert_eq!(ids.not_followed, BTreeMap::from([("text".to_owned(), 40)]));
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn ids_in_parameters_are_rewritten() {
         captured.push((DRAWN[0].0, &[], id));
         captured.push(("INSERT INTO log (doc, note) VALUES ($1, $2)", parameters, &[]));
     }
-    let (sent, reported) = played(&captured);
+    let (sent, ids) = played(&captured);
     assert!(sent[59].ends_with("| {\"node_id\": 1046} | node 1046"), "{}", sent[59]);
-    assert_eq!((reported.classes[0].rewritten, reported.doubtful_uses), (60, 0));
+    assert_eq!((ids.classes[0].rewritten, ids.doubtful_uses), (60, 0));
 }

@@ -199,7 +199,7 @@ impl TimeSeriesBuilder {
 
 impl Tracked {
     fn finish(self, hash: u64, first: i64) -> QueryTimeSeries {
-        let reported =
+        let row_of =
             |(slice, sums): (i64, Sums)| (slice.abs_diff(first), sums.timed, sums.total_us);
         QueryTimeSeries {
             hash: format!("{hash:016x}"),
@@ -209,7 +209,7 @@ impl Tracked {
             timed: self.sums.timed,
             total_us: self.sums.total_us,
             errors: self.errors,
-            time_series: self.time_series.into_iter().map(reported).collect(),
+            time_series: self.time_series.into_iter().map(row_of).collect(),
         }
     }
 }

@@ -200,12 +200,12 @@ pub fn follow(traffic: &[Traffic], piece_bytes: usize) -> Outcome {
 pub fn outcome(traffic: Vec<Traffic>) -> Outcome {
     let whole = follow(&traffic, usize::MAX);
     let texts = |outcome: &Outcome| -> Vec<String> {
-        let reported = |one: &Statement| {
+        let text_of = |one: &Statement| {
             let StatementFields { start_us: _, duration_us: _, .. } = one.fields;
             let fields = StatementFields { start_us: 0, duration_us: None, ..one.fields.clone() };
             format!("{fields:?} {} {} {:?}", one.prepared, one.sql, one.parameters)
         };
-        outcome.statements.iter().map(reported).collect()
+        outcome.statements.iter().map(text_of).collect()
     };
     for piece_bytes in [1, 2, 3, 5, 7, 64] {
         let pieces = follow(&traffic, piece_bytes);

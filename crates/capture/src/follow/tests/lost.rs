@@ -12,7 +12,7 @@ fn described_portal_columns_apply_to_the_statement() {
         (bind, joined(&[message(b'2', b""), self::row(&[Some(row)]), complete("INSERT 0 1")]))
     };
     let ((bind, first), (_, second)) = (in_binary(&7i64.to_be_bytes()), in_binary(&[0; 8]));
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[
             parse("s", "insert into t values (1) returning id", &[]),
             bind.clone(),
@@ -33,11 +33,11 @@ fn described_portal_columns_apply_to_the_statement() {
         ])),
         Server(joined(&[message(b'1', b""), second, ready(b'I')])),
     ]));
-    let kept: Vec<_> = reported.statements.iter().map(|one| one.returned.clone()).collect();
+    let kept: Vec<_> = followed.statements.iter().map(|one| one.returned.clone()).collect();
     assert_eq!(kept[0], returned(&["id"], &[&[Some("6")]]));
     assert_eq!(kept[1], returned(&["id"], &[&[Some("7")]]));
     assert_eq!(kept[2], returned(&[""], &[&[None]]));
-    assert_eq!(reported.queue.counted.wire.returned_unread, 1);
+    assert_eq!(followed.queue.counted.wire.returned_unread, 1);
 }
 
 /// JDBC's batches: the server rolls back what came before the one that failed.
@@ -45,7 +45,7 @@ fn described_portal_columns_apply_to_the_statement() {
 fn statements_rolled_back_with_a_pipeline_are_skipped() {
     let insert = |value| joined(&[bind("", "i", &[Some(value)]), execute("", 0)]);
     let finished = || joined(&[message(b'2', b""), complete("INSERT 0 1")]);
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[parse("i", "insert into t values ($1)", &[]), insert("1"), insert("2")])),
         Client(joined(&[insert("3"), sync(), insert("4"), sync()])),
         Server(joined(&[message(b'1', b""), finished(), message(b'2', b""), error("23505")])),
@@ -60,10 +60,10 @@ fn statements_rolled_back_with_a_pipeline_are_skipped() {
         Server(joined(&[message(b'2', b""), error("23505"), ready(b'E')])),
         Server(joined(&[complete("ROLLBACK"), ready(b'I')])),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
+    let skips: Vec<_> = followed.statements.iter().map(|one| one.fields.skip).collect();
     let back = Some(Skip::RolledBack);
     assert_eq!(skips, [back, None, None, back, None, None, None, None, None]);
-    assert_eq!(reported.statements[0].fields.rows, Some(1));
+    assert_eq!(followed.statements[0].fields.rows, Some(1));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn rollback_of_an_overlong_pipeline_is_counted() {
     let count = 4_097;
     let step = joined(&[bind("", "i", &[]), execute("", 0)]);
     let finished = joined(&[message(b'2', b""), complete("INSERT 0 1")]);
-    let reported = follow(
+    let followed = follow(
         &session(vec![
             Client(parse("i", "insert into t values (1)", &[])),
             Client(joined(&[step.repeat(count), sync()])),
@@ -80,13 +80,13 @@ fn rollback_of_an_overlong_pipeline_is_counted() {
         ]),
         usize::MAX,
     );
-    assert_eq!(reported.queue.counted.wire.rolled_back_kept, 4_096);
+    assert_eq!(followed.queue.counted.wire.rolled_back_kept, 4_096);
 }
 
 #[test]
 fn statements_that_never_ran_are_skipped() {
     let failed = |code| Server(joined(&[error(code), ready(b'I')]));
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         Client(joined(&[parse("s", "select $1::int", &[]), sync()])),
         Server(joined(&[message(b'1', b""), ready(b'I')])),
         Client(joined(&[parse("s", "select 2", &[]), sync()])),
@@ -103,7 +103,7 @@ fn statements_that_never_ran_are_skipped() {
         Client(joined(&[bind("", "s", &[Some("x")]), execute("", 0), sync()])),
         failed("22P02"),
     ]));
-    let skips: Vec<_> = reported.statements.iter().map(|one| one.fields.skip).collect();
+    let skips: Vec<_> = followed.statements.iter().map(|one| one.fields.skip).collect();
     let never = Some(Skip::NeverRan);
     assert_eq!(skips, [never, never, never, never, None, None]);
 }
@@ -115,7 +115,7 @@ fn prepared_statements_are_deallocated_by_name_and_all() {
     let use_of = |name: &str| Client(joined(&[bind("", name, &[]), execute("", 0), sync()]));
     let gone = || Server(joined(&[error("26000"), ready(b'I')]));
     let ran = || Server(joined(&[message(b'2', b""), complete("SELECT 1"), ready(b'I')]));
-    let reported = outcome(session(vec![
+    let followed = outcome(session(vec![
         prepare("a"),
         prepared(),
         prepare("b"),
@@ -135,16 +135,16 @@ fn prepared_statements_are_deallocated_by_name_and_all() {
         use_of("c"),
         gone(),
     ]));
-    assert_eq!(sqls(&reported), ["deallocate a; deallocate \"b\"", "select 1", "discard all"]);
+    assert_eq!(sqls(&followed), ["deallocate a; deallocate \"b\"", "select 1", "discard all"]);
 }
 
 #[test]
 fn an_error_that_ends_the_session_is_of_the_query() {
-    let reported =
+    let followed =
         outcome(session(vec![Client(query("select pg_sleep(99)")), Server(error("57P01"))]));
-    let fields = &reported.statements[0].fields;
+    let fields = &followed.statements[0].fields;
     assert_eq!((fields.error, fields.duration_us.is_some()), (Some(*b"57P01"), true));
-    assert_eq!(reported.queue.counted.wire.unanswered, 0);
+    assert_eq!(followed.queue.counted.wire.unanswered, 0);
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn startup_settings_are_counted() {
         ("TimeZone", "UTC"),
         ("_pq_.command_tag", "x"),
     ]));
-    let reported = outcome(traffic);
-    let settings: Vec<_> = reported.queue.counted.wire.settings.into_iter().collect();
+    let followed = outcome(traffic);
+    let settings: Vec<_> = followed.queue.counted.wire.settings.into_iter().collect();
     assert_eq!(settings, [("TimeZone".to_owned(), 1), ("options".to_owned(), 1)]);
 }
 

@@ -54,7 +54,7 @@ fn examples_name_their_file_and_line() {
     let logs = Logs::new(&[("1", first.as_bytes()), ("2", second.as_bytes())]);
     let logs = logs.prefix("%m [%p] ");
     let (_, reading) = logs.read();
-    let reported: Vec<_> = reading
+    let examples: Vec<_> = reading
         .counted
         .examples
         .iter()
@@ -63,7 +63,7 @@ fn examples_name_their_file_and_line() {
     let at = |name: &str| logs.folder.path().join(name);
     let offset = line(1, "a").len() as u64;
     assert_eq!(
-        reported,
+        examples,
         [(Reason::NoPrefix, at("1"), 2, offset), (Reason::NoPrefix, at("2"), 2, offset)]
     );
 }

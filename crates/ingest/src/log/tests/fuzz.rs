@@ -242,15 +242,15 @@ fn run(seed: u64, sources: &[Source]) -> u64 {
     counted.check().unwrap();
     assert_eq!(kept.statements.len() as u64, counted.statements);
     let mut skipped = [0; Skip::COUNT];
-    for skip in kept.statements.iter().filter_map(|reported| reported.skip) {
+    for skip in kept.statements.iter().filter_map(|statement| statement.skip) {
         skipped[skip as usize] += 1;
     }
     assert_eq!(skipped, counted.skipped);
     let block_bytes = case.block_bytes(&mut chance);
     let workers = if chance.is_one_in(SELDOM) { 2 + chance.below(3) } else { 1 };
     assert_eq!(case.read(block_bytes, workers), (kept.clone(), counted), "blocks of {block_bytes}");
-    for reported in &kept.statements {
-        check_text(&reported.sql);
+    for statement in &kept.statements {
+        check_text(&statement.sql);
     }
     if chance.is_one_in(SELDOM) {
         check_text(&case.files[0]);
@@ -283,29 +283,29 @@ fn check_streams(kept: &RecordedSink, streams: usize) {
     for session in &kept.sessions {
         split.session(session).unwrap();
     }
-    for reported in &kept.statements {
+    for statement in &kept.statements {
         let sent = Statement {
             session: SessionId(0),
-            start_us: reported.start_us,
+            start_us: statement.start_us,
             duration_us: None,
             reported_meanwhile: None,
-            protocol: reported.protocol,
+            protocol: statement.protocol,
             prepared: &[],
-            sql: &reported.sql,
+            sql: &statement.sql,
             parameters: &[],
-            transaction: reported.transaction,
+            transaction: statement.transaction,
             rows: None,
             tag: None,
             returned: None,
             error: None,
-            skip: reported.skip,
+            skip: statement.skip,
         };
         split.statement(&sent).unwrap();
     }
     assert_eq!(split.finish().unwrap().statements, kept.statements.len() as u64);
     let texts = |kept: &RecordedSink| {
         let mut texts: Vec<_> =
-            kept.statements.iter().map(|reported| reported.sql.clone()).collect();
+            kept.statements.iter().map(|statement| statement.sql.clone()).collect();
         texts.sort();
         texts
     };
@@ -324,8 +324,8 @@ fn damaged_logs_are_accounted_for_in_any_blocks() {
     let cases: u64 = wanted("SEATRIAL_FUZZ_CASES", CASES);
     let mut statements = 0;
     for seed in first..first + cases {
-        let reported = catch_unwind(AssertUnwindSafe(|| run(seed, &sources)));
-        statements += reported.unwrap_or_else(|_| panic!("SEATRIAL_FUZZ_SEED={seed} fails"));
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, &sources)));
+        statements += outcome.unwrap_or_else(|_| panic!("SEATRIAL_FUZZ_SEED={seed} fails"));
         if (seed + 1 - first).is_multiple_of(1_000_000) {
             println!("{} cases, {statements} statements", seed + 1 - first);
         }

@@ -16,17 +16,17 @@ const NOON_US: i64 = 1_795_262_400_000_000;
 /// Session, start in us after noon, duration in us, and text of a statement.
 type ReportedStatement = (u32, i64, Option<u64>, String);
 
-fn reported(lines: &[(u32, u32, &str)]) -> (Vec<ReportedStatement>, RecordCounts) {
+fn rows_of(lines: &[(u32, u32, &str)]) -> (Vec<ReportedStatement>, RecordCounts) {
     let (statements, counted) = statements(&log(lines));
-    let reported = statements.iter().map(|reported| {
-        (reported.session, reported.start_us - NOON_US, reported.duration_us, reported.sql())
-    });
-    (reported.collect(), counted)
+    let rows = statements
+        .iter()
+        .map(|one| (one.session, one.start_us - NOON_US, one.duration_us, one.sql()));
+    (rows.collect(), counted)
 }
 
 #[test]
 fn parse_bind_and_execution_are_one() {
-    let (reported, counted) = reported(&[
+    let (rows, counted) = rows_of(&[
         (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select $1"),
         (12, 7, "LOG:  duration: 0.500 ms  bind P_1: select $1"),
         (12, 7, "DETAIL:  parameters: $1 = '1'"),
@@ -39,25 +39,25 @@ fn parse_bind_and_execution_are_one() {
         (31, 7, "DETAIL:  parameters: $1 = '2'"),
     ]);
     let text = || "select $1".to_owned();
-    assert_eq!(reported, [(0, 9_000, Some(3_500), text()), (0, 29_500, Some(900), text())]);
+    assert_eq!(rows, [(0, 9_000, Some(3_500), text()), (0, 29_500, Some(900), text())]);
     assert_eq!((counted.records, counted.statements, counted.joined), (5, 2, 3));
 }
 
 #[test]
 fn what_was_prepared_long_before_does_not_count_as_its_time() {
-    let (reported, counted) = reported(&[
+    let (rows, counted) = rows_of(&[
         (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select 1"),
         (900, 7, "LOG:  duration: 0.500 ms  bind P_1: select 1"),
         (901, 7, "LOG:  duration: 0.500 ms  execute P_1: select 1"),
     ]);
-    assert_eq!(reported, [(0, 899_500, Some(1_000), "select 1".to_owned())]);
+    assert_eq!(rows, [(0, 899_500, Some(1_000), "select 1".to_owned())]);
     assert_eq!(counted.joined, 2);
 }
 
 /// Of each statement, how many were reported since its beginning was.
 fn reported_meanwhile(lines: &[(u32, u32, &str)]) -> Vec<(u32, Option<u64>)> {
-    let reported = statements(&log(lines)).0;
-    reported.iter().map(|one| (one.session, one.reported_meanwhile)).collect()
+    let statements = statements(&log(lines)).0;
+    statements.iter().map(|one| (one.session, one.reported_meanwhile)).collect()
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_was_reported_between_a_beginning_and_an_end_is_counted() {
 
 #[test]
 fn a_duration_alone_is_that_of_the_statement_before() {
-    let (reported, counted) = reported(&[
+    let (rows, counted) = rows_of(&[
         (0, 7, "LOG:  statement: select 1"),
         (1, 8, "LOG:  statement: select 2"),
         (5, 7, "LOG:  duration: 4.900 ms"),
@@ -96,7 +96,7 @@ fn a_duration_alone_is_that_of_the_statement_before() {
     ]);
     // Each when it is known, so the last is that of which no duration came.
     assert_eq!(
-        reported,
+        rows,
         [
             (0, 0, Some(4_900), "select 1".to_owned()),
             (1, 1_000, Some(5_000), "select 2".to_owned()),
@@ -109,7 +109,7 @@ fn a_duration_alone_is_that_of_the_statement_before() {
 #[test]
 fn durations_of_what_was_not_logged_count_for_no_other_statement() {
     // `log_statement = mod` with `log_duration`: a SELECT with three durations and no other record.
-    let (reported, counted) = reported(&[
+    let (rows, counted) = rows_of(&[
         (10, 7, "LOG:  duration: 3.000 ms"),
         (11, 7, "LOG:  duration: 0.500 ms"),
         (13, 7, "LOG:  duration: 2.000 ms"),
@@ -119,14 +119,14 @@ fn durations_of_what_was_not_logged_count_for_no_other_statement() {
         (15, 7, "DETAIL:  parameters: $1 = '1'"),
         (16, 7, "LOG:  duration: 0.900 ms"),
     ]);
-    assert_eq!(reported, [(0, 15_000, Some(900), "insert into t values ($1)".to_owned())]);
+    assert_eq!(rows, [(0, 15_000, Some(900), "insert into t values ($1)".to_owned())]);
     assert_eq!((counted.joined, counted.others), (1, 5));
 }
 
 #[test]
 fn what_a_function_says_is_no_statement() {
     let context = "CONTEXT:  PL/pgSQL function f() line 1 at RAISE";
-    let (reported, counted) = reported(&[
+    let (rows, counted) = rows_of(&[
         (0, 7, "LOG:  statement: select f()"),
         (1, 7, "LOG:  statement: drop table t"),
         (1, 7, context),
@@ -137,7 +137,7 @@ fn what_a_function_says_is_no_statement() {
         (3, 7, "STATEMENT:  select f()"),
         (4, 7, "LOG:  duration: 4.000 ms"),
     ]);
-    assert_eq!(reported, [(0, 0, Some(4_000), "select f()".to_owned())]);
+    assert_eq!(rows, [(0, 0, Some(4_000), "select f()".to_owned())]);
     assert_eq!((counted.statements, counted.joined, counted.others), (1, 1, 3));
 }
 
@@ -148,10 +148,9 @@ fn names_may_have_what_ends_them() {
         (1, 7, "LOG:  execute S_1: select 'a: select'"),
         (2, 7, "LOG:  execute S_1: unheard of: words"),
     ]));
-    let reported: Vec<_> =
-        statements.iter().map(|reported| (reported.prepared.as_str(), reported.sql())).collect();
+    let texts: Vec<_> = statements.iter().map(|one| (one.prepared.as_str(), one.sql())).collect();
     assert_eq!(
-        reported,
+        texts,
         [
             ("by id: all", "select 1".to_owned()),
             ("S_1", "select 'a: select'".to_owned()),
@@ -162,13 +161,13 @@ fn names_may_have_what_ends_them() {
 
 #[test]
 fn durations_of_nothing_are_others() {
-    let (reported, counted) = reported(&[
+    let (rows, counted) = rows_of(&[
         (5, 7, "LOG:  duration: 4.900 ms"),
         (6, 7, "LOG:  duration: 0.900 ms"),
         (7, 7, "LOG:  statement: select 1"),
         (8, 8, "LOG:  duration: 0.900 ms"),
     ]);
-    assert_eq!(reported.len(), 1);
+    assert_eq!(rows.len(), 1);
     assert_eq!((counted.records, counted.statements, counted.joined, counted.others), (4, 1, 0, 3));
 }
 
@@ -185,12 +184,11 @@ fn errors_belong_to_the_statement_that_they_name() {
         (5, 7, "FATAL:  terminating connection due to administrator command"),
         (6, 9, "ERROR:  of no session that is known"),
     ]));
-    let reported: Vec<_> =
-        statements.iter().map(|reported| (reported.sql(), reported.error.clone())).collect();
+    let texts: Vec<_> = statements.iter().map(|one| (one.sql(), one.error.clone())).collect();
     // With %e the code would be known; in these lines it is that of a success.
     let unknown = Some("?????".to_owned());
     assert_eq!(
-        reported,
+        texts,
         [
             ("select 1".to_owned(), None),
             ("select 1/0".to_owned(), unknown.clone()),
@@ -229,13 +227,11 @@ fn an_error_in_an_execution_has_the_parameters_of_its_bind() {
         (2, 7, "CONTEXT:  unnamed portal with parameters: $1 = '00'"),
         (2, 7, "STATEMENT:  select 2 / $1"),
     ]));
-    let reported: Vec<_> = statements
+    let bound: Vec<_> = statements
         .iter()
-        .map(|reported| {
-            (reported.prepared.as_str(), reported.parameters[0].clone().unwrap(), reported.skip)
-        })
+        .map(|one| (one.prepared.as_str(), one.parameters[0].clone().unwrap(), one.skip))
         .collect();
-    assert_eq!(reported, [("S_1", b"0".to_vec(), None), ("", b"00".to_vec(), None)]);
+    assert_eq!(bound, [("S_1", b"0".to_vec(), None), ("", b"00".to_vec(), None)]);
 }
 
 #[test]
@@ -264,14 +260,14 @@ fn a_process_number_that_is_used_again_is_another_session() {
         (4, 7, "LOG:  disconnection: session time: 0:00:00.003 user=u database=d host=[local]"),
         (5, 7, "LOG:  statement: select 3"),
     ]));
-    assert_eq!(statements.iter().map(|reported| reported.session).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(statements.iter().map(|one| one.session).collect::<Vec<_>>(), [0, 1, 2]);
 
     let line = |user: &str, number: u32| {
         format!("2026-11-21 12:00:00.000 UTC [7] {user}@d {number} LOG:  statement: select 1\n")
     };
     let lines = [line("u", 5), line("u", 6), line("v", 7), line("v", 2), line("v", 3)];
     let (kept, _) = Logs::one(lines.concat()).prefix("%m [%p] %u@%d %l ").read();
-    let sessions: Vec<u32> = kept.statements.iter().map(|reported| reported.session).collect();
+    let sessions: Vec<u32> = kept.statements.iter().map(|one| one.session).collect();
     assert_eq!(sessions, [0, 0, 1, 2, 2]);
 }
 
@@ -310,7 +306,7 @@ fn what_cannot_be_sent_again_is_reported() {
         (6, 7, "LOG:  fastpath function call: \"lo_open\" (OID 952)"),
         (7, 7, "LOG:  statement: select 'whole'"),
     ]));
-    let skips: Vec<_> = statements.iter().map(|reported| reported.skip).collect();
+    let skips: Vec<_> = statements.iter().map(|one| one.skip).collect();
     assert_eq!(
         skips,
         [

@@ -114,16 +114,16 @@ pub(super) const LOGS: [&[Log]; 15] = [
     setting!("18-both": "log", "csv", "json"),
 ];
 
-fn assert_expected(reported: &[ReportedStatement], name: &str) {
-    assert_eq!(reported.len(), EXPECTED.len(), "{name}");
-    for (reported, expected) in reported.iter().zip(&EXPECTED) {
+fn assert_expected(statements: &[ReportedStatement], name: &str) {
+    assert_eq!(statements.len(), EXPECTED.len(), "{name}");
+    for (statement, expected) in statements.iter().zip(&EXPECTED) {
         let &(session, protocol, prepared, sql, parameters, transaction, error, skip) = expected;
         let values = parameters.iter().map(|value| value.map(|text| text.as_bytes().to_vec()));
         let expected = ReportedStatement {
             session,
-            start_us: reported.start_us,
-            duration_us: reported.duration_us,
-            reported_meanwhile: reported.reported_meanwhile,
+            start_us: statement.start_us,
+            duration_us: statement.duration_us,
+            reported_meanwhile: statement.reported_meanwhile,
             protocol,
             prepared: prepared.to_owned(),
             sql: sql.as_bytes().to_vec(),
@@ -132,7 +132,7 @@ fn assert_expected(reported: &[ReportedStatement], name: &str) {
             error: error.map(str::to_owned),
             skip,
         };
-        assert_eq!(*reported, expected, "{name}: {}", reported.sql());
+        assert_eq!(*statement, expected, "{name}: {}", statement.sql());
     }
 }
 
@@ -145,11 +145,11 @@ fn every_version_format_and_setting_gives_the_same() {
         assert_eq!(reading.counted.executable, 25, "{name}");
         assert_eq!(reading.notes, Vec::<String>::new(), "{name}");
         let has_durations = !name.contains("statements");
-        for reported in &kept.statements {
-            let is_timed = has_durations && reported.error.is_none();
-            assert_eq!(reported.duration_us.is_some(), is_timed, "{name}: {}", reported.sql());
+        for statement in &kept.statements {
+            let is_timed = has_durations && statement.error.is_none();
+            assert_eq!(statement.duration_us.is_some(), is_timed, "{name}: {}", statement.sql());
         }
-        let starts: Vec<i64> = kept.statements.iter().map(|reported| reported.start_us).collect();
+        let starts: Vec<i64> = kept.statements.iter().map(|statement| statement.start_us).collect();
         assert!(starts.is_sorted(), "{name}");
     }
 }
@@ -184,7 +184,7 @@ fn other_languages_tell_the_same() {
         let (kept, _) = Logs::new(&[(name, bytes)]).read();
         let quoted = "\"pg_backend_pid\" (OID 2026)".as_bytes();
         assert_eq!(
-            kept.statements.last().map(|reported| reported.sql.as_slice()),
+            kept.statements.last().map(|statement| statement.sql.as_slice()),
             Some(quoted),
             "{name}"
         );

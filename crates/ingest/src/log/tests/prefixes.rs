@@ -27,7 +27,7 @@ fn a_block_that_failed_goes_on_although_it_has_no_number_any_more() {
         .collect();
     let (kept, _) = Logs::one(&log).prefix("[%p] %v %x ").read_in(1 << 20, 1);
     let transactions: Vec<u64> =
-        kept.statements.iter().map(|reported| reported.transaction).collect();
+        kept.statements.iter().map(|statement| statement.transaction).collect();
     assert_eq!(transactions, [1, 1, 1, 1, 1, 0]);
 }
 

@@ -146,7 +146,7 @@ fn bytes_of_any_encoding_are_kept() {
 fn a_statement_at_a_torn_end_is_cut_off() {
     let (kept, _) =
         Logs::one("[7] LOG:  statement: a\n[7] LOG:  statement: sel").prefix("[%p] ").read();
-    let skips: Vec<_> = kept.statements.iter().map(|reported| reported.skip).collect();
+    let skips: Vec<_> = kept.statements.iter().map(|statement| statement.skip).collect();
     assert_eq!(skips, [None, Some(Skip::CutOff)]);
 }
 
@@ -182,7 +182,7 @@ fn a_file_of_sql_is_split() {
         let (kept, counted) = Logs::one(sql).format(Format::Raw).read_in(block_bytes, 1);
         assert_eq!(texts(&kept), expected, "{block_bytes}");
         let transactions: Vec<u64> =
-            kept.statements.iter().map(|reported| reported.transaction).collect();
+            kept.statements.iter().map(|statement| statement.transaction).collect();
         assert_eq!(transactions, [1, 1, 1, 1, 1, 0]);
         assert_eq!(kept.statements[3].skip, Some(Skip::CopyData));
         assert_eq!(count(&counted, Reason::PsqlCommand), 1);

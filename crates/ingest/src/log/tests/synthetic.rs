@@ -179,13 +179,13 @@ proptest! {
         ];
         for logs in logs {
             let (kept, reading) = logs.read();
-            let mut reported = kept.statements;
-            reported.sort_by_key(|one| kept.sessions[one.session as usize].name.clone());
-            let reported: Vec<_> = reported
+            let mut statements = kept.statements;
+            statements.sort_by_key(|one| kept.sessions[one.session as usize].name.clone());
+            let statements: Vec<_> = statements
                 .into_iter()
                 .map(|one| (one.start_us, one.duration_us, one.sql, one.parameters))
                 .collect();
-            prop_assert_eq!(reported, expected(&all));
+            prop_assert_eq!(statements, expected(&all));
             prop_assert_eq!(reading.counted.records, all.len() as u64);
         }
     }

@@ -25,14 +25,14 @@ impl Sink for ReportedStatement {
         Ok(())
     }
 
-    fn statement(&mut self, reported: &Statement<'_>) -> Result<(), Infallible> {
-        let sql = String::from_utf8_lossy(reported.sql).into_owned();
-        let duration_us = reported.duration_us.unwrap_or(0);
+    fn statement(&mut self, statement: &Statement<'_>) -> Result<(), Infallible> {
+        let sql = String::from_utf8_lossy(statement.sql).into_owned();
+        let duration_us = statement.duration_us.unwrap_or(0);
         self.0.push((
-            reported.session.0,
-            reported.start_us,
+            statement.session.0,
+            statement.start_us,
             duration_us,
-            reported.transaction,
+            statement.transaction,
             sql,
         ));
         Ok(())
@@ -41,7 +41,7 @@ impl Sink for ReportedStatement {
 
 impl ReportedStatement {
     fn streams(&self) -> Vec<u32> {
-        self.0.iter().map(|reported| reported.0).collect()
+        self.0.iter().map(|one| one.0).collect()
     }
 
     /// Within a stream nothing overlaps.
@@ -59,18 +59,18 @@ fn measure_to(
     streams_max: usize,
     timed: &[TimedStatement<'_>],
 ) -> (ReportedStatement, SplitReport) {
-    let mut reported = ReportedStatement::default();
-    let mut measured = TimedStreams::new(&mut reported, streams_max, resolution_us);
+    let mut kept = ReportedStatement::default();
+    let mut measured = TimedStreams::new(&mut kept, streams_max, resolution_us);
     let Ok(()) = measured.session(&Session::default());
     for (sql, start_us, duration_us) in timed {
         let (start_us, duration_us) = (*start_us, Some(*duration_us));
         let Ok(()) = measured.statement(&Statement { start_us, duration_us, ..statement(sql, 0) });
     }
     let report = measured.finish();
-    assert_eq!((report.statements, reported.0.len()), (timed.len() as u64, timed.len()));
+    assert_eq!((report.statements, kept.0.len()), (timed.len() as u64, timed.len()));
     assert!(report.is_measured && report.steps.is_none());
-    assert_eq!(report.streams, reported.1);
-    (reported, report)
+    assert_eq!(report.streams, kept.1);
+    (kept, report)
 }
 
 fn measure(streams_max: usize, timed: &[TimedStatement<'_>]) -> (ReportedStatement, SplitReport) {
@@ -81,8 +81,8 @@ fn measure(streams_max: usize, timed: &[TimedStatement<'_>]) -> (ReportedStateme
 fn a_statement_goes_where_it_was_free_the_shortest_time() {
     let timed =
         [("SELECT 1", 0, 10), ("SELECT 2", 5, 15), ("SELECT 3", 12, 9), ("SELECT 4", 20, 5)];
-    let (reported, report) = measure(1_024, &timed);
-    assert_eq!(reported.streams(), [0, 1, 0, 1]);
+    let (kept, report) = measure(1_024, &timed);
+    assert_eq!(kept.streams(), [0, 1, 0, 1]);
     assert_eq!((report.streams, report.transactions, report.crowded), (2, 4, 0));
 }
 
@@ -99,9 +99,9 @@ fn blocks_that_interleave_are_distinguished_by_their_times_and_their_begin() {
         ("COMMIT", 16, 1),
         ("COMMIT", 16, 1),
     ];
-    let (reported, report) = measure(1_024, &timed);
-    assert_eq!(reported.streams(), [0, 1, 1, 0, 2, 0, 1]);
-    let transactions: Vec<_> = reported.0.iter().map(|reported| reported.3).collect();
+    let (kept, report) = measure(1_024, &timed);
+    assert_eq!(kept.streams(), [0, 1, 1, 0, 2, 0, 1]);
+    let transactions: Vec<_> = kept.0.iter().map(|one| one.3).collect();
     assert_eq!(transactions, [1, 1, 1, 1, 0, 1, 1]);
     assert_eq!((report.transactions, report.crowded), (3, 0));
 }
@@ -110,30 +110,30 @@ fn blocks_that_interleave_are_distinguished_by_their_times_and_their_begin() {
 fn with_fewer_streams_than_needed_statements_keep_their_times_and_are_counted() {
     let timed =
         [("SELECT 1", 0, 10), ("SELECT 2", 1, 12), ("SELECT 3", 2, 13), ("SELECT 4", 30, 1)];
-    let (reported, report) = measure(2, &timed);
-    assert_eq!(reported.streams(), [0, 1, 0, 0]);
-    assert_eq!(reported.0.iter().map(|reported| reported.1).collect::<Vec<_>>(), [0, 1, 2, 30]);
+    let (kept, report) = measure(2, &timed);
+    assert_eq!(kept.streams(), [0, 1, 0, 0]);
+    assert_eq!(kept.0.iter().map(|one| one.1).collect::<Vec<_>>(), [0, 1, 2, 30]);
     assert_eq!((report.streams, report.crowded), (2, 1));
 }
 
 #[test]
 fn what_is_of_a_session_is_in_the_first_stream() {
     let timed = [("SELECT 1", 0, 9), ("SELECT 2", 1, 9), ("SET x = 1", 11, 2), ("SELECT 3", 20, 1)];
-    let (reported, report) = measure(8, &timed);
-    assert_eq!(reported.streams(), [0, 1, 0, 0]);
+    let (kept, report) = measure(8, &timed);
+    assert_eq!(kept.streams(), [0, 1, 0, 0]);
     assert_eq!(report.pinned, 1);
 }
 
 #[test]
 fn users_are_never_in_one_stream() {
-    let mut reported = ReportedStatement::default();
-    let mut measured = TimedStreams::new(&mut reported, 8, 1);
+    let mut kept = ReportedStatement::default();
+    let mut measured = TimedStreams::new(&mut kept, 8, 1);
     for user in [b"a", b"b", b"a"] {
         let Ok(()) = measured.session(&Session { user: user.to_vec(), ..Session::default() });
         let Ok(()) = measured.statement(&statement("SELECT 1", 0));
     }
     assert_eq!(measured.finish().streams, 2);
-    assert_eq!(reported.streams(), [0, 1, 0]);
+    assert_eq!(kept.streams(), [0, 1, 0]);
 }
 
 /// One session's statements with timestamps that are truncated to ms, less their durations.
@@ -172,22 +172,22 @@ proptest! {
     #[test]
     fn streams_are_those_at_work_at_once(starts in lengths()) {
         let timed = by_ends(&starts);
-        let (reported, report) = measure(1_024, &timed);
+        let (kept, report) = measure(1_024, &timed);
         prop_assert_eq!(report.streams, at_once_max(&timed));
         prop_assert_eq!(report.crowded, 0);
-        reported.check_apart();
-        let starts: Vec<_> = reported.0.iter().map(|reported| reported.1).collect();
+        kept.check_apart();
+        let starts: Vec<_> = kept.0.iter().map(|one| one.1).collect();
         prop_assert_eq!(starts, timed.iter().map(|each| each.1).collect::<Vec<_>>());
     }
 
     #[test]
     fn there_are_never_more_streams_than_requested(starts in lengths(), max in 1_usize..5) {
         let timed = by_ends(&starts);
-        let (reported, report) = measure(max, &timed);
+        let (kept, report) = measure(max, &timed);
         prop_assert!(report.streams <= max);
         prop_assert_eq!(report.crowded > 0, at_once_max(&timed) > max);
         let mut last: BTreeMap<u32, i64> = BTreeMap::new();
-        for (stream, start_us, ..) in &reported.0 {
+        for (stream, start_us, ..) in &kept.0 {
             let before = last.insert(*stream, *start_us);
             prop_assert!(before.is_none_or(|before| before <= *start_us), "in order");
         }
@@ -197,9 +197,9 @@ proptest! {
     fn one_session_is_one_stream_though_its_stamps_are_cut(
         lengths in prop::collection::vec((0_u64..3_000, 1_u64..2_500), 1..80),
     ) {
-        let (reported, report) = measure_to(1_000, 1_024, &cut_off(&lengths));
+        let (kept, report) = measure_to(1_000, 1_024, &cut_off(&lengths));
         prop_assert_eq!((report.streams, report.crowded), (1, 0));
-        reported.check_apart();
+        kept.check_apart();
     }
 
     #[test]
@@ -219,12 +219,12 @@ proptest! {
             timed.push(("COMMIT", now_us, 1));
             now_us += 50;
         }
-        let (reported, report) = measure(1_024, &timed);
+        let (kept, report) = measure(1_024, &timed);
         let overlapping: i64 = blocks.iter().map(|block| block.1).sum();
         prop_assert_eq!(report.transactions, (blocks.len() as i64 + overlapping) as u64);
-        reported.check_apart();
+        kept.check_apart();
         let mut block = (0, 0);
-        for (stream, _, _, transaction, sql) in &reported.0 {
+        for (stream, _, _, transaction, sql) in &kept.0 {
             match &sql[..] {
                 "SELECT 1" => prop_assert_eq!(*transaction, 0),
                 "BEGIN" => block = (*stream, *transaction),
@@ -254,7 +254,7 @@ proptest! {
         let Ok(report) = split.finish();
         prop_assert!(report.streams <= streams && report.steps.is_none());
         prop_assert_eq!(kept.0.len(), given.len());
-        prop_assert!(kept.0.iter().zip(&given).all(|(reported, given_us)| reported.1 >= *given_us));
+        prop_assert!(kept.0.iter().zip(&given).all(|(one, given_us)| one.1 >= *given_us));
         let mut spans = Vec::new();
         let mut rest = &kept.0[..];
         for each in &transactions {

@@ -22,11 +22,11 @@ fn refusal(events: &[ConnectionEvent]) -> &ServerError {
 fn startup_names_the_user_and_requests_no_conversion() {
     let mut out = Vec::new();
     Connection::new(&who(), &mut out);
-    let reported =
+    let parameters =
         b"user\0ada\0database\0sea\0application_name\0seatrial\0client_encoding\0SQL_ASCII\0\0";
-    let mut expected = ((reported.len() + 8) as u32).to_be_bytes().to_vec();
+    let mut expected = ((parameters.len() + 8) as u32).to_be_bytes().to_vec();
     expected.extend_from_slice(&[0, 3, 0, 0]);
-    expected.extend_from_slice(reported);
+    expected.extend_from_slice(parameters);
     assert_eq!(out, expected);
     out.clear();
     Connection::new(&Login { read_only: true, options: Some("-c a=b"), ..who() }, &mut out);

@@ -7,16 +7,16 @@ use crate::order::turns::{Drift, TurnScheduler};
 
 fn ordered(statement: Vec<TestStatement>, longest_us: Option<u64>) -> Vec<TestStatement> {
     let mut turns = TurnScheduler::new(SESSIONS as usize, longest_us);
-    let mut reported = Vec::new();
+    let mut scheduled = Vec::new();
     for one in statement {
         turns.take_in(one);
         while let Some(one) = turns.next_turn() {
-            reported.push(one);
+            scheduled.push(one);
         }
     }
     turns.end();
-    reported.extend(std::iter::from_fn(|| turns.next_turn()));
-    reported
+    scheduled.extend(std::iter::from_fn(|| turns.next_turn()));
+    scheduled
 }
 
 fn writes(number: u64, session: u32, transaction: u64, value: u64) -> TestStatement {
@@ -39,8 +39,8 @@ fn end(number: u64, session: u32, transaction: u64) -> TestStatement {
     TestStatement { ends: true, access_set, ..writes(number, session, transaction, 0) }
 }
 
-fn numbers(reported: &[TestStatement]) -> Vec<u64> {
-    reported.iter().map(|one| one.number).collect()
+fn numbers(statements: &[TestStatement]) -> Vec<u64> {
+    statements.iter().map(|one| one.number).collect()
 }
 
 #[test]
@@ -216,10 +216,10 @@ proptest! {
             let start_us = one.start_us * 500;
             TestStatement { start_us, duration_us, ..one }
         });
-        let reported = ordered(timed.collect(), is_by_end.then_some(9_000));
-        prop_assert_eq!(reported.len(), count);
+        let scheduled = ordered(timed.collect(), is_by_end.then_some(9_000));
+        prop_assert_eq!(scheduled.len(), count);
         for session in 0..SESSIONS {
-            let own = reported.iter().filter(|one| one.session == session).map(|one| one.number);
+            let own = scheduled.iter().filter(|one| one.session == session).map(|one| one.number);
             prop_assert!(own.is_sorted());
         }
     }

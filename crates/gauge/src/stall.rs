@@ -85,10 +85,9 @@ pub fn keep_longest<T>(
         kept.push(one);
         return false;
     }
-    if let Some(shortest) = kept.iter_mut().min_by_key(|each| length_ns(each))
-        && length_ns(shortest) < length_ns(&one)
-    {
-        *shortest = one;
+    let shortest = kept.iter_mut().min_by_key(|each| length_ns(each));
+    if let Some(shorter) = shortest.filter(|each| length_ns(each) < length_ns(&one)) {
+        *shorter = one;
     }
     true
 }

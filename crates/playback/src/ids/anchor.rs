@@ -136,6 +136,11 @@ pub struct UncountedDraws {
 }
 
 impl UncountedDraws {
+    /// Whether there may be as many.
+    fn may_be(self, lead: i64) -> bool {
+        self.unknown > 0 || lead <= self.failed
+    }
+
     /// The values drawn since; None if unknown.
     fn since(self, earlier: UncountedDraws) -> Option<i64> {
         (self.unknown == earlier.unknown).then_some(self.failed - earlier.failed)
@@ -210,18 +215,14 @@ fn from_own_uses(evidence: &Evidence<'_>) -> Option<Anchor> {
     if agree == 0 || agree * 2 < ranges.len() || decreases(&ranges) {
         return None;
     }
-    let few_pairs = FIRST_PAIRS.min(pairs.len());
-    let few = LeadRange::of(&pairs[..few_pairs], 100)?;
+    let few = LeadRange::of(&pairs[..FIRST_PAIRS.min(pairs.len())], 100)?;
     let first = ranges.first().copied().flatten().map_or(Some(few), |all| all.within(few))?;
     // What was drawn before, but could not be counted, is no other beginning.
-    let may_be_drawn = |lead: i64, pairs_before: usize| {
-        let before = uncounted[pairs[pairs_before - 1].drawing];
-        before.unknown > 0 || lead <= before.failed
-    };
+    let before = |behind: usize| uncounted[pairs[behind.min(pairs.len()) - 1].drawing];
     let is_explained = *is_reported
         && first.least > 0
-        && may_be_drawn(few.least, few_pairs)
-        && may_be_drawn(first.least, window);
+        && before(FIRST_PAIRS).may_be(few.least)
+        && before(window).may_be(first.least);
     let fit = if !is_reported || first.least > 0 && !is_explained {
         CatalogFit::Shifted(first.least)
     } else {

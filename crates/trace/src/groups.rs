@@ -2,7 +2,7 @@
 //!
 //! Where a row group ends is known before its rows are built (see
 //! [`crate::batch::Extent::fills_row_group`]), and a row group depends on nothing outside of it.
-//! A thread gets all batches of a row group of statements; all row groups are returned in order.
+//! Each thread gets the batches of every N-th row group of statements; all are returned in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,10 +24,6 @@ use crate::schema;
 /// Maximum threads: with more, the thread that fills them would be the bottleneck. Each buffers up
 /// to two row groups.
 const THREADS_MAX: usize = 4;
-
-/// A thread with so few waiting batches gets the next row group, too: another one would need memory
-/// of its own.
-const KEEPS_UP_BATCHES: usize = 16;
 
 /// Builds row groups.
 #[derive(Debug)]
@@ -134,8 +130,6 @@ struct BuilderThread {
     works: Sender<Work>,
     emptied: Receiver<Batch>,
     built: Receiver<BuiltGroup>,
-    /// Batches that were not yet returned empty.
-    waiting: usize,
 }
 
 impl BuilderThread {
@@ -159,7 +153,7 @@ impl BuilderThread {
             }
         };
         thread::Builder::new().name("rows".into()).spawn(work)?;
-        Ok(BuilderThread { works, emptied, built, waiting: 0 })
+        Ok(BuilderThread { works, emptied, built })
     }
 }
 
@@ -170,8 +164,6 @@ pub struct GroupBuilders {
     threads: Vec<BuilderThread>,
     /// The thread of the present row group.
     present: usize,
-    /// Empty, with their memory.
-    spare: Vec<Batch>,
     /// Oldest first; as many as threads at most.
     pending: VecDeque<Pending>,
 }
@@ -184,13 +176,7 @@ impl GroupBuilders {
     /// Never, as a test shows; what is parsed is a constant.
     pub fn new(mask: Option<Mask>) -> Result<GroupBuilders, FileError> {
         let own = GroupBuilder::new(mask)?;
-        Ok(GroupBuilders {
-            own,
-            threads: Vec::new(),
-            present: 0,
-            spare: Vec::new(),
-            pending: VecDeque::new(),
-        })
+        Ok(GroupBuilders { own, threads: Vec::new(), present: 0, pending: VecDeque::new() })
     }
 
     /// Starts threads, if there is use for them.
@@ -214,16 +200,12 @@ impl GroupBuilders {
     ///
     /// When the thread is gone.
     pub fn append(&mut self, batch: &mut Batch) -> Result<(), FileError> {
-        let Some(thread) = self.threads.get_mut(self.present) else {
+        let Some(thread) = self.threads.get(self.present) else {
             self.own.append(batch);
             batch.clear();
             return Ok(());
         };
-        let spare_before = self.spare.len();
-        self.spare.extend(thread.emptied.try_iter());
-        let returned = self.spare.len() - spare_before;
-        thread.waiting = thread.waiting + 1 - returned;
-        let emptied = self.spare.pop().unwrap_or_default();
+        let emptied = thread.emptied.try_recv().unwrap_or_default();
         thread.works.send(Work::Append(std::mem::replace(batch, emptied))).map_err(|_| gone())
     }
 
@@ -238,11 +220,9 @@ impl GroupBuilders {
             return self.own.statements().map(Some);
         };
         thread.works.send(Work::Build).map_err(|_| gone())?;
-        let present = self.present;
-        if thread.waiting > KEEPS_UP_BATCHES {
-            self.present = (present + 1) % self.threads.len();
-        }
-        self.queue(Pending::InThread(present))
+        let thread = self.present;
+        self.present = (thread + 1) % self.threads.len();
+        self.queue(Pending::InThread(thread))
     }
 
     /// Builds a row group of sessions, with their numbers, before the present one; returns what

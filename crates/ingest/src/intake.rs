@@ -178,7 +178,10 @@ fn take_in(
     let plan = SplitPlan::of(&files, spec.sessions)?;
     let workers = options.workers;
     let writer = TraceWriter::create(&spec.output, spec.mask.then(Mask::new))?;
-    let mut writer = writer.on_threads(workers)?;
+    // Two processors are busy with parsing: rows that another thread builds there take more
+    // processor time, and no less elapsed time.
+    let builders = if workers > 2 || chunks.is_some() { workers } else { 1 };
+    let mut writer = writer.on_threads(builders)?;
     let blocks = chunks.map_or_else(|| log::on_threads(workers), BlockSource::Parts);
     let (reading, split) = match plan {
         SplitPlan::Whole => {

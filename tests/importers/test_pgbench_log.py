@@ -14,7 +14,7 @@ from seatrial.findings.summary import summarise
 from seatrial.importers import pgbench_log, read_jobs, read_results
 from seatrial.results.model import origin_of
 from seatrial.results.store import ResultsFile
-from trials.replay.measure.null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server
+from trials.database.measure.null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server
 
 AT = 1_795_219_200
 """2026-11-21, as Unix time in seconds."""

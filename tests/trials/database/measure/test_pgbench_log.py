@@ -11,7 +11,7 @@ from seatrial.errors import TargetError
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
 from seatrial.trials.database.measure.driver_result import DriverOptions
 from seatrial.trials.database.measure.pgbench import read_logs
-from trials.replay.measure.null_runs import (
+from trials.database.measure.null_runs import (
     PROGRAMS,
     columns,
     logged,

@@ -14,8 +14,7 @@ from seatrial.errors import TargetError
 from seatrial.measure.progress import SilentWatcher
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server_processes import read_pid_file, server_pids
-from seatrial.trials.database.measure import pgbench
-from seatrial.trials.replay.measure import replay_ceiling
+from seatrial.trials.database.measure import client_ceiling, pgbench
 from trials.database.measure.trial import trial
 
 LONG_S = 30
@@ -257,7 +256,7 @@ def test_a_script_that_sleeps_or_fails_alone_has_no_ceiling(here, monkeypatch):
         raise TargetError(seen="It gave up", cause="It needs answers", next_step="None")
 
     sleepy = here.measure("own", script="sleepy.sql")
-    monkeypatch.setattr(replay_ceiling, "ceiling_per_s", gives_up)
+    monkeypatch.setattr(client_ceiling, "ceiling_per_s", gives_up)
     failing = here.measure("own", script="own.sql")
     for sample, why in ((sleepy, "sleeps"), (failing, "It gave up")):
         assert sample.outcome.completed > 0

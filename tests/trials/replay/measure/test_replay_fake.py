@@ -17,6 +17,7 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.study.model import PlannedTarget
+from seatrial.trials.database.measure.client_ceiling import client_ceiling
 from seatrial.trials.database.measure.existing_database import ExistingDatabase
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec, ReplaySpec
 from seatrial.trials.replay.measure import replay_ceiling
@@ -304,7 +305,7 @@ def test_the_ceiling_of_an_order_by_the_catalogue_is_an_upper_bound(trace, playe
         start="as_is",
         replay=ReplaySpec(trace=str(trace), order="key"),
     )
-    found = replay_ceiling.client_ceiling("replay", spec, installed_programs())
+    found = client_ceiling("replay", spec, installed_programs())
     assert found.per_s == pytest.approx(400.0)
     assert "upper bound" in found.notes[0]
     assert played[0].spec["order"] == "session"
@@ -317,7 +318,7 @@ def test_a_short_trace_reports_no_ceiling(trace, played):
         start="as_is",
         replay=ReplaySpec(trace=str(trace)),
     )
-    found = replay_ceiling.client_ceiling("replay", spec, installed_programs())
+    found = client_ceiling("replay", spec, installed_programs())
     assert found.per_s is None
     assert found.notes == ["The driver's maximum rate is unknown: the trace is too short."]
 

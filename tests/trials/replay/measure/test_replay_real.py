@@ -24,9 +24,9 @@ from seatrial.trials.database.study.workloads import ReplaySpec
 from seatrial.trials.replay.measure import replay_ceiling
 from seatrial.trials.replay.measure.replay import engine_spec, play
 from seatrial.trials.replay.measure.replay_ceiling import replay_ceiling_per_s
+from trials.database.measure.null_runs import null_server
 from trials.database.measure.trial import trial
 from trials.replay.logging_server import MODES, LoggingServer, logging_server
-from trials.replay.measure.null_runs import null_server
 from trials.replay.study.traces import make_trace, read_csv
 
 CLIENTS = 4

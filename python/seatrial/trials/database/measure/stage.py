@@ -32,6 +32,7 @@ from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.study.seeds import seed_of
 from seatrial.trials.database.measure import crash_sample
+from seatrial.trials.database.measure.client_ceiling import client_ceiling
 from seatrial.trials.database.measure.crash_sample import CrashTrials
 from seatrial.trials.database.measure.driver_result import (
     DriverOptions,
@@ -43,6 +44,7 @@ from seatrial.trials.database.measure.driver_result import (
 from seatrial.trials.database.measure.embedded import EmbeddedServers
 from seatrial.trials.database.measure.existing_database import ExistingDatabase
 from seatrial.trials.database.measure.existing_server import ExistingServer
+from seatrial.trials.database.measure.pgbench_ceiling import FOLDER_BYTES_MAX
 from seatrial.trials.database.measure.ready import ReadyServer, ServerProvider
 from seatrial.trials.database.measure.sample import Parts, run_load, sample_of
 from seatrial.trials.database.measure.server_session import ServerSession
@@ -53,8 +55,6 @@ from seatrial.trials.database.study.workloads import (
     is_of_database,
     spec_of,
 )
-from seatrial.trials.replay.measure.null_server import FOLDER_BYTES_MAX
-from seatrial.trials.replay.measure.replay_ceiling import client_ceiling
 from seatrial.trials.replay.measure.row_comparison import RowComparison, rows_file
 
 MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of ours is made in it, for us alone

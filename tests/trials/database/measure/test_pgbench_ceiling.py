@@ -11,8 +11,8 @@ import pytest
 
 from seatrial import _core
 from seatrial.errors import TargetError
+from seatrial.trials.database.measure.pgbench_ceiling import ceiling_per_s
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS
-from seatrial.trials.replay.measure.null_server import ceiling_per_s
 
 from .null_runs import PROGRAMS, needs_pgbench, null_server, pgbench
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from seatrial.trials.replay.compare.floors import LEVEL, USUAL, adjust_p_values, usual_floor
+from seatrial.trials.replay.compare.false_discovery import LEVEL, adjust_p_values
+from seatrial.trials.replay.compare.floors import USUAL, usual_floor
 from seatrial.trials.replay.compare.model import CallFigures, Unit
 from seatrial.trials.replay.compare.table import are_interleaved, basis_of, compared
 

@@ -12,7 +12,7 @@ from seatrial.findings.registry import (
     find_in_before_after,
 )
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.replay.compare.captures import BatchRun, compare_batch
+from seatrial.trials.replay.compare.batches import BatchRun, compare_batch
 from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, MeasuredSide, Unit
 from seatrial.trials.replay.compare.report.terminal import before_after_text
 from seatrial.trials.replay.compare.table import compared

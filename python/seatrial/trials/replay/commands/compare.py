@@ -39,7 +39,7 @@ from seatrial.trials.replay.commands.compare_sides import (
     require_same_kind,
     without_offset,
 )
-from seatrial.trials.replay.compare.captures import BatchRun, compare_batch
+from seatrial.trials.replay.compare.batches import BatchRun, compare_batch
 from seatrial.trials.replay.compare.model import (
     Batch,
     BeforeAfter,

@@ -21,7 +21,8 @@ from seatrial.stats.compare.ratio import Contrast, contrast, p_value, ratio_esti
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_share
 from seatrial.trials.replay.compare import captures
-from seatrial.trials.replay.compare.floors import LEVEL, adjust_p_values, floor_of, mean_figures
+from seatrial.trials.replay.compare.false_discovery import LEVEL, adjust_p_values
+from seatrial.trials.replay.compare.floors import floor_of, mean_figures
 from seatrial.trials.replay.compare.model import (
     Answer,
     Basis,

@@ -17,7 +17,8 @@ from seatrial.stats.compare.ratio import Contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_phrase
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_count, format_iops, format_plural
-from seatrial.trials.replay.compare.floors import LEVEL, floor_factors
+from seatrial.trials.replay.compare.false_discovery import LEVEL
+from seatrial.trials.replay.compare.floors import floor_factors
 from seatrial.trials.replay.compare.model import (
     Answer,
     Basis,

@@ -176,6 +176,14 @@ def test_a_drain_is_that_of_the_first_round():
     drain = implied_drain(table, start, expected, fill, cell_s=10.0)
     assert drain.waited_s == pytest.approx(9.0)
     assert drain.mib_per_s == pytest.approx(4096 / (articles.FILL_S + 9.0), rel=0.01)
+    (key,) = start.keys
+    blank = [
+        msgspec.structs.replace(point, iops=None, rounds_per_s=[]) if point.key == key else point
+        for point in table.points
+    ]
+    table = msgspec.structs.replace(table, points=blank)
+    drain = implied_drain(table, start, expected, fill, cell_s=10.0)
+    assert drain.waited_s == pytest.approx(10.0), "nothing completed in it"
 
 
 def test_contiguous_sizes_are_one_collapse_and_others_are_not():

@@ -234,7 +234,8 @@ def implied_drain(
         cell_s: The duration of a cell, if the user knows it; otherwise that of the samples.
     """
     points = [point for point in table.points if point.key in gap.keys]
-    lost_cells = sum(1 - min(1.0, p.rounds_per_s[0] / predicted_per_s[p.key]) for p in points)
+    first_per_s = {point.key: next(iter(point.rounds_per_s), 0.0) for point in points}
+    lost_cells = sum(1 - min(1.0, rate / predicted_per_s[key]) for key, rate in first_per_s.items())
     known = [point.duration_s for point in points if point.duration_s]
     cell_s = cell_s or (statistics.fmean(known) if known else None)
     is_inferred = cell_s is None

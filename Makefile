@@ -185,7 +185,7 @@ endif
 
 .venv/core: .venv/made-in $(CORE_SOURCES)
 	@PYTHON="$(PYTHON)" tools/setup/check-tools
-	@echo "Building the engine (a minute or two the first time)"
+	@echo "Building the engine (a few minutes the first time)"
 	@VIRTUAL_ENV="$(CURDIR)/.venv" .venv/bin/maturin develop --profile $(ENGINE_PROFILE) --locked \
 		> .venv/build.log 2>&1 || { cat .venv/build.log; exit 1; }
 	@echo "$(ENGINE_PROFILE)" > $@

@@ -220,7 +220,8 @@ def test_a_block_device_is_made_and_put_away(name, tmp_path, monkeypatch):
     if name == "zram":
         assert sorted(Path("/sys/block").iterdir()) == before
     else:
-        assert not (device / "loop" / "backing_file").exists()
+        backing = device / "loop/backing_file"  # perhaps of the next test already
+        assert not backing.exists() or str(tmp_path) not in backing.read_text()
     assert not list(tmp_path.glob("*.dat"))
 
 

@@ -60,8 +60,12 @@ BACKGROUND_LIMIT_S = 900
 TOGETHER = ("tests/lab/inside", "tests/fleet")
 
 # A lane of their own: they wait for devices that a control group throttles, for minutes. Pools of
-# ZFS and random kills hold what is mounted when they start, so that no layout is mounted then.
+# ZFS, random kills and the guard's tests hold what is mounted when they start, so that no layout is
+# mounted then.
 THROTTLED = (
+    "tests/machine/test_guard.py",
+    "tests/machine/test_guard_ways.py",
+    "tests/machine/test_undo_container.py",
     "tests/trials/layouts/build",
     "tests/trials/layouts/commands/test_layout_command.py",
     "tests/trials/layouts/measure",

@@ -41,6 +41,7 @@ def attach(
     backing: Path | str,
     journal: UndoJournal,
     *,
+    logical_block_bytes: int = 512,
     direct: bool = False,
 ) -> LoopDevice:
     """Attach a file to a free loop device; recorded in the journal first.
@@ -48,6 +49,7 @@ def attach(
     Args:
         backing: A regular file.
         journal: Where the change is recorded.
+        logical_block_bytes: Logical block size of the device; 512 to the page size.
         direct: Whether the loop device reads and writes its file with O_DIRECT.
 
     Raises:
@@ -61,7 +63,7 @@ def attach(
             cause="A loop device needs a backing file",
             next_step=f"Create one with `truncate -s 1G {file}`",
         )
-    options = ["--sector-size=512", f"--direct-io={'on' if direct else 'off'}"]
+    options = [f"--sector-size={logical_block_bytes}", f"--direct-io={'on' if direct else 'off'}"]
     # Another process may take the free device before it is attached: then try the next one.
     for _attempt in range(_ATTEMPTS_MAX):
         device = run_command("losetup", "--find").strip()

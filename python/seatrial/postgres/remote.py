@@ -35,7 +35,7 @@ _DROP: Final[Mapping[str, LiteralString]] = {
 _END_USERS: Final = """
     SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
     WHERE relation = to_regclass(%s) AND datname = current_database()
-        AND usename = current_user AND pid <> pg_backend_pid()
+        AND usename = current_user AND wait_event = 'SyncRep'
 """
 _NAMED_MAX: Final = 5
 STANDBY_S_MAX: Final = 60.0
@@ -248,7 +248,7 @@ class RemoteServer:
         self._journal.done(entry)
 
     def drop_objects(self, dbname: str, objects: str) -> bool:
-        """Drop the objects of a record of ``mark_objects``, with their dependents and sessions.
+        """Drop the objects of a record of ``mark_objects``, with their dependents.
 
         The last one is the mark of the run: without it, the others are somebody else's, and stay.
 

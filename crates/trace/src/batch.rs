@@ -15,6 +15,16 @@ pub struct Extent {
 }
 
 impl Extent {
+    pub fn of(statement: &Statement<'_>) -> Extent {
+        let parameters = statement.parameters.iter().flatten();
+        let returned = statement.returned.map_or(&[][..], |returned| &returned.rows);
+        let text_bytes = statement.prepared.len()
+            + statement.sql.len()
+            + statement.tag.map_or(0, <[u8]>::len)
+            + parameters.chain(returned.iter().flatten().flatten()).map(Vec::len).sum::<usize>();
+        Extent { rows: 1, text_bytes }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -58,19 +68,14 @@ pub struct Batch {
     text: Vec<u8>,
     /// Length of each parameter.
     parameters_bytes: Vec<u32>,
-    returned_bytes: usize,
+    extent: Extent,
 }
 
 impl Batch {
     /// Whether a builder should take it.
     pub fn is_full(&self) -> bool {
-        let Extent { rows, text_bytes } = self.extent();
+        let Extent { rows, text_bytes } = self.extent;
         rows >= BATCH_ROWS_MAX || text_bytes >= BATCH_TEXT_BYTES_MAX
-    }
-
-    pub fn extent(&self) -> Extent {
-        let text_bytes = self.text.len() + self.returned_bytes;
-        Extent { rows: self.statements.len(), text_bytes }
     }
 
     /// Removes the statements, and keeps the memory, but for that of a very long one.
@@ -79,10 +84,11 @@ impl Batch {
         self.text.clear();
         self.text.shrink_to(4 * BATCH_TEXT_BYTES_MAX);
         self.parameters_bytes.clear();
-        self.returned_bytes = 0;
+        self.extent = Extent::default();
     }
 
-    pub fn push(&mut self, statement: &Statement<'_>) {
+    pub fn push(&mut self, statement: &Statement<'_>, extent: Extent) {
+        self.extent = self.extent.plus(extent);
         self.text.extend_from_slice(statement.prepared);
         self.text.extend_from_slice(statement.sql);
         for parameter in statement.parameters {
@@ -90,8 +96,6 @@ impl Batch {
             self.text.extend_from_slice(parameter.as_deref().unwrap_or_default());
         }
         self.text.extend_from_slice(statement.tag.unwrap_or_default());
-        let returned = statement.returned.map_or(&[][..], |returned| &returned.rows);
-        self.returned_bytes += returned.iter().flatten().flatten().map(Vec::len).sum::<usize>();
         self.statements.push(BatchedStatement {
             session: statement.session,
             start_us: statement.start_us,

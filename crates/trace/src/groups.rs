@@ -15,7 +15,7 @@ use parquet::schema::types::TypePtr;
 use seatrial_columnar::{FileError, Group};
 use seatrial_sqltext::lexer::form::Parts;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Extent};
 use crate::captured::{Session, Statement};
 use crate::mask::{self, LiteralTreatments, Mask};
 use crate::rows::{self, StatementRows};
@@ -47,10 +47,6 @@ impl GroupBuilder {
             rows: StatementRows::default(),
             parts: Parts::default(),
         })
-    }
-
-    fn append(&mut self, batch: &Batch) {
-        batch.for_each(|statement| self.push(statement));
     }
 
     /// The row group of all statements since the last one.
@@ -141,7 +137,7 @@ impl BuilderThread {
             for work in incoming {
                 let is_wanted = match work {
                     Work::Append(mut batch) => {
-                        builder.append(&batch);
+                        batch.for_each(|statement| builder.push(statement));
                         batch.clear();
                         empty.send(batch).is_ok()
                     }
@@ -162,6 +158,8 @@ impl BuilderThread {
 pub struct GroupBuilders {
     own: GroupBuilder,
     threads: Vec<BuilderThread>,
+    /// The last statements, which no thread has yet.
+    batch: Batch,
     /// The thread of the present row group.
     present: usize,
     /// Oldest first; as many as threads at most.
@@ -176,7 +174,8 @@ impl GroupBuilders {
     /// Never, as a test shows; what is parsed is a constant.
     pub fn new(mask: Option<Mask>) -> Result<GroupBuilders, FileError> {
         let own = GroupBuilder::new(mask)?;
-        Ok(GroupBuilders { own, threads: Vec::new(), present: 0, pending: VecDeque::new() })
+        let (threads, batch, pending) = (Vec::new(), Batch::default(), VecDeque::new());
+        Ok(GroupBuilders { own, threads, batch, present: 0, pending })
     }
 
     /// Starts threads, if there is use for them.
@@ -194,19 +193,26 @@ impl GroupBuilders {
         Ok(())
     }
 
-    /// Appends the statements of a batch to the present row group; leaves an empty batch.
+    /// Appends a statement to the present row group.
     ///
     /// # Errors
     ///
     /// When the thread is gone.
-    pub fn append(&mut self, batch: &mut Batch) -> Result<(), FileError> {
-        let Some(thread) = self.threads.get(self.present) else {
-            self.own.append(batch);
-            batch.clear();
+    pub fn push(&mut self, statement: &Statement<'_>, extent: Extent) -> Result<(), FileError> {
+        if self.threads.is_empty() {
+            self.own.push(statement);
             return Ok(());
-        };
+        }
+        self.batch.push(statement, extent);
+        if self.batch.is_full() { self.pass_batch() } else { Ok(()) }
+    }
+
+    /// Passes the last statements to the present thread.
+    fn pass_batch(&mut self) -> Result<(), FileError> {
+        let thread = &self.threads[self.present];
         let emptied = thread.emptied.try_recv().unwrap_or_default();
-        thread.works.send(Work::Append(std::mem::replace(batch, emptied))).map_err(|_| gone())
+        let batch = std::mem::replace(&mut self.batch, emptied);
+        thread.works.send(Work::Append(batch)).map_err(|_| gone())
     }
 
     /// Ends the present row group; returns the oldest that is not yet returned, once the threads
@@ -216,11 +222,12 @@ impl GroupBuilders {
     ///
     /// When its columns are not those of the schema, or its thread is gone.
     pub fn end(&mut self) -> Result<Option<Group>, FileError> {
-        let Some(thread) = self.threads.get(self.present) else {
+        if self.threads.is_empty() {
             return self.own.statements().map(Some);
-        };
-        thread.works.send(Work::Build).map_err(|_| gone())?;
+        }
+        self.pass_batch()?;
         let thread = self.present;
+        self.threads[thread].works.send(Work::Build).map_err(|_| gone())?;
         self.present = (thread + 1) % self.threads.len();
         self.queue(Pending::InThread(thread))
     }

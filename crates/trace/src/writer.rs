@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::schema;
 use super::{Counts, TraceError};
-use crate::batch::{Batch, Extent};
+use crate::batch::Extent;
 use crate::captured::{Session, SessionId, Sink, Statement};
 use crate::groups::GroupBuilders;
 use crate::mask::Mask;
@@ -31,8 +31,7 @@ pub struct TraceWriter {
     sessions: Vec<(u32, Session)>,
     /// Where in `sessions` a session is.
     indexes: HashMap<u32, usize>,
-    batch: Batch,
-    /// Of the row group, without `batch`.
+    /// The present row group's.
     extent: Extent,
     builders: GroupBuilders,
 }
@@ -56,7 +55,6 @@ impl TraceWriter {
             counts: Counts::default(),
             sessions: Vec::new(),
             indexes: HashMap::new(),
-            batch: Batch::default(),
             extent: Extent::default(),
             builders: GroupBuilders::new(mask).map_err(of)?,
         })
@@ -98,7 +96,7 @@ impl TraceWriter {
     ///
     /// When the file cannot be written, or the origin is no JSON.
     pub fn checkpoint(&mut self, origin: &impl Serialize) -> Result<(), TraceError> {
-        if self.extent().is_empty() && self.sessions.is_empty() {
+        if self.extent.is_empty() && self.sessions.is_empty() {
             return Ok(());
         }
         let about = self.about(origin)?;
@@ -132,22 +130,10 @@ impl TraceWriter {
         }
     }
 
-    /// The present row group's.
-    fn extent(&self) -> Extent {
-        self.extent.plus(self.batch.extent())
-    }
-
-    fn append_batch(&mut self) -> Result<(), TraceError> {
-        self.extent = self.extent();
-        let appended = self.builders.append(&mut self.batch);
-        self.of(appended)
-    }
-
     fn write_statements(&mut self) -> Result<(), TraceError> {
-        if self.extent().is_empty() {
+        if self.extent.is_empty() {
             return Ok(());
         }
-        self.append_batch()?;
         self.extent = Extent::default();
         let built = self.builders.end();
         self.write(built)
@@ -216,13 +202,10 @@ impl Sink for TraceWriter {
             return Err(TraceError::UnknownSession(statement.session.0));
         }
         self.count(statement);
-        self.batch.push(statement);
-        if self.extent().fills_row_group() {
-            self.write_statements()
-        } else if self.batch.is_full() {
-            self.append_batch()
-        } else {
-            Ok(())
-        }
+        let extent = Extent::of(statement);
+        let pushed = self.builders.push(statement, extent);
+        self.of(pushed)?;
+        self.extent = self.extent.plus(extent);
+        if self.extent.fills_row_group() { self.write_statements() } else { Ok(()) }
     }
 }

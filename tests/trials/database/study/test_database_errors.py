@@ -36,6 +36,7 @@ def said(text: str) -> str:
         (PGBENCH + "direct = false", "line 4: workload[0].direct ", "not a key of a pgbench"),
         (PGBENCH + "latency_limit_ms = 5", ".latency_limit_ms has no effect", "set a rate"),
         (PGBENCH + "latency_limit_ms = 0\nrate = 5", ".latency_limit_ms ", "above 0"),
+        (PGBENCH + "latency_limit_ms = inf\nrate = 5", ".latency_limit_ms is inf", "at most"),
         (PGBENCH + "scale = [10, 10]", "line 4: workload[0].scale holds 10 twice", "once"),
         (PGBENCH + 'scripts = ["a/x.sql", "b/x.sql"]', "scripts[1] has the name 'x.sql'", "rename"),
         (PGBENCH + 'memory_limit = "1GB"', ".memory_limit is invalid", "1GiB"),

@@ -118,7 +118,7 @@ class Pgbench(OnDatabase, frozen=True, kw_only=True, tag="pgbench"):
     scripts: Scripts = "tpcb-like"
     protocols: Protocols = "simple"
     rate_per_s: Rates | None = field(default=None, name="rate")
-    latency_limit_ms: Annotated[float, Meta(gt=0)] | None = None
+    latency_limit_ms: Annotated[float, Meta(gt=0, le=86_400_000)] | None = None
     jobs: Threads | None = None
 
 
@@ -212,6 +212,7 @@ class SchemaVariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 REPLAY_S_MAX: Final = _core.DURATION_S_MAX
 """The default of a key that a replay has no use for: it lasts until its trace ends."""
+TRACE_S_MAX: Final = 3650 * 86_400
 MAX: Final = "max"
 """The speed at which nothing waits but for an answer."""
 
@@ -259,7 +260,7 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
     order: Orders = "session"
     ids: IdsChoices | None = None
     read_only: bool = False
-    until_s: Annotated[float, Meta(gt=0)] | None = field(default=None, name="until")
+    until_s: Annotated[float, Meta(gt=0, le=TRACE_S_MAX)] | None = field(default=None, name="until")
     connections: Threads | None = None
     databases: list[str] = field(default_factory=list)
     allow: list[Danger] = field(default_factory=list)

@@ -35,11 +35,11 @@ def test_a_row_says_cell_figure_both_sides_ratio_and_answer():
         ({"answer": "undecided", "below_noise": True}, "undecided, below the noise"),
         (
             {"answer": "undecided", "rounds_more": 1},
-            "undecided, 1 more round would settle it",
+            "undecided, needs 1 more round",
         ),
         (
             {"answer": "undecided", "rounds_more": 14},
-            "undecided, 14 more rounds would settle it",
+            "undecided, needs 14 more rounds",
         ),
     ],
 )

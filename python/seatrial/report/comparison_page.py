@@ -136,7 +136,7 @@ def answer_text(answered: FigureComparison | Overall) -> str:
     if answered.below_noise:
         return "undecided, below the noise"
     if answered.answer == "undecided" and answered.rounds_more is not None:
-        return f"undecided, {format_plural(answered.rounds_more, 'more round')} would settle it"
+        return f"undecided, needs {format_plural(answered.rounds_more, 'more round')}"
     return answered.answer
 
 

@@ -31,6 +31,12 @@ def test_cells_are_matched_by_key_without_the_target():
     assert not matched.by_identity
 
 
+def test_cells_of_several_targets_are_named_by_them():
+    cells = [cell_of(target=target) for target in ("ssd", "hdd")]
+    matched = match(side("a", *cells), side("b", *cells))
+    assert {cell.identity["target"] for cell in matched.cells} == {"ssd", "hdd"}
+
+
 def test_a_workload_that_is_called_as_the_target_keeps_its_name():
     a = side("a", cell_of(workload="ssd", target="ssd"))
     b = side("b", cell_of(workload="ssd", target="hdd"))

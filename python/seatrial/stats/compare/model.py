@@ -94,7 +94,7 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: Key of the common cell, without the target.
-        identity: Its factors, without the target.
+        identity: Its factors; the target only where a side has several.
         figure: ``iops``, ``bandwidth`` or ``KIND p99`` such as ``read p99``.
         a: On side A.
         b: On side B.
@@ -131,7 +131,7 @@ class OneSidedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: Key of the common cell, without the target.
-        identity: Its factors, without the target.
+        identity: Its factors; the target only where a side has several.
         figure: As of a FigureComparison.
         known_on: The side that has it: ``a`` or ``b``.
         unanswered: The most requests that a round of the other side skipped or never ended, where

@@ -31,7 +31,7 @@ class CommonCell(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: Without the target; as A has it.
-        identity: Its factors without the target; as A has them.
+        identity: Its factors, as A has them; the target only where there are several.
         a: Its samples on side A.
         b: Its samples on side B.
     """
@@ -125,12 +125,16 @@ def _by_key(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
 
     The key omits the target, except on a side with several targets, to distinguish their cells.
     """
-    has_several_targets = len({sample.cell.target for sample in samples}) > 1
+    has_several_targets = _has_several_targets(samples)
     found: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         cell = sample.cell
         found[cell.key if has_several_targets else cell.key_without_target].append(sample)
     return dict(found)
+
+
+def _has_several_targets(samples: Iterable[Sample]) -> bool:
+    return len({sample.cell.target for sample in samples}) > 1
 
 
 def _joined(
@@ -142,11 +146,13 @@ def _joined(
 ) -> MatchedCells:
     """Return both sides joined; ``pairs`` leads from keys of A to keys of B."""
     taken = set(pairs.values())
+    names_targets = not by_identity and _has_several_targets(itertools.chain(*cells_a.values()))
+    identity_of = Cell.identity if names_targets else identity_without_target
     return MatchedCells(
         cells=[
             CommonCell(
                 key=key,
-                identity=identity_without_target(samples[0].cell),
+                identity=identity_of(samples[0].cell),
                 a=samples,
                 b=cells_b[pairs[key]],
             )

@@ -86,7 +86,7 @@ def _conclusion_text(answered: Change | Overall) -> str:
     if answered.below_floor:
         return "undecided, within the noise"
     if answered.answer == "undecided" and answered.rounds_more:
-        return f"undecided, {format_plural(answered.rounds_more, 'more round')} would settle it"
+        return f"undecided, needs {format_plural(answered.rounds_more, 'more round')}"
     return answered.answer
 
 

@@ -18,12 +18,15 @@ from seatrial.catalogue.facts import Instance
 from seatrial.catalogue.volumes import Bucket, parse_volume
 from seatrial.findings.model import Summary
 from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.results.model import Sample, Slice, Timeline
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.buckets import buckets_of, simulate, sustained_factors
 from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_recording
 from seatrial.trials.plan.analysis.measured_caps import caps_of_run
+from seatrial.trials.plan.commands.load_source import demand_of_samples
 from seatrial.trials.plan.measure.recognise import recognise
 from seatrial.trials.plan.report.caps_text import verdict_line
+from seatrial.trials.watch.topic import WATCHED
 from stats.builders import MS_NS, cell_of, run_of, sample_of, summary_of
 from trials.watch.recordings import recording
 
@@ -218,6 +221,35 @@ def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):
     assert done.document["found"]["load"].startswith("measured, run ")
     assert done.document["found"]["binding"][0]["subject"] == "volume"
     assert done.document["verdict"].startswith("The load exceeds the volume's")
+
+
+def test_a_stored_recording_is_one_load_of_all_its_operations_and_devices():
+    def part(target: str, operation: str, indices: range) -> Sample:
+        cell = cell_of(target=target, operation=operation, kind=WATCHED)
+        slices = [
+            Slice(
+                index=each,
+                operation=operation,
+                completed=50,
+                transferred_bytes=500,
+                response=b"",
+            )
+            for each in indices
+        ]
+        timeline = Timeline(slice_ns=100 * MS_NS, slices=slices)
+        return msgspec.structs.replace(sample_of(cell), timeline=timeline)
+
+    parts = [
+        part("sda", "read", range(10)),
+        part("sda", "write", range(5, 10)),
+        part("sdb", "read", range(10)),
+        part("sda", "discard", range(10)),
+    ]
+    found = demand_of_samples(run_of(), parts)
+    assert found.reads_per_s == pytest.approx(np.full(10, 1000))
+    assert found.writes_per_s == pytest.approx(np.repeat([0, 500], 5))
+    assert found.bytes_per_s.max() == pytest.approx(15_000)
+    assert "sda, sdb" in found.origin
 
 
 def test_one_session_commits_at_its_mean_time_not_its_median():

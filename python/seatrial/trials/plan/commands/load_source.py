@@ -14,11 +14,13 @@ from seatrial.cli.files import is_parquet
 from seatrial.errors import UsageError, native_errors
 from seatrial.lazy import np
 from seatrial.stats.cell_estimates import entries_needed
+from seatrial.stats.wording import format_first
 from seatrial.study.units import parse_size_bytes
 from seatrial.trials.replay.analysis.pace import ratio_to_capture
 from seatrial.trials.replay.commands.compare_sides import content_of, files_of, is_sql_trace
 from seatrial.trials.replay.commands.read import temporary_trace
 from seatrial.trials.replay.trace import Spread, Trace
+from seatrial.trials.watch.topic import WATCHED
 from seatrial.units import NS_PER_S, US_PER_S
 
 if TYPE_CHECKING:
@@ -195,12 +197,16 @@ def demand_of(reference: str, results: Path) -> Demand:
 def demand_of_samples(run: Run, samples: Sequence[Sample]) -> Demand:
     """Return the load of a run: that of its disks, or else its own reads and writes.
 
-    Of several tests, the one with the highest throughput counts.
+    Of several tests, the one with the highest throughput counts; a recording is one, with all its
+    devices and operations.
 
     Raises:
         UsageError: when no sample has any.
     """
-    found = [each for each in map(_demand_of_sample, samples) if each is not None]
+    watched = [each for each in samples if each.cell.kind == WATCHED]
+    tests = [[each] for each in samples if each.cell.kind != WATCHED]
+    tests += [watched] if watched else []
+    found = [each for each in map(_demand_of_test, tests) if each is not None]
     if not found:
         raise UsageError(
             seen=f"The run {run.id} has no reads and writes of a disk",
@@ -210,14 +216,16 @@ def demand_of_samples(run: Run, samples: Sequence[Sample]) -> Demand:
     return max(found, key=lambda demand: float(demand.bytes_per_s.max()))
 
 
-def _demand_of_sample(sample: Sample) -> Demand | None:
+def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
     from seatrial.trials.plan.analysis.demand import Demand  # noqa: PLC0415 - not for --help
 
-    origin = f"measured, run {sample.run_id}, {sample.cell.target}, {sample.cell.workload}"
+    sample = samples[0]
+    targets = format_first([*dict.fromkeys(each.cell.target for each in samples)], 3)
+    origin = f"measured, run {sample.run_id}, {targets}, {sample.cell.workload}"
     columns, series = _series_of(sample), sample.series
     if columns and series and any(series.columns.get("device_flush_per_s", ())):
         origin += ", with flushes, which disks count as writes"
-    columns = columns or _timeline_of(sample)
+    columns = columns or _timeline_of(samples)
     if columns is None or not columns[0][:2].sum():
         return None
     values, slot_s = columns
@@ -229,7 +237,7 @@ def _demand_of_sample(sample: Sample) -> Demand | None:
         read_bytes_per_s=values[2],
         write_bytes_per_s=values[3],
     )
-    pace = ratio_to_capture([sample])
+    pace = ratio_to_capture(samples)
     if pace is None or pace.value <= 0 or abs(pace.value - 1) < SAME_PACE:
         return demand
     return demand.stretched(
@@ -238,14 +246,15 @@ def _demand_of_sample(sample: Sample) -> Demand | None:
     )
 
 
-def _timeline_of(sample: Sample) -> tuple[NDArray[np.float64], float] | None:
-    """Return reads and writes by slice; None if there are none."""
-    slice_s = sample.timeline.slice_ns / NS_PER_S
-    slots = max((each.index for each in sample.timeline.slices), default=-1) + 1
-    if slots <= 0 or not {"read", "write"} & set(sample.operations):
+def _timeline_of(samples: Sequence[Sample]) -> tuple[NDArray[np.float64], float] | None:
+    """Return reads and writes of samples of one time, by slice; None if there are none."""
+    slice_s = samples[0].timeline.slice_ns / NS_PER_S
+    slices = [each for sample in samples for each in sample.timeline.slices]
+    slots = max((each.index for each in slices), default=-1) + 1
+    if slots <= 0 or not any({"read", "write"} & set(each.operations) for each in samples):
         return None
     found = np.zeros((4, slots))
-    for each in sample.timeline.slices:
+    for each in slices:
         if each.operation in ("read", "write"):
             row = 0 if each.operation == "read" else 1
             found[row, each.index] += each.completed / slice_s

@@ -237,7 +237,7 @@ def test_a_stored_recording_is_one_load_of_all_its_operations_and_devices():
             for each in indices
         ]
         timeline = Timeline(slice_ns=100 * MS_NS, slices=slices)
-        return msgspec.structs.replace(sample_of(cell), timeline=timeline)
+        return msgspec.structs.replace(sample_of(cell, duration_s=1.25), timeline=timeline)
 
     parts = [
         part("sda", "read", range(10)),
@@ -246,8 +246,8 @@ def test_a_stored_recording_is_one_load_of_all_its_operations_and_devices():
         part("sda", "discard", range(10)),
     ]
     found = demand_of_samples(run_of(), parts)
-    assert found.reads_per_s == pytest.approx(np.full(10, 1000))
-    assert found.writes_per_s == pytest.approx(np.repeat([0, 500], 5))
+    assert found.reads_per_s == pytest.approx([1000] * 10 + [0] * 2)
+    assert found.writes_per_s == pytest.approx([0] * 5 + [500] * 5 + [0] * 2)
     assert found.bytes_per_s.max() == pytest.approx(15_000)
     assert "sda, sdb" in found.origin
 

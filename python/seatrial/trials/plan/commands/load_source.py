@@ -253,6 +253,8 @@ def _timeline_of(samples: Sequence[Sample]) -> tuple[NDArray[np.float64], float]
     slots = max((each.index for each in slices), default=-1) + 1
     if slots <= 0 or not any({"read", "write"} & set(each.operations) for each in samples):
         return None
+    # Slices without completions are absent, also at the end; a slot in part would lower the mean.
+    slots = max(slots, int(samples[0].duration_s / slice_s))
     found = np.zeros((4, slots))
     for each in slices:
         if each.operation in ("read", "write"):

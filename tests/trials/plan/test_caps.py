@@ -195,6 +195,16 @@ def test_an_instance_that_the_catalogue_lacks_weakens_the_verdict():
     assert weak.endswith("m5.large is not in the catalogue, so its limits were not judged.")
 
 
+def test_limits_of_commits_are_not_compared_with_a_load():
+    commits = caps.Cap(subject="commit", name="o_dsync", quantity="commits", per_s=500, origin="")
+    found = caps.report_with_load([commits], demand([100.0]), None, None, None)
+    assert verdict_line(found) == "What limits: commits by the commit, 500 commits/s."
+    device = msgspec.structs.replace(commits, subject="device", quantity="IOPS")
+    found = caps.report_with_load([commits, device], demand([100.0]), None, None, None)
+    assert found.binding[0].subject == "device"
+    assert "within every limit of IOPS and throughput" in verdict_line(found)
+
+
 def called(folder: Path, *words: str) -> Ended:
     env = {"SEATRIAL_CATALOGUE": str(folder / "own.toml")}
     return seatrial("caps", *words, folder=folder, env=env)

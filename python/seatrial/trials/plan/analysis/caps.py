@@ -191,6 +191,8 @@ def report_with_load(
 ) -> CapReport:
     """Return caps with the simulated load; the one that it comes nearest to binds.
 
+    Limits of commits are not compared with it: if there are no others, the lowest bind.
+
     A load that is shorter than a day is repeated for a day, as a bucket may not refill in the hour
     after a busy one.
 
@@ -208,9 +210,10 @@ def report_with_load(
         key=lambda cap: (-cap.is_broken, -(cap.share or 0.0)),
     )
     binding = [each for each in evaluation if each.is_broken or (each.share or 0) >= AT_LIMIT_SHARE]
+    judged = [each for each in evaluation if each.share is not None]
     return CapReport(
         caps=evaluation,
-        binding=binding or evaluation[:1],
+        binding=binding or judged[:1] or lowest_of_each(evaluation),
         wasted=wasted,
         load=demand.origin,
         load_s=demand.seconds,

@@ -30,7 +30,7 @@ def verdict_line(found: CapReport) -> str:
     """Return the binding limits, in one line."""
     if not found.caps:
         return "No limit is known for this storage."
-    if found.load:
+    if found.load and found.binding[0].share is not None:
         return _with_load(found) + _not_judged(found)
     parts = [
         f"{each.limited} by the {each.subject}, {rate_phrase(each.quantity, each.per_s)}"
@@ -60,9 +60,11 @@ def _with_load(found: CapReport) -> str:
         return f"The load exceeds {limit}: {load} at its busiest, of {rate}."
     if (cap.share or 0.0) >= AT_LIMIT_SHARE:
         return f"The load is at {limit}: {load} at its busiest, of {rate}."
-    every = "every known" if found.not_judged else "every"
+    every = "every known limit" if found.not_judged else "every limit"
+    if any(each.share is None for each in found.caps):
+        every += " of IOPS and throughput"
     return (
-        f"The load stays within {every} limit; it comes nearest to {limit}: {load} at its busiest, "
+        f"The load stays within {every}; it comes nearest to {limit}: {load} at its busiest, "
         f"{format_share(cap.share or 0.0)} of {rate}."
     )
 

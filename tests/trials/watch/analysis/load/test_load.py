@@ -12,6 +12,7 @@ from seatrial.trials.watch.analysis.load import blocks, reuse
 from seatrial.trials.watch.analysis.load.arrivals import arrivals_of
 from seatrial.trials.watch.analysis.load.footprint import footprint_of, unique_bytes
 from seatrial.trials.watch.analysis.load.mix import mix_of
+from seatrial.trials.watch.analysis.load.over_time import rates_of
 from seatrial.trials.watch.analysis.load.profile import concurrency_of, load_of
 from seatrial.trials.watch.analysis.load.reuse import reuse_of
 from seatrial.trials.watch.analysis.load.sequential import sequentiality_of
@@ -39,20 +40,25 @@ def test_operations_sizes_and_latencies_are_counted():
 
 
 def test_a_discard_transfers_nothing():
-    found = load_of(
-        recording(
-            arrived_ns=range(3),
-            operation=[READ, WRITE, DISCARD],
-            length_bytes=[4096, 8192, 1 << 30],
-            process=[0, 0, 1],
-            processes=("postgres", "fstrim"),
-        )
+    recorded = recording(
+        arrived_ns=range(3),
+        operation=[READ, WRITE, DISCARD],
+        length_bytes=[4096, 8192, 1 << 30],
+        process=[0, 0, 1],
+        processes=("postgres", "fstrim"),
     )
+    found = load_of(recorded)
     assert found.arrivals is not None
     assert found.arrivals.bytes_per_s == pytest.approx(12288 / 10)
     own = [(each.name, each.transferred_bytes) for each in found.processes]
     assert own == [("postgres", 12288), ("fstrim", 0)]
     assert [each.transferred_bytes for each in found.devices] == [12288]
+    rates = rates_of(recorded)
+    assert {name: each[0] * rates.window_s for name, each in rates.bytes_per_s.items()} == {
+        "read": pytest.approx(4096),
+        "write": pytest.approx(8192),
+        "discard": 0,
+    }
 
 
 def test_streams_that_alternate_are_sequential_and_one_process_does_not_continue_another():

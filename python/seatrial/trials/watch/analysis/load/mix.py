@@ -40,7 +40,7 @@ class OperationShare(msgspec.Struct, frozen=True, kw_only=True):
         operation: The operation.
         requests: Number of requests.
         failed: Number of failed requests.
-        transferred_bytes: Bytes transferred.
+        transferred_bytes: Bytes that they read, write, discard or zero.
         sync: Number of requests that a process waits for; null where that is unknown.
         length_bytes: Percentiles of their lengths (p10, p50, p90).
         sizes: The most frequent lengths, at most 16, the most frequent first.

@@ -24,7 +24,7 @@ class Rates(NamedTuple):
     Attributes:
         window_s: Length of a window.
         requests_per_s: By operation, for each window.
-        bytes_per_s: Likewise.
+        bytes_per_s: Likewise; 0 for discards and zeroing, which transfer nothing.
     """
 
     window_s: float
@@ -57,6 +57,7 @@ def rates_of(recording: Recording) -> Rates:
     """Return the rates of the operations that occur."""
     window_s = length_s(recording) / WINDOWS
     numbers = np.minimum(recording.arrived_ns / 1e9 / window_s, WINDOWS - 1).astype(np.int64)
+    lengths_bytes = recording.length_bytes * recording.is_transfer
     requests: dict[str, list[float]] = {}
     transferred: dict[str, list[float]] = {}
     for name in OPERATIONS:
@@ -64,7 +65,7 @@ def rates_of(recording: Recording) -> Rates:
         if not own.any():
             continue
         counts = np.bincount(numbers[own], minlength=WINDOWS)
-        sums = np.bincount(numbers[own], weights=recording.length_bytes[own], minlength=WINDOWS)
+        sums = np.bincount(numbers[own], weights=lengths_bytes[own], minlength=WINDOWS)
         requests[name] = [float(each) for each in counts / window_s]
         transferred[name] = [float(each) for each in sums / window_s]
     return Rates(window_s, requests, transferred)

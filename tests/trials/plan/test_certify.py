@@ -75,9 +75,13 @@ def test_limits_need_no_region(tmp_path: Path, folder: Path):
     )
     words = ("--instance", "r7i.2xlarge", "--volume", "gp3:1TiB:16000:1000", "--json")
     for command in (("certify", "last"), ("caps",)):
-        done = seatrial(*command, *words, folder=folder, env={"SEATRIAL_CATALOGUE": str(own)})
+        page = ("-o", "page.html", "--force")
+        done = seatrial(
+            *command, *words, *page, folder=folder, env={"SEATRIAL_CATALOGUE": str(own)}
+        )
         assert (done.code, done.err) == (0, "")
         assert any("--region" in note for note in done.document["notes"])
+        assert "--region" in (folder / "page.html").read_text()
         region = ("--region", "us-east-1")
         named = seatrial(
             *command, *words, *region, folder=folder, env={"SEATRIAL_CATALOGUE": str(own)}

@@ -73,12 +73,13 @@ def command(
     if price:
         month, origin, unpriced = _typed(price), "typed", []
     found = certificate_of(summary, promises, month, origin)
+    verdict, notes = certificate_text.verdict_line(found), certificate_text.notes(found)
+    notes += unpriced
     if output.is_named:
         from seatrial.trials.plan.report.certificate_page import render  # noqa: PLC0415
 
-        output.write(render(found, summary), otherwise=f"seatrial certify {run} --output FILE")
-    verdict, notes = certificate_text.verdict_line(found), certificate_text.notes(found)
-    notes += unpriced
+        page = render(found, summary, notes)
+        output.write(page, otherwise=f"seatrial certify {run} --output FILE")
     if as_json:
         click.echo(certificate_document(verdict, notes, found), nl=False)
         return 0

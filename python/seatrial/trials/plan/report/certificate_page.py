@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from seatrial.findings.model import Summary
 from seatrial.stats.wording import moment
 from seatrial.trials.plan.analysis.certificate import Certificate
 from seatrial.trials.plan.report.certificate_text import (
-    notes,
     promises_table,
     sustained_table,
     verdict_line,
@@ -14,12 +15,13 @@ from seatrial.trials.plan.report.certificate_text import (
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 
 
-def render(found: Certificate, summary: Summary) -> str:
+def render(found: Certificate, summary: Summary, notes: Sequence[str]) -> str:
     """Return the page as a self-contained HTML document.
 
     Args:
         found: The certificate.
         summary: Its run.
+        notes: What else matters, in a sentence each.
 
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.
@@ -27,7 +29,7 @@ def render(found: Certificate, summary: Summary) -> str:
     machine = summary.run.fingerprint_before.machine
     words = PageWords(
         verdict=verdict_line(found),
-        notable=notes(found),
+        notable=notes,
         doubts=[],
         confidence="Every figure has a 95 % interval over rounds, or says that it was measured "
         "once.",

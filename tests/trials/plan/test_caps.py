@@ -226,6 +226,7 @@ def test_the_answer_comes_first_and_the_document_has_it(tmp_path: Path):
 
 def test_a_run_is_a_load_with_limits_of_its_own(tmp_path: Path):
     assert seatrial("io", "null", "--seconds", "0.5", folder=tmp_path).code == 0
+    assert "- Load: measured, run " in called(tmp_path, "last", "--volume", "gp3:100GiB").out
     done = called(tmp_path, "last", "--volume", "gp3:100GiB", "--json")
     assert (done.code, done.err) == (0, "")
     assert done.document["found"]["load"].startswith("measured, run ")

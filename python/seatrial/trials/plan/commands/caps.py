@@ -200,5 +200,6 @@ def _show(found: CapReport, machine: RentedMachine, notes: list[str], *, as_json
     click.echo(wrapped(verdict))
     click.echo()
     click.echo(table_text(caps_text.caps_table(found)))
-    for each in notes:
+    load = [f"Load: {found.load}."] if found.load else []
+    for each in load + notes:
         click.echo(wrapped(each, " - "))

@@ -143,8 +143,9 @@ def test_an_nvme_disk_with_native_multipath_is_refused(tmp_path):
     for minor, subsystem in ((1, "nvme0"), (2, "nvme10")):
         machine.block(f"/sys/devices/virtual/nvme-subsystem/{subsystem}n1", f"259:{minor}")
     machine.link("/sys/class/block/nvme0c3n1", "/sys/devices/pci0000:00/nvme3/nvme0c3n1")
-    with pytest.raises(TargetError, match="nvme0c3n1"):
+    with pytest.raises(TargetError, match="nvme0c3n1") as refused:
         volume_of(os.makedev(259, 1), machine.tree)
+    assert "levels 2 and 3" in refused.value.cause
     assert volume_of(os.makedev(259, 2), machine.tree).disks == ((259, 2),)
 
 

@@ -181,9 +181,10 @@ def _volume(node: BlockNode, layers_max: int) -> Volume:
         raise _not_followed(node, "bcache keeps blocks where its cache decides")
     if path := _nvme_path(node):
         raise TargetError(
-            seen=f"Requests to {node.name} are counted at its paths, such as {path}.",
-            cause="It has native NVMe multipath, and the kernel hides the numbers of the paths.",
-            next_step="Watch all disks: each path has a row, by its number",
+            seen=f"{node.name} has native NVMe multipath, with paths such as {path}.",
+            cause="At levels 2 and 3, its requests are those of the paths, whose numbers the "
+            "kernel hides.",
+            next_step="Watch all disks: at levels 2 and 3, each path has a row, by its number",
         )
     return Volume(number)
 

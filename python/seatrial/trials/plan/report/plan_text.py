@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from seatrial.catalogue.units import format_money
 from seatrial.report.table import Table
-from seatrial.stats.wording import format_count, format_share
+from seatrial.stats.wording import format_count, format_first, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.plan.analysis import scenarios
 from seatrial.trials.plan.analysis.answer import Choice, StoragePlan
@@ -54,8 +54,7 @@ def verdict_line(plan: StoragePlan) -> str:
 
 def _names(choices: list[Choice]) -> str:
     """Return the names of the first three, and how many more there are."""
-    more = f" and {len(choices) - 3} more" if len(choices) > 3 else ""
-    return ", ".join(each.name for each in choices[:3]) + more
+    return format_first([each.name for each in choices], 3)
 
 
 def _summary(choice: Choice, plan: StoragePlan) -> str:

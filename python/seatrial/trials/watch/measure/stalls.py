@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from seatrial.stats.wording import format_plural
+from seatrial.stats.wording import format_first, format_plural
 from seatrial.trials.watch.analysis.events import DEVICE, FILE_SYSTEM, UNKNOWN, Stall
 from seatrial.trials.watch.measure.blocked import BlockedTask, blocked_tasks
 
@@ -184,9 +184,7 @@ def _waits(tasks: Sequence[BlockedTask]) -> str:
     """Return ``fio (pid 3) is blocked in percpu_rwsem_wait``; empty without tasks."""
     if not tasks:
         return ""
-    names = [f"{task.command} (pid {task.pid})" for task in tasks[:_NAMES_MAX]]
-    rest = len(tasks) - len(names)
-    who = ", ".join(names) + (f" and {rest} more" if rest else "")
+    who = format_first([f"{task.command} (pid {task.pid})" for task in tasks], _NAMES_MAX)
     where = next((task.wait for task in tasks if task.wait), "")
     verb = "are" if len(tasks) > 1 else "is"
     return f"{who} {verb} blocked{f' in {where}' if where else ''}"

@@ -10,7 +10,7 @@ from seatrial.report.document import chapters, page_document
 from seatrial.report.first_screen import first_screen
 from seatrial.report.markup import fill
 from seatrial.report.part import charts_section, key_section, plain_table, tables_section
-from seatrial.stats.wording import format_count, format_duration_s, moment
+from seatrial.stats.wording import format_count, format_duration_s, format_first, moment
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.profile import LoadProfile
 from seatrial.trials.watch.report.load_figures import load_figures
@@ -131,13 +131,12 @@ def page_of(
 
 def _particulars(recording: Recording, load: LoadProfile) -> dict[str, str]:
     about = recording.about
-    devices = ", ".join(
+    devices = [
         each.name + (f" ({format_size(each.size_bytes)})" if each.size_bytes else "")
-        for each in about.devices[:4]
-    )
-    more = f" and {len(about.devices) - 4} more" if len(about.devices) > 4 else ""
+        for each in about.devices
+    ]
     return {
-        "Devices": f"{devices}{more}" or "unknown",
+        "Devices": format_first(devices, 4) or "unknown",
         "Began": moment(about.began_at_s) if about.began_at_s > 0 else "unknown",
         "Length": format_duration_s(load.seconds) if load.arrivals else "unknown",
         "Requests": format_count(load.requests),

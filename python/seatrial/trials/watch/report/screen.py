@@ -21,6 +21,7 @@ from seatrial.stats.wording import (
 from seatrial.trials.watch.analysis.activity import Interval, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import CAUSE_WORDS, Frame, Stall
 from seatrial.trials.watch.report.terminal import (
+    UNKNOWN,
     event_lines,
     interval_line,
     loss_sentences,
@@ -47,7 +48,6 @@ _HALF_DECADES: Final = tuple(
     round(step * 10.0**power) for power in range(8, 3, -1) for step in (3.162, 1)
 )
 """Lower bounds (ns) of the rows of the heat map: 316 ms down to 10 µs."""
-_UNNAMED: Final = ("", "not mapped", "other programs")
 
 
 class Screen:
@@ -124,7 +124,7 @@ class Screen:
         if not groups or not total:
             return None
         # Those without a name come last, but are not left out.
-        groups.sort(key=lambda each: (getattr(each, by) in _UNNAMED, -each.requests))
+        groups.sort(key=lambda each: (getattr(each, by) in UNKNOWN, -each.requests))
         label = "Table or index" if by == "relation" else "Process"
         headers = [label, "Share", "Per second", "Bytes/s", "p50", "p99", "Max"]
         rows = [

@@ -8,6 +8,7 @@ NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 US_PER_S: Final = 1_000_000
+DAY_S: Final = 86_400.0
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20

@@ -17,7 +17,7 @@ from seatrial.catalogue.store import ANY, Catalogue
 from seatrial.catalogue.units import BytesPerS, Iops, Money, SizeBytes, gib, throughput
 from seatrial.errors import UsageError
 from seatrial.study.units import parse_size_bytes
-from seatrial.units import GIB, KIB, TIB
+from seatrial.units import DAY_S, GIB, KIB, TIB
 
 IO1_STEP_IOPS: Final = 32_000
 IO1_LOW_MIB_S: Final = 500
@@ -25,7 +25,6 @@ IO1_HIGH_UNIT_KIB: Final = 16
 GP2_LOW_GIB: Final = 170
 GP2_HIGH_GIB: Final = 334
 MINUTE_S: Final = 60
-DAY_S: Final = 86_400
 
 
 class NoPriceError(UsageError):

@@ -14,7 +14,7 @@ from seatrial.lazy import np
 from seatrial.published import Amount, Count
 from seatrial.trials.cache.analysis.clients import ClosedLoop, slices_of_one_pass
 from seatrial.trials.watch.analysis.load.blocks import mean_and_bounds
-from seatrial.units import NS_PER_S
+from seatrial.units import DAY_S, NS_PER_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,6 @@ _STEADY_SHARE: Final = 0.1
 """Caches are warm if the hit share of the last reads exceeds that of as many before by at most so
 many points, and at most by that share of it."""
 _SMOOTHED: Final = 9
-_DAY_S: Final = 86_400.0
 _ARCS: Final = ("arc", "arc-pinned")
 _L2ARC: Final = "l2arc-2.3"
 _BCACHE: Final = "bcache"
@@ -191,7 +190,7 @@ def tiers_of(
         read_ns_mean_low=mean_ns_low,
         read_ns_mean_high=mean_ns_high,
         read_ns_p99=p99_ns if reads >= _ENTRIES_ABOVE_P99_MIN else None,
-        device_written_bytes_per_day=written / max(length_s, 1e-9) * _DAY_S,
+        device_written_bytes_per_day=written / max(length_s, 1e-9) * DAY_S,
         warm_s=warm_s,
         is_warm=is_warm,
         reads_per_s=reads_per_s,

@@ -20,6 +20,7 @@ from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.tiers import CacheTiers
 from seatrial.trials.watch.recording import RecordingMetadata
 from seatrial.trials.watch.report.load_phrases import left_out_lines, unknown_lines
+from seatrial.units import DAY_S
 
 _ENOUGH_SHARE: Final = 0.95
 """A cache with this share of the highest hit share is enough."""
@@ -30,7 +31,6 @@ _SHORT_S: Final = 600.0
 _READS_MIN: Final = 5000
 """Reads with at least 1,000 in their last fifth, the basis of the tiers."""
 _TIMES_MAX_RATIO: Final = 1.1
-_DAY_S: Final = 86_400.0
 
 
 def verdict_line(found: CachePrediction) -> str:
@@ -217,7 +217,7 @@ def _written(found: CachePrediction) -> Iterator[str]:
         times = f"{per_day:.1f}" if per_day < _TENTHS_BELOW else format_count(round(per_day))
         yield (
             f"{sizes_phrase(most)}: "
-            f"{format_rate_bytes(most.device_written_bytes_per_day / _DAY_S)} "
+            f"{format_rate_bytes(most.device_written_bytes_per_day / DAY_S)} "
             f"written to the SSD, {times} times its size per day."
         )
 

@@ -24,9 +24,9 @@ from seatrial.trials.cache.report.prediction_phrases import (
     verdict_line,
 )
 from seatrial.trials.watch.recording import RecordingMetadata
+from seatrial.units import DAY_S
 
 _ROWS: int = 10
-_DAY_S: float = 86_400.0
 
 
 def prediction_text(found: CachePrediction, about: RecordingMetadata, next_step: str) -> str:
@@ -111,7 +111,7 @@ def _tiers_row(each: CacheTiers) -> list[str]:
         format_duration_ns(each.read_ns_mean) if each.read_ns_mean is not None else NO_FIGURE,
         format_duration_ns(each.read_ns_p99) if each.read_ns_p99 is not None else NO_FIGURE,
         format_duration_s(warm_s) if warm_s is not None else "not warm",
-        format_rate_bytes(written / _DAY_S) if written else NO_FIGURE,
+        format_rate_bytes(written / DAY_S) if written else NO_FIGURE,
     ]
 
 

@@ -11,6 +11,7 @@ from seatrial.lazy import np
 from seatrial.trials.watch.analysis.activity import TRANSFERS
 from seatrial.trials.watch.analysis.load.arrivals import length_s
 from seatrial.trials.watch.recording import TIME
+from seatrial.units import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,6 @@ SLOTS_MIN: Final = 10
 """A shorter recording has shorter slots."""
 SLICE_S: Final = 0.01
 """Time slice of limits (assumed: no provider states it)."""
-DAY_S: Final = 86_400.0
 DAY_SLOT_S: Final = 30.0
 SLOTS_MAX: Final = 3000
 """Slots of a load that is simulated once: a longer one has longer slots."""

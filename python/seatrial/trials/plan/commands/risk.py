@@ -12,6 +12,7 @@ from seatrial.cli.options import FiniteRange, json_option, results_option
 from seatrial.errors import UsageError
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.study.units import parse_size_bytes
+from seatrial.units import DAY_S
 
 if TYPE_CHECKING:
     from seatrial.catalogue.store import Catalogue
@@ -339,7 +340,7 @@ def _written_per_day(options: dict[str, str | float | None], results: Path) -> F
         return exact(parse_decimal_bytes(str(options["written"]), "amount"), "typed")
     if options.get("load"):
         demand = demand_of(str(options["load"]), results)
-        return exact(float(demand.write_bytes_per_s.mean()) * 86_400, demand.origin)
+        return exact(float(demand.write_bytes_per_s.mean()) * DAY_S, demand.origin)
     return None
 
 

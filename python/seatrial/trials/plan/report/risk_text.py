@@ -8,6 +8,7 @@ from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.figure import Figure
 from seatrial.trials.plan.analysis.risk import MeanInterval, Risk, RiskAssumptions
 from seatrial.trials.plan.analysis.wear import Wear
+from seatrial.units import DAY_S
 
 SHARE_MIN = 1e-15
 """A computed smaller probability, as of drives that never fail, is 0 but for the arithmetic."""
@@ -86,7 +87,7 @@ def risk_table(risk: Risk) -> Table:
         ("Drives that fail", _mean_and_ends(risk.failed_drives, lambda value: f"{value:.2g}")),
         (
             "Time without full redundancy",
-            _mean_and_ends(risk.degraded_days, lambda value: format_duration_s(value * 86_400)),
+            _mean_and_ends(risk.degraded_days, lambda value: format_duration_s(value * DAY_S)),
         ),
     ]
     return Table(

@@ -19,6 +19,7 @@ from seatrial.trials.watch.commands.record import (
     recorded_text,
     store,
 )
+from seatrial.units import DAY_S
 
 if TYPE_CHECKING:
     from seatrial.trials.watch.measure.watching import WatchOptions
@@ -43,7 +44,6 @@ file. See docs/watch.md and docs/recording.md.
 
 EVERY_S: Final = 1.0
 _EVERY_S_MIN: Final = 0.1
-_DAY_S: Final = 86_400.0
 
 
 @click.command("watch", epilog=EPILOG)
@@ -53,13 +53,13 @@ _DAY_S: Final = 86_400.0
 @click.option(
     "--for",
     "for_s",
-    type=Duration(_EVERY_S_MIN, _DAY_S),
+    type=Duration(_EVERY_S_MIN, DAY_S),
     help="Stop after this time; by default at Ctrl-C.",
 )
 @click.option(
     "--every",
     "every_s",
-    type=Duration(_EVERY_S_MIN, _DAY_S),
+    type=Duration(_EVERY_S_MIN, DAY_S),
     default=EVERY_S,
     show_default=True,
     help="Length of an interval.",

@@ -18,6 +18,7 @@ from typing import Final, TextIO
 import click
 import msgspec
 
+from seatrial.descriptor import closing
 from seatrial.errors import RefusedError, SeatrialError, SpaceError, UsageError
 
 STANDARD_OUTPUT: Final = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -414,12 +415,9 @@ def _replace(path: Path, content: bytes, *, mode: int) -> None:
 
 def _secure_name(folder: Path) -> None:
     """Have the new name survive a power cut, where the file system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    with contextlib.suppress(OSError), closing(os.open(folder, flags)) as descriptor:
+        os.fsync(descriptor)
 
 
 def failed(path: Path, error: OSError, otherwise: str) -> SeatrialError:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from seatrial.descriptor import closing
 from seatrial.machine.undo_result import (
     Outcome,
     Result,
@@ -44,13 +45,9 @@ def undo_host(*, pid: int, start_ticks: int) -> Result:
     if ticks_of(pid) != start_ticks:
         return gone("it has ended")
     below = processes_of_host(pid)
-    with suppress(ProcessLookupError):
-        handle = os.pidfd_open(pid)
-        try:
-            if ticks_of(pid) == start_ticks:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        finally:
-            os.close(handle)
+    with suppress(ProcessLookupError), closing(os.pidfd_open(pid)) as handle:
+        if ticks_of(pid) == start_ticks:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
     if wait_until(lambda: not any(ticks_of(each) for each in [pid, *below])):
         _reap(pid)
         return undone("killed")

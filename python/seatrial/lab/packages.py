@@ -22,6 +22,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from seatrial.descriptor import closing
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import (
     CommandMissingError,
@@ -75,12 +76,9 @@ class PackageSet(msgspec.Struct, frozen=True, kw_only=True):
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Prevent a newer setup from removing it meanwhile."""
-        descriptor = os.open(self.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with closing(os.open(self.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
-        finally:
-            os.close(descriptor)
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -297,13 +295,10 @@ def _remove_others(name: SetName, kept: Path) -> None:
     for other in kept.parent.glob(f"{name}-*"):
         if other == kept:
             continue
-        with suppress(OSError):
-            descriptor = os.open(other / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(other)
-            finally:
-                os.close(descriptor)
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        with suppress(OSError), closing(os.open(other / _LOCK, flags)) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(other)
 
 
 def _require_apt() -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from seatrial.descriptor import closing
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undo_result import Result, Undoer, failed, gone, undone, wait_until
 from seatrial.process_identity import start_ticks
@@ -46,14 +47,10 @@ def _kill_all(folder: str, program: str) -> int:
     """Kill all such processes; return their number."""
     found = list(lab_processes(folder, program))
     for pid in found:
-        with suppress(ProcessLookupError):
-            handle = os.pidfd_open(pid)
-            try:
-                # With the handle open, the number can no longer be reused by another process.
-                if _is_of(pid, folder, program):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-            finally:
-                os.close(handle)
+        with suppress(ProcessLookupError), closing(os.pidfd_open(pid)) as handle:
+            # With the handle open, the number can no longer be reused by another process.
+            if _is_of(pid, folder, program):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
     return len(found)
 
 

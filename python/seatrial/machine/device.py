@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from seatrial.descriptor import closing
 from seatrial.errors import TargetError
 from seatrial.machine.guard import DeviceState, Permit, inspect, permit_write, unreadable
 
@@ -90,14 +91,11 @@ def open_device(path: Path | str, *, destroy: str | None = None, bytes_to_write:
 
 def _blocks_bytes(path: Path) -> tuple[int, int]:
     """Return the logical and the physical block (bytes)."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
         logical, physical = (
             struct.unpack("=I", fcntl.ioctl(descriptor, request, bytes(4)))[0]
             for request in (_BLKSSZGET, _BLKPBSZGET)
         )
-    finally:
-        os.close(descriptor)
     return int(logical), int(physical)
 
 
@@ -120,12 +118,9 @@ def discard(permit: Permit, length_bytes: int) -> bool:
         TargetError: when the device refuses or fails.
     """
     try:
-        descriptor = os.open(permit.safe_path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
+        with closing(os.open(permit.safe_path, os.O_WRONLY | os.O_CLOEXEC)) as descriptor:
             permit.verify(descriptor)
             fcntl.ioctl(descriptor, _BLKDISCARD, struct.pack("=QQ", 0, length_bytes))
-        finally:
-            os.close(descriptor)
     except OSError as error:
         if error.errno in _NOT_SUPPORTED:
             return False

@@ -16,6 +16,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from seatrial.descriptor import closing
 from seatrial.errors import AlignmentError, DirectError, TargetError
 from seatrial.machine.fingerprint.medium import number_text
 from seatrial.machine.fingerprint.mounts import mount_of
@@ -168,10 +169,7 @@ def read_direct(device: str, offset_bytes: int, length_bytes: int) -> bytes:
     Raises:
         OSError: when it cannot be opened, or does not answer.
     """
-    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
-    try:
-        # Anonymous memory is page-aligned, as O_DIRECT requires.
-        with mmap.mmap(-1, length_bytes) as buffer:
-            return buffer[: os.preadv(descriptor, [buffer], offset_bytes)]
-    finally:
-        os.close(descriptor)
+    flags = os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC
+    # Anonymous memory is page-aligned, as O_DIRECT requires.
+    with closing(os.open(device, flags)) as descriptor, mmap.mmap(-1, length_bytes) as buffer:
+        return buffer[: os.preadv(descriptor, [buffer], offset_bytes)]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from seatrial.descriptor import closing
 from seatrial.errors import RefusedError, TargetError
 from seatrial.machine.fingerprint.layers import dm_table
 from seatrial.machine.fingerprint.medium import (
@@ -403,13 +404,10 @@ def require_permitted(state: DeviceState, *, destroy: str | None) -> None:
         TargetError: when it cannot be opened for writing.
     """
     _judge(state, destroy, state.size_bytes)
-    descriptor = _claim(state, state.size_bytes)
-    try:
+    with closing(_claim(state, state.size_bytes)) as descriptor:
         if Identity.of(os.fstat(descriptor)) != state.identity:
             raise _exchanged(state.path)
         _close(_claim_overlapping(state, state.size_bytes, LIVE))
-    finally:
-        os.close(descriptor)
 
 
 def _inspect_device(real: Path, status: os.stat_result, survey: Survey) -> DeviceState:
@@ -478,13 +476,10 @@ def _hidden_uses(real: Path, status: os.stat_result) -> list[Use]:
     Raises:
         PermissionError: when it may not be opened.
     """
-    descriptor = open_without_links(real, os.O_RDONLY | os.O_NONBLOCK)
-    try:
+    with closing(open_without_links(real, os.O_RDONLY | os.O_NONBLOCK)) as descriptor:
         if Identity.of(os.fstat(descriptor)) != Identity.of(status):
             raise _exchanged(real)
         unseen = hidden_writer(descriptor)
-    finally:
-        os.close(descriptor)
     return [unseen] if unseen else []
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from seatrial.descriptor import closing
 from seatrial.errors import RefusedError, TargetError
 from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.medium import file_text, loop_backing
@@ -109,12 +110,10 @@ def truncate_backing(device: str, size_bytes: int) -> None:
             cause="It was renamed or removed while the loop device was in use",
             next_step=f"Check `losetup --list {device}`, then run `seatrial clean`",
         ) from None
-    try:
+    with closing(descriptor):
         if file_text(os.fstat(descriptor)) != backing.file or backing.offset_bytes:
             raise _not_behind(device, backing.name)
         os.ftruncate(descriptor, size_bytes)
-    finally:
-        os.close(descriptor)
 
 
 def _not_behind(device: str, name: str) -> RefusedError:

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from seatrial.descriptor import closing
+
 FOLDER_PREFIX: Final = ".seatrial-"
 MARKER_NAME: Final = "SEATRIAL-TRIAL-FOLDER"
 _UNFINISHED_NAME: Final = f"{MARKER_NAME}.new"
@@ -49,12 +51,9 @@ def write_marker(folder: Path, run_id: str) -> None:
     # An existing entry of that name may be a link to another file: only the name is removed.
     unfinished.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(unfinished, flags, 0o600)
-    try:
+    with closing(os.open(unfinished, flags, 0o600)) as descriptor:
         os.write(descriptor, f"{run_id}\n".encode())
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     unfinished.rename(folder / MARKER_NAME)
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from seatrial.descriptor import closing
 from seatrial.errors import RefusedError, SeatrialError, UsageError
 from seatrial.interrupts import uninterrupted
 from seatrial.machine.marker import folder_name
@@ -520,8 +521,7 @@ def _create(path: Path) -> None:
 
 def _append_line(path: Path, data: bytes) -> None:
     """Append a line durably; a failure leaves the file unchanged."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)) as descriptor:
         before_bytes = os.fstat(descriptor).st_size
         try:
             _write_whole(descriptor, data)
@@ -529,8 +529,6 @@ def _append_line(path: Path, data: bytes) -> None:
         except OSError:
             os.ftruncate(descriptor, before_bytes)
             raise
-    finally:
-        os.close(descriptor)
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:
@@ -540,22 +538,17 @@ def _write_whole(descriptor: int, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Allow one process at a time to take over journals."""
-    descriptor = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    with closing(os.open(folder / _LOCK_NAME, flags, 0o600)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, cast
 
+from seatrial.descriptor import closing
 from seatrial.errors import TargetError
 from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.layers import selected
@@ -86,11 +87,8 @@ def undo_frozen(*, point: str) -> Result:
 
 
 def _ioctl(point: Path, command: int) -> None:
-    descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         fcntl.ioctl(descriptor, command, 0)
-    finally:
-        os.close(descriptor)
 
 
 __all__ = ["UNDOERS", "Outcome", "Result", "Undoer"]
@@ -196,7 +194,7 @@ def undo_process(*, pid: int, start_ticks: int, grace_s: float) -> Result:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return gone("it has ended")
-    try:
+    with closing(handle):
         # The PID cannot be reused while the handle is open, so it is safe to check it now.
         if ticks_of(pid) != start_ticks:
             return gone("it has ended")
@@ -207,8 +205,6 @@ def undo_process(*, pid: int, start_ticks: int, grace_s: float) -> Result:
         if _has_ended(handle, PATIENCE_S):
             return undone(f"killed, as it did not end within {grace_s:g} s")
         return failed("it cannot be killed; it may wait for a hanging device")
-    finally:
-        os.close(handle)
 
 
 def undo_setting(*, path: str, old: str, new: str = "") -> Result:
@@ -285,8 +281,7 @@ def _exists(path: Path) -> bool:
 
 def _remove_folder(folder: Path, run_id: str, inode: int) -> Result:
     """Remove a folder by its descriptor, so that a folder that replaces it is not emptied."""
-    descriptor = open_without_links(folder.resolve(), os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with closing(open_without_links(folder.resolve(), os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
         if inode not in {0, os.fstat(descriptor).st_ino}:
             return foreign("it is not the directory that the run created")
         if not is_made_by(folder, run_id):
@@ -303,8 +298,6 @@ def _remove_folder(folder: Path, run_id: str, inode: int) -> Result:
             elif name != MARKER_NAME:
                 entry.unlink()
         (opened / MARKER_NAME).unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
     folder.rmdir()
     return undone("removed")
 

@@ -17,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from seatrial.descriptor import closing
+
 _CACHESTAT: Final = 451
 """System call number, the same on every architecture except alpha."""
 
@@ -79,11 +81,8 @@ def sync_file_system(folder: Path) -> None:
     Raises:
         OSError: when something could not be written.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         _checked(lambda libc: libc.syncfs(descriptor))
-    finally:
-        os.close(descriptor)
 
 
 def write_back(path: Path) -> None:
@@ -98,11 +97,8 @@ def write_back(path: Path) -> None:
     if path.is_dir():
         sync_file_system(path)
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def cached_bytes(folder: Path) -> int:
@@ -126,10 +122,8 @@ def _opened_files(folder: Path) -> Iterator[int]:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:
                 continue  # A running server removes files.
-            try:
+            with closing(descriptor):
                 yield descriptor
-            finally:
-                os.close(descriptor)
 
 
 @cache
@@ -152,13 +146,11 @@ def _libc() -> ctypes.CDLL:
 @cache
 def _has_cachestat() -> bool:
     """Return whether the kernel has the call and no seccomp filter forbids it."""
-    descriptor = os.open("/proc/self/exe", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _pages_by_cachestat(descriptor)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    with closing(os.open("/proc/self/exe", os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
+        try:
+            _pages_by_cachestat(descriptor)
+        except OSError:
+            return False
     return True
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from seatrial.descriptor import closing
 from seatrial.machine.fingerprint.device import directory_of, disk_directory, unit_serial
 from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
@@ -288,16 +289,12 @@ def _loop_status(tree: SystemTree, name: str) -> tuple[int, int, int, int] | Non
     if str(tree.root) != "/":
         return None  # A tree of files for tests has no kernel to query.
     buffer = bytearray(_LOOP_INFO64_BYTES)
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        descriptor = os.open(Path("/dev") / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with closing(os.open(Path("/dev") / name, flags)) as descriptor:
+            fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, buffer)
     except OSError:
         return None
-    try:
-        fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, buffer)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     device, inode, rdevice, offset_bytes = struct.unpack_from("=QQQQ", buffer)
     return int(device), int(inode), int(rdevice), int(offset_bytes)
 

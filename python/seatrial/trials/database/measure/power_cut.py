@@ -20,6 +20,7 @@ import struct
 from pathlib import Path
 from typing import Final, Self
 
+from seatrial.descriptor import closing
 from seatrial.errors import TargetError
 from seatrial.machine import loop
 from seatrial.machine.commands import run_command
@@ -120,13 +121,12 @@ class CuttableFilesystem:
         Raises:
             TargetError: when the kernel refuses.
         """
-        descriptor = os.open(self.point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.ioctl(descriptor, _SHUTDOWN, _WITHOUT_LOG)
-        except OSError as error:
-            raise _no_cut(self.kind, error) from None
-        finally:
-            os.close(descriptor)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        with closing(os.open(self.point, flags)) as descriptor:
+            try:
+                fcntl.ioctl(descriptor, _SHUTDOWN, _WITHOUT_LOG)
+            except OSError as error:
+                raise _no_cut(self.kind, error) from None
 
     def remount(self, *, with_saved: bool = False) -> None:
         """Mount the file system again after a cut, which replays its journal.

@@ -32,6 +32,7 @@ from seatrial.cli.options import (
     measuring_options,
 )
 from seatrial.cli.terminal import STOPPING
+from seatrial.descriptor import closing
 from seatrial.errors import ResultsFileError, SeatrialError, StudyError, TargetError, UsageError
 from seatrial.findings.context import is_of_lab
 from seatrial.lab.init import KERNEL_LOG
@@ -531,12 +532,10 @@ def _shared(results: Path) -> Iterator[Path]:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Lock a shared folder; raises BlockingIOError if a running lab holds the lock."""
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    with closing(os.open(folder / _LOCK, flags, 0o600)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _nothing_measured(words: str) -> TargetError:

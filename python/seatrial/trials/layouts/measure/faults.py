@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, Self
 
+from seatrial.descriptor import closing
 from seatrial.errors import SeatrialError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.stats.wording import format_plural
@@ -249,11 +250,8 @@ def wipe(drive: str) -> None:
 @contextmanager
 def _opened(drive: str, mode: int) -> Iterator[int]:
     try:
-        descriptor = os.open(drive, mode | os.O_DIRECT | os.O_CLOEXEC)
-        try:
+        with closing(os.open(drive, mode | os.O_DIRECT | os.O_CLOEXEC)) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise TargetError(
             seen=f"{drive} cannot be corrupted: {error.strerror}",

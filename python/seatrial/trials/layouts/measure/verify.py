@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.descriptor import closing
 from seatrial.errors import TargetError
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
@@ -123,12 +124,9 @@ def _drop(path: Path) -> list[str]:
             if left_bytes := drop_cached(path.parent).bytes_cached_after:
                 return [f"{format_size(left_bytes)} of the checked data were in the page cache."]
             return []
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         return [f"The checked data may be those of the page cache: {error.strerror}."]
     return []

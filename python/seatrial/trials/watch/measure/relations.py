@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from seatrial.descriptor import closing
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.postgres.server_processes import server_pids
@@ -314,11 +315,8 @@ def extents_of(path: Path, volume: Volume, owner: str) -> FileExtents:
     Raises:
         OSError: if the file cannot be opened, or its file system has no FIEMAP.
     """
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with closing(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)) as file:
         addresses = list(_addresses(file))
-    finally:
-        os.close(file)
     found: dict[DeviceNumber, list[Extent]] = {}
     for address in addresses:
         for part in volume.extents(*address) if address else ():

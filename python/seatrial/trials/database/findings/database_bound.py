@@ -11,7 +11,6 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_plural
-from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.crashes import is_crash_trial
 from seatrial.trials.database.analysis.model import DatabaseCell, database_of
 from seatrial.trials.database.analysis.verdict import ON_STANDBY
@@ -119,27 +118,19 @@ class DatabaseBoundFigures(Figures, frozen=True, kw_only=True, tag="database_bou
     bound: str
     cells_count: int
     others: Annotated[dict[str, float], FLATTENED]
-    cell: Annotated[Cell, HIDDEN]
-    typical_sentence: Annotated[str, HIDDEN]
-    typical_next: Annotated[str, HIDDEN]
-    others_count: Annotated[int, HIDDEN]
+    typical: Annotated[DatabaseCell, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        also = (
-            f" The same holds for {format_plural(self.others_count, 'other test')} on this target."
-            if self.others_count and self.bound != "inconclusive"
-            else ""
-        )
-        if self.others_count and self.bound == "inconclusive":
-            also = (
-                f" {format_plural(self.others_count, 'other test')} on this target "
-                f"{'is' if self.others_count == 1 else 'are'} also inconclusive."
-            )
+        verdict, count = self.typical.verdict, self.cells_count - 1
+        others = f"{format_plural(count, 'other test')} on this target"
+        also = f" The same holds for {others}." if count else ""
+        if count and self.bound == "inconclusive":
+            also = f" {others} {'is' if count == 1 else 'are'} also inconclusive."
         return FindingText(
-            sentence=f"{format_cell(self.cell)}: {self.typical_sentence}{also}",
+            sentence=f"{format_cell(self.typical.cell)}: {verdict.sentence}{also}",
             cause=EXPLAINED[self.bound].cause,
-            next=(f"{self.typical_next}." if self.typical_next else EXPLAINED[self.bound].next),
+            next=f"{verdict.next}." if verdict.next else EXPLAINED[self.bound].next,
         )
 
 
@@ -147,7 +138,6 @@ def _finding(context: Context, parts: list[DatabaseCell]) -> Finding:
     """Return the finding, with the cell of the clearest bound as its example."""
     bound = parts[0].verdict.bound
     typical = max(parts, key=_clearness)
-    others = len(parts) - 1
     return Finding(
         severity="note",
         cells=[part.cell.identity() for part in parts],
@@ -155,10 +145,7 @@ def _finding(context: Context, parts: list[DatabaseCell]) -> Finding:
             bound=bound,
             cells_count=len(parts),
             others=typical.verdict.evidence,
-            cell=typical.cell,
-            typical_sentence=typical.verdict.sentence,
-            typical_next=typical.verdict.next,
-            others_count=others,
+            typical=typical,
         ),
     )
 

@@ -19,7 +19,6 @@ from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary, Estimate, Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_estimate, format_share, format_value
-from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import records_of
 
 REVOLUTIONS_PER_S: Final = 250.0
@@ -95,14 +94,13 @@ class FasterThanItTurnsFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     commits_per_s_low: float | None
     revolutions_per_s_max: float
     virtual: bool
-    fastest_cell: Annotated[Cell, HIDDEN]
-    fastest_iops: Annotated[Estimate, HIDDEN]
+    fastest: Annotated[CellSummary, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{format_cell(self.fastest_cell)}: {format_estimate(self.fastest_iops)} in one "
+                f"{format_cell(self.fastest.cell)}: {format_estimate(self.fastest.iops)} in one "
                 f"session, but a disk rotates at most {REVOLUTIONS_PER_S:.0f} times per second. A "
                 f"volatile write cache acknowledges flushes: {_LOSES}."
             ),
@@ -134,8 +132,7 @@ def _faster_than_it_turns(context: Context, commits: Sequence[CellSummary]) -> l
                 commits_per_s_low=fastest.iops.low,
                 revolutions_per_s_max=REVOLUTIONS_PER_S,
                 virtual=virtual,
-                fastest_cell=fastest.cell,
-                fastest_iops=fastest.iops,
+                fastest=fastest,
             ),
         )
     ]
@@ -148,15 +145,14 @@ class FlushesNotSentFigures(Figures, frozen=True, kw_only=True, tag="flushes_not
     flushes_share_allowed: float
     commits_per_s: float
     cells_count: int
-    worst_cell: Annotated[Cell, HIDDEN]
-    worst_iops: Annotated[Estimate, HIDDEN]
+    worst: Annotated[CellSummary, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{format_cell(self.worst_cell)}: only {format_share(self.flushes_share)} of the "
-                f"commits ({format_value(self.worst_iops)}) sent a flush to the device, whose "
+                f"{format_cell(self.worst.cell)}: only {format_share(self.flushes_share)} of the "
+                f"commits ({format_value(self.worst.iops)}) sent a flush to the device, whose "
                 f"write cache is volatile: {_LOSES}."
             ),
             cause=(
@@ -194,8 +190,7 @@ def _not_sent(context: Context, cells: Sequence[CellSummary]) -> list[Finding]:
                 flushes_share_allowed=FLUSHES_SHARE_MIN,
                 commits_per_s=worst.iops.value,
                 cells_count=len(concerned),
-                worst_cell=worst.cell,
-                worst_iops=worst.iops,
+                worst=worst,
             ),
         )
     ]
@@ -209,16 +204,15 @@ class FlushesAddNothingFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     commits_per_s: float
     writes_per_s: float
     write_cache: str
-    worst_cell: Annotated[Cell, HIDDEN]
-    worst_iops: Annotated[Estimate, HIDDEN]
-    write_iops: Annotated[Estimate, HIDDEN]
+    worst: Annotated[CellSummary, HIDDEN]
+    write: Annotated[CellSummary, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{format_cell(self.worst_cell)}: {format_estimate(self.worst_iops)}, compared "
-                f"with {format_estimate(self.write_iops)} for writes without a flush. A flush "
+                f"{format_cell(self.worst.cell)}: {format_estimate(self.worst.iops)}, compared "
+                f"with {format_estimate(self.write.iops)} for writes without a flush. A flush "
                 f"takes almost no time (a commit takes {self.commit_over_write_ratio:.2f} times "
                 "as long as a write). A volatile write cache probably acknowledges flushes: then "
                 f"{_LOSES}."
@@ -257,9 +251,8 @@ def _adds_nothing(
                 commits_per_s=worst.iops.value,
                 writes_per_s=write.iops.value,
                 write_cache=VOLATILE,
-                worst_cell=worst.cell,
-                worst_iops=worst.iops,
-                write_iops=write.iops,
+                worst=worst,
+                write=write,
             ),
         )
     ]

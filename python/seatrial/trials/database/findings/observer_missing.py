@@ -21,12 +21,11 @@ class ObserverMissingFigures(Figures, frozen=True, kw_only=True, tag="observer_m
     samples_count: int
     notes: dict[str, int]
     concerned: Annotated[AffectedCells, HIDDEN]
-    notes_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         notes = list(self.notes)[:NOTES_SHOWN_MAX]
-        more = self.notes_count - len(notes)
+        more = len(self.notes) - len(notes)
         return FindingText(
             sentence=(
                 f"Monitoring was incomplete in {format_plural(self.samples_count, 'sample')} of "
@@ -76,7 +75,6 @@ def observer_missing(context: Context) -> list[Finding]:
                 samples_count=samples,
                 notes=notes,
                 concerned=context.affected_cells(concerned),
-                notes_count=len(notes),
             ),
         )
     ]

@@ -50,9 +50,8 @@ class ArraySaturatedFigures(Figures, frozen=True, kw_only=True, tag="array_satur
     gain_before_ratio: float | None
     gain_ratio_allowed: float
     series_count: int
-    series_name: Annotated[str, HIDDEN]
-    series_cell: Annotated[dict[str, str | int | float | bool], HIDDEN]
-    reached_sentence: Annotated[str, HIDDEN]
+    series: Annotated[SweepSeries, HIDDEN]
+    reached: Annotated[ArraySaturation, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
@@ -62,8 +61,8 @@ class ArraySaturatedFigures(Figures, frozen=True, kw_only=True, tag="array_satur
             others = f" The same in {count}."
         return FindingText(
             sentence=(
-                f"{self.series_name}, {format_identity(self.series_cell)}: "
-                f"{self.reached_sentence}{others}"
+                f"{self.series.name}, {format_identity(self.series.cell)}: "
+                f"{self.reached.sentence}{others}"
             ),
             cause=(
                 "A resource that all drives share is saturated: the controller or its link, the "
@@ -97,9 +96,8 @@ def _finding(context: Context, group: list[tuple[SweepSeries, ArraySaturation]])
             gain_before_ratio=reached.gain_before.value if reached.gain_before else None,
             gain_ratio_allowed=NO_GAIN_RATIO,
             series_count=len(group),
-            series_name=series.name,
-            series_cell=series.cell,
-            reached_sentence=reached.sentence,
+            series=series,
+            reached=reached,
         ),
     )
 

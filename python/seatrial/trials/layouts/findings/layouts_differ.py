@@ -58,12 +58,11 @@ class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_diff
     value_b: str | int | float
     pairs: list[dict[str, str | float | None]]
     ordered: Annotated[list[LayoutRatio], HIDDEN]
-    ordered_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         text = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
-        more = self.ordered_count - PAIRS_SHOWN_MAX
+        more = len(self.ordered) - PAIRS_SHOWN_MAX
         rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""
         factor = f"only in {self.factor.removesuffix('_kib').replace('_', '-')}"
         if self.factor == "layout":
@@ -108,7 +107,6 @@ def _finding(context: Context, group: Sequence[LayoutRatio]) -> Finding:
                 for each in ordered
             ],
             ordered=ordered,
-            ordered_count=len(ordered),
         ),
     )
 

@@ -14,7 +14,6 @@ from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.figures import RATE
 from seatrial.stats.compare.model import Comparison, Side, SideSamples
 from seatrial.stats.compare.verdict import ratio_phrase
-from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural, format_size
 
@@ -28,20 +27,18 @@ class LegImbalanceFigures(Figures, frozen=True, kw_only=True, tag="leg_imbalance
     fast_target: Annotated[str, HIDDEN]
     drives_a: Annotated[list[Device], HIDDEN]
     drives_b: Annotated[list[Device], HIDDEN]
-    b_target: Annotated[str, HIDDEN]
-    ratio: Annotated[Estimate, HIDDEN]
-    a_target: Annotated[str, HIDDEN]
-    total_cells: Annotated[int, HIDDEN]
+    comparison: Annotated[Comparison, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
+        of = self.comparison
         return FindingText(
             sentence=(
                 f"{self.slower_target} is slower than {self.fast_target}, although both are "
-                f"{_equality_text(self.drives_a, self.drives_b)}: the rate of {self.b_target} is "
-                f"{ratio_phrase(self.ratio)} that of {self.a_target} over "
-                f"{format_plural(self.total_cells, 'test')}. In an array the slower one delays "
-                "every stripe."
+                f"{_equality_text(self.drives_a, self.drives_b)}: the rate of {of.b.target} is "
+                f"{ratio_phrase(of.overall[RATE])} that of {of.a.target} over "
+                f"{format_plural(of.overall_answers[RATE].cells, 'test')}. In an array the "
+                "slower one delays every stripe."
             ),
             cause=_cause(self.drives_a, self.drives_b),
             next=(
@@ -84,10 +81,7 @@ def imbalance(comparison: Comparison) -> list[Finding]:
                 fast_target=fast.target,
                 drives_a=drives_a,
                 drives_b=drives_b,
-                b_target=b.target,
-                ratio=ratio,
-                a_target=a.target,
-                total_cells=total.cells,
+                comparison=comparison,
             ),
         )
     ]

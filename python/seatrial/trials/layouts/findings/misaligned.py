@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.published import HIDDEN
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.model import variant_of
@@ -39,15 +36,11 @@ class MisalignedFigures(Figures, frozen=True, kw_only=True, tag="misaligned"):
 
     layouts: list[str]
     reason: str
-    layouts_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
-        named = (
-            self.layouts[0]
-            if self.layouts_count == 1
-            else format_plural(self.layouts_count, "layout")
-        )
+        count = len(self.layouts)
+        named = self.layouts[0] if count == 1 else format_plural(count, "layout")
         return FindingText(
             sentence=f"{named}: {self.reason.rstrip('.')}.",
             cause=(
@@ -67,5 +60,5 @@ def _finding(reason: str, concerned: list[CellSummary]) -> Finding:
     return Finding(
         severity="warning",
         cells=identities(concerned),
-        figures=MisalignedFigures(layouts=layouts, reason=reason, layouts_count=len(layouts)),
+        figures=MisalignedFigures(layouts=layouts, reason=reason),
     )

@@ -9,10 +9,8 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.fingerprint import Device
 from seatrial.published import HIDDEN
-from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_estimate, format_plural, format_size
-from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.accounting import LEG
 from seatrial.trials.layouts.analysis.model import Accounting, MemberIo, layouts_of
 
@@ -64,19 +62,18 @@ class SlowMemberFigures(Figures, frozen=True, kw_only=True, tag="mixed_members")
     busy_ratio: float | None
     busy_ratio_low: float | None
     bytes_ratio: float | None
-    member_role: Annotated[str, HIDDEN]
-    each_variant_label: Annotated[str, HIDDEN]
-    ratio: Annotated[Estimate | None, HIDDEN]
-    each_cell: Annotated[Cell, HIDDEN]
+    each: Annotated[Accounting, HIDDEN]
+    member: Annotated[MemberIo, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
+        ratio = self.member.busy_ratio
         return FindingText(
             sentence=(
-                f"{self.drive} ({self.member_role} of {self.each_variant_label}) is slower than "
+                f"{self.drive} ({self.member.role} of {self.each.variant.label}) is slower than "
                 "the other members: its busy time for the same work was "
-                f"{format_estimate(self.ratio) if self.ratio else 'more'} of their mean, in "
-                f"{format_cell(self.each_cell)}."
+                f"{format_estimate(ratio) if ratio else 'more'} of their mean, in "
+                f"{format_cell(self.each.cell)}."
             ),
             cause=(
                 "The drive is of another model or firmware, worn, hot or failing, or its slot is "
@@ -101,10 +98,8 @@ def _slow_finding(drive: str, seen: list[tuple[Accounting, MemberIo]]) -> Findin
             busy_ratio=ratio.value if ratio else None,
             busy_ratio_low=ratio.low if ratio else None,
             bytes_ratio=member.bytes_ratio.value if member.bytes_ratio else None,
-            member_role=member.role,
-            each_variant_label=each.variant.label,
-            ratio=ratio,
-            each_cell=each.cell,
+            each=each,
+            member=member,
         ),
     )
 
@@ -139,13 +134,12 @@ class UnequalMembersFigures(Figures, frozen=True, kw_only=True, tag="mixed_membe
 
     layout: str
     drives: list[str]
-    kinds_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
-                f"{self.layout} has {format_plural(self.kinds_count, 'kind')} of drives: "
+                f"{self.layout} has {format_plural(len(self.drives), 'kind')} of drives: "
                 f"{', '.join(self.drives)}."
             ),
             cause=(
@@ -162,5 +156,5 @@ def _unequal_finding(label: str, kinds: list[str]) -> Finding:
     return Finding(
         severity="note",
         cells=[],
-        figures=UnequalMembersFigures(layout=label, drives=kinds, kinds_count=len(kinds)),
+        figures=UnequalMembersFigures(layout=label, drives=kinds),
     )

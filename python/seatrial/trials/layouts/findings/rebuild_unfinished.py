@@ -9,8 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_cell, format_duration_s, format_plural, format_share
-from seatrial.study.cell import Cell
-from seatrial.trials.layouts.analysis.model import layouts_of
+from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 
 
 class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_unfinished"):
@@ -20,8 +19,7 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
     open_s_max: float | None
     done_share: float | None
     rebuild_limit_kib_per_s: int | None
-    first_cell: Annotated[Cell, HIDDEN]
-    first_is_exposed: Annotated[bool, HIDDEN]
+    first: Annotated[Recovery, HIDDEN]
 
     def text(self) -> FindingText:
         """Return sentence, cause and next step."""
@@ -33,13 +31,13 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
         lasted = f" after {format_duration_s(self.open_s_max)}" if self.open_s_max else ""
         exposed = (
             ": the time without redundancy is longer than this"
-            if self.open_s_max and self.first_is_exposed
+            if self.open_s_max and self.first.exposed
             else ""
         )
         return FindingText(
             sentence=(
                 f"{format_plural(self.rebuilds_count, 'rebuild')} did not finish{lasted} in "
-                f"{format_cell(self.first_cell)}{done}{exposed}."
+                f"{format_cell(self.first.cell)}{done}{exposed}."
             ),
             cause=(
                 "The load kept the drives busy, the rebuild speed limit is low, another drive "
@@ -71,19 +69,16 @@ def rebuild_unfinished(context: Context) -> list[Finding]:
     if not open_ones:
         return []
     first = max(open_ones, key=lambda each: each.window_open_s or 0.0)
-    count = sum(each.unfinished_count for each in open_ones)
-    share = first.unfinished_share
     return [
         Finding(
             severity="warning",
             cells=[each.cell.identity() for each in open_ones],
             figures=RebuildUnfinishedFigures(
-                rebuilds_count=count,
+                rebuilds_count=sum(each.unfinished_count for each in open_ones),
                 open_s_max=first.window_open_s,
-                done_share=share,
+                done_share=first.unfinished_share,
                 rebuild_limit_kib_per_s=first.rebuild_limit_kib_per_s,
-                first_cell=first.cell,
-                first_is_exposed=first.exposed,
+                first=first,
             ),
         )
     ]

@@ -47,7 +47,6 @@ class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_ampli
     read_bytes_ratio: float | None
     write_bytes_ratio: float | None
     rule: str
-    reported: Annotated[Accounting, HIDDEN]
     worst: Annotated[ExcessIo, HIDDEN]
 
     def text(self) -> FindingText:
@@ -55,16 +54,17 @@ class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_ampli
         others = (
             f" (worst of {format_plural(self.cells_count, 'test')})" if self.cells_count > 1 else ""
         )
+        reported = self.worst.accounting
         return FindingText(
             sentence=(
-                f"{format_cell(self.reported.cell)}{others}: a write takes "
-                f"{_counted(self.reported)}; {self.reported.variant.factors['level']} requires "
-                f"{_ruled(self.reported.rule)}."
+                f"{format_cell(reported.cell)}{others}: a write takes "
+                f"{_counted(reported)}; {reported.variant.factors['level']} requires "
+                f"{_ruled(reported.rule)}."
             ),
             cause=_cause(self.worst),
             next=(
                 'Compare with filesystem = "none" to see the share of the array itself. '
-                if _has_filesystem(self.reported)
+                if _has_filesystem(reported)
                 else ""
             )
             + "Aligned full-stripe writes avoid the reads.",
@@ -109,7 +109,6 @@ def write_amplified(context: Context) -> list[Finding]:
                 read_bytes_ratio=accounting.read_bytes.value if accounting.read_bytes else None,
                 write_bytes_ratio=accounting.write_bytes.value if accounting.write_bytes else None,
                 rule=accounting.rule.words if accounting.rule else "",
-                reported=accounting,
                 worst=worst,
             ),
         )

@@ -8,7 +8,6 @@ from seatrial.machine.undo_result import Undoer
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import md_array, md_legs
 from seatrial.trials.layouts.build.backend import (
-    ArrayState,
     Backend,
     Built,
     Construction,
@@ -20,25 +19,14 @@ from seatrial.trials.layouts.build.backend import (
 class OverMd(Backend):
     """A backend with one or several md arrays, possibly below another layer."""
 
+    describe = staticmethod(md_legs.facts)
+    state = staticmethod(md_legs.state)
+    fail = staticmethod(md_legs.fail)
+    replace = staticmethod(md_legs.replace)
+
     def obstacle(self) -> str:
         """Return why this kernel has no md."""
         return md_array.md_obstacle()
-
-    def describe(self, built: Built) -> dict[str, str]:
-        """Return facts of the first leg from sysfs."""
-        return md_legs.facts(built)
-
-    def state(self, built: Built, leg: int) -> ArrayState:
-        """Return the current state of a leg."""
-        return md_legs.state(built, leg)
-
-    def fail(self, built: Built, leg: int, member: int) -> str:
-        """Make a drive of a leg fail."""
-        return md_legs.fail(built, leg, member)
-
-    def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
-        """Replace a failed drive."""
-        md_legs.replace(built, leg, member, new_device)
 
     def start_scrub(self, built: Built, leg: int) -> None:
         """Start a check of a leg."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from seatrial.machine.undo_result import Undoer
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build import md_legs
-from seatrial.trials.layouts.build.backend import ArrayState, Backend, Built, Construction, Program
+from seatrial.trials.layouts.build.backend import Backend, Built, Construction, Program
 from seatrial.trials.layouts.build.filesystems import FILESYSTEM_UNDOERS
 
 
@@ -19,6 +19,8 @@ class Single(Backend):
     programs: ClassVar[tuple[Program, ...]] = ()
     undoers: ClassVar[dict[str, Undoer]] = FILESYSTEM_UNDOERS
     parts: ClassVar[frozenset[str]] = frozenset()
+    state = staticmethod(md_legs.state)
+    fail = staticmethod(md_legs.fail)
 
     def check(self, spec: LayoutSpec) -> str:
         """Return that it takes one drive a leg."""
@@ -34,14 +36,6 @@ class Single(Backend):
     def describe(self, built: Built) -> dict[str, str]:
         """Return nothing: the fingerprint describes the drive."""
         return {}
-
-    def state(self, built: Built, leg: int) -> ArrayState:
-        """Return whether the drive responds."""
-        return md_legs.state(built, leg)
-
-    def fail(self, built: Built, leg: int, member: int) -> str:
-        """Make the drive itself fail."""
-        return md_legs.fail(built, leg, member)
 
     def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
         """Refuse: there is nothing to rebuild its data from.

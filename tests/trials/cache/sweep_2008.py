@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from seatrial.trials.database.analysis.cache_sweep import law_of_rates
 from seatrial.units import MIB
+from trials.database.analysis.published import law_of_rates
 
 _SCHEMA: Final = "new"
 _DISK: Final = "single-hdd"

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from seatrial.trials.database.analysis.cache_sweep import CacheTime, cache_law, law_of_rates
+from seatrial.trials.database.analysis.cache_sweep import CacheTime, cache_law
 from seatrial.units import GIB, MIB
+
+from .published import law_of_rates
 
 # reference/sql-replay-2008.csv: lines of SQL per second by RDD cache, new schema; the SSD's run.
 RATES_PER_S = {1512: 240.0, 3500: 288.0, 5500: 359.0, 11000: 407.0}

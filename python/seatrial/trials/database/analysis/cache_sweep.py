@@ -176,26 +176,6 @@ def cache_law(points: Sequence[CacheTime], *, cpu_s: tuple[float, float] | None 
     return _checked_law(ordered, fits, best, is_cpu_known=steps == 0)
 
 
-def law_of_rates(
-    sizes_bytes: Sequence[int], rates_per_s: Sequence[float], *, cpu_s: float | None = None
-) -> CacheLaw:
-    """Return the law fitted to rates that are not from a run, such as published ones.
-
-    Args:
-        sizes_bytes: Sizes of the cache, at least three.
-        rates_per_s: Transactions (lines, queries) per second at each of them.
-        cpu_s: CPU time of one transaction, if known.
-
-    Raises:
-        ValueError: with a sentence, when there are fewer than three sizes, or a duplicate.
-    """
-    points = [
-        CacheTime(size_bytes=size, time_s=1 / rate)
-        for size, rate in zip(sizes_bytes, rates_per_s, strict=True)
-    ]
-    return cache_law(points, cpu_s=None if cpu_s is None else (cpu_s, cpu_s))
-
-
 def _are(count: int) -> str:
     return "is 1" if count == 1 else f"are {count}"
 

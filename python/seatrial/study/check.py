@@ -12,7 +12,7 @@ from typing import Final
 from seatrial.study.cell import NAME, NAME_RULE
 from seatrial.study.hosts import check_hosts
 from seatrial.study.layouts.check import drives, failures, layouts
-from seatrial.study.problems import ConstraintError, suggestion
+from seatrial.study.problems import ConstraintError, no_effect, suggestion
 from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import DeviceModel, Study
 from seatrial.study.selection import labels_by_name
@@ -166,7 +166,7 @@ def default_of(workload: SampledWorkload, attribute: str) -> object:
 def _without_effect(key: str, having: str, values: tuple[str, ...]) -> ConstraintError:
     """Return the violation for a key that has no effect."""
     right = " or ".join(f"{having} = {value!r}" for value in values)
-    return ConstraintError("has no effect here", f"It applies only with {right}", key)
+    return no_effect(f"It applies only with {right}", key)
 
 
 def _thresholds(study: Study) -> Iterator[ConstraintError]:

@@ -180,6 +180,11 @@ class ConstraintError(ValueError):
         super().__init__(f"{seen}; {expected}")
 
 
+def no_effect(expected: str, *path: str | int) -> ConstraintError:
+    """Return the violation for a key that has no effect, and the reason."""
+    return ConstraintError("has no effect here", expected, *path)
+
+
 class Source:
     """The source of a study: its name, and its text if available."""
 

@@ -20,7 +20,7 @@ from seatrial.study.layouts.layout import (
     parse_drives,
     variants,
 )
-from seatrial.study.problems import ConstraintError
+from seatrial.study.problems import ConstraintError, no_effect
 from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_of, variants_of
@@ -48,7 +48,7 @@ def drives(study: Study) -> Iterator[ConstraintError]:
     named = [name for name, value in given.items() if value]
     if not study.layouts:
         expected = "Only a [[layout]] uses drives, and the study has no layout"
-        yield ConstraintError("has no effect here", expected, *_at((named or ["folder"])[0]))
+        yield no_effect(expected, *_at((named or ["folder"])[0]))
     if len(named) > 1:
         yield ConstraintError(
             f"is set together with {named[0]}",
@@ -56,7 +56,7 @@ def drives(study: Study) -> Iterator[ConstraintError]:
             *_at(named[1]),
         )
     if study.drives.folder and not study.drives.loop:
-        yield ConstraintError("has no effect here", "It applies only with loop", *_at("folder"))
+        yield no_effect("It applies only with loop", *_at("folder"))
     seen: set[str] = set()
     for nth, device in enumerate(study.drives.devices):
         if not device or device in seen:
@@ -105,15 +105,11 @@ def _of_layout(layout: Layout) -> Iterator[ConstraintError]:
         yield from _of_variant(spec)
         yield from _of_nfs(spec)
     if layout.stripe_kib is not None and not any(spec.is_striped for spec in specs):
-        yield ConstraintError(
-            "has no effect here",
-            "It applies only to md+lvm and md+md, which stripe over legs",
-            "stripe_kib",
-        )
+        yield no_effect("It applies only to md+lvm and md+md, which stripe over legs", "stripe_kib")
     if all(spec.filesystem == NO_FILESYSTEM for spec in specs):
         for key in ("mkfs_options", "mount_options"):
             if getattr(layout, key):
-                yield ConstraintError("has no effect here", "The layout has no file system", key)
+                yield no_effect("The layout has no file system", key)
     if all(spec.backend in FILESYSTEMS for spec in specs):
         others = [each for each in many(layout.filesystem) if each != specs[0].backend]
         if others and layout.filesystem != _DEFAULT.filesystem:
@@ -142,7 +138,7 @@ def _of_cache(layout: Layout, specs: Sequence[LayoutSpec]) -> Iterator[Constrain
     if not cached:
         for key in ("cache_mode", "cold_cache"):
             if getattr(layout, key) != getattr(_DEFAULT, key):
-                yield ConstraintError("has no effect here", "It applies only with cache", key)
+                yield no_effect("It applies only with cache", key)
     elif layout.caches:
         expected = "A cache device has a drive of its own; caches is for the backend zfs"
         yield ConstraintError("is set together with cache", expected, "caches")
@@ -214,8 +210,7 @@ def failures(study: Study) -> Iterator[ConstraintError]:
     for index, workload in enumerate(study.workloads):
         if not workload.failures:
             if workload.rebuild_limit_kib_per_s != SampledWorkload().rebuild_limit_kib_per_s:
-                yield ConstraintError(
-                    "has no effect here",
+                yield no_effect(
                     "It applies only with fail, which triggers a rebuild",
                     *("workload", index, "rebuild_limit_kib_per_s"),
                 )
@@ -294,11 +289,9 @@ def _failed_before(replacing: Failure, faults: Sequence[Failure]) -> bool:
 
 def _of_fault(failure: Failure, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
     if failure.sectors != _FAILURE_DEFAULT.sectors and failure.fault not in ON_SECTORS:
-        yield ConstraintError(
-            "has no effect here", f"It applies only to {' and '.join(ON_SECTORS)}", "sectors"
-        )
+        yield no_effect(f"It applies only to {' and '.join(ON_SECTORS)}", "sectors")
     if failure.member != _FAILURE_DEFAULT.member and failure.fault == "scrub":
-        yield ConstraintError("has no effect here", "A scrub reads all drives of a leg", "member")
+        yield no_effect("A scrub reads all drives of a leg", "member")
     for spec in specs:
         if failure.leg > spec.legs:
             yield ConstraintError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seatrial.study.check import keys_of
-from seatrial.study.problems import ConstraintError
+from seatrial.study.problems import ConstraintError, no_effect
 from seatrial.study.schema import Study
 from seatrial.trials.loadline.study import (
     LATENCY_EXPECTED,
@@ -25,9 +25,7 @@ def check_load_lines(study: Study) -> Iterator[ConstraintError]:
         path = ("workload", index)
         for attribute, key in (("rate_per_s", "rate"), ("burst", "burst")):
             if getattr(workload, attribute) is not None:
-                yield ConstraintError(
-                    "has no effect here", "A load line searches for its rates itself", *path, key
-                )
+                yield no_effect("A load line searches for its rates itself", *path, key)
         for attribute, key in keys_of(workload):
             values = getattr(workload, attribute)
             if attribute != "targets" and isinstance(values, list | tuple) and len(values) > 1:

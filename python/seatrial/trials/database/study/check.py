@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Final
 
 from seatrial.postgres.settings import OURS_TO_SET
-from seatrial.study.problems import ConstraintError
+from seatrial.study.problems import ConstraintError, no_effect
 from seatrial.study.schema import Study, Target
 from seatrial.study.server_address import (
     ADDRESS_EXPECTED,
@@ -122,9 +122,7 @@ def _database(target: Target) -> Iterator[ConstraintError]:
             "database",
         )
     if is_server and target.size_bytes is not None:
-        yield ConstraintError(
-            "has no effect here", "The workloads determine the size of a database", "size"
-        )
+        yield no_effect("The workloads determine the size of a database", "size")
     if target.pg_bin and target.kind in ("device", "file", "null", "simulated"):
         yield ConstraintError(
             f"is given, but the target's kind is {target.kind!r}",
@@ -177,11 +175,7 @@ def _rate(workload: OnDatabase) -> Iterator[ConstraintError]:
     if not isinstance(workload, Pgbench):
         return
     if workload.latency_limit_ms is not None and workload.rate_per_s is None:
-        yield ConstraintError(
-            "has no effect here",
-            "Only scheduled transactions can be late: set a rate",
-            "latency_limit_ms",
-        )
+        yield no_effect("Only scheduled transactions can be late: set a rate", "latency_limit_ms")
 
 
 def _crashes(workload: OnDatabase) -> Iterator[ConstraintError]:
@@ -196,9 +190,7 @@ def _crashes(workload: OnDatabase) -> Iterator[ConstraintError]:
     }
     for key, is_given in given.items():
         if is_given:
-            yield ConstraintError(
-                "has no effect here", "A crash trial has one server, which keeps its state", key
-            )
+            yield no_effect("A crash trial has one server, which keeps its state", key)
 
 
 def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
@@ -224,9 +216,7 @@ def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
 
 def _prepared(workload: OnDatabase) -> Iterator[ConstraintError]:
     if isinstance(workload, Batch) and workload.prepare and workload.scale != Batch(file="x").scale:
-        yield ConstraintError(
-            "has no effect here", "With 'prepare' there are no pgbench tables", "scale"
-        )
+        yield no_effect("With 'prepare' there are no pgbench tables", "scale")
 
 
 def _settings(workload: OnDatabase) -> Iterator[ConstraintError]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from seatrial.study.cell import NAME, NAME_RULE
 from seatrial.study.check import default_of, twice
-from seatrial.study.problems import ConstraintError, suggestion
+from seatrial.study.problems import ConstraintError, no_effect, suggestion
 from seatrial.study.sampled import SampledWorkload
 from seatrial.study.schema import CLASSIC, AccessLine, AccessSpecification, Study
 from seatrial.study.selection import labels_of
@@ -122,9 +122,7 @@ def _without_streams(workload: Mix, streamed: set[str]) -> Iterator[ConstraintEr
         return
     for attribute, key in _OF_STREAMS:
         if getattr(workload, attribute) != default_of(workload, attribute):
-            yield ConstraintError(
-                "has no effect here", "Each stream of the access specification has its own", key
-            )
+            yield no_effect("Each stream of the access specification has its own", key)
 
 
 _OF_STREAMS: Final = (
@@ -169,9 +167,8 @@ def _adaptive(study: Study) -> Iterator[ConstraintError]:
             continue
         if not workload.adaptive:
             if workload.predicted_within != default_of(workload, "predicted_within"):
-                expected = "It belongs to adaptive = true"
                 path = ("workload", index, "predicted_within")
-                yield ConstraintError("has no effect here", expected, *path)
+                yield no_effect("It belongs to adaptive = true", *path)
             continue
         reads_or_writes = [each for each in many(workload.operations) if each != "mixed"]
         if (

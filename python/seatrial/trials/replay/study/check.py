@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from seatrial.study.problems import ConstraintError
+from seatrial.study.problems import ConstraintError, no_effect
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import MAX, REPLAY_S_MAX, RESTORE_S_MAX, Replay
 
@@ -18,24 +18,16 @@ def replays(workload: Replay) -> Iterator[ConstraintError]:
     """Yield the violated constraints of a replay."""
     yield from _without_effect(workload)
     if workload.prepare and workload.scale is not None:
-        yield ConstraintError(
-            "has no effect here", "With 'prepare' there are no pgbench tables", "scale"
-        )
+        yield no_effect("With 'prepare' there are no pgbench tables", "scale")
     if workload.pace != "arrivals" and set(many(workload.speed)) == {MAX}:
-        yield ConstraintError(
-            "has no effect here", "At speed 'max' statements have no scheduled time", "pace"
-        )
+        yield no_effect("At speed 'max' statements have no scheduled time", "pace")
     if workload.allow_writes and workload.read_only:
-        yield ConstraintError(
-            "has no effect here", "With 'read_only' no writes are sent", "allow_writes"
-        )
+        yield no_effect("With 'read_only' no writes are sent", "allow_writes")
     for nth, name in enumerate(workload.databases):
         if not name:
             yield ConstraintError("is empty", "Expected the name of a database", "databases", nth)
     if workload.compare_rows and workload.read_only:
-        yield ConstraintError(
-            "has no effect here", "With 'read_only' no row changes", "compare_rows"
-        )
+        yield no_effect("With 'read_only' no row changes", "compare_rows")
     yield from _ids(workload)
     yield from _restore(workload)
     yield from _schema(workload)
@@ -53,8 +45,7 @@ def _ids(workload: Replay) -> Iterator[ConstraintError]:
 def _restore(workload: Replay) -> Iterator[ConstraintError]:
     """Yield the violated constraints of a restore command."""
     if workload.restore and workload.loads:
-        yield ConstraintError(
-            "has no effect here",
+        yield no_effect(
             "The data of 'prepare' or 'scale' are copied for each sample; a command restores an "
             "existing database",
             "restore",
@@ -66,7 +57,7 @@ def _restore(workload: Replay) -> Iterator[ConstraintError]:
             "restore",
         )
     if not workload.restore and workload.restore_s_max != RESTORE_S_MAX:
-        yield ConstraintError("has no effect here", "There is no 'restore'", "restore_seconds")
+        yield no_effect("There is no 'restore'", "restore_seconds")
 
 
 def _schema(workload: Replay) -> Iterator[ConstraintError]:
@@ -87,19 +78,14 @@ def _schema(workload: Replay) -> Iterator[ConstraintError]:
 
 def _without_effect(workload: Replay) -> Iterator[ConstraintError]:
     """Yield keys that have no effect on a replay."""
-    given = {
-        "clients": many(workload.clients) != [1],
-        "processes": many(workload.processes) != [1],
-        "seconds": workload.duration_s != REPLAY_S_MAX,
-    }
-    instead = {
-        "clients": "Each session of the trace has a connection; 'connections' limits them",
-        "processes": "A replay is driven by one process",
-        "seconds": "A replay runs until its trace ends, or for 'until' seconds of it",
-    }
-    for key, is_given in given.items():
-        if is_given:
-            yield ConstraintError("has no effect here", instead[key], key)
+    if many(workload.clients) != [1]:
+        expected = "Each session of the trace has a connection; 'connections' limits them"
+        yield no_effect(expected, "clients")
+    if many(workload.processes) != [1]:
+        yield no_effect("A replay is driven by one process", "processes")
+    if workload.duration_s != REPLAY_S_MAX:
+        expected = "A replay runs until its trace ends, or for 'until' seconds of it"
+        yield no_effect(expected, "seconds")
 
 
 def on_server(workload: Replay, target: str) -> Iterator[ConstraintError]:

@@ -115,12 +115,10 @@ def test_a_bad_place_or_version_is_refused(tmp_path):
 
 @needs_pgbench
 @EVERY_PROGRAM
-def test_the_ceiling_is_a_rate_with_its_cost_and_is_measured_once(program):
+def test_the_ceiling_is_a_rate_and_is_measured_once(program):
     arguments = ["--builtin=select-only", "--protocol=prepared"]
     first = ceiling_per_s(program, arguments, clients=4, threads=2, seconds=0.2)
-    assert first.transactions_per_s > 2000
-    assert 0.02 < first.client_cpu_share <= 1.05
-    assert 0.02 < first.server_cpu_share <= 1.05
+    assert first > 2000
     assert ceiling_per_s(program, arguments, clients=4, threads=2, seconds=0.2) is first
 
 

@@ -29,7 +29,7 @@ from seatrial.trials.cache.measure.counters import (
     read_counters,
     relation_accesses,
 )
-from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
+from seatrial.trials.database.measure.client_processes import Process, run_to_end
 from seatrial.trials.database.measure.embedded import EmbeddedServers
 from seatrial.trials.database.measure.pgbench import (
     error_text,
@@ -322,9 +322,7 @@ def _run_pgbench(
         if (found := progress(line)) is not None:
             rates_per_s.append(found.per_s)
 
-    with ProcessGroup() as processes:
-        processes.start(partial(Process, command, endpoints.environments()[0], take_line))
-        (ended,) = processes.wait(lambda: None)
+    ended = run_to_end(lambda: Process(command, endpoints.environments()[0], take_line))
     if ended.status != 0:
         raise TargetError(
             seen=f"pgbench failed with exit code {ended.status}: {error_text(ended.lines)}",

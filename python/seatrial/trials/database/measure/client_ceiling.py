@@ -57,7 +57,7 @@ def client_ceiling(
     if any(_sleeps(script) for script in scripts.scripts):
         return ClientCeiling(notes=["The driver's maximum rate is unknown: its script sleeps."])
     try:
-        found = ceiling_per_s(
+        per_s = ceiling_per_s(
             binaries.program("pgbench"),
             pgbench.script_arguments(spec, scripts),
             # Processes share the cores: multiplying the rate of one by their number would be too
@@ -68,7 +68,7 @@ def client_ceiling(
         )
     except TargetError as error:
         return ClientCeiling(notes=[f"The driver's maximum rate is unknown. {error.seen}"])
-    return ClientCeiling(per_s=found.transactions_per_s)
+    return ClientCeiling(per_s=per_s)
 
 
 def _ceiling_of_replay(

@@ -224,6 +224,22 @@ class ProcessGroup:
                 poll()
 
 
+def run_to_end(start_process: Callable[[], Process]) -> ProcessResult:
+    """Run one process to its end.
+
+    Args:
+        start_process: Starts it; its exceptions are passed on.
+    """
+    with ProcessGroup() as processes:
+        processes.start(start_process)
+        (ended,) = processes.wait(lambda: None)
+    return ended
+
+
+def ignored(line: str) -> None:
+    """Ignore a line of a program's errors; its result contains them anyway."""
+
+
 @contextmanager
 def _selecting(processes: Sequence[Process]) -> Iterator[selectors.BaseSelector]:
     with selectors.DefaultSelector() as selector:

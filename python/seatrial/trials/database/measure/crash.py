@@ -28,7 +28,7 @@ from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.server import Server
 from seatrial.postgres.server_processes import end_server
-from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
+from seatrial.trials.database.measure.client_processes import Process, ignored, run_to_end
 from seatrial.trials.database.measure.crash_ledger import (
     FILLER_BYTES,
     Entry,
@@ -128,9 +128,7 @@ def index_faults(address: Address, binaries: Binaries) -> str:
         "--heapallindexed",
         f"--database={address.dbname}",
     ]
-    with ProcessGroup() as processes:
-        processes.start(lambda: Process(command, address.environment(), lambda _line: None))
-        (ended,) = processes.wait(lambda: None)
+    ended = run_to_end(lambda: Process(command, address.environment(), ignored))
     if ended.status == AMCHECK_OK:
         return ""
     message = error_text([*ended.lines, *ended.output.splitlines()])

@@ -17,7 +17,7 @@ from seatrial.measure.progress import Watcher
 from seatrial.postgres.connection import Address, commit_locally, connect
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
-from seatrial.trials.database.measure.client_processes import Process, ProcessGroup
+from seatrial.trials.database.measure.client_processes import Process, ignored, run_to_end
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.pgbench import error_text
 from seatrial.trials.database.measure.server_session import ServerSession
@@ -215,16 +215,12 @@ def _count_rows(endpoints: Endpoints, address: Address) -> int:
     return int(row[0]) if row else 0
 
 
-def _ignored(line: str) -> None:
-    """Ignore a program's output; its errors are recorded anyway."""
-
-
 def _run(
     endpoints: Endpoints,
     address: Address,
     program: str,
     *arguments: str,
-    on_line: Callable[[str], None] = _ignored,
+    on_line: Callable[[str], None] = ignored,
 ) -> None:
     """Run a client program to its end.
 
@@ -233,9 +229,7 @@ def _run(
     """
     command = [str(endpoints.binaries.program(program)), *arguments]
     environment = _environment(endpoints, address)
-    with ProcessGroup() as processes:
-        processes.start(lambda: Process(command, environment, on_line))
-        (ended,) = processes.wait(lambda: None)
+    ended = run_to_end(lambda: Process(command, environment, on_line))
     if ended.status != 0:
         raise _not_loaded(f"{program}: {error_text(ended.lines)}")
 

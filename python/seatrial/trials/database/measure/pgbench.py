@@ -264,7 +264,7 @@ def run_pgbench(
     with options.processes or ProcessGroup() as processes:
         for number, environment in enumerate(endpoints.environments()):
             arguments = [*command, *_own_arguments(options, number)]
-            processes.start(partial(_started, arguments, environment, live.listener(number)))
+            processes.start(partial(started, arguments, environment, live.listener(number)))
         ended = _ended_in_order(processes, live, _Deadline(endpoints, options.duration_s))
     return _results(ended, options, interrupted=live.interrupted)
 
@@ -316,9 +316,19 @@ def _own_arguments(options: DriverOptions, number: int) -> list[str]:
     ]
 
 
-def _started(
+def started(
     arguments: Sequence[str], environment: Mapping[str, str], on_line: Callable[[str], None]
 ) -> Process:
+    """Start pgbench.
+
+    Args:
+        arguments: The program and its arguments.
+        environment: All of it.
+        on_line: Called with each line of its errors.
+
+    Raises:
+        TargetError: when it cannot be started.
+    """
     try:
         return Process(arguments, environment, on_line)
     except OSError as error:

@@ -14,13 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from seatrial import _core
 from seatrial.errors import TargetError, native_errors
 from seatrial.postgres.undoing import NULL_FOLDER_PREFIX
-from seatrial.trials.database.measure.client_processes import Process, ProcessGroup, ProcessResult
-from seatrial.trials.database.measure.pgbench import error_text, totals
+from seatrial.trials.database.measure.client_processes import ProcessResult, ignored, run_to_end
+from seatrial.trials.database.measure.pgbench import error_text, started, totals
 
 USUAL_S: Final = 0.5
 PROBE_TRANSACTIONS: Final = 50
@@ -32,21 +30,6 @@ FOLDER_BYTES_MAX: Final = 70
 _SHORTEST_FOLDER: Final = "/tmp"  # noqa: S108 - where no other is short enough
 
 
-class PgbenchCeiling(msgspec.Struct, frozen=True, kw_only=True):
-    """The maximum rate of pgbench with a server that answers immediately.
-
-    Attributes:
-        transactions_per_s: As pgbench prints it, without the time to connect.
-        client_cpu_share: Mean share of a core that each of pgbench's threads used.
-        server_cpu_share: Share of a core that the null server used. Near 1, it is the limit,
-            and the driver's maximum is higher.
-    """
-
-    transactions_per_s: float
-    client_cpu_share: float
-    server_cpu_share: float
-
-
 def ceiling_per_s(
     pgbench: Path,
     arguments: Sequence[str],
@@ -55,8 +38,8 @@ def ceiling_per_s(
     threads: int,
     folder: Path | None = None,
     seconds: float = USUAL_S,
-) -> PgbenchCeiling:
-    """Return the maximum transactions per second of pgbench itself.
+) -> float:
+    """Return the maximum transactions per second of pgbench itself, as it prints them.
 
     The result for the same arguments is cached for the lifetime of this process.
 
@@ -88,68 +71,34 @@ def _measured(
     *,
     folder: Path | None,
     seconds: float,
-) -> PgbenchCeiling:
+) -> float:
     command = [
         *(str(pgbench), "--no-vacuum", f"--client={clients}", f"--jobs={threads}"),
         *arguments,
     ]
     with null_server_folder(folder) as socket_folder:
-        probe = _run(command, socket_folder, clients, PROBE_TRANSACTIONS)
-        transactions = math.ceil(probe.per_s * seconds / clients)
-        run = _run(command, socket_folder, clients, max(1, transactions))
-    used_s = run.ended.user_s + run.ended.system_s
-    return PgbenchCeiling(
-        transactions_per_s=run.per_s,
-        client_cpu_share=used_s / run.ended.real_s / threads,
-        server_cpu_share=run.server_cpu_s / run.ended.real_s,
-    )
+        probe_per_s = _run(command, socket_folder, clients, PROBE_TRANSACTIONS)
+        transactions = math.ceil(probe_per_s * seconds / clients)
+        return _run(command, socket_folder, clients, max(1, transactions))
 
 
-class _Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One pgbench against one null server."""
-
-    per_s: float
-    ended: ProcessResult
-    server_cpu_s: float
-
-
-def _run(command: Sequence[str], folder: str, clients: int, transactions: int) -> _Run:
-    """Run pgbench with its own server until each client has run the given transactions.
+def _run(command: Sequence[str], folder: str, clients: int, transactions: int) -> float:
+    """Return the rate of pgbench with its own server, with the given transactions per client.
 
     Raises:
         TargetError: when pgbench cannot be started, or fails.
     """
     with native_errors():
         server = _core.NullServer(folder=folder, connections_max=clients + SPARE_CONNECTIONS)
+    arguments = [*command, f"--transactions={transactions}"]
     try:
-        ended = _ended([*command, f"--transactions={transactions}"], _environment(server))
+        ended = run_to_end(lambda: started(arguments, _environment(server), ignored))
     finally:
         server.stop()
     printed = totals(ended.output)
     if ended.status != 0 or "tps" not in printed:
         raise _pgbench_failed(ended)
-    return _Run(per_s=printed["tps"], ended=ended, server_cpu_s=server.cpu_ns / 1e9)
-
-
-def _ended(command: Sequence[str], environment: dict[str, str]) -> ProcessResult:
-    with ProcessGroup() as processes:
-        try:
-            processes.start(lambda: Process(command, environment, _ignored))
-        except OSError as error:
-            raise TargetError(
-                seen=f"{command[0]} cannot be started: {error.strerror}",
-                cause="The program is for another architecture, or a session limit is reached",
-                next_step=f"Try `{command[0]} --version`",
-            ) from None
-        return processes.wait(_do_nothing)[0]
-
-
-def _ignored(line: str) -> None:
-    """Ignore pgbench's output; its errors are recorded anyway."""
-
-
-def _do_nothing() -> None:
-    """Do nothing while pgbench runs."""
+    return printed["tps"]
 
 
 def _environment(server: _core.NullServer) -> dict[str, str]:

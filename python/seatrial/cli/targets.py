@@ -163,7 +163,7 @@ def _with_database(info: TargetInfo, folder: Path, pg_bin: str) -> TargetInfo:
 
     obstacle = ""
     try:
-        binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+        binaries = find_binaries(pg_bin)
         account_for(folder / "data", binaries)
     except TargetError as error:
         obstacle = error.seen.removesuffix(".")

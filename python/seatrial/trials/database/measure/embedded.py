@@ -136,7 +136,7 @@ class EmbeddedServers:
         self._specs = list(specs)
         self._journal = journal
         self._folder: TrialFolder | None = None
-        self._binaries: Binaries | None = None
+        self.binaries: Binaries
         self._clusters: dict[Template, Cluster] = {}
         self._loaded: dict[Template, LoadResult] = {}
 
@@ -148,8 +148,7 @@ class EmbeddedServers:
             TargetError: when there is no PostgreSQL, or memory cannot be limited here.
             UsageError: when a setting is invalid.
         """
-        pg_bin = self._target.pg_bin
-        self._binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+        self.binaries = find_binaries(self._target.pg_bin)
         for spec in self._specs:
             check_settings(spec.settings)
             _require_possible(spec)
@@ -342,17 +341,6 @@ class EmbeddedServers:
     def _admin(self, server: Server) -> Endpoints:
         """Return the endpoints of the maintenance database."""
         return Endpoints(addresses=[server.address], secret=None, binaries=self.binaries)
-
-    @property
-    def binaries(self) -> Binaries:
-        """The programs of the server.
-
-        Raises:
-            RuntimeError: before ``check``.
-        """
-        if self._binaries is None:
-            raise RuntimeError("check must be called first")
-        return self._binaries
 
     def _required(self) -> tuple[TrialFolder, Binaries]:
         if self._folder is None:

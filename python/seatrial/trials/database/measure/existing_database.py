@@ -242,7 +242,7 @@ class ExistingDatabase:
         if self._binaries is None:
             pg_bin = self._target.pg_bin
             try:
-                self._binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+                self._binaries = find_binaries(pg_bin)
             except TargetError:
                 self._binaries = Binaries(
                     folder=Path(pg_bin), version=0, version_text="", origin="installed"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Final
 
 from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
@@ -50,7 +49,7 @@ class ExistingServer:
         address, self._secret = parse_url(target.url)
         self._server = RemoteServer(address, self._secret, journal)
         self._run_id = journal.run_id
-        self._binaries: Binaries | None = None
+        self.binaries: Binaries
         self._loaded: dict[Template, tuple[list[Address], LoadResult]] = {}
 
     def check(self) -> None:
@@ -62,8 +61,7 @@ class ExistingServer:
             TargetError: when the server cannot be reached, is too old, or refuses.
             UsageError: when it has no such setting.
         """
-        pg_bin = self._target.pg_bin
-        self._binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+        self.binaries = find_binaries(self._target.pg_bin)
         for spec in self._specs:
             _require_possible(spec)
         self._require_settable()
@@ -181,17 +179,6 @@ class ExistingServer:
         for address in addresses:
             with suppress(TargetError):
                 self._server.drop_database(address.dbname)
-
-    @property
-    def binaries(self) -> Binaries:
-        """Our own client programs, independent of the server.
-
-        Raises:
-            RuntimeError: before ``check``.
-        """
-        if self._binaries is None:
-            raise RuntimeError("check must be called first")
-        return self._binaries
 
     def _templates(self) -> list[Template]:
         templates = ((spec.load, spec.processes) for spec in self._specs)

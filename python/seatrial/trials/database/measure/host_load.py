@@ -154,7 +154,7 @@ class HostLoad:
         self._processes.signal(signal.SIGALRM)
 
     def _binaries(self) -> Binaries:
-        return find_binaries(Path(self._pg_bin) if self._pg_bin else None)
+        return find_binaries(self._pg_bin)
 
 
 def _clock_difference_ns() -> int:

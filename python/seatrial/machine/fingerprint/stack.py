@@ -147,30 +147,25 @@ def flushing_directories(tree: SystemTree, tops: list[str]) -> list[str]:
     passes every flush on to its members). So these are the given devices or, if one of them is
     above others and has no queue of its own, the first below it that has one.
     """
-    found: dict[str, None] = {}
-    waiting = deque(tops)
-    looked_at: set[str] = set()
-    while waiting and len(looked_at) < _DEVICES_MAX:
-        directory = directory_of(tree, waiting.popleft())
-        if directory is None or directory in looked_at:
-            continue
-        looked_at.add(directory)
-        below = [] if tree.exists(f"{directory}/mq") else numbers_below(tree, directory)
-        if not below:
-            found[directory] = None
-        waiting.extend(below)
-    return list(found)
+    return [each.directory for each in _reached(tree, tops, to_queues=True) if not each.below]
 
 
-def _reached(tree: SystemTree, tops: list[str]) -> list[_StackedDevice]:
-    """Return all devices from the given ones down, without duplicates, level by level."""
+def _reached(tree: SystemTree, tops: list[str], *, to_queues: bool = False) -> list[_StackedDevice]:
+    """Return all devices from the given ones down, without duplicates, level by level.
+
+    Args:
+        tree: The machine.
+        tops: ``major:minor`` of the given ones.
+        to_queues: Whether not to look below a device with a queue of its own.
+    """
     found: dict[str, _StackedDevice] = {}
     waiting = deque(tops)
     while waiting and len(found) < _DEVICES_MAX:
         number = waiting.popleft()
         directory = directory_of(tree, number)
         if directory is not None and directory not in found:
-            below = numbers_below(tree, directory)
+            has_queue = to_queues and tree.exists(f"{directory}/mq")
+            below = [] if has_queue else numbers_below(tree, directory)
             found[directory] = _StackedDevice(number, directory, below)
             waiting.extend(below)
     return list(found.values())

@@ -100,6 +100,15 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[19])
 
 
+def started_unix_s(pid: int) -> float | None:
+    """Return when a process started, in seconds since 1970; None when it is gone or a zombie."""
+    ticks = start_ticks(pid)
+    for line in _text("/proc/stat").splitlines():
+        if line.startswith("btime ") and ticks is not None:
+            return int(line.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    return None
+
+
 def pids_in(namespace: str) -> list[int] | None:
     """Return the processes of a namespace, by their numbers here; None if not all can be seen.
 

@@ -32,7 +32,7 @@ from seatrial.machine.fingerprint.medium import (
 from seatrial.machine.fingerprint.mounts import devices_of
 from seatrial.machine.fingerprint.stack import physical_directories
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.process_identity import start_ticks
+from seatrial.process_identity import started_unix_s
 
 POLL_S: Final = 0.5
 _UNKNOWN_POLL_S: Final = 0.02
@@ -218,7 +218,7 @@ def _holder(name: str) -> Holder | None:
         except OSError:
             return None
     (pid, _user, _group) = struct.unpack("=iII", credentials)
-    return Holder(pid=pid, command=_command(pid), since_unix_s=_began_unix_s(pid))
+    return Holder(pid=pid, command=_command(pid), since_unix_s=started_unix_s(pid) or 0.0)
 
 
 def _command(pid: int) -> str:
@@ -227,14 +227,6 @@ def _command(pid: int) -> str:
         words = words[1:]
     words[0] = Path(words[0]).name
     return _PASSWORD.sub(r"\1:***@", " ".join(words))[:_COMMAND_CHARACTERS_MAX].strip()
-
-
-def _began_unix_s(pid: int) -> float:
-    ticks = start_ticks(pid)
-    boot = re.search(r"^btime (\d+)$", LIVE.text("/proc/stat") or "", re.MULTILINE)
-    if ticks is None or boot is None:
-        return 0.0
-    return int(boot[1]) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _refused(path: str, holder: Holder | None) -> RefusedError:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from seatrial.machine.fingerprint.process_usage import parent_of
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undo_result import PATIENCE_S, wait_until
 from seatrial.postgres.memory import (
@@ -27,7 +28,7 @@ from seatrial.postgres.memory import (
     remove_dynamic_memory,
     segments_mapped_by,
 )
-from seatrial.process_identity import start_ticks
+from seatrial.process_identity import start_ticks, started_unix_s
 
 _PID_FILE: Final = "postmaster.pid"
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
@@ -239,29 +240,15 @@ def _is_postmaster(written: PidFile, data_folder: Path) -> bool:
         return False
     if LIVE.text(f"/proc/{written.pid}/comm") != "postgres":
         return False
-    started_s = _started_s(written.pid)
+    started_s = started_unix_s(written.pid)
     return started_s is not None and abs(started_s - written.started_s) < _START_TOLERANCE_S
-
-
-def _started_s(pid: int) -> float | None:
-    """Return when a process started, in seconds since 1970."""
-    ticks = start_ticks(pid)
-    for line in (LIVE.text("/proc/stat") or "").splitlines():
-        if line.startswith("btime ") and ticks is not None:
-            return int(line.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
-    return None
 
 
 def _descendants(pid: int, numbers: list[int]) -> Iterator[int]:
     for child in numbers:
-        if _parent(child) == pid:
+        if parent_of(child) == pid:
             yield child
             yield from _descendants(child, numbers)
-
-
-def _parent(pid: int) -> int | None:
-    fields = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
-    return int(fields[1]) if len(fields) > 1 else None
 
 
 def _signal(data_folder: Path, pids: list[int], number: signal.Signals) -> None:

@@ -270,24 +270,14 @@ class ClientTime:
         spread = share + other_share - (share - other_share) ** 2
         return share - other_share > 2 * math.sqrt(max(0.0, spread) / self.observations)
 
-    def dominates(self, group: str, hidden_share: float = 0.0) -> bool:
-        """Return whether a group has 40 % of the time and significantly 1.5 times any other.
-
-        Args:
-            group: One of ``GROUPS``.
-            hidden_share: Share of the time that the group may have spent waiting for a processor:
-                a process that was woken still shows its last wait event until it runs.
-        """
-        share = self.shares.get(group, 0.0) - hidden_share
-        next_share = max(
-            self.shares.get(name, 0.0) + (hidden_share if name == "cpu" else 0.0)
-            for name in GROUPS
-            if name != group
-        )
+    def dominates(self, group: str) -> bool:
+        """Return whether a group has 40 % of the time and significantly 1.5 times any other."""
+        share = self.shares.get(group, 0.0)
+        next_share = max(self.shares.get(name, 0.0) for name in GROUPS if name != group)
         return (
             share >= DOMINATES_SHARE_MIN
             and share >= LEAD_RATIO_MIN * next_share
-            and self.is_confidently_above(group, next_share + hidden_share)
+            and self.is_confidently_above(group, next_share)
         )
 
     def events_text(self, group: str, count_max: int = 2) -> str:

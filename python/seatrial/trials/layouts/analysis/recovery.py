@@ -37,12 +37,6 @@ from seatrial.trials.layouts.analysis.model import (
 )
 from seatrial.units import NS_PER_S
 
-FAULTS: Final = (
-    *("failed", "bad_sectors", "rotten", "faltering", "dropping_writes"),
-    *("replaced", "scrub_started", "fault_failed"),
-)
-"""Events that were injected."""
-
 
 @dataclass(frozen=True)
 class Span:
@@ -372,6 +366,7 @@ _FAULT_WORDS: Final = {
     "scrub_started": "a scrub started",
     "fault_failed": "the fault could not be injected",
 }
+"""Events that were injected."""
 
 
 @dataclass(frozen=True)
@@ -414,7 +409,7 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
         cell=summary.cell,
         variant=variant(spec, summary.cell.target),
         rounds=len(samples),
-        faults=[_fault_phrase(each) for each in records[0].events if each.what in FAULTS],
+        faults=[_fault_phrase(each) for each in records[0].events if each.what in _FAULT_WORDS],
         phases=phase_figures(timelines),
         lowest_share=lowest,
         lowest_share_before=lowest_before,

@@ -18,6 +18,15 @@ from seatrial.machine.undo_result import Undoer
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 
 COMMAND_PATIENCE_S: Final = 300.0
+FASTEST_KIB_PER_S: Final = 20_000_000
+"""A speed limit of md and of LVM that no array reaches."""
+OPERATIONS: Final = {
+    "recover": "rebuild",
+    "resync": "resync",
+    "check": "scrub",
+    "repair": "scrub",
+}
+"""The kernel's word for what an array of md or LVM does, and that of ``ArrayState``."""
 
 
 @dataclass(frozen=True, kw_only=True)

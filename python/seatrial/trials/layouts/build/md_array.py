@@ -24,7 +24,13 @@ from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undo_result import Result, Undoer, failed, undone, wait_until
 from seatrial.study.layouts.layout import LEVELS
-from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
+from seatrial.trials.layouts.build.backend import (
+    FASTEST_KIB_PER_S,
+    OPERATIONS,
+    ArrayState,
+    Program,
+    Step,
+)
 from seatrial.trials.layouts.build.failing import responds
 from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
 from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
@@ -64,18 +70,11 @@ LEVELS_OF_MD: Final = ("raid0", "raid1", "raid10", "raid5", "raid6")
 FIRST_NUMBER: Final = 200
 """mdadm and udev count down from 127; the kernel supports nodes for numbers below 512."""
 _NUMBERS_END: Final = 512
-_FASTEST_KIB_PER_S: Final = 20_000_000
 _LOWEST_KIB_PER_S: Final = 1000
 """md's own lower limit (Documentation/admin-guide/md.rst, ``speed_limit_min``)."""
 _SLOT_PATIENCE_S: Final = 5.0
 _ATTEMPTS_MAX: Final = 5
 _UNSTARTED: Final = frozenset({"clear", "inactive"})
-_OPERATIONS: Final = {
-    "recover": "rebuild",
-    "resync": "resync",
-    "check": "scrub",
-    "repair": "scrub",
-}
 
 
 def md_obstacle(tree: SystemTree = LIVE) -> str:
@@ -218,7 +217,7 @@ def state(
     missing = tree.integer(f"{folder}/degraded") or 0
     parity = LEVELS[level].parity_members
     action = tree.text(f"{folder}/sync_action") or ""
-    operation = _OPERATIONS.get(action, "")
+    operation = OPERATIONS.get(action, "")
     share = progress(device, tree) if operation else None
     if operation == "rebuild" and (not missing or share is None):
         # The new drive is in service, or md is only looking for a spare.
@@ -333,7 +332,7 @@ def sync_limit_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
     folder = f"{_folder(device)}/md"
     if not tree.exists(f"{folder}/sync_speed_max"):
         return []
-    fastest = str(_FASTEST_KIB_PER_S)
+    fastest = str(FASTEST_KIB_PER_S)
     names = ("sync_speed_max", "sync_speed_min")
     return [setting_step(f"{folder}/{name}", fastest, old="system") for name in names]
 

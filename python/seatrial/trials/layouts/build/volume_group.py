@@ -20,7 +20,13 @@ from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undo_result import Result, Undoer, failed, foreign, undone, wait_until
 from seatrial.study.layouts.layout import LEVELS
-from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
+from seatrial.trials.layouts.build.backend import (
+    FASTEST_KIB_PER_S,
+    OPERATIONS,
+    ArrayState,
+    Program,
+    Step,
+)
 from seatrial.trials.layouts.build.failing import is_readable
 from seatrial.trials.layouts.build.names import identity
 from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
@@ -37,15 +43,8 @@ ENVIRONMENT: Final[Mapping[str, str]] = {"LVM_SYSTEM_DIR": ""}
 _NOTICE_PATIENCE_S: Final = 10.0
 _PROBE_STEP_BYTES: Final = 64 << 10
 _PROBES: Final = 256
-_FASTEST_KIB_PER_S: Final = 20_000_000
 _RAID6_DRIVES_MIN: Final = 5
 _SPEED_LIMITS: Final = ("speed_limit_max", "speed_limit_min")
-_OPERATIONS: Final = {
-    "recover": "rebuild",
-    "resync": "resync",
-    "check": "scrub",
-    "repair": "scrub",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +196,7 @@ def parse_status(text: str, level: str) -> ArrayState:
         return ArrayState(missing=dead, has_failed=dead > 0)
     health, action = words[5], words[7]
     done, _, whole = words[6].partition("/")
-    operation = _OPERATIONS.get(action, "")
+    operation = OPERATIONS.get(action, "")
     # In a first synchronisation all are out of sync, but in service.
     missing = health.count("D") + (health.count("a") if operation == "rebuild" else 0)
     parity = LEVELS[level].parity_members
@@ -292,7 +291,7 @@ def sync_limit_steps(tree: SystemTree = LIVE) -> list[Step]:
     """
     paths = [f"/proc/sys/dev/raid/{name}" for name in _SPEED_LIMITS]
     return [
-        setting_step(path, str(_FASTEST_KIB_PER_S), old=old, is_shared=True)
+        setting_step(path, str(FASTEST_KIB_PER_S), old=old, is_shared=True)
         for path in paths
         if (old := tree.text(path))
     ]

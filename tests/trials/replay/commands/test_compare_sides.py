@@ -223,11 +223,11 @@ def test_options_without_effect_are_refused(tmp_path, more, words):
         run(options(tmp_path, **more))
 
 
-def access_log(place: Path, *lines: tuple[str, int]) -> Path:
+def access_log(place: Path, *lines: tuple[str, int], seconds: str = "0.01") -> Path:
     place.write_text(
         "".join(
             f'10.0.0.1 - - [21/Nov/2026:08:00:{n % 60:02} +0000] "GET {page} HTTP/1.1" {status} 9 '
-            f'"-" "x" 0.01{n % 10}\n'
+            f'"-" "x" {seconds}{n % 10}\n'
             for n, (page, status) in enumerate(lines)
         )
     )
@@ -280,6 +280,16 @@ def test_failures_without_a_duration_hide_no_regression(tmp_path, capsys):
     assert queries["changes"][0]["before"]["errors"] == 0
     assert any(each.startswith("267 of 800 ") for each in queries["warnings"])
     assert not any("per second" in each for each in queries["warnings"])
+
+
+def test_requests_that_failed_before_hide_no_slower_page(tmp_path, capsys):
+    before = str(access_log(tmp_path / "b.log", *[("/a", 200), ("/a", 404), ("/a", 200)] * 200))
+    after = str(access_log(tmp_path / "a.log", *[("/a", 200)] * 600, seconds="0.04"))
+    assert run(options(tmp_path, before, after, slower_share=0.1, as_json=True)) == 3
+    pages = msgspec.json.decode(capsys.readouterr().out)["pages"]
+    assert pages["overall"]["answer"] == pages["changes"][0]["answer"] == "slower"
+    assert any(each.startswith("200 of 600 requests of ") for each in pages["warnings"])
+    assert not any("per second" in each for each in pages["warnings"])
 
 
 def test_the_pages_have_an_a_a_pair_of_their_own(tmp_path, capsys):

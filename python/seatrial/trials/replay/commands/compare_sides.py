@@ -170,11 +170,13 @@ def access_log_side(reference: str, log: AccessLog) -> MeasuredSide:
     unit = Unit(
         number=0,
         measured={
-            pattern: CallFigures(calls=page.calls, total_s=page.total_s, errors=page.errors)
+            # Failed requests are not among the timed ones.
+            pattern: CallFigures(calls=page.calls, total_s=page.total_s)
             for pattern, page in log.pages.items()
         },
         begin_s=log.begin_s,
         covered_s=(log.end_s or 0.0) - (log.begin_s or 0.0) if known else None,
+        calls=sum(page.calls + page.errors for page in log.pages.values()),
         timeline=None
         if not log.slices
         else CallTimeline(
@@ -194,8 +196,18 @@ def access_log_side(reference: str, log: AccessLog) -> MeasuredSide:
         units=[unit],
         labels={pattern: QueryLabel(pattern, "page") for pattern in log.pages},
         detail=f"time from {log.time_source}{_left_out_text(log)}",
-        warnings=list(_line_warnings(reference, log)),
+        warnings=[*_line_warnings(reference, log), *_failed_warning(reference, log)],
     )
+
+
+def _failed_warning(reference: str, log: AccessLog) -> Iterator[str]:
+    failed = sum(page.errors for page in log.pages.values())
+    requests = failed + sum(page.calls for page in log.pages.values())
+    if failed > ERRORS_SHARE_MAX * requests:
+        yield (
+            f"{format_count(failed)} of {format_count(requests)} requests of {reference} failed "
+            "(status 400 and above): their times are not compared."
+        )
 
 
 def only_errors_warning(names: Sequence[str], logs: Sequence[AccessLog]) -> list[str]:

@@ -219,6 +219,23 @@ def test_an_aa_measurement_sharpens_what_is_measured_once():
     assert worse.overall.answer == "undecided"
 
 
+@pytest.mark.parametrize("common_calls", [0.0, 400.0, 600.0])
+def test_a_control_of_other_queries_shows_no_noise(common_calls):
+    before = once("a", 0.001)
+    measured = {
+        "0": CallFigures(calls=common_calls, total_s=common_calls * 0.001),
+        "1": CallFigures(calls=1000.0 - common_calls, total_s=1.0 - common_calls * 0.001),
+    }
+    units = [msgspec.structs.replace(before.units[0], measured=measured)]
+    before = entrant("a", units, kind="statements", clock="server")
+    after = msgspec.structs.replace(before, name="b")
+    table = compared(before, after, control=once("again", 0.001))
+    is_used = common_calls > 500
+    assert table.floor.source == ("pair" if is_used else "usual")
+    share = f"again has only queries with {common_calls / 10:.0f} % of the time of a"
+    assert any(share in warning for warning in table.warnings) != is_used
+
+
 def test_traffic_and_failures_are_reported():
     before, after = once("a", 0.001), once("b", 0.001)
     measured = {"0": CallFigures(calls=9000.0, total_s=9.0, errors=900.0)}

@@ -39,6 +39,16 @@ def summed_figures(units: Iterable[Unit]) -> Sums:
     return found
 
 
+def common_share(before: MeasuredSide, control: MeasuredSide) -> float:
+    """Return the share of the time of before that is of queries which its control has as well."""
+    of_before, of_control = (summed_figures(side.units) for side in (before, control))
+    whole_s = math.fsum(total_s for _, total_s in of_before.values())
+    common_s = math.fsum(
+        total_s for key, (_, total_s) in of_before.items() if of_control.get(key, (0, 0.0))[1] > 0
+    )
+    return common_s / whole_s if whole_s else 0.0
+
+
 def mean_figures(side: MeasuredSide, key: str) -> CallFigures:
     """Return a query's sums on the average of a side's units, those without it counted as 0."""
     figures = [unit.measured[key] for unit in side.units if key in unit.measured]

@@ -22,7 +22,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_share
 from seatrial.trials.replay.compare import captures
 from seatrial.trials.replay.compare.false_discovery import LEVEL, adjust_p_values
-from seatrial.trials.replay.compare.floors import floor_of, mean_figures
+from seatrial.trials.replay.compare.floors import common_share, floor_of, mean_figures
 from seatrial.trials.replay.compare.model import (
     Answer,
     Basis,
@@ -45,6 +45,9 @@ FAILED_SHARE_MAX = 0.5
 """Share of a query's calls that may fail in a round beyond the usual share."""
 BROKEN_SHARE_MAX = 0.5
 """Share of the rounds that may be left out as broken; beyond it, only empty rounds are."""
+
+CONTROL_SHARE_MIN = 0.5
+"""Share of before's time that an A/A control must have in common with it to show its noise."""
 
 
 MissingShares = dict[int, float]
@@ -293,6 +296,12 @@ def compared(
     )
     basis = basis_of(before, after)
     pair = (before, without_broken_rounds(control, control, paired=False)[0]) if control else None
+    if pair and (share := common_share(*pair)) < CONTROL_SHARE_MIN:
+        left_out.append(
+            f"{pair[1].name} has only queries with {format_share(share)} of the time of "
+            f"{before.name}: it is not used as the noise floor."
+        )
+        pair = None
     floor = floor_of((before, after), basis, pair)
     averages = _Averages.of(before, after, margin_share)
     criteria = criteria_of(basis, margin_share, floor)

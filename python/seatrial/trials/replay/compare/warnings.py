@@ -32,7 +32,7 @@ def warnings_of(
     Args:
         table: The comparison.
         sides: Before and after.
-        left_out: Rounds that were left out, as sentences.
+        left_out: Rounds, or an A/A control, that were left out, as sentences.
     """
     before, after = sides
     return [

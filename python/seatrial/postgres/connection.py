@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, LiteralString
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -355,6 +355,25 @@ def commit_locally(connection: psycopg.Connection) -> None:
     """
     if not is_pooled(connection):
         connection.execute("SET synchronous_commit = local")
+
+
+def text_of(connection: psycopg.Connection, query: LiteralString) -> str:
+    """Return one text; empty if not permitted, or not supported, as by Aurora.
+
+    Raises:
+        psycopg.Error: when the server refuses for another reason.
+    """
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    try:
+        row = connection.execute(query).fetchone()
+    except (
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.FeatureNotSupported,
+        psycopg.errors.ObjectNotInPrerequisiteState,
+    ):
+        return ""
+    return str(row[0] or "") if row else ""
 
 
 def driver_parameters(address: Address, secret: Secret | None) -> dict[str, str | int | None]:

@@ -15,7 +15,7 @@ import msgspec
 
 from seatrial.errors import RefusedError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
-from seatrial.postgres.connection import Address, Secret, commit_locally, connect
+from seatrial.postgres.connection import Address, Secret, commit_locally, connect, text_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -41,9 +41,9 @@ _NAMED_MAX: Final = 5
 STANDBY_S_MAX: Final = 60.0
 _STANDBY_PAUSE_S: Final = 0.05
 _BEHIND: Final = """
-    SELECT bool_or(%s > CASE current_setting('synchronous_commit')
-                        WHEN 'remote_apply' THEN replay_lsn ELSE flush_lsn END)
-    FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')
+    SELECT bool_or(%s > CASE reset_val WHEN 'remote_apply' THEN replay_lsn ELSE flush_lsn END)
+    FROM pg_stat_replication, pg_settings
+    WHERE sync_state IN ('sync', 'quorum') AND name = 'synchronous_commit'
 """
 _VERSION_WITH_STRATEGY: Final = 150000
 
@@ -164,16 +164,16 @@ class RemoteServer:
     def await_standbys(self, s_max: float = STANDBY_S_MAX) -> None:
         """Wait for the standbys that commits wait for, as our own did not.
 
-        Otherwise the first measured commits would wait for that, too.
+        Otherwise the first measured commits would wait for that, too. Nothing is awaited where the
+        server does not report its position.
 
         Raises:
             TargetError: when the server cannot be reached.
         """
         until_s = time.monotonic() + s_max
         with self._connected() as connection:
-            connection.execute("RESET synchronous_commit")
-            position = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
-            while connection.execute(_BEHIND, position).fetchone() == (True,):
+            position = text_of(connection, "SELECT pg_current_wal_flush_lsn()::text")
+            while position and connection.execute(_BEHIND, (position,)).fetchone() == (True,):
                 if time.monotonic() > until_s:
                     return
                 time.sleep(_STANDBY_PAUSE_S)

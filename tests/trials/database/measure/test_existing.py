@@ -15,7 +15,7 @@ from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
-from seatrial.postgres.connection import connect
+from seatrial.postgres.connection import connect, text_of
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.trials.database.measure import load, pgbench, start_state, telemetry
 from seatrial.trials.database.measure.driver_result import Endpoints
@@ -172,9 +172,18 @@ def test_a_role_without_privileges_reads_and_warms_what_it_may(server):
     with ServerSession(endpoints) as session:
         for code in ("0A000", "55000"):
             refusal = f"DO $$ BEGIN RAISE SQLSTATE '{code}'; END $$"
-            assert not start_state._text_of(session.connection, refusal)
+            assert not text_of(session.connection, refusal)
     with connect(server.address) as connection:
         connection.execute("DROP DATABASE shared WITH (FORCE)")
+
+
+def test_a_server_that_hides_its_position_awaits_no_standby(server):
+    """As Aurora does."""
+    function = "EXECUTE ON FUNCTION pg_current_wal_flush_lsn()"
+    with connect(server.address) as connection:
+        connection.execute(f"REVOKE {function} FROM PUBLIC")
+        RemoteServer(msgspec.structs.replace(server.address, user="humble")).await_standbys()
+        connection.execute(f"GRANT {function} TO PUBLIC")
 
 
 def test_what_cannot_be_dropped_is_reported(server, tmp_path, monkeypatch):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final
 
 from seatrial.postgres.catalogue import read_sequences
+from seatrial.postgres.connection import text_of
 from seatrial.postgres.row_content import OUTPUT_FORMAT
 from seatrial.results.model import StartRecord
 from seatrial.trials.database.measure.driver_result import Endpoints
@@ -72,8 +73,8 @@ def read_start_state(
         tables = connection.execute(_TABLES).fetchall()
         found = _row_counts(connection, tables) if counts else {}
         return StartRecord(
-            lsn=_text_of(connection, _LSN),
-            checkpoint_lsn=_text_of(connection, _CHECKPOINT) if of_copied_files else "",
+            lsn=text_of(connection, _LSN),
+            checkpoint_lsn=text_of(connection, _CHECKPOINT) if of_copied_files else "",
             sequences={
                 sequence.label: sequence.next_value
                 for sequence in sequences
@@ -104,7 +105,7 @@ def wal_position(endpoints: Endpoints) -> str:
         TargetError: when the server cannot be reached.
     """
     with ServerSession(endpoints) as session:
-        return _text_of(session.connection, _LSN)
+        return text_of(session.connection, _LSN)
 
 
 def rows_written(endpoints: Endpoints) -> int:
@@ -114,22 +115,7 @@ def rows_written(endpoints: Endpoints) -> int:
         TargetError: when the server cannot be reached.
     """
     with ServerSession(endpoints) as session:
-        return int(_text_of(session.connection, _WRITTEN) or 0)
-
-
-def _text_of(connection: psycopg.Connection, query: LiteralString) -> str:
-    """Return one text; empty if not permitted, or not supported, as by Aurora."""
-    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
-
-    try:
-        row = connection.execute(query).fetchone()
-    except (
-        psycopg.errors.InsufficientPrivilege,
-        psycopg.errors.FeatureNotSupported,
-        psycopg.errors.ObjectNotInPrerequisiteState,
-    ):
-        return ""
-    return str(row[0] or "") if row else ""
+        return int(text_of(session.connection, _WRITTEN) or 0)
 
 
 Counts = dict[str, tuple[int, str]]

@@ -155,6 +155,34 @@ def test_a_role_with_a_time_limit_can_load(server):
         connection.execute("DROP TABLE large")
 
 
+def with_time_limit(server) -> Endpoints:
+    """Return a database in whose sessions a setting of ours would show."""
+    limited = msgspec.structs.replace(
+        server.address, parameters={"options": "-c statement_timeout=90s"}
+    )
+    return Endpoints(addresses=[limited], secret=None, binaries=installed_programs())
+
+
+def test_counting_rows_leaves_no_setting_in_the_session_of_a_pooler(server, monkeypatch):
+    endpoints = with_time_limit(server)
+    sessions = []
+    monkeypatch.setattr(ServerSession, "__exit__", lambda self, *_: sessions.append(self))
+    monkeypatch.setattr(load, "is_pooled", lambda _connection: True)
+    load._count_rows(endpoints, endpoints.addresses[0])
+    with sessions[0].connection as connection:
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("90s",)
+
+
+def test_programs_behind_a_pooler_get_no_options_that_it_refuses(
+    server, missing_standby, monkeypatch
+):
+    endpoints = with_time_limit(server)
+    given = "-c statement_timeout=90s"
+    for pooled, options in ((False, f"{given} -c synchronous_commit=local"), (True, given)):
+        monkeypatch.setattr(load, "is_pooled", lambda _connection, pooled=pooled: pooled)
+        assert load._environment(endpoints, endpoints.addresses[0])["PGOPTIONS"] == options
+
+
 def test_a_role_without_privileges_reads_and_warms_what_it_may(server):
     with connect(server.address) as connection:
         connection.execute("CREATE DATABASE shared")

@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.measure.progress import Watcher
-from seatrial.postgres.connection import Address, commit_locally, connect
+from seatrial.postgres.connection import Address, commit_locally, connect, is_pooled
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.client_processes import Process, ignored, run_to_end
@@ -202,9 +202,9 @@ def _load_telemetry(
 def _count_rows(endpoints: Endpoints, address: Address) -> int:
     """Return the total rows of all tables, as counted by VACUUM."""
     with ServerSession(endpoints, address) as session:
-        commit_locally(session.connection)
-        # The role may have a limit that suits its statements.
-        session.connection.execute("SET statement_timeout = 0")
+        # The role may have a limit that suits its statements. A pooler keeps settings for others.
+        if not is_pooled(session.connection):
+            session.connection.execute("SET statement_timeout = 0; SET synchronous_commit = local")
         session.connection.execute("VACUUM ANALYZE")
         query = """
             SELECT coalesce(sum(reltuples), 0)::bigint FROM pg_class
@@ -235,14 +235,14 @@ def _run(
 
 
 def _environment(endpoints: Endpoints, address: Address) -> dict[str, str]:
-    """Return a program's environment, in which its commits wait for no standby."""
+    """Return a program's environment; its commits wait for no standby, unless a pooler answers."""
     environment = address.environment(endpoints.secret)
     with connect(address, secret=endpoints.secret) as connection:
         names = connection.execute("SHOW synchronous_standby_names").fetchone()
-    # Only where needed, as poolers refuse these options.
-    if names and names[0]:
-        options = (environment.get("PGOPTIONS", ""), "-c synchronous_commit=local")
-        environment["PGOPTIONS"] = " ".join(options).strip()
+        # Only where needed: poolers refuse these options.
+        if names and names[0] and not is_pooled(connection):
+            options = (environment.get("PGOPTIONS", ""), "-c synchronous_commit=local")
+            environment["PGOPTIONS"] = " ".join(options).strip()
     return environment
 
 

@@ -190,13 +190,15 @@ def test_a_role_without_privileges_reads_and_warms_what_it_may(server):
         connection.execute("""
             CREATE EXTENSION pg_prewarm; CREATE SCHEMA closed; CREATE TABLE closed.t (n serial);
             GRANT SELECT ON ALL TABLES IN SCHEMA closed TO humble;
-            GRANT SELECT ON ALL SEQUENCES IN SCHEMA closed TO humble
+            GRANT SELECT ON ALL SEQUENCES IN SCHEMA closed TO humble;
+            CREATE TABLE open (n int PRIMARY KEY); INSERT INTO open SELECT generate_series(1, 9999);
+            GRANT SELECT ON open TO humble; CREATE TABLE hidden (n int)
         """)
     address = msgspec.structs.replace(server.address, user="humble", dbname="shared")
     endpoints = Endpoints(addresses=[address], secret=None, binaries=installed_programs())
     unread = start_state.read_start_state(endpoints, restored="").unread
-    assert unread == ["closed.t_n_seq", "closed.t"]
-    prewarm(endpoints)
+    assert unread == ["closed.t_n_seq", "closed.t", "public.hidden"]
+    assert prewarm(endpoints)[0].startswith("2 of 4 tables and indexes ")
     with ServerSession(endpoints) as session:
         for code in ("0A000", "55000"):
             refusal = f"DO $$ BEGIN RAISE SQLSTATE '{code}'; END $$"

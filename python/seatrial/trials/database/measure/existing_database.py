@@ -187,8 +187,7 @@ class ExistingDatabase:
                 lsn_unrestored=unrestored,
                 source_rows_written=written,
             )
-            if spec.start == "prewarmed":
-                prewarm(endpoints)
+            unread = prewarm(endpoints) if spec.start == "prewarmed" else []
             yield ReadyServer(
                 endpoints=endpoints,
                 origin="remote",
@@ -199,7 +198,7 @@ class ExistingDatabase:
                 cloned=restored,
                 cloned_s=cloned_s,
                 explain=lambda error: explain_error(error, self._server),
-                notes=[*notes_on(replay, state), *self._written_before(replay, restored)],
+                notes=[*notes_on(replay, state), *self._written_before(replay, restored), *unread],
                 start=start,
             )
 

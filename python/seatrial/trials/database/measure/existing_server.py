@@ -145,8 +145,7 @@ class ExistingServer:
             self._apply_settings(addresses, spec)
             restored = "template" if is_copy else "reuse"
             start = read_start_state(endpoints, restored=restored) if spec.replay else None
-            if spec.start == "prewarmed":
-                prewarm(endpoints)
+            unread = prewarm(endpoints) if spec.start == "prewarmed" else []
             yield ReadyServer(
                 endpoints=endpoints,
                 origin="remote",
@@ -157,6 +156,7 @@ class ExistingServer:
                 cloned=restored,
                 cloned_s=cloned_s,
                 explain=lambda error: explain_error(error, self._server),
+                notes=unread,
                 start=start,
             )
         finally:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import Address, commit_locally, connect
+from seatrial.stats.wording import format_plural
 from seatrial.trials.database.measure.driver_result import Endpoints
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ _SIZE: Final = """
     WHERE datname = ANY(%s) OR datname = current_database()
 """
 
-# Tables and indexes of the user, including TOAST tables.
+# Tables and indexes of the user, including TOAST tables: those read, and all.
 _PREWARM: Final = """
-    SELECT count(pg_prewarm(pg_class.oid)) FROM pg_class
-    JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    SELECT count(CASE WHEN has_table_privilege(pg_class.oid, 'SELECT')
+                      THEN pg_prewarm(pg_class.oid) END), count(*)
+    FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE relkind IN ('r', 'i', 't', 'm') AND relpersistence = 'p'
-        AND pg_class.oid >= 16384 AND pg_has_role(relowner, 'USAGE')
-        AND nspname NOT IN ('pg_catalog', 'information_schema')
+        AND pg_class.oid >= 16384 AND nspname NOT IN ('pg_catalog', 'information_schema')
 """
 
 
@@ -110,22 +111,34 @@ class ServerSession:
             return False
         return True
 
-    def prewarm(self) -> None:
-        """Read all tables and indexes of the database into shared buffers, as far as they fit."""
+    def prewarm(self) -> tuple[int, int]:
+        """Read tables and indexes of the database into shared buffers, as far as they fit.
+
+        Returns:
+            How many were read, of how many; those of other roles are not readable.
+        """
         commit_locally(self._connection)
         self._connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
-        self._connection.execute(_PREWARM)
+        row = self._connection.execute(_PREWARM).fetchone()
+        return (int(row[0]), int(row[1])) if row else (0, 0)
 
 
-def prewarm(endpoints: Endpoints) -> None:
-    """Read all databases into shared buffers.
+def prewarm(endpoints: Endpoints) -> list[str]:
+    """Read all databases into shared buffers; return a note on what could not be read.
 
     Raises:
         TargetError: when a server lacks the extension pg_prewarm, or does not allow it.
     """
+    read = whole = 0
     for address in endpoints.addresses:
         with ServerSession(endpoints, address) as server:
-            server.prewarm()
+            read, whole = (a + b for a, b in zip((read, whole), server.prewarm(), strict=True))
+    if read == whole:
+        return []
+    return [
+        f"{whole - read} of {format_plural(whole, 'table or index', 'tables and indexes')} could "
+        "not be prewarmed: they belong to another role."
+    ]
 
 
 def refused(error: psycopg.Error) -> TargetError:

@@ -121,11 +121,13 @@ def test_what_fails_at_once_is_not_faster(monkeypatch):
     (change,) = [each for each in table.changes if each.key == key]
     assert change.speed_up.value > 100
     assert (change.answer, change.failing, change.in_average) == ("undecided", "after", False)
-    assert change_phrase(change, once="").endswith("?, more failures after")
+    assert change_phrase(change, once="").endswith("?, more timed failures after")
     assert table.overall.answer != "faster"
     assert table.overall.faster == 0
     assert saved_is_what_the_whole_saves(table)
-    assert any("failed more often on after" in warning for warning in table.warnings)
+    assert any(
+        "had more failures among the timed calls on after" in warning for warning in table.warnings
+    )
     text = before_after_text(BeforeAfter(queries=table), top=10)
     (heads,) = [line for line in text.splitlines() if line.startswith("Query")]
     assert "Failed" in heads

@@ -67,7 +67,7 @@ class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         calls: Calls per unit.
         total_s: Their total time per unit.
-        errors: Failed calls per unit.
+        errors: How many of them failed; those without a time, as in a log, are not counted.
     """
 
     PUBLISHED: ClassVar = ("mean_s",)
@@ -128,7 +128,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         plan_varies: Whether plans differ between rounds of a side.
         in_average: Whether it is in the average: it ran in every round of both sides, and did
             not fail more often on one of them.
-        failing: The side on which more of its calls failed; None for neither.
+        failing: The side on which more of its timed calls failed; None for neither.
     """
 
     key: str

@@ -70,8 +70,8 @@ def table_sentences(table: Table) -> Iterator[str]:
         return
     if overall is None:
         yield (
-            f"There is no average: every {noun} was missing in some round, or failed more often on "
-            "one side."
+            f"There is no average: every {noun} was missing in some round, or had more failures "
+            "among its timed calls on one side."
         )
     else:
         geometric = factor_phrase(overall.geometric)  # the number of measurements precedes it
@@ -143,7 +143,7 @@ def change_phrase(change: Change, *, once: str) -> str:
     """
     if change.answer == "same":
         return f"same (within {whole_percent(change.within_share or 0)} %)"
-    failed = f", more failures {change.failing}" if change.failing else ""
+    failed = f", more timed failures {change.failing}" if change.failing else ""
     if change.answer == "undecided":
         return f"{as_fast_phrase(change.speed_up, once=once)}?{failed}"
     return f"{speed_phrase(change.speed_up, once=once)}{failed}"

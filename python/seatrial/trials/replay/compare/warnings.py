@@ -119,7 +119,10 @@ def _not_averaged(table: Table) -> Iterator[str]:
     for why, changes in (
         ("did not run in every round", [c for c in table.changes if c.failing is None]),
         *(
-            (f"failed more often on {side.name}", [c for c in table.changes if c.failing == when])
+            (
+                f"had more failures among the timed calls on {side.name}",
+                [c for c in table.changes if c.failing == when],
+            )
             for when, side in (("before", table.before), ("after", table.after))
         ),
     ):

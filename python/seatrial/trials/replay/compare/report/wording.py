@@ -82,7 +82,7 @@ def _conclusion_text(answered: Change | Overall) -> str:
     if answered.answer == "same" and answered.within_share is not None:
         return f"same within {format_share(answered.within_share)}"
     if isinstance(answered, Change) and answered.failing:
-        return f"{answered.answer}, more failures {answered.failing}"
+        return f"{answered.answer}, more timed failures {answered.failing}"
     if answered.below_floor:
         return "undecided, within the noise"
     if answered.answer == "undecided" and answered.rounds_more:

@@ -106,6 +106,17 @@ def test_a_report_that_was_logged_once_each_is_not_called_slower(tmp_path):
     assert "urely" not in reported.out
 
 
+def test_a_limit_of_sides_with_nothing_in_common_does_not_seem_to_hold(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.log").write_text(
+            "2026-11-21 08:00:00.000 UTC [7] app@x LOG:  duration: 4.000 ms  statement: "
+            f"SELECT {name} FROM {name}\n"
+        )
+    reported = compare(tmp_path, "a.log", "b.log", "--fail-if-slower", "10").out
+    assert "Undecided whether slower by more than 10 %: no query" in reported
+    assert "Nothing: no regression" not in reported
+
+
 def test_both_speed_ups_are_reported(folder):
     reported = compare(folder, "before.log", "after.log", "--json").document
     assert "; geometric mean over pages: " in reported["verdict"][0]

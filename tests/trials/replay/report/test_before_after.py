@@ -68,6 +68,8 @@ def table_of_one(answer: str, **overall):
         ({"queries": table_of_one("undecided")}, "undecided"),
         ({"batches": [make_batch(answer="undecided")]}, "undecided"),
         ({"queries": table_of_one("same")}, "Nothing"),
+        ({"queries": make_table([], overall=None)}, "Name two sides"),
+        ({"queries": make_table([make_change()], overall=None)}, "undecided"),
     ],
 )  # fmt: skip
 def test_the_next_step_follows_from_the_worst_answer(parts, words):

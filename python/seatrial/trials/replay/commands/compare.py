@@ -53,6 +53,7 @@ from seatrial.trials.replay.compare.verdict import (
     slower_by,
     verdict,
 )
+from seatrial.trials.replay.compare.warnings import noun_of
 
 EPILOG = """\b
 Examples:
@@ -322,6 +323,10 @@ def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> 
     if share is None:
         return
     limit = f"slower by more than {100 * share:g} %"
+    for table in (found.queries, found.pages):
+        if table is not None and not table.changes:
+            noun = noun_of(table.before)
+            click.echo(f"Undecided whether {limit}: no {noun} was timed on both sides.")
     for text in slow:
         click.echo(f"{limit.capitalize()}: {text}.")
     for text in perhaps_slower_by(found, share):

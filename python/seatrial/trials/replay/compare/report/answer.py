@@ -114,6 +114,8 @@ def _next_step(found: BeforeAfter) -> str:
     ]
     if "slower" in answers:
         return "Look at what became slower, and at changed plans, below."
+    if not all(table.changes for table in tables):
+        return "Name two sides with queries or pages in common."
     rounds = [
         overall.rounds_more
         for overall in overalls
@@ -129,6 +131,8 @@ def _next_step(found: BeforeAfter) -> str:
 def _is_open(table: Table) -> bool:
     """Return whether further measurements may settle the average of a table."""
     overall = table.overall
+    if overall is None:
+        return True
     # Interleaved rounds within the noise floor remain there, however many they are.
-    is_noise = overall is not None and overall.below_floor and table.basis == "interleaved"
-    return overall is not None and overall.answer == "undecided" and not is_noise
+    is_noise = overall.below_floor and table.basis == "interleaved"
+    return overall.answer == "undecided" and not is_noise

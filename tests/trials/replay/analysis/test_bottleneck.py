@@ -145,6 +145,18 @@ def test_a_server_that_waits_for_a_driver_with_time_is_inconclusive_and_says_bot
     assert "network latency, or too few sessions in the capture" in found.sentence
 
 
+def test_a_replay_with_think_times_does_not_blame_the_network_alone():
+    samples = rounds_of(Play(speed=5.0, waits={"CPU": 1000}, columns=WAITING | IDLE))
+    assert "think times" not in replays_of(summarise(run_of(), samples))[0].bottleneck.sentence
+    database = samples[0].cell.spec["database"]
+    thinking = database | {"replay": database["replay"] | {"pace": "think_times"}}
+    cell = replace(samples[0].cell, spec=samples[0].cell.spec | {"database": thinking})
+    samples = [replace(sample, cell=cell) for sample in samples]
+    found = replays_of(summarise(run_of(), samples))[0].bottleneck
+    assert "the sessions' think times, network latency" in found.sentence
+    assert "--pace arrivals" in found.next
+
+
 def test_without_waits_nothing_is_claimed():
     found = reported(Play(waits={})).bottleneck
     assert found.who == "inconclusive"

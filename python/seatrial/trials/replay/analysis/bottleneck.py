@@ -35,6 +35,7 @@ from seatrial.trials.replay.analysis.pace import (
     answered_per_s,
     captured_per_s,
     delivered,
+    has_think_times,
     keeps_pace,
     lateness,
     ratio_to_capture,
@@ -83,6 +84,7 @@ class ReplayEvidence:
         delivered: Share of the requested rate; None at maximum speed.
         lateness: None at maximum speed.
         sessions_mean: Mean number of open connections; None if unknown.
+        thinks: Whether sessions waited for the captured think times.
     """
 
     database: LoadEvidence
@@ -92,6 +94,7 @@ class ReplayEvidence:
     delivered: Estimate | None
     lateness: Lateness | None
     sessions_mean: float | None = None
+    thinks: bool = False
 
     @property
     def is_remote(self) -> bool:
@@ -206,13 +209,16 @@ def _limited_by_sessions(evidence: ReplayEvidence, database: TimeVerdict) -> _Di
         return None
     active = time.active_mean
     running = "" if active is None else f"; {active:.1f} statements ran concurrently on average"
+    cause = "the sessions' think times, network latency" if evidence.thinks else "network latency"
     return _Diagnosis(
         INCONCLUSIVE,
         f"the server waited for the next statement {format_share(time.shares.get('client', 0.0))} "
-        "of the clients' time while the driver was partly idle: network latency, or too few "
-        f"sessions in the capture{running}",
+        f"of the clients' time while the driver was partly idle: {cause}, or too few sessions in "
+        f"the capture{running}",
         rivals=database.rivals,
-        next="Run the replay on the server's machine, or replay several captures in parallel",
+        next="Raise --speed, or use --pace arrivals"
+        if evidence.thinks
+        else "Run the replay on the server's machine, or replay several captures in parallel",
     )
 
 
@@ -413,6 +419,7 @@ def replay_cell(summary: CellSummary, evidence: LoadEvidence) -> ReplayCell | No
         delivered=delivered(samples, speed),
         lateness=lateness(samples),
         sessions_mean=sessions_mean(samples),
+        thinks=speed is not None and has_think_times(summary.cell),
     )
     return ReplayCell(
         cell=summary.cell,

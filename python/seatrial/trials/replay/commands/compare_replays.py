@@ -15,6 +15,7 @@ from seatrial.cli.sources import NamedResult, load_source
 from seatrial.errors import UsageError
 from seatrial.results.model import Run, Sample
 from seatrial.results.replay import ReplayRecord
+from seatrial.statement_counters import Statement, added
 from seatrial.stats.cell_estimates import counted
 from seatrial.stats.compare.model import Side
 from seatrial.stats.compare.model import SideSamples as Measurement
@@ -332,32 +333,31 @@ def call_figures(record: ReplayRecord) -> dict[str, CallFigures]:
     }
 
 
+def server_work(total: Statement) -> ServerWork:
+    """Return the server's work for a query, per call, from its counters."""
+    per_call = {
+        name: None if value is None or not total.calls else value / total.calls
+        for name in ("exec_s", "blocks_hit", "blocks_read", "wal_bytes")
+        for value in [getattr(total, name)]
+    }
+    return ServerWork(calls=total.calls, **per_call)
+
+
 def _server_work(records: Sequence[ReplayRecord]) -> dict[str, ServerWork]:
     """Return the server's work for each query, per call, over all rounds that have it."""
-    sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    is_known: dict[str, dict[str, bool]] = defaultdict(lambda: defaultdict(lambda: True))
-    names = ("exec_ns", "blocks_hit", "blocks_read", "wal_bytes")
+    sums: dict[str, Statement] = {}
     for query in (query for record in records for query in record.queries_server):
-        if not query.calls:
-            continue
-        sums[query.fingerprint]["calls"] += query.calls
-        for name in names:
-            value = getattr(query, name)
-            is_known[query.fingerprint][name] &= value is not None
-            sums[query.fingerprint][name] += value or 0
-    found = {}
-    for key, work in sums.items():
-        exec_ns, hit, read, wal = (
-            work[name] / work["calls"] if is_known[key][name] else None for name in names
-        )
-        found[key] = ServerWork(
-            calls=work["calls"],
-            exec_s=None if exec_ns is None else exec_ns / NS_PER_S,
-            blocks_hit=hit,
-            blocks_read=read,
-            wal_bytes=wal,
-        )
-    return found
+        if query.calls and query.exec_ns is not None:
+            counters = Statement(
+                query="",
+                calls=query.calls,
+                exec_s=query.exec_ns / NS_PER_S,
+                blocks_hit=query.blocks_hit,
+                blocks_read=query.blocks_read,
+                wal_bytes=query.wal_bytes,
+            )
+            sums[query.fingerprint] = added(sums.get(query.fingerprint), counters)
+    return {key: server_work(total) for key, total in sums.items()}
 
 
 def _plans(records: Sequence[ReplayRecord]) -> dict[str, dict[str, str]]:

@@ -27,7 +27,7 @@ from seatrial.statement_counters import (
     snapshot_of,
 )
 from seatrial.stats.wording import format_count, format_first, format_plural
-from seatrial.trials.replay.commands.compare_replays import replay_side, replay_sides
+from seatrial.trials.replay.commands.compare_replays import replay_side, replay_sides, server_work
 from seatrial.trials.replay.commands.read import temporary_trace
 from seatrial.trials.replay.compare.model import (
     CallFigures,
@@ -35,7 +35,6 @@ from seatrial.trials.replay.compare.model import (
     Clock,
     MeasuredSide,
     QueryLabel,
-    ServerWork,
     Unit,
 )
 from seatrial.trials.replay.compare.warnings import ERRORS_SHARE_MAX
@@ -306,18 +305,9 @@ def snapshot_side(
         "of the calls"
         if snapshot.nested
         else "",
-        server={key: _server_work(total) for key, total in sums.items()},
+        server={key: server_work(total) for key, total in sums.items()},
         warnings=warnings,
     )
-
-
-def _server_work(total: Statement) -> ServerWork:
-    per_call = {
-        name: None if value is None or not total.calls else value / total.calls
-        for name in ("exec_s", "blocks_hit", "blocks_read", "wal_bytes")
-        for value in [getattr(total, name)]
-    }
-    return ServerWork(calls=total.calls, **per_call)
 
 
 PERIOD: Final = ".."

@@ -29,8 +29,8 @@ HOLDERS_WAITS: Final = ("commit", "read", "standby")
 WAITED_GROUPS: Final = ("commit", "read", "write", "lock", "standby", "other")
 
 
-def driver_sentence(core_share: float, ceiling_share: float, ceiling_per_s: str) -> str:
-    """Return which limits of the driver were exceeded, and what the rate then means."""
+def driver_limits(core_share: float, ceiling_share: float, ceiling_per_s: str) -> str:
+    """Return which limits of the driver were exceeded; empty if none was."""
     limits = []
     if core_share > DRIVER_SHARE_MAX:
         limits.append(
@@ -41,7 +41,13 @@ def driver_sentence(core_share: float, ceiling_share: float, ceiling_per_s: str)
             f"the rate reached {format_share(ceiling_share)} of the driver's maximum "
             f"({ceiling_per_s} against a null server)"
         )
-    return f"{' and '.join(limits)}. The rate is a lower bound of what the database can do."
+    return " and ".join(limits)
+
+
+def driver_sentence(core_share: float, ceiling_share: float, ceiling_per_s: str) -> str:
+    """Return which limits of the driver were exceeded, and what the rate then means."""
+    limits = driver_limits(core_share, ceiling_share, ceiling_per_s)
+    return f"{limits}. The rate is a lower bound of what the database can do."
 
 
 @dataclass(frozen=True)

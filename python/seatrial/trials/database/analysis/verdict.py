@@ -21,10 +21,10 @@ from seatrial.trials.database.analysis.readings import (
 )
 from seatrial.trials.database.analysis.rivals import (
     DESCRIPTIONS,
-    DRIVER_SHARE_MAX,
     HOLDERS_WAITS,
     WAITED_SHARE_MAX,
     LoadEvidence,
+    driver_limits,
     rivals_of,
 )
 
@@ -278,18 +278,10 @@ def _holders(time: ClientTime) -> str:
 
 def _driver_text(evidence: LoadEvidence) -> str:
     """Return how close the driver is to its limit; empty if it is not close."""
-    parts = []
-    if (evidence.client_cpu_share or 0.0) > DRIVER_SHARE_MAX:
-        parts.append(
-            f"the driver's busiest thread used {format_share(evidence.client_cpu_share or 0.0)} of "
-            "a core"
-        )
-    if (evidence.ceiling_share or 0.0) > DRIVER_SHARE_MAX and evidence.ceiling_per_s:
-        parts.append(
-            f"the rate reached {format_share(evidence.ceiling_share or 0.0)} of the driver's "
-            f"maximum ({format_iops(evidence.ceiling_per_s)} transactions/s against a null server)"
-        )
-    return " and ".join(parts)
+    ceiling_per_s = f"{format_iops(evidence.ceiling_per_s or 0.0)} transactions/s"
+    return driver_limits(
+        evidence.client_cpu_share or 0.0, evidence.ceiling_share or 0.0, ceiling_per_s
+    )
 
 
 def _full_processor_bound(evidence: LoadEvidence) -> _Finding:

@@ -119,10 +119,6 @@ class RemoteServer:
         """
         return connect(self.address, secret=self._secret, dbname=dbname)
 
-    def environment(self, dbname: str) -> dict[str, str]:
-        """Return the environment for a child that uses one of its databases through libpq."""
-        return self.address.with_dbname(dbname).environment(self._secret)
-
     def may_create_databases(self) -> bool:
         """Return whether the user may create databases.
 

@@ -42,7 +42,7 @@ from seatrial.stats.wording import (
     format_share,
     format_value,
 )
-from seatrial.trials.database.report.wording import WAIT_CLASSES, WAIT_NAMES
+from seatrial.trials.database.report.wording import WAIT_NAMES
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.report.phrases import (
     ARRAY_COLUMNS,
@@ -292,7 +292,7 @@ def _waits_panel(series: Series, step_s: float, steps: int) -> list[TimelinePane
     """Return the wait classes of active clients; rare classes are part of ``other``."""
     seen = {
         name: _by_step(series, f"waits_{name}_share", step_s, steps)
-        for name in WAIT_CLASSES
+        for name in WAIT_NAMES
         if f"waits_{name}_share" in series.columns
     }
     other: list[list[float | None]] = []

@@ -40,11 +40,6 @@ from seatrial.trials.database.analysis.model import (
 from seatrial.trials.database.study.workloads import DatabaseSpec, is_of_database, spec_of
 from seatrial.trials.replay.analysis.model import is_replay
 
-WAIT_CLASSES: Final = (
-    *("cpu", "io", "lwlock", "lock", "client", "ipc", "timeout", "buffer_pin", "other"),
-)
-"""Wait classes of an active client's time, in the order of all charts and tables."""
-
 WAIT_NAMES: Final = {
     "cpu": "CPU",
     "io": "I/O",
@@ -56,7 +51,7 @@ WAIT_NAMES: Final = {
     "buffer_pin": "buffer pin",
     "other": "other",
 }
-"""Names of PostgreSQL's classes of wait events, and of CPU time."""
+"""PostgreSQL's classes of wait events, and CPU time, in the order of all charts and tables."""
 
 FIGURE_NAMES: Final = {
     "cpu_user_share": "CPU, user",
@@ -344,5 +339,5 @@ def size_text(size_bytes: int) -> str:
 
 def waits_of(cell: DatabaseCell) -> list[tuple[str, float]]:
     """Return the wait classes that were seen, in the order of all charts."""
-    known = [*WAIT_CLASSES, *(name for name in cell.waits if name not in WAIT_CLASSES)]
+    known = [*WAIT_NAMES, *(name for name in cell.waits if name not in WAIT_NAMES)]
     return [(name, cell.waits[name]) for name in known if cell.waits.get(name, 0.0) > 0]

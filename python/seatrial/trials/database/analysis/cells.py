@@ -199,12 +199,5 @@ def _as_replay(part: DatabaseCell, replay: ReplayCell | None) -> DatabaseCell:
     if replay is None:
         return part
     found = replay.bottleneck
-    verdict = TimeVerdict(
-        bound=found.bound,
-        sentence=found.sentence,
-        evidence=found.evidence,
-        likely=found.likely,
-        rivals=found.rivals,
-        next=found.next,
-    )
+    verdict = TimeVerdict(**{name: getattr(found, name) for name in TimeVerdict.__struct_fields__})
     return msgspec.structs.replace(part, verdict=verdict)

@@ -637,12 +637,9 @@ def without_offset(sides: Sides, offset_s: float) -> Sides:
     ]
     if lost:
         queries = format_plural(len(lost), "query", "queries")
-        adjusted[1] = msgspec.structs.replace(
+        adjusted[1] = with_warnings(
             adjusted[1],
-            warnings=[
-                *adjusted[1].warnings,
-                f"{queries} took the client no longer than the offset: they are not compared.",
-            ],
+            [f"{queries} took the client no longer than the offset: they are not compared."],
         )
     return msgspec.structs.replace(
         sides,

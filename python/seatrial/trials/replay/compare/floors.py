@@ -83,7 +83,8 @@ def floor_of(
     if pair is None and basis == "interleaved" and halves_overall is None:
         return None
     source, name = ("pair", pair[1].name) if pair else ("usual", "")
-    overall, query = _control_floors(pair, basis, sides) if pair else _usual_floors(basis, sides)
+    usual = usual_floor(basis, _shortest_s(sides))
+    overall, query = _control_floors(pair, basis, sides) if pair else (usual, usual)
     if pair is None and basis == "interleaved":
         source = "halves"
     elif basis != "interleaved":
@@ -118,12 +119,6 @@ def usual_floor(basis: Basis, covered_s: float) -> float:
     """
     shorter = USUAL_RUN_S / max(covered_s, SHORTEST_S)
     return math.exp(math.log(USUAL[basis]) * max(1.0, shorter) ** 0.25)
-
-
-def _usual_floors(basis: Basis, sides: Sequence[MeasuredSide]) -> tuple[float, float]:
-    """Return the usual factors, overall and per query, without the query's own variance."""
-    factor = usual_floor(basis, _shortest_s(sides))
-    return factor, factor
 
 
 def _shortest_s(sides: Sequence[MeasuredSide]) -> float:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from seatrial.stats.compare.noise import is_same, rounds_more, whole_percent, within_share
 from seatrial.stats.compare.ratio import Contrast, ratio_estimate
@@ -35,19 +36,15 @@ ONCE = "measured once each"
 ONE_ONCE = "one of them measured once"
 
 
-def once_of(table: Table) -> str:
+def once_of(found: Table | Batch) -> str:
     """Return that a side or both were measured once, in words; empty if neither was."""
-    if table.basis != "once":
+    if isinstance(found, Table):
+        counts = found.before.units, found.after.units
+    else:
+        counts = len(found.before_s), len(found.after_s)
+    if min(counts) > 1:
         return ""
-    return ONCE if table.before.units == table.after.units == 1 else ONE_ONCE
-
-
-def once_of_batch(batch: Batch) -> str:
-    """Return the same of a batch."""
-    times = len(batch.before_s), len(batch.after_s)
-    if min(times) > 1:
-        return ""
-    return ONCE if max(times) == 1 else ONE_ONCE
+    return ONCE if max(counts) == 1 else ONE_ONCE
 
 
 def verdict(reported: BeforeAfter) -> list[str]:
@@ -120,7 +117,7 @@ def _why(once: str, overall: Overall) -> str:
 def batch_phrase(batch: Batch) -> str:
     """Return the verdict on a batch: ``Nightly batch 11.4x faster (measured once each)``."""
     name = batch.name[:1].upper() + batch.name[1:]
-    once = once_of_batch(batch)
+    once = once_of(batch)
     if batch.answer in ("faster", "slower"):
         return f"{name} {speed_phrase(batch.speed_up, once=once)}"
     return f"Undecided: {name} {as_fast_phrase(batch.speed_up, once=once)}"
@@ -128,7 +125,7 @@ def batch_phrase(batch: Batch) -> str:
 
 def batch_answer_phrase(batch: Batch) -> str:
     """Return the same for a column; a question mark marks what is not significant."""
-    once = once_of_batch(batch)
+    once = once_of(batch)
     if batch.answer in ("faster", "slower"):
         return speed_phrase(batch.speed_up, once=once)
     return f"{as_fast_phrase(batch.speed_up, once=once)}?"
@@ -183,7 +180,7 @@ def _factor_with_interval(estimate: Estimate, word: str, *, once: str) -> str:
     if estimate.low is None or estimate.high is None:
         text = f"{_value(estimate.value)}x {word}"
         return f"{text} ({once})" if once else text
-    plain = msgspec.structs.replace(estimate, over="rounds")
+    plain = replace(estimate, over="rounds")
     value, _, interval = ratio_phrase(plain).partition(" ")
     if not once:
         return f"{value} {word} {interval}"
@@ -198,7 +195,7 @@ def _value(value: float) -> str:
 def inverted(speed_up: Estimate) -> Estimate:
     """Return the ratio of times from the speed-up."""
     low, high = speed_up.low, speed_up.high
-    return msgspec.structs.replace(
+    return replace(
         speed_up,
         value=1 / speed_up.value,
         low=None if high is None else 1 / high,
@@ -253,7 +250,7 @@ class Criteria(msgspec.Struct, frozen=True, kw_only=True):
             return found
         # Measurements in sequence cannot prove equality: drift may have hidden a difference.
         if self.basis == "interleaved" and is_same(speed_up, self.margin_share):
-            return _changed(found, answer="same", within_share=within_share(speed_up))
+            return replace(found, answer="same", within_share=within_share(speed_up))
         if p_adjusted <= LEVEL and abs(of.log_ratio) >= math.log1p(self.margin_share):
             return self._beyond_noise(found, of.log_ratio)
         return found
@@ -280,7 +277,7 @@ class Criteria(msgspec.Struct, frozen=True, kw_only=True):
         more = rounds_more([of[key] for key in undecided], alpha, self.margin_share)
         rounds = dict(zip(undecided, more, strict=True))
         return {
-            key: _changed(conclusion, rounds_more=rounds.get(key))
+            key: replace(conclusion, rounds_more=rounds.get(key))
             for key, conclusion in conclusions.items()
         }
 
@@ -310,8 +307,8 @@ class Criteria(msgspec.Struct, frozen=True, kw_only=True):
 
     def _beyond_noise(self, found: Conclusion, log_ratio: float) -> Conclusion:
         if abs(log_ratio) <= self.noise_log(found.speed_up):
-            return _changed(found, below_floor=True)
-        return _changed(found, answer="faster" if log_ratio > 0 else "slower")
+            return replace(found, below_floor=True)
+        return replace(found, answer="faster" if log_ratio > 0 else "slower")
 
 
 def criteria_of(
@@ -329,10 +326,6 @@ def half_of(speed_up: Estimate) -> float:
     """Return the half width of an interval on the log scale; 0 if there is none."""
     low, high = speed_up.low, speed_up.high
     return (math.log(high) - math.log(low)) / 2 if low and high else 0.0
-
-
-def _changed(found: Conclusion, **changes: object) -> Conclusion:
-    return msgspec.structs.replace(found, **changes)
 
 
 NAMED_MAX = 3

@@ -87,7 +87,14 @@ def run_replay(
     if catalogue is not None and replay.ids == INFER:
         notes = require_sequences(replay, catalogue, endpoints)
     server = ServerStatistics(endpoints)
-    outcome = (options.play or play)(_engine_spec(replay, endpoints, options, catalogue), watcher)
+    document = engine_spec(
+        replay,
+        driver_parameters(endpoints.addresses[0], endpoints.secret),
+        slice_ms=options.slice_ms,
+        stall_threshold_ms=options.stall_threshold_ms,
+        catalogue=catalogue,
+    )
+    outcome = (options.play or play)(document, watcher)
     record, missing = server.with_statistics(_record(outcome.result, spec, facts), replay.trace)
     if outcome.interrupted and record.total.sent == 0:
         raise KeyboardInterrupt
@@ -225,18 +232,6 @@ def _catalogue(replay: ReplaySpec, endpoints: Endpoints) -> Catalogue | None:
         return None
     with ServerSession(endpoints) as session:
         return read_catalogue(session.connection)
-
-
-def _engine_spec(
-    replay: ReplaySpec, endpoints: Endpoints, options: DriverOptions, catalogue: Catalogue | None
-) -> SpecDocument:
-    return engine_spec(
-        replay,
-        driver_parameters(endpoints.addresses[0], endpoints.secret),
-        slice_ms=options.slice_ms,
-        stall_threshold_ms=options.stall_threshold_ms,
-        catalogue=catalogue,
-    )
 
 
 def _facts(replay: ReplaySpec) -> TraceFacts:

@@ -72,7 +72,6 @@ def regressions_table(
     subject: Subject,
     *,
     level: float = LEVEL_OF_ONE,
-    characters_max: int = TEXT_MAX,
 ) -> Table:
     """Return what became significantly slower, the largest factor first.
 
@@ -80,7 +79,6 @@ def regressions_table(
         changes: In their order; the first has number 1, as in the chart.
         subject: Queries or pages.
         level: Level of the intervals.
-        characters_max: Longest part of a query's text.
     """
     singular, _ = NOUNS[subject]
     return without_empty(
@@ -95,7 +93,7 @@ def regressions_table(
             rows=[
                 [
                     str(number),
-                    shortened(each.text, characters_max) or NO_FIGURE,
+                    shortened(each.text, TEXT_MAX) or NO_FIGURE,
                     each.kind,
                     seconds(each.before.mean_s),
                     seconds(each.after.mean_s),
@@ -121,7 +119,6 @@ def changes_table(
     names: tuple[str, str],
     *,
     level: float = LEVEL_OF_ONE,
-    characters_max: int = TEXT_MAX,
 ) -> Table:
     """Return every query or page of both sides, those with the most time before first."""
     singular, _ = NOUNS[subject]
@@ -134,11 +131,11 @@ def changes_table(
         headers=[singular.capitalize(), "Class", "Speed-up", interval_phrase(level), "Verdict",
                  "Saves", *heads, *heads],
         groups=[Group("", 6), Group(names[0], len(heads)), Group(names[1], len(heads))],
-        rows=[_change_row(change, characters_max, has_errors=has_errors) for change in changes],
+        rows=[_change_row(change, has_errors=has_errors) for change in changes],
     )  # fmt: skip
 
 
-def _change_row(change: Change, characters_max: int, *, has_errors: bool) -> list[str]:
+def _change_row(change: Change, *, has_errors: bool) -> list[str]:
     sides = [
         text
         for each in (change.before, change.after)
@@ -150,7 +147,7 @@ def _change_row(change: Change, characters_max: int, *, has_errors: bool) -> lis
         )
     ]
     return [
-        shortened(change.text, characters_max) or NO_FIGURE,
+        shortened(change.text, TEXT_MAX) or NO_FIGURE,
         change.kind,
         factor_text(change.speed_up),
         interval_text(change.speed_up),
@@ -160,15 +157,13 @@ def _change_row(change: Change, characters_max: int, *, has_errors: bool) -> lis
     ]
 
 
-def server_table(
-    changes: Sequence[Change], names: tuple[str, str], characters_max: int = TEXT_MAX
-) -> Table:
+def server_table(changes: Sequence[Change], names: tuple[str, str]) -> Table:
     """Return the server's work per call of each query, before and after; only if known."""
     known = [change for change in changes if change.server_before or change.server_after]
     heads = ["Time", "Hit", "Read", "WAL"]
     rows = [
         [
-            shortened(each.text, characters_max) or NO_FIGURE,
+            shortened(each.text, TEXT_MAX) or NO_FIGURE,
             *_work(each.server_before),
             *_work(each.server_after),
         ]
@@ -195,9 +190,7 @@ def _work(work: ServerWork | None) -> list[str]:
     ]
 
 
-def plans_table(
-    changes: Sequence[Change], *, level: float = LEVEL_OF_ONE, characters_max: int = TEXT_MAX
-) -> Table:
+def plans_table(changes: Sequence[Change], *, level: float = LEVEL_OF_ONE) -> Table:
     """Return the queries whose plan changed."""
     return Table(
         id="query-plans",
@@ -213,7 +206,7 @@ def plans_table(
         ],
         rows=[
             [
-                shortened(change.text, characters_max) or NO_FIGURE,
+                shortened(change.text, TEXT_MAX) or NO_FIGURE,
                 change.plan_before or NO_FIGURE,
                 change.plan_after or NO_FIGURE,
                 factor_text(change.speed_up),
@@ -233,7 +226,6 @@ def one_sided_table(
     total_s: float,
     *,
     rows_max: int | None = None,
-    characters_max: int = TEXT_MAX,
 ) -> Table:
     """Return what one side does not have; it is in no speed-up.
 
@@ -243,7 +235,6 @@ def one_sided_table(
         lacking: The name of the side that does not have them.
         total_s: Time of the side that has them, in one unit.
         rows_max: Maximum number of rows; None for all.
-        characters_max: Longest part of a query's text.
     """
     singular, plural = NOUNS[subject]
     time_s = lacking_time_s(list(parts))
@@ -256,7 +247,7 @@ def one_sided_table(
         headers=[singular.capitalize(), "Calls", "Mean", "Total"],
         rows=[
             [
-                shortened(part.text, characters_max) or NO_FIGURE,
+                shortened(part.text, TEXT_MAX) or NO_FIGURE,
                 calls_text(part.measured.calls),
                 seconds(part.measured.mean_s),
                 seconds(part.measured.total_s),

@@ -28,6 +28,7 @@ PRIORITY = (
     "Sectors per Q:\t80\nQuantiles:\t[0 0 0 1]\n"
 )
 MAGIC = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
+NAME = "seatrial-20261121-074500-3fa2-1"
 
 
 def test_dm_caches_status_is_read():
@@ -109,19 +110,26 @@ def test_a_superblock_says_to_which_set_it_belongs(tmp_path):
     assert read_set_id(str(tmp_path / "absent")) == ""
 
 
-def test_a_cached_device_that_was_detached_is_undone_with_its_cache(tmp_path, monkeypatch):
-    """The kernel clears the set in its superblock: all that says it is ours is the cache's."""
-    below, fast, other = (tmp_path / name for name in ("below", "fast", "other"))
-    ours = bcache.set_id("seatrial-run-1")
-    ids = {below: bytes(16), fast: bytes.fromhex(ours.replace("-", "")), other: bytes(range(16))}
-    for path, set_uuid in ids.items():
-        path.write_bytes(bytes(4096 + 24) + MAGIC + bytes(16) + set_uuid + bytes(4024))
+def test_only_our_own_cached_device_is_undone_after_it_was_detached(tmp_path, monkeypatch):
+    """The kernel clears the set in its superblock, and keeps the label."""
+    below, fast, users = (tmp_path / name for name in ("below", "fast", "users"))
+    ours = bcache.set_id(NAME)
+    mine = bytes.fromhex(ours.replace("-", ""))
+    marks = {below: (bytes(16), NAME), fast: (mine, ""), users: (bytes(16), "users-home")}
+    for path, (set_uuid, label) in marks.items():
+        text = label.encode().ljust(32, b"\0")
+        path.write_bytes(bytes(4096 + 24) + MAGIC + bytes(16) + set_uuid + text + bytes(3992))
     monkeypatch.setattr(type(bcache.LIVE), "block_number", lambda _tree, path: path)
     wiped = []
     monkeypatch.setattr(bcache, "_stopped", lambda _device: True)
     monkeypatch.setattr(bcache, "_wipe", wiped.append)
-    assert bcache.undo_bcache(below=str(below), fast=str(fast), uuid=ours).outcome == "undone"
-    assert wiped == [str(below), str(fast)]
-    wiped.clear()
-    assert bcache.undo_bcache(below=str(below), fast=str(other), uuid=ours).outcome == "foreign"
-    assert wiped == []
+
+    def outcome(below, fast, **label):
+        wiped.clear()
+        undone = bcache.undo_bcache(below=str(below), fast=str(fast), uuid=ours, **label)
+        return undone.outcome, wiped
+
+    assert outcome(below, fast, label=NAME) == ("undone", [str(below), str(fast)])
+    assert outcome(users, fast, label=NAME) == ("undone", [str(fast)])
+    assert outcome(users, below, label=NAME) == ("foreign", [])
+    assert outcome(below, fast) == ("undone", [str(fast)]), "as an earlier version recorded it"

@@ -26,15 +26,17 @@ from seatrial.trials.layouts.build.caching import (
     CacheSetup,
     drive_counts,
 )
-from seatrial.trials.layouts.build.names import identity
+from seatrial.trials.layouts.build.names import identity, shortened
 
 _REGISTER: Final = "/sys/fs/bcache/register"
 _SUPER_BYTES: Final = 4096
 """Where the superblock is, and its size."""
 _MAGIC: Final = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
 _MAGIC_AT, _SET_AT, _ID_BYTES = 24, 56, 16
+_LABEL_AT, _LABEL_BYTES = 72, 32
 _NO_SET: Final = "00000000-0000-0000-0000-000000000000"
-"""The set of a cached device that was detached. Source: writeback.c, ``bch_writeback_thread``."""
+"""The set of a cached device that was detached; its label stays. Source: writeback.c,
+``bch_writeback_thread``."""
 _BUCKET_SMALL_BYTES: Final = 64 << 10
 _BUCKET_BYTES: Final = 512 << 10
 _SMALL_BYTES: Final = 4 << 30
@@ -63,16 +65,25 @@ def set_id(name: str) -> str:
 
 def read_set_id(device: str) -> str:
     """Return the UUID of the cache set that a drive's superblock names; empty without one."""
+    raw = _superblock(device)[_SET_AT : _SET_AT + _ID_BYTES].hex()
+    return "-".join((raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:])) if raw else ""
+
+
+def _superblock(device: str) -> bytes:
+    """Return a drive's superblock; empty without one."""
     try:
         with Path(device).open("rb", buffering=0) as file:
             file.seek(_SUPER_BYTES)
             block = file.read(_SUPER_BYTES)
     except OSError:
-        return ""
-    if block[_MAGIC_AT : _MAGIC_AT + _ID_BYTES] != _MAGIC:
-        return ""
-    raw = block[_SET_AT : _SET_AT + _ID_BYTES].hex()
-    return "-".join((raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:]))
+        return b""
+    return block if block[_MAGIC_AT : _MAGIC_AT + _ID_BYTES] == _MAGIC else b""
+
+
+def _label(device: str) -> str:
+    """Return the label that a drive's superblock bears."""
+    raw = _superblock(device)[_LABEL_AT : _LABEL_AT + _LABEL_BYTES]
+    return raw.partition(b"\0")[0].decode(errors="replace")
 
 
 def parse_priority(text: str) -> dict[str, float]:
@@ -92,8 +103,11 @@ def parse_size_bytes(text: str) -> float:
     return float(found[1]) * 1024.0 ** " kMGTPEZY".index(found[2] or " ")
 
 
-def undo_bcache(*, below: str, fast: str, uuid: str) -> Result:
-    """Stop our cached device and its cache set, and wipe their superblocks."""
+def undo_bcache(*, below: str, fast: str, uuid: str, label: str = "") -> Result:
+    """Stop our cached device and its cache set, and wipe their superblocks.
+
+    An entry without ``label`` leaves a detached device alone: it may be a stranger's.
+    """
     found = {
         device: read_set_id(device)
         for device in (below, fast)
@@ -102,7 +116,7 @@ def undo_bcache(*, below: str, fast: str, uuid: str) -> Result:
     if not found:
         return gone("its devices are gone")
     ours = [device for device, set_uuid in found.items() if set_uuid == uuid]
-    if found.get(fast) == uuid and found.get(below) == _NO_SET:
+    if found.get(below) == _NO_SET and label and _label(below) == label:
         # A detached one names no set, as after an interruption while its cache was emptied.
         ours.insert(0, below)
     if not ours:
@@ -163,7 +177,8 @@ class Bcache(CacheDevice):
         bucket = _BUCKET_SMALL_BYTES if size_bytes < _SMALL_BYTES else _BUCKET_BYTES
         uuid = set_id(setup.name)
         make = ("make-bcache", "--wipe-bcache", "--cset-uuid", uuid)
-        undo = {"below": setup.below, "fast": setup.fast, "uuid": uuid}
+        label = shortened(setup.name, _LABEL_BYTES)
+        undo = {"below": setup.below, "fast": setup.fast, "uuid": uuid, "label": label}
         mode = ["--writeback"] if setup.mode == "writeback" else []
         return [
             # An earlier array on these drives may have left the signature of its file system.
@@ -174,6 +189,7 @@ class Bcache(CacheDevice):
             Step(command=("tee", _REGISTER), stdin=setup.fast),
             # Another array may have taken the number meanwhile: its data must not be overwritten.
             Step(command=("sh", "-c", _IS_OURS, setup.below, setup.device)),
+            Step(command=("tee", f"{self._settings(setup)}/label"), stdin=label),
             # Both name the same set, so that the kernel attaches one to the other.
             *self._without_congestion_bypass(setup),
         ]

@@ -226,11 +226,13 @@ def test_undoing_leaves_the_file_systems_of_others_alone(stand, tmp_path):
 def test_a_file_system_that_is_on_another_device_now_is_reported(image, loops, tmp_path):
     need_command("mkfs.btrfs", "btrfs-progs")
     device, fsid = str(loops(image(size_bytes=128 * MIB))), str(uuid.uuid4())
-    subprocess.run(["mkfs.btrfs", "-q", "-U", fsid, device], check=True)
-    result = undo_btrfs(fsid=fsid, point=str(tmp_path), devices="/dev/none")
+    other = str(loops(image("other", size_bytes=128 * MIB)))
+    subprocess.run(["mkfs.btrfs", "-q", "-U", fsid, device, other], check=True)
+    result = undo_btrfs(fsid=fsid, point=str(tmp_path), devices=f"/dev/none,{other}")
     assert result.outcome == "failed"
     assert device in result.detail
-    assert read_fsid(device) == fsid
+    assert (read_fsid(device), read_fsid(other)) == (fsid, "")
+    assert undo_btrfs(fsid=fsid, point=str(tmp_path), devices=device).outcome == "undone"
 
 
 @pytest.mark.root

@@ -180,7 +180,7 @@ class Lvm:
 
 
 @pytest.fixture
-def lvm(monkeypatch):
+def lvm(monkeypatch, blkid):
     fake = Lvm()
     monkeypatch.setattr(volume_group, "attempt", fake.attempt)
     monkeypatch.setattr(
@@ -209,6 +209,13 @@ def test_undoing_removes_the_group_and_clears_its_devices(lvm):
     assert (result.outcome, result.detail) == ("undone", "removed, its devices cleared")
     assert lvm.marked == {}
     assert undo().outcome == "gone", "it may be called again"
+
+
+def test_a_device_is_left_where_a_reboot_shifted_the_names(lvm, blkid):
+    blkid.append(f"DEVNAME=/dev/sdx\nUUID={volume_group.volume_uuid(GROUP, '/dev/gone')}")
+    result = undo()
+    assert (result.outcome, lvm.marked) == ("failed", {})
+    assert "/dev/sdx" in result.detail
 
 
 def test_devices_that_never_came_into_the_group_are_cleared_as_well(lvm):

@@ -8,7 +8,7 @@ import pytest
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import CommandOutput, SystemTree
-from seatrial.trials.layouts.build import md_array, md_legs, running
+from seatrial.trials.layouts.build import md_array, md_legs
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction
 from seatrial.trials.layouts.build.names import NAME_PREFIX, array_name, identity, run_of, shortened
 from seatrial.trials.layouts.build.registry import backend
@@ -250,7 +250,7 @@ class Mdadm:
 
 
 @pytest.fixture
-def undoing(monkeypatch, machine):
+def undoing(monkeypatch, machine, blkid):
     """Undo on the made-up machine; the array bears PARTED, and so do two of the drives."""
     put(machine.root, "sys/block/md200/md/uuid", PARTED)
     ours = PARTED.replace("-", "")
@@ -291,9 +291,8 @@ def test_drives_that_a_reboot_renumbered_are_found_by_their_array(undoing, machi
 
 
 @pytest.mark.parametrize("tag", [f"UUID={PARTED}", "UUID=1"])
-def test_drives_that_bear_the_identity_under_other_names_are_reported(undoing, monkeypatch, tag):
-    listed = f"DEVNAME=/dev/sdx\nUUID=0\n\nDEVNAME=/dev/sdy\n{tag}\nTYPE=linux_raid_member\n"
-    monkeypatch.setattr(running, "attempt", lambda _command: CommandOutput(0, listed, ""))
+def test_drives_that_bear_the_identity_under_other_names_are_reported(undoing, blkid, tag):
+    blkid += ["DEVNAME=/dev/sdx\nUUID=0", f"DEVNAME=/dev/sdy\n{tag}\nTYPE=linux_raid_member\n"]
     undoing.marked.clear()
     put(undoing.root, "sys/block/md200/md/uuid", "11111111-0000-0000-0000-000000000000")
     result = undo()
@@ -303,6 +302,17 @@ def test_drives_that_bear_the_identity_under_other_names_are_reported(undoing, m
         assert result.outcome == "failed"
         assert "/dev/sdy" in result.detail
         assert "/dev/sdx" not in result.detail
+
+
+@pytest.mark.parametrize(
+    ("members", "outcome"), [("sda,/dev/sdb,/dev/sdc", "failed"), ("sda,/dev/sdb", "undone")]
+)
+def test_a_drive_is_left_where_a_reboot_shifted_the_names(undoing, blkid, members, outcome):
+    """All recorded drives that bear the identity are cleared; another one may only be a copy."""
+    blkid.append(f"DEVNAME=/dev/sdd\nUUID={PARTED}")
+    result = md_array.undo_md(device="/dev/md200", uuid=PARTED, members=f"/dev/{members}")
+    assert (result.outcome, list(undoing.marked)) == (outcome, ["/dev/sdc"])
+    assert ("/dev/sdd" in result.detail) is (outcome == "failed")
 
 
 def test_a_foreign_array_under_our_number_is_left_alone(undoing, machine):

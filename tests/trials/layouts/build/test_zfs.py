@@ -12,6 +12,7 @@ from machine.zfs_daemon import answering_zfs
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
+from seatrial.trials.layouts.build.backends import zfs
 from seatrial.trials.layouts.build.backends.zfs import BACKEND, parse_status, undo_zfs
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import check, require
@@ -133,15 +134,34 @@ def test_pools_of_others_are_left_alone():
     assert undo_zfs(pool="seatrial-none-1", devices="/dev/none").outcome == "gone"
 
 
+@pytest.mark.parametrize(("recorded", "outcome"), [("none,first", "failed"), ("first", "undone")])
+def test_a_drive_is_left_where_a_reboot_shifted_the_names(
+    tmp_path, monkeypatch, blkid, recorded, outcome
+):
+    pool = b"seatrial-tanks-1"
+    drives = [tmp_path / name for name in ("first", "second")]
+    for drive in drives:
+        label = bytes(16 << 10) + len(pool).to_bytes(4, "big") + pool
+        drive.write_bytes(label.ljust(2 * MIB, b"\0"))
+    monkeypatch.setattr(zfs, "_is_imported", lambda _pool: False)
+    monkeypatch.setattr(zfs, "_with_partitions", lambda device: [device])
+    monkeypatch.setattr(zfs, "run_checked", lambda _command: "")
+    blkid.append(f"DEVNAME={drives[1]}\nLABEL={pool.decode()}")
+    devices = ",".join(str(tmp_path / name) for name in recorded.split(","))
+    result = undo_zfs(pool=pool.decode(), devices=devices)
+    assert (result.outcome, str(drives[1]) in result.detail) == (outcome, outcome == "failed")
+    assert [pool in drive.read_bytes() for drive in drives] == [False, True]
+
+
 @pytest.fixture(scope="module")
-def zfs():
+def answering():
     """ZFS that answers for as long as these tests run."""
     with answering_zfs():
         yield
 
 
 @pytest.fixture
-def stand(zfs, tmp_path, monkeypatch):
+def stand(answering, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     journal = UndoJournal("tanks")
 

@@ -22,7 +22,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.direct import read_direct
 from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.undo_result import Result, Undoer, failed, undone, wait_until
+from seatrial.machine.undo_result import Result, Undoer, failed, wait_until
 from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import (
     FASTEST_KIB_PER_S,
@@ -33,7 +33,7 @@ from seatrial.trials.layouts.build.backend import (
 )
 from seatrial.trials.layouts.build.failing import responds
 from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
-from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
+from seatrial.trials.layouts.build.running import attempt, removed_or_renumbered, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
 from seatrial.units import SECTOR_BYTES
 
@@ -340,6 +340,7 @@ def sync_limit_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
 def undo_md(*, device: str, uuid: str, members: str) -> Result:
     """Stop an array and clear its drives, if they have the UUID that the run gave it."""
     removed = []
+    cleared: set[str] = set()
     drives = members.split(",")
     for _attempt in range(_ATTEMPTS_MAX):
         # udev may have assembled it under another number.
@@ -357,11 +358,11 @@ def undo_md(*, device: str, uuid: str, members: str) -> Result:
         if marked:
             run_checked(["mdadm", "--zero-superblock", *marked])
             removed.append("its drives cleared")
+            cleared.update(marked)
         if not arrays and not marked:
             break
-    if removed:
-        return undone(", ".join(dict.fromkeys(removed)))
-    return gone_or_renumbered({f"UUID={uuid}"}, "nothing has its UUID")
+    what, is_all = ", ".join(dict.fromkeys(removed)), cleared == set(members.split(","))
+    return removed_or_renumbered(what, {f"UUID={uuid}"}, "nothing has its UUID", is_all=is_all)
 
 
 MD_UNDOERS: Final = {"md": Undoer(undo=undo_md, subject="device", survives_reboot=True)}

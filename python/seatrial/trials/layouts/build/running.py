@@ -18,7 +18,7 @@ from seatrial.machine.fingerprint.tree import (
     program_path,
 )
 from seatrial.machine.fingerprint.tree import run_command as run
-from seatrial.machine.undo_result import Result, failed, gone
+from seatrial.machine.undo_result import Result, failed, gone, undone
 from seatrial.trials.layouts.build.backend import Program, Step
 
 ANSWER_TIMEOUT_S: Final = 30.0
@@ -100,27 +100,42 @@ def attempt(
         ) from None
 
 
-def gone_or_renumbered(tags: Set[str], detail: str) -> Result:
-    """Return that an array is gone, unless drives that its entry does not name bear its signature.
+def removed_or_renumbered(
+    removed: str, tags: Set[str], detail: str, *, is_all: bool = False
+) -> Result:
+    """Return what was removed, unless drives that its entry does not name bear its signature.
 
     A reboot may have renumbered them. They are not cleared: the copy of a drive bears it too.
 
     Args:
+        removed: What was removed, as a phrase; empty if nothing was.
         tags: What its drives bear, in blkid's words, such as ``UUID=...``.
-        detail: What to say when no drive does.
+        detail: What to say when nothing was removed and no drive bears it.
+        is_all: Whether it was removed from all drives of the entry, so that no other can bear it.
     """
+    names = [] if is_all else _bearing(tags)
+    if names:
+        # The page cache of a drive below another device misses what was written through that.
+        attempt(["blockdev", "--flushbufs", *names])
+        names = _bearing(tags)
+    if names:
+        begin = f"{removed}; " if removed else ""
+        return failed(
+            f"{begin}drives other than the recorded ones bear its signature: {', '.join(names)}; a "
+            "reboot may have renumbered them; check `lsblk --fs`, clear each with `wipefs --all`, "
+            "and try again"
+        )
+    return undone(removed) if removed else gone(detail)
+
+
+def _bearing(tags: Set[str]) -> list[str]:
+    """Return the drives that bear one of the tags; none where blkid does not tell."""
     try:
         listed = attempt(["blkid", "-c", "/dev/null", "-o", "export"]).output.split("\n\n")
     except TargetError:
-        return gone(detail)
+        return []
     drives = [each.strip().split("\n") for each in listed]
-    names = [lines[0].removeprefix("DEVNAME=") for lines in drives if not tags.isdisjoint(lines)]
-    if not names:
-        return gone(detail)
-    return failed(
-        f"the recorded drives do not bear its signature, but {', '.join(names)} do: a reboot may "
-        "have renumbered them; check `lsblk --fs`, clear each with `wipefs --all`, and try again"
-    )
+    return [lines[0].removeprefix("DEVNAME=") for lines in drives if not tags.isdisjoint(lines)]
 
 
 def require_program(program: Program) -> None:

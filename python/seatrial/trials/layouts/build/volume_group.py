@@ -18,7 +18,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
-from seatrial.machine.undo_result import Result, Undoer, failed, foreign, undone, wait_until
+from seatrial.machine.undo_result import Result, Undoer, failed, foreign, wait_until
 from seatrial.study.layouts.layout import LEVELS
 from seatrial.trials.layouts.build.backend import (
     FASTEST_KIB_PER_S,
@@ -29,7 +29,7 @@ from seatrial.trials.layouts.build.backend import (
 )
 from seatrial.trials.layouts.build.failing import is_readable
 from seatrial.trials.layouts.build.names import identity
-from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
+from seatrial.trials.layouts.build.running import attempt, removed_or_renumbered, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
 
 PROGRAMS: Final = (
@@ -302,7 +302,7 @@ def undo_lvm(*, group: str, devices: str) -> Result:
     paths = [path for path in devices.split(",") if LIVE.block_number(path) is not None]
     tags = {f"UUID={volume_uuid(group, path)}" for path in devices.split(",")}
     if not paths:
-        return gone_or_renumbered(tags, "its devices are gone")
+        return removed_or_renumbered("", tags, "its devices are gone")
     removed = []
     if any(row["vg_name"] == group for row in _report("vgs", paths, "vg", "-o", "vg_name")):
         ended = attempt(lvm_command("vgremove", paths, "-ff", "-y", group), environment=ENVIRONMENT)
@@ -320,9 +320,8 @@ def undo_lvm(*, group: str, devices: str) -> Result:
     if marked:
         _run("pvremove", paths, "-ff", "-y", *(str(row["pv_name"]) for row in marked))
         removed.append("its devices cleared")
-    if removed:
-        return undone(", ".join(removed))
-    return gone_or_renumbered(tags, "nothing is left of it")
+    what, is_all = ", ".join(removed), len(marked) == len(tags)
+    return removed_or_renumbered(what, tags, "nothing is left of it", is_all=is_all)
 
 
 LVM_UNDOERS: Final = {"lvm": Undoer(undo=undo_lvm, subject="group", survives_reboot=True)}

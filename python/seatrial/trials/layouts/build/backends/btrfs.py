@@ -22,7 +22,7 @@ from typing import ClassVar, Final
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.mounts import mounts
 from seatrial.machine.fingerprint.tree import LIVE, program_path
-from seatrial.machine.undo_result import Outcome, Result, Undoer, failed, undone, wait_until
+from seatrial.machine.undo_result import Outcome, Result, Undoer, failed, wait_until
 from seatrial.machine.undoers import unmount
 from seatrial.study.layouts.layout import DriveRoles, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
@@ -35,7 +35,7 @@ from seatrial.trials.layouts.build.backend import (
 )
 from seatrial.trials.layouts.build.failing import fail_drive
 from seatrial.trials.layouts.build.names import LABEL_MAX, identity, mount_folder, shortened
-from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
+from seatrial.trials.layouts.build.running import attempt, removed_or_renumbered, run_checked
 
 _SCRUB_PERCENT: Final = re.compile(r"\(([0-9.]+)%\)")
 _COUNT: Final = re.compile(r"^\s*(\w+): (\d+)$", re.MULTILINE)
@@ -179,9 +179,10 @@ def undo_btrfs(*, fsid: str, point: str, devices: str) -> Result:
     # Status files of btrfs scrub; the name is unique to our file system.
     for path in Path("/var/lib/btrfs").glob(f"scrub.*.{fsid}*"):
         path.unlink(missing_ok=True)
-    if wiped:
-        return undone(f"wiped from {len(wiped)} drives")
-    return found or gone_or_renumbered({f"UUID={fsid}"}, "it no longer exists")
+    unmounted = found.detail if found else ""
+    removed = f"wiped from {len(wiped)} drives" if wiped else unmounted
+    tags, is_all = {f"UUID={fsid}"}, len(wiped) == len(found_fsids)
+    return removed_or_renumbered(removed, tags, "it no longer exists", is_all=is_all)
 
 
 def read_fsid(device: str) -> str:

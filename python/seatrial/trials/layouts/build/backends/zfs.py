@@ -42,7 +42,7 @@ from seatrial.trials.layouts.build.backend import (
 from seatrial.trials.layouts.build.failing import can_fail, fail_drive
 from seatrial.trials.layouts.build.md_legs import leg_name
 from seatrial.trials.layouts.build.names import NAME_PREFIX, mount_folder
-from seatrial.trials.layouts.build.running import attempt, gone_or_renumbered, run_checked
+from seatrial.trials.layouts.build.running import attempt, removed_or_renumbered, run_checked
 
 _LABEL_BYTES: Final = 256 << 10
 
@@ -245,9 +245,12 @@ def undo_zfs(*, pool: str, devices: str) -> Result:
     found = _destroy(pool) if _is_imported(pool) else None
     if found and found.outcome == Outcome.FAILED:
         return found
-    if wiped := [device for device in devices.split(",") if wipe_labels(device, pool)]:
-        return undone(f"wiped from {len(wiped)} drives")
-    return found or gone_or_renumbered({f"LABEL={pool}"}, "it no longer exists")
+    drives = devices.split(",")
+    wiped = [device for device in drives if wipe_labels(device, pool)]
+    destroyed = found.detail if found else ""
+    removed = f"wiped from {len(wiped)} drives" if wiped else destroyed
+    tags, is_all = {f"LABEL={pool}"}, len(wiped) == len(drives)
+    return removed_or_renumbered(removed, tags, "it no longer exists", is_all=is_all)
 
 
 class Zfs(Backend):

@@ -13,6 +13,7 @@ from seatrial.trials.layouts.analysis.recovery import (
     recovery_of,
     spans_of,
 )
+from seatrial.trials.layouts.report.section import layout_columns
 from seatrial.trials.layouts.report.tables import rebuild_text, unprotected_text
 from seatrial.units import MIB
 from stats.builders import stall_of
@@ -82,6 +83,12 @@ def test_time_with_faults_before_a_failure_is_not_after_it():
     assert [span.phase for span in remaining] == ["before", "faulty"]
 
 
+def window_columns(summary):
+    """The exported time without redundancy, and whether it had not ended."""
+    (columns,) = layout_columns(summary).values()
+    return columns["failure_window_s"], columns["failure_window_is_open"]
+
+
 def test_shares_times_and_rates_have_intervals_over_rounds():
     found = recovery_of(summary_of(*(broken(number) for number in range(5))))
     rebuild, after = found.phase("rebuild"), found.phase("after")
@@ -128,10 +135,12 @@ def test_a_rebuild_under_way_at_the_end_is_open():
 
 
 def test_rebuilds_of_other_rounds_that_did_not_end_are_reported_with_the_time_of_those_that_did():
-    found = recovery_of(summary_of(broken(), broken(1, REBUILT[:2]), broken(2, REBUILT[:2])))
+    run = of_run(broken(), broken(1, REBUILT[:2]), broken(2, REBUILT[:2]))
+    (found,) = layouts_of(run).recoveries
     assert rebuild_text(found) == "2.8 s (1 round), 2 of 3 unfinished"
     assert "did not finish 2 of 3 rebuilds" in recovery_phrase(found)
-    assert unprotected_text(found) == "over 6.0 s"
+    assert unprotected_text(found) == "more than 6.0 s"
+    assert window_columns(run) == (pytest.approx(6.0), True)
 
 
 def test_a_rebuild_that_outlives_the_load_says_so():
@@ -146,6 +155,7 @@ def test_raid6_keeps_redundancy_with_one_drive_gone():
     spec = spec_of("raid6", 5, spares=1)
     run = of_run(broken(spec=spec))
     assert not layouts_of(run).recoveries[0].exposed
+    assert window_columns(run) == (0.0, False)
     assert "redundancy_window" not in kinds(run)
     unfinished = finding_of(of_run(broken(spec=spec, events=REBUILT[:2])), "rebuild_unfinished")
     assert "without redundancy" not in unfinished.sentence

@@ -12,6 +12,7 @@ from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.table import NO_FIGURE, Table, as_text
 from seatrial.report.tables import tables
+from seatrial.trials.layouts.analysis.figures import window_phrase
 from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.report.phrases import layout_sentences
 from seatrial.trials.layouts.report.tables import data_text, rebuild_text, unprotected_text
@@ -135,12 +136,14 @@ def test_a_rebuild_that_did_not_end_says_how_far_it_came(summary: Summary):
         window=None, window_open_s=75.0, exposed=True,
     )  # fmt: skip
     assert rebuild_text(open_still) == "unfinished, 40 % done"
-    assert unprotected_text(open_still) == "over 1 min 15 s"
+    assert unprotected_text(open_still) == "more than 1 min 15 s"
     assert unprotected_text(msgspec.structs.replace(open_still, exposed=False)) == "never"
     closed = estimate((90e9, 89e9, 91e9), "ns")
     longer = msgspec.structs.replace(open_still, window=closed)
     assert longer.window_s == 90.0
-    assert unprotected_text(longer).startswith("90 s")
+    assert unprotected_text(longer) == window_phrase(longer) == "at least 1 min 30 s"
+    ended = msgspec.structs.replace(longer, window_open_s=None)
+    assert unprotected_text(ended).startswith("90 s")
     no_spare = msgspec.structs.replace(open_still, unfinished_count=0)
     assert rebuild_text(no_spare) == "none"
 

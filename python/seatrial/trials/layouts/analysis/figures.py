@@ -317,6 +317,7 @@ def checked_phrase(recovery: Recovery) -> str:
 
 def window_phrase(recovery: Recovery) -> str:
     """Return the time without redundancy: ``4.1 s (± 3 %)``, ``more than 60 s``; may be empty."""
-    if recovery.window_open_s == recovery.window_s:
-        return f"more than {format_duration_s(recovery.window_s)}"
-    return format_estimate(recovery.window) if recovery.window else ""
+    if recovery.window_open_s is None:
+        return format_estimate(recovery.window) if recovery.window else ""
+    bound = "more than" if recovery.window_open_s == recovery.window_s else "at least"
+    return f"{bound} {format_duration_s(recovery.window_s)}"

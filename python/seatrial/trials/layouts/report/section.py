@@ -276,10 +276,11 @@ def _failure_columns(recovery: Recovery | None) -> dict[str, Field]:
     """Return the effects of a failure: rebuild, lowest rate, time without redundancy, errors."""
     if recovery is None:
         return {}
-    rebuild, window = recovery.rebuild_time, recovery.window
+    rebuild = recovery.rebuild_time
     return {
         "failure_rebuild_s": rebuild.value / NS_PER_S if rebuild else None,
-        "failure_window_s": window.value / NS_PER_S if window else None,
+        "failure_window_s": recovery.window_s if recovery.exposed else 0.0,
+        "failure_window_is_open": recovery.exposed and recovery.window_open_s is not None,
         "failure_lowest_share": recovery.lowest_share,
         "failure_failed": recovery.failed_count,
         "failure_corrupt_blocks": recovery.corrupt_blocks,

@@ -25,7 +25,7 @@ from seatrial.stats.wording import (
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.report.tables import narrowed
 from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.layouts.analysis.figures import BLOCK_BYTES
+from seatrial.trials.layouts.analysis.figures import BLOCK_BYTES, window_phrase
 from seatrial.trials.layouts.analysis.model import (
     Accounting,
     BestLayout,
@@ -122,9 +122,9 @@ def unprotected_text(recovery: Recovery) -> str:
     """Return how long one more failure could have lost data; ``never`` if it could not."""
     if not recovery.exposed:
         return "never"
-    if recovery.window_open_s == recovery.window_s:
-        return f"over {format_duration_s(recovery.window_s)}"
-    return with_interval(recovery.window)
+    if recovery.window_open_s is None:
+        return with_interval(recovery.window)
+    return window_phrase(recovery)
 
 
 def data_text(recovery: Recovery) -> str:

@@ -1,5 +1,6 @@
 """Layouts that differ in one thing: what is reported of them, and how often that is false."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -115,6 +116,22 @@ def test_how_fast_files_were_filled_is_not_compared():
         samples += quick_rounds(spec, [fill_per_s] * 3, fill)
     (reported,) = layouts_of(of_run(*samples)).ratios
     assert (reported.cells, reported.ratio.value) == (1, 1.0)
+
+
+def test_syncs_do_not_refine_a_rate():
+    """A rate of 20 writes is as coarse with a sync after each of them."""
+    cells = []
+    for spec in (striped("md"), striped("lvm")):
+        samples = quick_rounds(spec, [20] * 3, cell_of(spec, sync_every=1))
+        for at, sample in enumerate(samples):
+            both = sample.operations | {"sync": sample.operations["write"]}
+            total = msgspec.structs.replace(sample.outcome, offered=40, completed=40)
+            samples[at] = msgspec.structs.replace(sample, operations=both, outcome=total)
+        cells.append(summary_of(*samples))
+    measured_cells = LayoutCells(cells)
+    (key,) = measured_cells.common("striped-1", "striped-2", "write")
+    contrast, _rounds = measured_cells.contrast("striped-1", "striped-2", [key])
+    assert contrast.resolution == pytest.approx(2 * 0.5 / 20)
 
 
 def test_a_small_difference_is_no_finding():

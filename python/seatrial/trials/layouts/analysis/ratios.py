@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from seatrial.results.model import Sample
-from seatrial.stats.cell_estimates import counted, rate_unit
+from seatrial.stats.cell_estimates import count_resolution_share, counted, rate_unit
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.figures import Rounds
 from seatrial.stats.compare.noise import is_same, rounds_more, within_share
@@ -96,14 +96,13 @@ class LayoutCells:
 
     def _rounds(self, samples: Sequence[Sample], start_s: float) -> Rounds:
         phases = [self._phase(s) if start_s == 0 else running_from(s, start_s) for s in samples]
-        completed_mean = sum(phase.completed for phase in phases) / len(phases)
         return Rounds(
             values={
                 sample.round: phase.completed_per_s
                 for sample, phase in zip(samples, phases, strict=True)
             },
             unit=rate_unit(samples[0]),
-            resolution_share=min(1.0, 0.5 / completed_mean) if completed_mean else 0.0,
+            resolution_share=count_resolution_share(phases),
         )
 
     def _phase(self, sample: Sample) -> RunningPhase:

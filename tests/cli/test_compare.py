@@ -10,10 +10,11 @@ import pytest
 from cli.command import seatrial
 from cli.test_bad_input import assert_refused
 from report.json_schema import assert_published
-from seatrial.cli.compare_command import slower_than
+from seatrial.cli.compare_command import ComparedSides, compared, slower_than
+from seatrial.errors import UsageError
 from seatrial.stats.compare.comparison import compare
 from stats.builders import sample_of
-from stats.compare.sides import side_of
+from stats.compare.sides import side_of, side_with_rates
 
 TWO_DEVICES = """
 name = "two-slots"
@@ -170,6 +171,17 @@ def test_what_b_never_answered_is_slower_than_any_limit(changes, figures, percen
     ]
     (reported,) = compare(sides[0], sides[1:], figures=figures)
     assert bool(slower_than(reported, percent / 100)) == slower
+
+
+@pytest.mark.parametrize("figure", ["nosuch", "tps"])
+def test_a_misspelt_figure_is_refused_where_a_test_of_several_is_blank(figure):
+    a = side_with_rates("A", [[0, 0], *[[1000, 1010]] * 5])
+    b = side_with_rates("B", [[100, 101], *[[400, 410]] * 5])
+    with pytest.raises(UsageError, match=figure):
+        compared(ComparedSides(first=a, others=[b]), figures=[figure])
+    (known,) = compared(ComparedSides(first=a, others=[b]), figures=["iops"])
+    assert "in 1 of 6 tests" in known.verdict
+    assert slower_than(known, 0.05)
 
 
 def test_the_page_of_a_comparison_is_written(measured):

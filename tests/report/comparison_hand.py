@@ -117,6 +117,7 @@ def make_comparison(comparands: list[FigureComparison] | None = None, **changes)
             "read p99": Overall(cells=42, p_value=0.01, p_adjusted=0.02, answer="lower"),
         },
         "paired": True,
+        "cells_count": 84,
         "only_a": [],
         "only_b": [],
         "noise_share": 0.021,

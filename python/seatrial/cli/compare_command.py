@@ -32,6 +32,7 @@ from seatrial.report.comparison_page import (
 from seatrial.report.terminal import finding_text, table_text, wrapped
 from seatrial.results.model import Run, Sample, origin_of
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT, compare
+from seatrial.stats.compare.figures import PERCENTILES, RATES
 from seatrial.stats.compare.fingerprints import described, facts_of, named_alike, with_defaults
 from seatrial.stats.compare.model import Comparison, Difference, Side, SideSamples
 from seatrial.stats.compare.noise import control_label
@@ -330,7 +331,7 @@ def compared(
         differences=[side_differences(sides.first, other) for other in sides.others],
         anyway=anyway,
     )
-    if figures and not any(each.comparands or each.one_sided or each.blank_a for each in found):
+    if figures and not any(_has_figure(each, figures) for each in found):
         raise UsageError(
             seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
             cause="No figure has this name, or too few requests completed to compute it",
@@ -338,6 +339,14 @@ def compared(
             "without --figure all that are known are compared",
         )
     return [msgspec.structs.replace(each, findings=find_in_comparison(each)) for each in found]
+
+
+def _has_figure(comparison: Comparison, figures: Collection[str]) -> bool:
+    """Return whether a figure was compared, or is unknown because nothing completed."""
+    if comparison.comparands or comparison.one_sided:
+        return True
+    all_blank = len(comparison.blank_a) == comparison.cells_count
+    return all_blank and all(each.rpartition(" ")[2] in (*RATES, *PERCENTILES) for each in figures)
 
 
 def side_differences(a: SideSamples, b: SideSamples) -> list[Difference]:

@@ -73,6 +73,7 @@ def comparison(seed: int) -> Comparison:
         warnings=[],
         verdict="",
         overall_answers=totals,
+        cells_count=len({each.key for each in comparands}),
     )
     found = msgspec.structs.replace(found, verdict=verdict(found))
     return msgspec.structs.replace(found, findings=find_in_comparison(found))

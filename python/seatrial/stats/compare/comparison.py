@@ -401,6 +401,7 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
                 for cell in self.matched.cells
                 if not any(sample.outcome.completed for sample in cell.a)
             ],
+            cells_count=len(self.matched.cells),
         )
         weak = warnings_of(self.a, self.b, self.matched, comparison, self.questions.unlike_starts)
         comparison = msgspec.structs.replace(comparison, warnings=self.ignored + weak)

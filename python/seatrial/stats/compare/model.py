@@ -211,6 +211,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         only_a: Keys of cells that B lacks.
         only_b: Keys of cells that A lacks.
         blank_a: Keys of common cells of which nothing completed on A, so that no ratio is known.
+        cells_count: Number of common cells, also of those without a figure.
         noise_share: Noise floor of an A/A control for rates: the 95th percentile of its ratios'
             distance from 1; None without a control. ``noise`` has the details.
         findings: ``regressed``, ``improved``, ``leg_imbalance`` ..., the most severe first.
@@ -240,3 +241,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     paired: bool = False
     one_sided: list[OneSidedFigure] = []
     blank_a: list[str] = []
+    cells_count: Annotated[int, HIDDEN]

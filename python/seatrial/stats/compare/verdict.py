@@ -103,11 +103,9 @@ def is_dead(comparand: FigureComparison) -> bool:
 
 def tests_text(comparison: Comparison, keys: Collection[str]) -> str:
     """Return how many of the common tests these are, such as ``2 of 30 tests``."""
-    compared = {each.key for each in comparison.comparands}
-    every = len(compared.union(comparison.blank_a, (each.key for each in comparison.one_sided)))
-    if every == 1:
+    if comparison.cells_count == 1:
         return "the only test"
-    return f"{format_count(len(keys))} of {format_plural(every, 'test')}"
+    return f"{format_count(len(keys))} of {format_plural(comparison.cells_count, 'test')}"
 
 
 def outside_ratios(comparison: Comparison, a: str = "", b: str = "") -> str:
@@ -259,7 +257,7 @@ def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
     ratio, total = comparison.overall[figure], comparison.overall_answers[figure]
     over = format_plural(total.cells, "test")
     known = f"over {over}" if total.cells > 1 else "in the only test"
-    every = len(cells) + len(comparison.blank_a)
+    every = len(cells) + len(comparison.blank_a) if is_rate(figure) else comparison.cells_count
     if total.cells == 1 < every:
         known = f"in 1 of {format_plural(every, 'test')}"
     if total.p_value is None:

@@ -19,6 +19,7 @@ from seatrial.catalogue.volumes import Bucket, parse_volume
 from seatrial.findings.model import Summary
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.results.model import Sample, Slice, Timeline
+from seatrial.stats.estimate import Estimate
 from seatrial.trials.plan.analysis import caps
 from seatrial.trials.plan.analysis.buckets import buckets_of, simulate, sustained_factors
 from seatrial.trials.plan.analysis.demand import constant_demand, demand_of_recording
@@ -28,6 +29,7 @@ from seatrial.trials.plan.measure.recognise import recognise
 from seatrial.trials.plan.report.caps_text import verdict_line
 from seatrial.trials.watch.topic import WATCHED
 from stats.builders import MS_NS, cell_of, run_of, sample_of, summary_of
+from trials.loadline.report.loadline_hand import make_load_line
 from trials.watch.recordings import recording
 
 from .made import demand, facts
@@ -271,6 +273,14 @@ def test_one_session_commits_at_its_mean_time_not_its_median():
     (cap,) = caps_of_run(run)
     assert cap.per_s == pytest.approx(500, rel=0.02)
     assert cap.name.endswith("o_dsync")
+
+
+@pytest.mark.parametrize(("low", "high", "caps_count"), [(900, 1100, 1), (1000, None, 0)])
+def test_a_rate_that_is_only_a_lower_bound_is_no_limit(low, high, caps_count):
+    rate = Estimate(value=1000, low=low, high=high, rounds=3, unit="IOPS")
+    analyses = {"loadline": [make_load_line(sustained=rate)]}
+    run = Summary(run=run_of(), cells=[], findings=[], verdict="", analyses=analyses)
+    assert len(caps_of_run(run)) == caps_count
 
 
 @pytest.mark.parametrize(

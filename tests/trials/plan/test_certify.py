@@ -9,8 +9,12 @@ import pytest
 from cli.command import Ended, seatrial
 from report.json_schema import assert_published
 from seatrial.catalogue.units import Money
+from seatrial.findings.model import Summary
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.plan.analysis.certificate import price_per_million
+from seatrial.trials.plan.analysis.certificate import certificate_of, price_per_million
+from seatrial.trials.plan.report.certificate_text import verdict_line
+from stats.builders import run_of
+from trials.loadline.report.loadline_hand import make_load_line
 
 MODEL = "channels = 4\nnoise_share = 0.2\nread = { base_us = 1000.0, per_kib_us = 0.0 }\n"
 """About 3,333 requests per second: a volume of 3,000 and one of 5,000 have it promised."""
@@ -39,6 +43,17 @@ def test_the_price_of_a_million_has_an_interval_from_both_ends():
     assert found.low == pytest.approx(90 / (1100 * seconds) * 1e6)
     assert found.high == pytest.approx(110 / (900 * seconds) * 1e6)
     assert price_per_million(None, rate) is None
+
+
+def test_a_rate_that_is_only_a_lower_bound_costs_at_most_its_price():
+    rate = Estimate(value=1000, low=1000, high=None, rounds=3, unit="IOPS")
+    analyses = {"loadline": [make_load_line(sustained=rate)]}
+    run = Summary(run=run_of(), cells=[], findings=[], verdict="", analyses=analyses)
+    found = certificate_of(run, [], Money.of(2628, "USD"), "typed")
+    (line,) = found.sustained
+    assert line.per_million is not None
+    assert line.per_million.low == 0
+    assert "at most 1 USD a million" in verdict_line(found)
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,9 @@ class SustainedRate(msgspec.Struct, frozen=True, kw_only=True):
         cell: The test.
         rate: Rate per second.
         p99: 99th percentile of its response times; None if unknown.
-        per_million: Price of a million, from the interval's ends; None without a price, and if
-            more than the promise was delivered, which does not last.
+        per_million: Price of a million, from the interval's ends, or from 0 if ``rate`` is only a
+            lower bound; None without a price, and if more than the promise was delivered, which
+            does not last.
     """
 
     what: str
@@ -175,6 +176,5 @@ def price_per_million(month: Money | None, rate: Estimate) -> Money | None:
 
     least = rate.low if rate.low else rate.value
     most = rate.high if rate.high else rate.value
-    return Money(
-        at(month.low, most), at(month.mid, rate.value), at(month.high, least), month.currency
-    )
+    low = 0.0 if rate.is_lower_bound else at(month.low, most)
+    return Money(low, at(month.mid, rate.value), at(month.high, least), month.currency)

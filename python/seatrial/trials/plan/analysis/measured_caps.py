@@ -37,7 +37,7 @@ def caps_of_run(summary: Summary) -> list[Cap]:
             origin=f"measured, {when}",
         )
         for line in load_lines_of(summary)
-        if line.sustained is not None
+        if line.sustained is not None and not line.sustained.is_lower_bound
     ]
     for cell in summary.cells:
         mean = cell.latency.get("commit", {}).get("mean")  # 1 / median is no rate

@@ -28,6 +28,8 @@ def verdict_line(found: Certificate) -> str:
 
 def _price(money: Money) -> str:
     """Return a small amount with the digits that it needs."""
+    if money.low == 0 < money.high:
+        return f"at most {money.high:.3g} {money.currency}"
     if money.low == money.high:
         return f"{money.mid:.3g} {money.currency}"
     return f"{money.mid:.3g} ({money.low:.3g} to {money.high:.3g}) {money.currency}"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from measure.fake_recorder import FakeRecorder
-from seatrial.measure.rounds import interleaved
+from seatrial.measure.rounds import interleaved, remeasuring
 from seatrial.stats.cell_estimates import settled
 from seatrial.study.cost import cell_time_s
 from seatrial.study.layouts import cost as layout_cost
@@ -82,6 +82,27 @@ def test_rounds_and_the_load_line_after_them_share_the_time(monkeypatch):
     assert "less 40 s for load lines" in end.reason
     assert recorder.now_s == pytest.approx(59.0)
     assert all(left.most_s <= 60.0 for left in recorder.left)
+
+
+def test_what_is_measured_again_leaves_no_time_to_load_lines_that_nobody_measures(monkeypatch):
+    recorder = FakeRecorder(
+        {
+            "name": "again",
+            "rounds": {"min": 1, "max": 1},
+            "budget": {"time_s": 30.0},
+            "target": [{"size": "1GiB"}],
+            "workload": [
+                {"kind": "io", "seconds": 1.0},
+                {"kind": "loadline", "limit": "5ms", "budget_seconds": 40.0},
+            ],
+        },
+        lambda _cell, _now_s: 1_000.0,
+    )
+    monkeypatch.setattr(time, "monotonic", lambda: recorder.now_s)
+    (odd,) = (cell.key for cell in recorder.plan.cells if cell.kind == "io")
+    end = remeasuring(lambda _run, _samples: [odd])(recorder)
+    assert len(recorder.samples) == 2
+    assert end.reason.endswith("2 further rounds.")
 
 
 def test_what_is_left_is_reported_by_what_it_took(recorder):

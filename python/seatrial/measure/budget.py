@@ -26,12 +26,16 @@ class RunBudget:
     Args:
         recorder: Measures and stores.
         began_s: When this execution began to measure, by the monotonic clock; None for now.
+        keeps_load_lines: Whether load lines follow the rounds, which leave them their time.
     """
 
-    def __init__(self, recorder: Recorder, began_s: float | None = None) -> None:
+    def __init__(
+        self, recorder: Recorder, began_s: float | None = None, *, keeps_load_lines: bool = True
+    ) -> None:
         self.plan = recorder.plan
         self.run = recorder.run
         self._recorder = recorder
+        self._keeps_load_lines = keeps_load_lines
         self._samples: dict[str, list[Sample]] = defaultdict(list)
         self._written_bytes = prefill_bytes(self.plan)
         self._built = ""
@@ -119,7 +123,8 @@ class RunBudget:
         budget = self.plan.study.budget
         build_s, build_bytes = self._build_before(cell)
         needed_s = self.spent_s + build_s + self.expected_s(cell)
-        kept_s = self.load_lines_s() if topic_of(cell).in_rounds else 0.0
+        keeps = self._keeps_load_lines and topic_of(cell).in_rounds
+        kept_s = self.load_lines_s() if keeps else 0.0
         if budget.time_s is not None and needed_s + kept_s > budget.time_s:
             less = f", less {kept_s:.0f} s for load lines," if kept_s else ""
             return f"The time budget of {budget.time_s:.0f} s{less}"

@@ -30,7 +30,7 @@ def remeasuring(outlier: Outlier) -> Strategy:
     """Return the strategy that measures only the outliers of a stored run again."""
 
     def conduct(recorder: Recorder) -> RoundsResult:
-        budget = RunBudget(recorder)
+        budget = RunBudget(recorder, keeps_load_lines=False)
         # A run that was incomplete remains so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
         reason = measure_again(budget, outlier(recorder.run, budget.all()), ROUNDS)

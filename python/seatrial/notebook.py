@@ -397,5 +397,5 @@ def _thresholds_table(results: list[run_model.ThresholdResult]) -> Table:
         title="Thresholds",
         labels=2,
         headers=["Result", "What was demanded and seen"],
-        rows=[["kept" if each.met else "breached", each.sentence] for each in results],
+        rows=[[each.mark, each.sentence] for each in results],
     )

@@ -91,7 +91,7 @@ def test_the_worst_findings_come_with_what_to_do():
 def test_a_breached_threshold_comes_first_and_is_red():
     thresholds = [("commit[threads=1].p99_ms", "< 1"), ("commit[threads=1].p99_ms", "< 100")]
     found = answer(summary_of(database_cells(latency_ns=2 * MS_NS), thresholds=thresholds))
-    assert found.verdict.startswith("1 of 2 thresholds not met")
+    assert found.verdict.startswith("1 of 2 thresholds breached")
     assert found.grade == "poor"
     assert [tile.grade for tile in found.tiles if tile.label == "commits"] == ["poor"]
 

@@ -116,7 +116,7 @@ def test_what_b_left_unanswered_comes_first():
         at_least=None,
     )
     comparison = msgspec.structs.replace(
-        changed(answer="same", within_share=0.01), one_sided=[lost]
+        changed(answer="same", within_share=0.01), one_sided=[lost], cells_count=2
     )
     found = comparison_answer([comparison])
     assert found.verdict.startswith("Read p99 is unknown on after in 1 of 2 tests")

@@ -8,6 +8,7 @@ from seatrial.findings.model import Summary
 from seatrial.findings.rules.stall import stall
 from seatrial.findings.thresholds import evaluate
 from seatrial.results.model import DatabaseRecord
+from seatrial.stats.estimate import Estimate
 from seatrial.study.thresholds import parse_threshold
 from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of, stall_of, summary_of
 from stats.compare.sides import driver_sample
@@ -55,6 +56,22 @@ def test_the_worst_cell_counts():
     assert (floor.met, floor.worst.value) == (False, 500)
     assert "4 threads" in floor.sentence
     assert evaluated("matrix.iops", "< 800", *cells).worst.value == 900
+
+
+def test_a_test_that_certainly_misses_counts_before_a_lower_bound():
+    sides = {1: (300, 250, 310), 4: (198, 198, None), 9: (400, 390, 410)}
+    cells = {
+        threads: msgspec.structs.replace(
+            rounds_of(cell_of(threads=threads), [value]),
+            iops=Estimate(value=value, low=low, high=high, rounds=3, unit="IOPS"),
+        )
+        for threads, (value, low, high) in sides.items()
+    }
+    missed = evaluated("matrix.iops", ">= 320", *cells.values())
+    assert (missed.worst.value, missed.doubtful, missed.mark) == (300, False, "breached")
+    unknown = evaluated("matrix.iops", ">= 320", cells[4], cells[9])
+    assert (unknown.worst.value, unknown.met, unknown.mark) == (198, False, "not shown")
+    assert evaluated("matrix.iops", ">= 320", cells[9]).mark == "kept"
 
 
 def test_brackets_narrow_the_cells():

@@ -72,9 +72,9 @@ def test_a_threshold_that_is_not_met_and_a_critical_finding_fail_in_junit():
 def test_the_summary_of_a_job_is_short_and_complete():
     summary = make_summary(cells(), [make_finding()], thresholds=[make_threshold()])
     text = export(summary, "ci-summary")
-    assert text.startswith("**1 of 1 threshold not met")
+    assert text.startswith("**1 of 1 threshold breached")
     assert "| 4 KiB read" in text or "| 4 KiB random read" in text
-    assert "**not met**" in text
+    assert "**breached**" in text
     assert len(text.splitlines()) < 25
 
 

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from report.exports_hand import make_cell, make_threshold, summary_with
 from report.page_reader import Node, embedded, read, unpacked
 from report.sample_run import HOSTILE, make_run, sample_summary
+from seatrial.cli.outcome import run_text
 from seatrial.findings.model import Summary
 from seatrial.fingerprint import Device, Filesystem, Fingerprint, Target
 from seatrial.report import document as assets
 from seatrial.report.markup import fill, joined, macro
 from seatrial.report.page import render
 from seatrial.report.sections import instruction, to_toml
+from seatrial.stats.estimate import Estimate
 from seatrial.stats.facts import fact_name, fact_text
 from seatrial.stats.wording import NO_BREAK_SPACE, unbroken
 from stats.builders import finding_of
@@ -100,6 +102,18 @@ def test_no_finding_is_said_in_words():
     findings = read(render(bare())).one(id="findings")
     assert findings.one("h2").text == "Findings: none"
     assert findings.text.endswith("None of the known faults was seen in what was measured.")
+
+
+def test_a_threshold_that_a_lower_bound_does_not_show_is_not_called_breached():
+    bound = Estimate(value=198, low=198, high=None, rounds=3, unit="IOPS")
+    unknown = msgspec.structs.replace(make_threshold(worst=bound), doubtful=True)
+    one = read(render(bare(thresholds=[unknown]))).one(id="thresholds")
+    assert one.one("h2").text == "Threshold: not shown"
+    summary = bare(thresholds=[unknown, make_threshold()])
+    section = read(render(summary)).one(id="thresholds")
+    assert section.one("h2").text == "Thresholds: 1 of 2 breached, 1 of 2 not shown"
+    assert [each.text for each in section.all("p", class_="severity")] == ["Not shown", "Breached"]
+    assert "NOT SHOWN matrix" in run_text(summary)
 
 
 def test_breached_thresholds_are_reported_before_the_findings():

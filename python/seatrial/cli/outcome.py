@@ -363,8 +363,8 @@ def targets_text(summary: Summary, results: Path) -> str:
 
 
 def _threshold_text(result: ThresholdResult) -> str:
-    mark = "kept      " if result.met else "BREACHED  "
-    return wrapped(result.sentence, mark)
+    mark = result.mark if result.met else result.mark.upper()
+    return wrapped(result.sentence, f"{mark:<10}")
 
 
 def _verification_text(summary: Summary) -> str:

@@ -190,8 +190,9 @@ def _verdict(
     parts: list[str] = []
     if doubts := doubts_of(summary):
         parts += [f"do not trust these figures: {doubts[0]}", *doubts[1:]]
-    if breached := sum(not each.met for each in summary.thresholds):
-        parts.append(f"{breached} of {format_plural(len(summary.thresholds), 'threshold')} not met")
+    missed = Counter(each.mark for each in summary.thresholds if not each.met)
+    of = format_plural(len(summary.thresholds), "threshold")
+    parts += [f"{missed[mark]} of {of} {mark}" for mark in sorted(missed)]
     parts += [line for each in topics() if (line := each.verdict_line(summary))]
     counts = _counts(summary)
     room = VERDICT_LETTERS_MAX - len(counts) - 1 - sum(len(each) + 2 for each in parts)

@@ -24,7 +24,8 @@ class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
         met: Whether every selected cell meets it.
         doubtful: Whether the interval of the worst cell includes the limit, or of any cell if all
             meet it, so that another run might give the opposite result.
-        worst: The worst cell's figure in ``threshold.base_unit``; None if absent.
+        worst: The worst cell's figure in ``threshold.base_unit``; None if absent. Cells that
+            certainly miss the limit are worse than those that may meet it.
         cell: Key of the worst cell; empty if there is none.
         sentence: Condition, figure with its interval and cell, or why it cannot be judged.
     """
@@ -35,6 +36,14 @@ class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
     worst: Estimate | None
     cell: str
     sentence: str
+
+    @property
+    def mark(self) -> str:
+        """``kept``, ``breached``, or ``not shown`` by a figure that is only a lower bound."""
+        if self.met:
+            return "kept"
+        is_open = self.doubtful and self.worst is not None and self.worst.is_lower_bound
+        return "not shown" if is_open else "breached"
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,7 +73,12 @@ def _judged(
 ) -> ThresholdResult:
     lower_is_worse = threshold.comparison.startswith(">")
     pick = min if lower_is_worse else max
-    cell, worst = pick(judged, key=lambda one: one[1].value)
+    failed = [
+        (cell, figure)
+        for cell, figure in judged
+        if not threshold.holds(figure.value) and not _is_doubtful(threshold, figure)
+    ]
+    cell, worst = pick(failed or judged, key=lambda one: one[1].value)
     met = threshold.holds(worst.value)
     # A limit that every cell meets is in doubt if any of them may meet it by chance.
     in_doubt = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -328,9 +329,10 @@ def thresholds_section(results: Sequence[ThresholdResult]) -> Markup:
 
 
 def _thresholds_heading(results: Sequence[ThresholdResult]) -> str:
-    breached = sum(not result.met for result in results)
-    if not breached:
-        return f"Thresholds: all {len(results)} kept" if len(results) > 1 else "Threshold: kept"
     if len(results) == 1:
-        return "Threshold: breached"
-    return f"Thresholds: {breached} of {len(results)} breached"
+        return f"Threshold: {results[0].mark}"
+    missed = Counter(result.mark for result in results if not result.met)
+    if not missed:
+        return f"Thresholds: all {len(results)} kept"
+    parts = [f"{missed[mark]} of {len(results)} {mark}" for mark in sorted(missed)]
+    return f"Thresholds: {', '.join(parts)}"

@@ -36,6 +36,6 @@ def _figures(found: RunAnswer) -> str:
 
 def _thresholds(summary: Summary) -> str:
     return "\n".join(
-        f"- {'met' if each.met else '**not met**'}: {escape(each.sentence)}"
+        f"- {each.mark if each.met else f'**{each.mark}**'}: {escape(each.sentence)}"
         for each in summary.thresholds
     )

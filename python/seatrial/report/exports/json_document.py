@@ -188,7 +188,8 @@ class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
         met: Whether every selected cell meets it; False if that is unknown.
         doubtful: Whether the worst cell's interval reaches across the limit; if all cells meet it,
             whether that of any does.
-        worst: The worst cell's figure; None if absent.
+        worst: The worst cell's figure; None if absent. Cells that certainly miss the limit are
+            worse than those that may meet it.
         cell_key: Key of the worst cell; empty without one.
         sentence: Threshold, figure with its interval, and test, or why it cannot be judged.
     """

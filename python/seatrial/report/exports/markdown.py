@@ -86,4 +86,4 @@ def _finding(finding: Finding) -> str:
 
 
 def _threshold(result: ThresholdResult) -> str:
-    return f"- **{'kept' if result.met else 'breached'}**: {escape(result.sentence)}"
+    return f"- **{result.mark}**: {escape(result.sentence)}"

@@ -63,15 +63,10 @@ def changed_meanwhile(context: Context) -> list[Finding]:
         restarted = False
     if not values and not restarted:
         return []
-    return [
-        Finding(
-            severity="warning",
-            cells=[],
-            figures=ChangedMeanwhileFigures(
-                changed_values=values, restarted=restarted, values_count=len(values)
-            ),
-        )
-    ]
+    figures = ChangedMeanwhileFigures(
+        changed_values=values, restarted=restarted, values_count=len(values)
+    )
+    return [Finding(severity="warning", cells=[], figures=figures)]
 
 
 def _difference(path: str, pair: tuple[object, object]) -> str:

@@ -62,14 +62,11 @@ def drive_health(fingerprint: Fingerprint) -> list[Finding]:
         smart = smart_of(fingerprint, device.name)
         failing = _failing(smart)
         if failing or _worn(smart):
+            figures = DriveHealthFigures(
+                device=device.name, smart=smart, device_label=device_name(device)
+            )
             found += [
-                Finding(
-                    severity="critical" if failing else "warning",
-                    cells=[],
-                    figures=DriveHealthFigures(
-                        device=device.name, smart=smart, device_label=device_name(device)
-                    ),
-                )
+                Finding(severity="critical" if failing else "warning", cells=[], figures=figures)
             ]
     return found
 
@@ -158,14 +155,11 @@ def array_degraded(fingerprint: Fingerprint) -> list[Finding]:
         missing = device.md.degraded or 0
         busy = action if action not in (None, "", "idle", "frozen") else None
         if missing or busy:
+            figures = ArrayDegradedFigures(
+                device=name, missing_count=missing, sync_action=action, busy=busy
+            )
             found += [
-                Finding(
-                    severity="critical" if missing else "warning",
-                    cells=[],
-                    figures=ArrayDegradedFigures(
-                        device=name, missing_count=missing, sync_action=action, busy=busy
-                    ),
-                )
+                Finding(severity="critical" if missing else "warning", cells=[], figures=figures)
             ]
     return found
 
@@ -213,13 +207,8 @@ def cgroup_throttle(fingerprint: Fingerprint) -> list[Finding]:
     ours = {number: limit for number, limit in limits.items() if number in names}
     if not ours:
         return []
-    return [
-        Finding(
-            severity="critical",
-            cells=[],
-            figures=CgroupThrottleFigures(io_limits=ours, names=names),
-        )
-    ]
+    figures = CgroupThrottleFigures(io_limits=ours, names=names)
+    return [Finding(severity="critical", cells=[], figures=figures)]
 
 
 def _limits(limit: Mapping[str, int]) -> str:
@@ -281,17 +270,14 @@ class LoopDeviceFigures(Figures, frozen=True, kw_only=True, tag="loop_device"):
 
 def _loops(names: Sequence[str], direct_io: bool | None) -> Finding:
     buffered = direct_io is False
-    return Finding(
-        severity="warning" if buffered else "note",
-        cells=[],
-        figures=LoopDeviceFigures(
-            device=", ".join(names),
-            direct_io=direct_io,
-            buffered=buffered,
-            names=names,
-            names_count=len(names),
-        ),
+    figures = LoopDeviceFigures(
+        device=", ".join(names),
+        direct_io=direct_io,
+        buffered=buffered,
+        names=names,
+        names_count=len(names),
     )
+    return Finding(severity="warning" if buffered else "note", cells=[], figures=figures)
 
 
 class MisalignedPartitionFigures(Figures, frozen=True, kw_only=True, tag="misaligned_partition"):
@@ -340,17 +326,12 @@ def misaligned_partition(fingerprint: Fingerprint) -> list[Finding]:
         block_bytes = max([PAGE_BYTES, *blocks])
         if start_bytes is None or start_bytes % block_bytes == 0:
             continue
-        found += [
-            Finding(
-                severity="warning",
-                cells=[],
-                figures=MisalignedPartitionFigures(
-                    device=device.name,
-                    start_bytes=start_bytes,
-                    physical_block_bytes=block_bytes,
-                ),
-            )
-        ]
+        figures = MisalignedPartitionFigures(
+            device=device.name,
+            start_bytes=start_bytes,
+            physical_block_bytes=block_bytes,
+        )
+        found += [Finding(severity="warning", cells=[], figures=figures)]
     return found
 
 
@@ -390,19 +371,14 @@ def scheduler(fingerprint: Fingerprint) -> list[Finding]:
         reason = _reason_to_change(device)
         if reason:
             wanted = "mq-deadline" if device.rotational else "none"
-            found += [
-                Finding(
-                    severity="note",
-                    cells=[],
-                    figures=SchedulerFigures(
-                        device=device.name,
-                        scheduler=device.scheduler,
-                        device_label=device_name(device),
-                        reason=reason,
-                        wanted=wanted,
-                    ),
-                )
-            ]
+            figures = SchedulerFigures(
+                device=device.name,
+                scheduler=device.scheduler,
+                device_label=device_name(device),
+                reason=reason,
+                wanted=wanted,
+            )
+            found += [Finding(severity="note", cells=[], figures=figures)]
     return found
 
 
@@ -467,13 +443,8 @@ def write_cache(fingerprint: Fingerprint) -> list[Finding]:
             names[device.write_cache].append(device_name(device))
     found = []
     for setting, devices in names.items():
-        found += [
-            Finding(
-                severity="note",
-                cells=[],
-                figures=WriteCacheFigures(write_cache=setting, devices=devices),
-            )
-        ]
+        figures = WriteCacheFigures(write_cache=setting, devices=devices)
+        found += [Finding(severity="note", cells=[], figures=figures)]
     return found
 
 

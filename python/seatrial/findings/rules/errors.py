@@ -239,23 +239,20 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
     if any(is_breaking(c.cell) for c in concerned):
         explained = _OF_FAILURE
     has_offset = not are_databases
-    return Finding(
-        severity=explained.severity,
-        cells=identities(concerned),
-        figures=ErrorsFigures(
-            errno_name=name,
-            failed_count=count,
-            failed_count_is_exact=exact,
-            offered_count=offered,
-            first_offset_bytes=first.offset_bytes if first else None,
-            first_operation=first.operation if first else None,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-            has_offset=has_offset,
-            first=first,
-            explained=explained,
-        ),
+    figures = ErrorsFigures(
+        errno_name=name,
+        failed_count=count,
+        failed_count_is_exact=exact,
+        offered_count=offered,
+        first_offset_bytes=first.offset_bytes if first else None,
+        first_operation=first.operation if first else None,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
+        has_offset=has_offset,
+        first=first,
+        explained=explained,
     )
+    return Finding(severity=explained.severity, cells=identities(concerned), figures=figures)
 
 
 def _examples(summary: CellSummary) -> list[ErrorSample]:

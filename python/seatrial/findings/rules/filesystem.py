@@ -71,13 +71,8 @@ def filesystem_nearly_full(fingerprint: Fingerprint) -> list[Finding]:
     size_bytes, free_bytes = system.size_bytes, system.free_bytes
     if free_bytes >= FREE_SHARE_MIN * size_bytes:
         return []
-    return [
-        Finding(
-            severity="warning",
-            cells=[],
-            figures=FilesystemNearlyFullFigures(free_bytes=free_bytes, size_bytes=size_bytes),
-        )
-    ]
+    figures = FilesystemNearlyFullFigures(free_bytes=free_bytes, size_bytes=size_bytes)
+    return [Finding(severity="warning", cells=[], figures=figures)]
 
 
 class MemoryFileSystemFigures(Figures, frozen=True, kw_only=True, tag="memory_file_system"):
@@ -115,15 +110,8 @@ def memory_file_system(fingerprint: Fingerprint) -> list[Finding]:
     kind = _kind(fingerprint)
     if kind not in MEMORY_KINDS:
         return []
-    return [
-        Finding(
-            severity="critical",
-            cells=[],
-            figures=MemoryFileSystemFigures(
-                filesystem_type=kind, mount_point=_mount_point(fingerprint)
-            ),
-        )
-    ]
+    figures = MemoryFileSystemFigures(filesystem_type=kind, mount_point=_mount_point(fingerprint))
+    return [Finding(severity="critical", cells=[], figures=figures)]
 
 
 class OverlayFileSystemFigures(Figures, frozen=True, kw_only=True, tag="overlay_file_system"):
@@ -160,13 +148,8 @@ def overlay_file_system(fingerprint: Fingerprint) -> list[Finding]:
     """
     if _kind(fingerprint) != "overlay":
         return []
-    return [
-        Finding(
-            severity="warning",
-            cells=[],
-            figures=OverlayFileSystemFigures(mount_point=_mount_point(fingerprint)),
-        )
-    ]
+    figures = OverlayFileSystemFigures(mount_point=_mount_point(fingerprint))
+    return [Finding(severity="warning", cells=[], figures=figures)]
 
 
 class NetworkFileSystemFigures(Figures, frozen=True, kw_only=True, tag="network_file_system"):
@@ -210,15 +193,8 @@ def network_file_system(fingerprint: Fingerprint) -> list[Finding]:
     kind = _kind(fingerprint)
     if kind not in NETWORK_KINDS and not kind.startswith("fuse."):
         return []
-    return [
-        Finding(
-            severity="warning",
-            cells=[],
-            figures=NetworkFileSystemFigures(
-                filesystem_type=kind, mount_point=_mount_point(fingerprint)
-            ),
-        )
-    ]
+    figures = NetworkFileSystemFigures(filesystem_type=kind, mount_point=_mount_point(fingerprint))
+    return [Finding(severity="warning", cells=[], figures=figures)]
 
 
 class BarriersOffFigures(Figures, frozen=True, kw_only=True, tag="barriers_off"):
@@ -264,13 +240,8 @@ def barriers_off(fingerprint: Fingerprint) -> list[Finding]:
     off = [word for word in options if word in BARRIERS_OFF_OPTIONS]
     if not off:
         return []
-    return [
-        Finding(
-            severity="critical",
-            cells=[],
-            figures=BarriersOffFigures(mount_options=off, mount_point=_mount_point(fingerprint)),
-        )
-    ]
+    figures = BarriersOffFigures(mount_options=off, mount_point=_mount_point(fingerprint))
+    return [Finding(severity="critical", cells=[], figures=figures)]
 
 
 def _kind(fingerprint: Fingerprint) -> str:

@@ -93,13 +93,10 @@ def _of_runs(context: Context) -> list[Finding]:
     disturbed = [
         cell for cell in context.cells if any(s.counters.get("other_runs") for s in cell.samples)
     ]
+    figures = ForeignRunsFigures(other_runs=runs, concerned=context.affected_cells(disturbed))
     return [
         Finding(
-            severity="warning",
-            cells=[cell.cell.identity() for cell in disturbed],
-            figures=ForeignRunsFigures(
-                other_runs=runs, concerned=context.affected_cells(disturbed)
-            ),
+            severity="warning", cells=[cell.cell.identity() for cell in disturbed], figures=figures
         )
     ]
 
@@ -165,18 +162,15 @@ def _of_programs(context: Context) -> list[Finding]:
         return []
     cells = list({each.cell.cell.key: each.cell for each in found}.values())
     listed = context.after.other_processes
+    figures = ForeignProgramsFigures(
+        foreign_bytes=foreign_bytes,
+        other_process_bytes=seen_bytes,
+        other_processes=listed,
+        moved_bytes=sum(each.moved_bytes for each in found),
+        concerned=context.affected_cells(cells),
+    )
     return [
-        Finding(
-            severity="warning",
-            cells=[cell.cell.identity() for cell in cells],
-            figures=ForeignProgramsFigures(
-                foreign_bytes=foreign_bytes,
-                other_process_bytes=seen_bytes,
-                other_processes=listed,
-                moved_bytes=sum(each.moved_bytes for each in found),
-                concerned=context.affected_cells(cells),
-            ),
-        )
+        Finding(severity="warning", cells=[cell.cell.identity() for cell in cells], figures=figures)
     ]
 
 

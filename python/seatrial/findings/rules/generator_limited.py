@@ -101,16 +101,13 @@ def _near_null_limit(context: Context, cells: list[CellSummary]) -> Finding | No
     concerned, highest = _above(cells, null_limit_share, NULL_LIMIT_SHARE_MAX)
     if not concerned:
         return None
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=NearNullLimitFigures(
-            null_limit_share_max=highest,
-            null_limit_share_allowed=NULL_LIMIT_SHARE_MAX,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-        ),
+    figures = NearNullLimitFigures(
+        null_limit_share_max=highest,
+        null_limit_share_allowed=NULL_LIMIT_SHARE_MAX,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 def _cpu_share(sample: Sample, cpus: float | None) -> float | None:
@@ -160,17 +157,14 @@ def _out_of_processor(
     concerned, highest = _above(cells, lambda sample: _cpu_share(sample, cpus), CPU_SHARE_MAX)
     if not concerned:
         return None
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=OutOfProcessorFigures(
-            cpu_share_max=highest,
-            cpu_share_allowed=CPU_SHARE_MAX,
-            cpus_usable=cpus,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-        ),
+    figures = OutOfProcessorFigures(
+        cpu_share_max=highest,
+        cpu_share_allowed=CPU_SHARE_MAX,
+        cpus_usable=cpus,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 class KernelWorkersFigures(
@@ -209,12 +203,9 @@ def _kernel_workers(context: Context, cells: list[CellSummary]) -> Finding | Non
     if not concerned:
         return None
     most = max(workers.values())
-    return Finding(
-        severity="note",
-        cells=identities(concerned),
-        figures=KernelWorkersFigures(
-            kernel_workers_max=most,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-        ),
+    figures = KernelWorkersFigures(
+        kernel_workers_max=most,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
     )
+    return Finding(severity="note", cells=identities(concerned), figures=figures)

@@ -58,18 +58,13 @@ def interrupted(context: Context) -> list[Finding]:
     cut_short = sum(s.status != "complete" for s in context.samples)
     if context.run.status == "complete" and not concerned:
         return []
-    return [
-        Finding(
-            severity="warning",
-            cells=identities(concerned),
-            figures=InterruptedFigures(
-                run_status=context.run.status,
-                samples_count=len(context.samples),
-                samples_cut_short_count=cut_short,
-                context_run_command=context.run.command,
-            ),
-        )
-    ]
+    figures = InterruptedFigures(
+        run_status=context.run.status,
+        samples_count=len(context.samples),
+        samples_cut_short_count=cut_short,
+        context_run_command=context.run.command,
+    )
+    return [Finding(severity="warning", cells=identities(concerned), figures=figures)]
 
 
 def is_resumable(command: str) -> bool:

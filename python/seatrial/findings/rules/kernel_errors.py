@@ -130,18 +130,13 @@ def _logged(context: Context) -> list[Finding]:
     if not counts:
         return []
     lines = [line.text for line in context.after.kernel_log.lines if line.kind in counts]
-    return [
-        Finding(
-            severity=_severity(context, counts),
-            cells=[],
-            figures=ErrorsLoggedFigures(
-                messages_count=sum(counts.values()),
-                by_kind=counts,
-                lines=lines[:LINES_SHOWN_MAX],
-                is_meant=_has_injected_faults(context),
-            ),
-        )
-    ]
+    figures = ErrorsLoggedFigures(
+        messages_count=sum(counts.values()),
+        by_kind=counts,
+        lines=lines[:LINES_SHOWN_MAX],
+        is_meant=_has_injected_faults(context),
+    )
+    return [Finding(severity=_severity(context, counts), cells=[], figures=figures)]
 
 
 class ErrorsCountedFigures(Figures, frozen=True, kw_only=True, tag="kernel_errors"):
@@ -174,17 +169,14 @@ def _counted(context: Context) -> list[Finding]:
     found = []
     for name, grown in _grown(context).items():
         harmless = set(grown) <= set(_REPAIRED)
+        figures = ErrorsCountedFigures(
+            device=name,
+            others={f"{key}_count": n for key, n in grown.items()},
+            harmless=harmless,
+            grown=grown,
+        )
         found.append(
-            Finding(
-                severity="warning" if harmless else "critical",
-                cells=[],
-                figures=ErrorsCountedFigures(
-                    device=name,
-                    others={f"{key}_count": n for key, n in grown.items()},
-                    harmless=harmless,
-                    grown=grown,
-                ),
-            )
+            Finding(severity="warning" if harmless else "critical", cells=[], figures=figures)
         )
     return found
 

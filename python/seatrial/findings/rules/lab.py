@@ -52,13 +52,8 @@ def lab(context: Context) -> list[Finding]:
     kernel = context.run.fingerprint_before.machine.lab
     if not kernel:
         return []
-    return [
-        Finding(
-            severity="note",
-            cells=[],
-            figures=LabFigures(kinds_left_out=sorted(kinds_not_of_lab()), kernel=kernel),
-        )
-    ]
+    figures = LabFigures(kinds_left_out=sorted(kinds_not_of_lab()), kernel=kernel)
+    return [Finding(severity="note", cells=[], figures=figures)]
 
 
 def _is_uml(kernel: str) -> bool:

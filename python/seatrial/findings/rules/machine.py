@@ -67,17 +67,12 @@ def clock_source(fingerprint: Fingerprint) -> list[Finding]:
     if not clock or clock in CLOCKS_READ_BY_INSTRUCTION:
         return []
     slow = clock in CLOCKS_READ_BY_SYSTEM_CALL
-    return [
-        Finding(
-            severity="warning" if slow else "note",
-            cells=[],
-            figures=ClockSourceFigures(
-                clock_source=clock,
-                clock_sources_available=fingerprint.machine.clock_sources_available,
-                slow=slow,
-            ),
-        )
-    ]
+    figures = ClockSourceFigures(
+        clock_source=clock,
+        clock_sources_available=fingerprint.machine.clock_sources_available,
+        slow=slow,
+    )
+    return [Finding(severity="warning" if slow else "note", cells=[], figures=figures)]
 
 
 _SLOW_READING = "each reading is a system call that takes a microsecond or more"
@@ -121,13 +116,8 @@ def cpu_governor(fingerprint: Fingerprint) -> list[Finding]:
     names = [name.strip() for name in (governor or "").split(",")]
     if not any(name in SLOW_GOVERNORS for name in names):
         return []
-    return [
-        Finding(
-            severity="note",
-            cells=[],
-            figures=CpuGovernorFigures(cpu_governor=governor),
-        )
-    ]
+    figures = CpuGovernorFigures(cpu_governor=governor)
+    return [Finding(severity="note", cells=[], figures=figures)]
 
 
 class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy"):
@@ -195,15 +185,10 @@ def machine_busy(fingerprint: Fingerprint) -> list[Finding]:
     }
     if not is_loaded and not waits:
         return []
-    return [
-        Finding(
-            severity="warning",
-            cells=[],
-            figures=MachineBusyFigures(
-                load_average_1m=load, cpus_usable=cpus, others=waits, is_loaded=is_loaded
-            ),
-        )
-    ]
+    figures = MachineBusyFigures(
+        load_average_1m=load, cpus_usable=cpus, others=waits, is_loaded=is_loaded
+    )
+    return [Finding(severity="warning", cells=[], figures=figures)]
 
 
 class VirtualisedFigures(Figures, frozen=True, kw_only=True, tag="virtualised"):
@@ -247,13 +232,8 @@ def virtualised(fingerprint: Fingerprint) -> list[Finding]:
     names = [name for name in (virtual, container) if name and name != "none"]
     if not names:
         return []
-    return [
-        Finding(
-            severity="note",
-            cells=[],
-            figures=VirtualisedFigures(virtualisation=virtual, container=container, names=names),
-        )
-    ]
+    figures = VirtualisedFigures(virtualisation=virtual, container=container, names=names)
+    return [Finding(severity="note", cells=[], figures=figures)]
 
 
 class IoUringDisabledFigures(Figures, frozen=True, kw_only=True, tag="io_uring_disabled"):
@@ -296,13 +276,8 @@ def io_uring_disabled(fingerprint: Fingerprint) -> list[Finding]:
     setting = fingerprint.machine.io_uring_disabled
     if not setting:
         return []
-    return [
-        Finding(
-            severity="note",
-            cells=[],
-            figures=IoUringDisabledFigures(io_uring_disabled=setting),
-        )
-    ]
+    figures = IoUringDisabledFigures(io_uring_disabled=setting)
+    return [Finding(severity="note", cells=[], figures=figures)]
 
 
 class DirtyPagesFigures(Figures, frozen=True, kw_only=True, tag="dirty_pages"):
@@ -353,14 +328,9 @@ def dirty_pages(fingerprint: Fingerprint) -> list[Finding]:
         limit_bytes = memory_bytes * percent / 100
     if limit_bytes <= DIRTY_LIMIT_BYTES_MAX:
         return []
-    return [
-        Finding(
-            severity="note",
-            cells=[],
-            figures=DirtyPagesFigures(
-                dirty_limit_bytes=limit_bytes,
-                dirty_limit_percent=percent,
-                memory_bytes=memory_bytes,
-            ),
-        )
-    ]
+    figures = DirtyPagesFigures(
+        dirty_limit_bytes=limit_bytes,
+        dirty_limit_percent=percent,
+        memory_bytes=memory_bytes,
+    )
+    return [Finding(severity="note", cells=[], figures=figures)]

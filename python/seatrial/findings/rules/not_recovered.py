@@ -72,19 +72,14 @@ def not_recovered(context: Context) -> list[Finding]:
     rested_s = sum(sample.counters.get(IDLE_COUNTER, 0.0) for sample in fallen) / NS_PER_S
     keys = {sample.cell.key for sample in fallen}
     concerned: list[CellSummary] = [c for c in context.cells if c.cell.key in keys]
-    return [
-        Finding(
-            severity="warning",
-            cells=identities(concerned),
-            figures=NotRecoveredFigures(
-                probe_ratio_min=_ratio(worst),
-                probe_ratio_allowed=RATIO_MIN,
-                samples_count=len(fallen),
-                rest_s=rested_s,
-                concerned=context.affected_cells(concerned),
-            ),
-        )
-    ]
+    figures = NotRecoveredFigures(
+        probe_ratio_min=_ratio(worst),
+        probe_ratio_allowed=RATIO_MIN,
+        samples_count=len(fallen),
+        rest_s=rested_s,
+        concerned=context.affected_cells(concerned),
+    )
+    return [Finding(severity="warning", cells=identities(concerned), figures=figures)]
 
 
 def _ratio(sample: Sample) -> float:

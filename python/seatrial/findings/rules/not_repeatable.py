@@ -126,22 +126,19 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     command = topic_of(worst.cell).command_for(worst.cell)
     nouns = {"tps": "transactions", "statements/s": "statements"}
     unit = nouns.get(worst.iops.unit, "requests")
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=RoundsApartFigures(
-            cells_count=len(concerned),
-            spread_ratio_max=max(rates) / min(rates) if min(rates) > 0 else None,
-            spread_ratio_allowed=SPREAD_RATIO_MAX,
-            worst_cell=worst.cell.key,
-            worst_rounds_per_s=rates,
-            concerned=context.affected_cells(concerned),
-            cell=worst.cell,
-            unit=unit,
-            rates_count=len(rates),
-            command=command,
-        ),
+    figures = RoundsApartFigures(
+        cells_count=len(concerned),
+        spread_ratio_max=max(rates) / min(rates) if min(rates) > 0 else None,
+        spread_ratio_allowed=SPREAD_RATIO_MAX,
+        worst_cell=worst.cell.key,
+        worst_rounds_per_s=rates,
+        concerned=context.affected_cells(concerned),
+        cell=worst.cell,
+        unit=unit,
+        rates_count=len(rates),
+        command=command,
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="not_repeatable"):
@@ -180,18 +177,15 @@ def _wide_finding(
     shares = [c.iops.half_width_share or 0.0 for c in concerned]
     needed = [rounds_needed(c.iops, precision_share) for c in concerned]
     known = [rounds for rounds in needed if rounds is not None]
-    return Finding(
-        severity="note",
-        cells=identities(concerned),
-        figures=IntervalWideFigures(
-            cells_count=len(concerned),
-            precision_share_requested=precision_share,
-            half_width_share_max=max(shares),
-            rounds_measured_min=min(c.iops.rounds for c in concerned),
-            rounds_needed_max=max(known) if len(known) == len(needed) else None,
-            concerned=context.affected_cells(concerned),
-            known_count=len(known),
-            needed_count=len(needed),
-            known=known,
-        ),
+    figures = IntervalWideFigures(
+        cells_count=len(concerned),
+        precision_share_requested=precision_share,
+        half_width_share_max=max(shares),
+        rounds_measured_min=min(c.iops.rounds for c in concerned),
+        rounds_needed_max=max(known) if len(known) == len(needed) else None,
+        concerned=context.affected_cells(concerned),
+        known_count=len(known),
+        needed_count=len(needed),
+        known=known,
     )
+    return Finding(severity="note", cells=identities(concerned), figures=figures)

@@ -64,23 +64,16 @@ def nothing_completed(context: Context) -> list[Finding]:
     failed_count = sum(summary.failed for summary in concerned)
     have_servers = all(topic_of(summary.cell).has_server for summary in concerned)
     oldest_s = max(s.oldest_in_flight_ns for c in concerned for s in c.samples) / 1e9
-    return [
-        Finding(
-            severity="critical",
-            cells=identities(concerned),
-            figures=NothingCompletedFigures(
-                cells_count=len(concerned),
-                failed_count=failed_count,
-                oldest_in_flight_s=oldest_s,
-                stall_causes=sorted(
-                    {t.cause for c in concerned for s in c.samples for t in s.stalls}
-                ),
-                concerned=context.affected_cells(concerned),
-                first_blank=first.blank,
-                have_servers=have_servers,
-            ),
-        )
-    ]
+    figures = NothingCompletedFigures(
+        cells_count=len(concerned),
+        failed_count=failed_count,
+        oldest_in_flight_s=oldest_s,
+        stall_causes=sorted({t.cause for c in concerned for s in c.samples for t in s.stalls}),
+        concerned=context.affected_cells(concerned),
+        first_blank=first.blank,
+        have_servers=have_servers,
+    )
+    return [Finding(severity="critical", cells=identities(concerned), figures=figures)]
 
 
 def _cause(failed_count: int) -> str:

@@ -80,17 +80,12 @@ def slow_device(context: Context) -> list[Finding]:
             longest_s = max(longest_s, *(one.stall.length_s for one in usual))
     if not concerned:
         return []
-    return [
-        Finding(
-            severity="warning",
-            cells=identities(concerned),
-            figures=SlowDeviceFigures(
-                median_latency_s_min=min(medians_s),
-                median_latency_s_max=max(medians_s),
-                gaps_count=gaps_count,
-                longest_gap_s=longest_s,
-                stall_median_factor=MEDIAN_FACTOR,
-                concerned=context.affected_cells(concerned),
-            ),
-        )
-    ]
+    figures = SlowDeviceFigures(
+        median_latency_s_min=min(medians_s),
+        median_latency_s_max=max(medians_s),
+        gaps_count=gaps_count,
+        longest_gap_s=longest_s,
+        stall_median_factor=MEDIAN_FACTOR,
+        concerned=context.affected_cells(concerned),
+    )
+    return [Finding(severity="warning", cells=identities(concerned), figures=figures)]

@@ -92,23 +92,22 @@ def _of_map(context: Context, zones: list[CellSummary]) -> Finding | None:
     disk_like = (
         _has_disk(context.before_of(start)) and DISK_RATIOS[0] <= trend.value <= DISK_RATIOS[1]
     )
+    figures = SlowerAtEndFigures(
+        trend_ratio=trend.value,
+        trend_ratio_low=trend.low,
+        trend_ratio_high=trend.high,
+        last_over_first_zone_ratio=edges.value if edges else None,
+        start_bytes_per_s=start.bandwidth.value,
+        end_bytes_per_s=end.bandwidth.value,
+        zones_count=len(zones),
+        hard_disk_shape=disk_like,
+        start_cell_operation=start.cell.operation,
+        trend=trend,
+        end_bandwidth=end.bandwidth,
+        start_bandwidth=start.bandwidth,
+    )
     return Finding(
-        severity="note" if disk_like else "warning",
-        cells=identities([start, end]),
-        figures=SlowerAtEndFigures(
-            trend_ratio=trend.value,
-            trend_ratio_low=trend.low,
-            trend_ratio_high=trend.high,
-            last_over_first_zone_ratio=edges.value if edges else None,
-            start_bytes_per_s=start.bandwidth.value,
-            end_bytes_per_s=end.bandwidth.value,
-            zones_count=len(zones),
-            hard_disk_shape=disk_like,
-            start_cell_operation=start.cell.operation,
-            trend=trend,
-            end_bandwidth=end.bandwidth,
-            start_bandwidth=start.bandwidth,
-        ),
+        severity="note" if disk_like else "warning", cells=identities([start, end]), figures=figures
     )
 
 

@@ -82,24 +82,19 @@ def start_up_phase(context: Context) -> list[Finding]:
         if phase.from_s > 0
     ]
     worst, phase = max(cut, key=lambda pair: _factor(pair[1]))
-    return [
-        Finding(
-            severity="note",
-            cells=identities(concerned),
-            figures=StartUpPhaseFigures(
-                cells_count=len(concerned),
-                samples_cut_count=len(cut),
-                start_up_s_max=max(p.from_s for _, p in cut),
-                worst_cell=worst.cell.key,
-                worst_start_up_s=phase.from_s,
-                worst_start_up_ratio=phase.start_up_ratio,
-                worst_running_per_s=phase.completed_per_s,
-                concerned=context.affected_cells(concerned),
-                phase=phase,
-                cell=worst.cell,
-            ),
-        )
-    ]
+    figures = StartUpPhaseFigures(
+        cells_count=len(concerned),
+        samples_cut_count=len(cut),
+        start_up_s_max=max(p.from_s for _, p in cut),
+        worst_cell=worst.cell.key,
+        worst_start_up_s=phase.from_s,
+        worst_start_up_ratio=phase.start_up_ratio,
+        worst_running_per_s=phase.completed_per_s,
+        concerned=context.affected_cells(concerned),
+        phase=phase,
+        cell=worst.cell,
+    )
+    return [Finding(severity="note", cells=identities(concerned), figures=figures)]
 
 
 def _factor(phase: RunningPhase) -> float:

@@ -68,13 +68,8 @@ def temperature(context: Context) -> list[Finding]:
     found = [finding for name in drives(context) for finding in _of_drive(context, name)]
     logged = context.after.kernel_log.by_kind.get("thermal")
     if logged:
-        found += [
-            Finding(
-                severity="warning",
-                cells=[],
-                figures=HeatLoggedFigures(thermal_messages_count=logged),
-            )
-        ]
+        figures = HeatLoggedFigures(thermal_messages_count=logged)
+        found += [Finding(severity="warning", cells=[], figures=figures)]
     return found
 
 
@@ -148,44 +143,29 @@ def _of_drive(context: Context, name: str) -> list[Finding]:
     warmest_c = max(readings_c, default=None)
     limit_c = _limit_c(context, name)
     if grown:
-        return [
-            Finding(
-                severity="critical",
-                cells=[],
-                figures=ThrottledFigures(
-                    device=name,
-                    temperature_c_max=warmest_c,
-                    temperature_limit_c=limit_c,
-                    others=grown,
-                ),
-            )
-        ]
+        throttled = ThrottledFigures(
+            device=name,
+            temperature_c_max=warmest_c,
+            temperature_limit_c=limit_c,
+            others=grown,
+        )
+        return [Finding(severity="critical", cells=[], figures=throttled)]
     if warmest_c is None:
         return []
     if limit_c is not None and warmest_c >= limit_c:
-        return [
-            Finding(
-                severity="warning",
-                cells=[],
-                figures=AtLimitFigures(
-                    device=name, temperature_c_max=warmest_c, temperature_limit_c=limit_c
-                ),
-            )
-        ]
+        at_limit = AtLimitFigures(
+            device=name, temperature_c_max=warmest_c, temperature_limit_c=limit_c
+        )
+        return [Finding(severity="warning", cells=[], figures=at_limit)]
     first_c = readings_c[0]
     if warmest_c - first_c > WARMING_C_MAX:
-        return [
-            Finding(
-                severity="note",
-                cells=[],
-                figures=WarmedFigures(
-                    device=name,
-                    temperature_c_max=warmest_c,
-                    temperature_limit_c=limit_c,
-                    first_c=first_c,
-                ),
-            )
-        ]
+        warmed = WarmedFigures(
+            device=name,
+            temperature_c_max=warmest_c,
+            temperature_limit_c=limit_c,
+            first_c=first_c,
+        )
+        return [Finding(severity="note", cells=[], figures=warmed)]
     return []
 
 

@@ -60,15 +60,10 @@ def event_rate_missed(context: Context) -> list[Finding]:
         return []
     _, (taken, due) = min(missed, key=lambda one: one[1][0] / one[1][1])
     concerned = [each for each, _ in missed]
-    return [
-        Finding(
-            severity="warning",
-            cells=identities(concerned),
-            figures=EventRateMissedFigures(
-                due_per_s=due, taken_per_s=taken, concerned=context.affected_cells(concerned)
-            ),
-        )
-    ]
+    figures = EventRateMissedFigures(
+        due_per_s=due, taken_per_s=taken, concerned=context.affected_cells(concerned)
+    )
+    return [Finding(severity="warning", cells=identities(concerned), figures=figures)]
 
 
 def _takes_events(summary: CellSummary) -> bool:

@@ -75,16 +75,13 @@ def _ended_by(reason: str, own: Sequence[CellSummary], context: Context) -> Find
     if not concerned:
         return None
     samples = [sample for each in concerned for sample in early[each.cell.key]]
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=FilesEndedEarlyFigures(
-            samples_count=len(samples),
-            out_of_files_count=len(samples) if reason == OUT_OF_FILES else 0,
-            duration_s_min=min(each.duration_s for each in samples),
-            concerned=context.affected_cells(concerned),
-        ),
+    figures = FilesEndedEarlyFigures(
+        samples_count=len(samples),
+        out_of_files_count=len(samples) if reason == OUT_OF_FILES else 0,
+        duration_s_min=min(each.duration_s for each in samples),
+        concerned=context.affected_cells(concerned),
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 def _early(summary: CellSummary, reason: str) -> list[Sample]:

@@ -63,17 +63,12 @@ def hosts_started_apart(context: Context) -> list[Finding]:
     worst = max((record for _, _, record in apart), key=lambda record: record.skew_ns)
     keys = {summary.cell.key for summary, _, _ in apart}
     cells = [summary for summary in context.cells if summary.cell.key in keys]
-    return [
-        Finding(
-            severity="warning",
-            cells=identities(cells),
-            figures=HostsStartedApartFigures(
-                skew_ns_max=worst.skew_ns,
-                skew_bound_ns=worst.skew_bound_ns,
-                last_host=max(worst.hosts, key=lambda host: host.started_ns).name,
-                samples_count=len(apart),
-                of_samples_count=len(several),
-                concerned=context.affected_cells(cells),
-            ),
-        )
-    ]
+    figures = HostsStartedApartFigures(
+        skew_ns_max=worst.skew_ns,
+        skew_bound_ns=worst.skew_bound_ns,
+        last_host=max(worst.hosts, key=lambda host: host.started_ns).name,
+        samples_count=len(apart),
+        of_samples_count=len(several),
+        concerned=context.affected_cells(cells),
+    )
+    return [Finding(severity="warning", cells=identities(cells), figures=figures)]

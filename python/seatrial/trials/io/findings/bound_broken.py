@@ -109,20 +109,17 @@ def _of_bound(
     bound, rate = max(above.values(), key=lambda one: one.rate.value)
     confident_bytes_per_s = rate.value if rate.low is None else rate.low
     excess_share = confident_bytes_per_s / bound.bytes_per_s - 1
-    return Finding(
-        severity="critical",
-        cells=identities(concerned),
-        figures=BoundBrokenFigures(
-            bound=name,
-            bound_bytes_per_s=bound.bytes_per_s,
-            bound_source=bound.source,
-            bandwidth_bytes_per_s=rate.value,
-            bandwidth_low_bytes_per_s=rate.low,
-            excess_share=excess_share,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-            rate=rate,
-            bound_phrase=bound.words,
-            bound_detail=bound.detail,
-        ),
+    figures = BoundBrokenFigures(
+        bound=name,
+        bound_bytes_per_s=bound.bytes_per_s,
+        bound_source=bound.source,
+        bandwidth_bytes_per_s=rate.value,
+        bandwidth_low_bytes_per_s=rate.low,
+        excess_share=excess_share,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
+        rate=rate,
+        bound_phrase=bound.words,
+        bound_detail=bound.detail,
     )
+    return Finding(severity="critical", cells=identities(concerned), figures=figures)

@@ -335,21 +335,18 @@ class BurstCreditFigures(Figures, frozen=True, kw_only=True, tag="burst_credit")
 def _finding(context: Context, credit: Credit) -> Finding:
     spent = estimate_of_rounds(credit.spent, "count")
     spent_amount = spent.value
-    return Finding(
-        severity="critical",
-        cells=identities(credit.cells),
-        figures=BurstCreditFigures(
-            cells_count=len(credit.cells),
-            others={f"credit_{'operations' if credit.unit == 'IOPS' else 'bytes'}": spent_amount},
-            episodes_count=len(credit.spent),
-            burst_s=credit.burst_s,
-            base_unit=credit.unit,
-            base_per_s=credit.base.value,
-            base_per_s_low=credit.base.low,
-            base_per_s_high=credit.base.high,
-            recovers=credit.recovers,
-            spent_amount=spent_amount,
-            credit_base=credit.base,
-            concerned=context.affected_cells(credit.cells),
-        ),
+    figures = BurstCreditFigures(
+        cells_count=len(credit.cells),
+        others={f"credit_{'operations' if credit.unit == 'IOPS' else 'bytes'}": spent_amount},
+        episodes_count=len(credit.spent),
+        burst_s=credit.burst_s,
+        base_unit=credit.unit,
+        base_per_s=credit.base.value,
+        base_per_s_low=credit.base.low,
+        base_per_s_high=credit.base.high,
+        recovers=credit.recovers,
+        spent_amount=spent_amount,
+        credit_base=credit.base,
+        concerned=context.affected_cells(credit.cells),
     )
+    return Finding(severity="critical", cells=identities(credit.cells), figures=figures)

@@ -86,20 +86,15 @@ def corruption(context: Context) -> list[Finding]:
     examples = [example for check in checks for example in check.corruptions]
     kinds = dict(Counter(example.kind for example in examples))
     first_bytes = min((example.offset_bytes for example in examples), default=0)
-    return [
-        Finding(
-            severity="critical",
-            cells=identities(concerned),
-            figures=CorruptionFigures(
-                corrupt_blocks_count=corrupt,
-                checked_blocks_count=checked,
-                kinds=kinds,
-                examples=[_example(example) for example in examples[:EXAMPLES_MAX]],
-                concerned=context.affected_cells(concerned),
-                first_bytes=first_bytes,
-            ),
-        )
-    ]
+    figures = CorruptionFigures(
+        corrupt_blocks_count=corrupt,
+        checked_blocks_count=checked,
+        kinds=kinds,
+        examples=[_example(example) for example in examples[:EXAMPLES_MAX]],
+        concerned=context.affected_cells(concerned),
+        first_bytes=first_bytes,
+    )
+    return [Finding(severity="critical", cells=identities(concerned), figures=figures)]
 
 
 def _kinds(counts: dict[str, int], first_bytes: int) -> str:

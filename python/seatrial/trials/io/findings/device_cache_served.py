@@ -140,20 +140,17 @@ def _above_links(
         return None
     concerned = [c for c in direct if c.cell.key in above]
     bound, rate = max(above.values(), key=lambda one: one.rate.value)
-    return Finding(
-        severity="critical",
-        cells=identities(concerned),
-        figures=AboveLinksFigures(
-            bandwidth_bytes_per_s=rate.value,
-            link_bytes_per_s=bound.bytes_per_s,
-            link_source=bound.source,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-            rate=rate,
-            bound_phrase=bound.words,
-            bound_detail=bound.detail,
-        ),
+    figures = AboveLinksFigures(
+        bandwidth_bytes_per_s=rate.value,
+        link_bytes_per_s=bound.bytes_per_s,
+        link_source=bound.source,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
+        rate=rate,
+        bound_phrase=bound.words,
+        bound_detail=bound.detail,
     )
+    return Finding(severity="critical", cells=identities(concerned), figures=figures)
 
 
 class ControllerCacheFigures(
@@ -198,18 +195,15 @@ def _controller_cache(context: Context, plausible: list[CellSummary]) -> Finding
         return None
     concerned = [c for c in plausible if c.cell.key in cached_spans]
     cache, span = min(cached_spans.values(), key=lambda one: one[1])
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=ControllerCacheFigures(
-            cache_bytes=cache.size_bytes,
-            cache_source=cache.source,
-            span_bytes_min=span,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-            cache_phrase=cache.words,
-        ),
+    figures = ControllerCacheFigures(
+        cache_bytes=cache.size_bytes,
+        cache_source=cache.source,
+        span_bytes_min=span,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
+        cache_phrase=cache.words,
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 class DeviceIdleFigures(
@@ -248,16 +242,13 @@ def _device_idle(context: Context, direct: list[CellSummary]) -> Finding | None:
     if not concerned:
         return None
     share_min = min(least[c.cell.key] for c in concerned)
-    return Finding(
-        severity="critical",
-        cells=identities(concerned),
-        figures=DeviceIdleFigures(
-            device_read_share_min=share_min,
-            device_read_share_allowed=DEVICE_SHARE_MIN,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-        ),
+    figures = DeviceIdleFigures(
+        device_read_share_min=share_min,
+        device_read_share_allowed=DEVICE_SHARE_MIN,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
     )
+    return Finding(severity="critical", cells=identities(concerned), figures=figures)
 
 
 class SmallFileFigures(
@@ -303,19 +294,16 @@ def _small_file(direct: list[CellSummary]) -> Finding | None:
     small, big, most = max(gains, key=lambda one: one[2].value)
     small_bytes, big_bytes = span_bytes(small) or 0, span_bytes(big) or 0
     concerned = [one[0] for one in gains]
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=SmallFileFigures(
-            ratio_max=most.value,
-            ratio_low=most.low,
-            ratio_allowed=SMALL_FILE_FACTOR,
-            small_bytes=small_bytes,
-            big_bytes=big_bytes,
-            pairs_count=len(gains),
-            most=most,
-        ),
+    figures = SmallFileFigures(
+        ratio_max=most.value,
+        ratio_low=most.low,
+        ratio_allowed=SMALL_FILE_FACTOR,
+        small_bytes=small_bytes,
+        big_bytes=big_bytes,
+        pairs_count=len(gains),
+        most=most,
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 def _pairs(direct: list[CellSummary]) -> list[tuple[CellSummary, CellSummary]]:

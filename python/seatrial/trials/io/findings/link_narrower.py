@@ -95,26 +95,23 @@ def _pcie(device: Device, own: PciePath) -> Finding | None:
         return None
     lost_share = 1 - now / most
     reason = _reason(own, narrowest)
-    return Finding(
-        severity="warning",
-        cells=[],
-        figures=PcieNarrowerFigures(
-            device=device.name,
-            narrowest_address=narrowest.address,
-            speed_now_gt_s=narrowest.speed_now_gt_s,
-            width_now_lanes=narrowest.width_now,
-            speed_max_gt_s=own.speed_max_gt_s,
-            width_max_lanes=own.width_max,
-            bandwidth_now_bytes_per_s=now,
-            bandwidth_max_bytes_per_s=most,
-            lost_share=lost_share,
-            device_label=device_name(device),
-            own_link=_link(own.speed_max_gt_s, own.width_max),
-            narrowest_link=_link(narrowest.speed_now_gt_s, narrowest.width_now),
-            at=_at(own, narrowest),
-            reason=reason,
-        ),
+    figures = PcieNarrowerFigures(
+        device=device.name,
+        narrowest_address=narrowest.address,
+        speed_now_gt_s=narrowest.speed_now_gt_s,
+        width_now_lanes=narrowest.width_now,
+        speed_max_gt_s=own.speed_max_gt_s,
+        width_max_lanes=own.width_max,
+        bandwidth_now_bytes_per_s=now,
+        bandwidth_max_bytes_per_s=most,
+        lost_share=lost_share,
+        device_label=device_name(device),
+        own_link=_link(own.speed_max_gt_s, own.width_max),
+        narrowest_link=_link(narrowest.speed_now_gt_s, narrowest.width_now),
+        at=_at(own, narrowest),
+        reason=reason,
     )
+    return Finding(severity="warning", cells=[], figures=figures)
 
 
 def _path_bytes_per_s(own: PciePath) -> float | None:
@@ -221,19 +218,20 @@ def _sata(device: Device, drive_max_gb_s: float | None) -> Finding | None:
         return None
     limit = device.sata_link_limit_gb_s
     lowered = limit is not None and limit < most
+    figures = SataSlowerFigures(
+        device=device.name,
+        sata_link_gb_s=now,
+        sata_link_limit_gb_s=limit,
+        sata_link_max_gb_s=most,
+        lost_share=1 - now / most,
+        device_label=device_name(device),
+        lowered=lowered,
+        drive_max_gb_s=drive_max_gb_s,
+    )
     return Finding(
         severity="warning" if lowered or not device.rotational else "note",
         cells=[],
-        figures=SataSlowerFigures(
-            device=device.name,
-            sata_link_gb_s=now,
-            sata_link_limit_gb_s=limit,
-            sata_link_max_gb_s=most,
-            lost_share=1 - now / most,
-            device_label=device_name(device),
-            lowered=lowered,
-            drive_max_gb_s=drive_max_gb_s,
-        ),
+        figures=figures,
     )
 
 

@@ -135,24 +135,21 @@ def _finding(
     states = [s for c in concerned for s in states_by_cell[c.cell.key] if _has_no_level(s)]
     worst = max(states, key=_shares)
     first, last = worst.phases[0].rate, worst.phases[-1].rate
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=NotSteadyFigures(
-            cells_count=len(concerned),
-            worst_cell=worst.cell,
-            worst_operation=worst.operation,
-            line_share=_shares(worst)[0],
-            range_share=_shares(worst)[1],
-            first_phase_per_s=worst.phases[0].rate.value,
-            last_phase_per_s=worst.phases[-1].rate.value,
-            over=worst.over,
-            first=first,
-            last=last,
-            is_whole_run=is_whole_run,
-            concerned=context.affected_cells(concerned),
-        ),
+    figures = NotSteadyFigures(
+        cells_count=len(concerned),
+        worst_cell=worst.cell,
+        worst_operation=worst.operation,
+        line_share=_shares(worst)[0],
+        range_share=_shares(worst)[1],
+        first_phase_per_s=worst.phases[0].rate.value,
+        last_phase_per_s=worst.phases[-1].rate.value,
+        over=worst.over,
+        first=first,
+        last=last,
+        is_whole_run=is_whole_run,
+        concerned=context.affected_cells(concerned),
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 class DatabaseNotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
@@ -199,23 +196,20 @@ def _of_databases(
     }
     worst, summary = max(states.values(), key=lambda pair: _shares(pair[0]))
     first, last = worst.phases[0].rate, worst.phases[-1].rate
-    return Finding(
-        severity="note",
-        cells=identities(concerned),
-        figures=DatabaseNotSteadyFigures(
-            cells_count=len(concerned),
-            worst_cell=worst.cell,
-            worst_operation=worst.operation,
-            line_share=_shares(worst)[0],
-            first_phase_per_s=worst.phases[0].rate.value,
-            last_phase_per_s=worst.phases[-1].rate.value,
-            over=worst.over,
-            concerned=context.affected_cells(concerned),
-            summary_cell=summary.cell,
-            first=first,
-            last=last,
-        ),
+    figures = DatabaseNotSteadyFigures(
+        cells_count=len(concerned),
+        worst_cell=worst.cell,
+        worst_operation=worst.operation,
+        line_share=_shares(worst)[0],
+        first_phase_per_s=worst.phases[0].rate.value,
+        last_phase_per_s=worst.phases[-1].rate.value,
+        over=worst.over,
+        concerned=context.affected_cells(concerned),
+        summary_cell=summary.cell,
+        first=first,
+        last=last,
     )
+    return Finding(severity="note", cells=identities(concerned), figures=figures)
 
 
 def _snia(state: SteadyState) -> RuleResult | None:

@@ -134,18 +134,15 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
     span = max(span_bytes(c) or 0 for c in concerned)
     above = _fastest_above(context, concerned)
     least_share = min(shares, default=None)
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=ReadsCachedFigures(
-            device_read_share_min=least_share,
-            span_bytes_max=span,
-            memory_bytes=memory_bytes,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-            above=above,
-        ),
+    figures = ReadsCachedFigures(
+        device_read_share_min=least_share,
+        span_bytes_max=span,
+        memory_bytes=memory_bytes,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
+        above=above,
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
 def _reads_were_cached(context: Context, summary: CellSummary, memory_bytes: float | None) -> bool:
@@ -222,13 +219,10 @@ def _writes(context: Context, buffered: list[CellSummary]) -> Finding | None:
     shares = [share for c in concerned if (share := _write_share(c)) is not None]
     above = _fastest_above(context, concerned)
     least_share = min(shares, default=None)
-    return Finding(
-        severity="warning",
-        cells=identities(concerned),
-        figures=WritesCachedFigures(
-            device_write_share_min=least_share,
-            cells_count=len(concerned),
-            concerned=context.affected_cells(concerned),
-            above=above,
-        ),
+    figures = WritesCachedFigures(
+        device_write_share_min=least_share,
+        cells_count=len(concerned),
+        concerned=context.affected_cells(concerned),
+        above=above,
     )
+    return Finding(severity="warning", cells=identities(concerned), figures=figures)

@@ -85,27 +85,24 @@ def _finding(context: Context, line: LoadLine) -> Finding:
     concerned = [part for part in context.cells if broken and part.cell.key == broken.cell]
     sustained = line.sustained
     several = len(load_lines_of(context)) > 1
-    return Finding(
-        severity=_severity(line),
-        cells=identities(concerned),
-        figures=KneeFigures(
-            breaks=line.breaks,
-            percentile=line.percentile,
-            limit_ns=line.limit_ns,
-            sustained_per_s=sustained.value if sustained else None,
-            sustained_per_s_low=sustained.low if sustained else None,
-            sustained_per_s_high=sustained.high if sustained else None,
-            closed_loop_per_s=line.closed_loop.value if line.closed_loop else None,
-            knee_per_s=line.knee_per_s,
-            broken_per_s=broken.offered_per_s if broken else None,
-            broken_above_share=broken.above.value if broken else None,
-            broken_late_share=broken.late_share if broken else None,
-            stalls_count=sum(step.stalls for step in line.steps),
-            generator=line.generator,
-            line=line,
-            is_one_of_several=several,
-        ),
+    figures = KneeFigures(
+        breaks=line.breaks,
+        percentile=line.percentile,
+        limit_ns=line.limit_ns,
+        sustained_per_s=sustained.value if sustained else None,
+        sustained_per_s_low=sustained.low if sustained else None,
+        sustained_per_s_high=sustained.high if sustained else None,
+        closed_loop_per_s=line.closed_loop.value if line.closed_loop else None,
+        knee_per_s=line.knee_per_s,
+        broken_per_s=broken.offered_per_s if broken else None,
+        broken_above_share=broken.above.value if broken else None,
+        broken_late_share=broken.late_share if broken else None,
+        stalls_count=sum(step.stalls for step in line.steps),
+        generator=line.generator,
+        line=line,
+        is_one_of_several=several,
     )
+    return Finding(severity=_severity(line), cells=identities(concerned), figures=figures)
 
 
 def _opening(line: LoadLine, *, is_one_of_several: bool) -> str:

@@ -140,6 +140,7 @@ class Topic:
         own_quantities: Quantities of thresholds that only this topic's workloads have, each with
             the message for a workload that lacks it.
         space_phrase: What takes the space that its cells use, such as ``databases``.
+        key_charts: Beginnings of the ids of its charts that matter most, most important first.
         commands: Its commands of the command line, by name.
         observer: Module that ``--live`` runs to show a run while it is measured; if several
             topics define one, the first is used. `seatrial.cli.live` describes it.
@@ -159,6 +160,7 @@ class Topic:
     recorded_kinds: tuple[str, ...] = ()
     own_quantities: Mapping[str, str] = MappingProxyType({})
     space_phrase: str = ""
+    key_charts: tuple[str, ...] = ()
     commands: Mapping[str, Command] = MappingProxyType({})
     observer: str = ""
 
@@ -438,16 +440,6 @@ class Topic:
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return charts for the chapter of charts."""
         del summary, detail
-        return []
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the charts of a page that matter most, most important first; at most three.
-
-        Args:
-            summary: The run.
-            figures: All charts of its page.
-        """
-        del summary, figures
         return []
 
     def best_targets(self, summary: Summary) -> list[str]:

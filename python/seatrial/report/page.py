@@ -27,6 +27,7 @@ from seatrial.report.part import (
     KEY_FIGURES_MAX,
     Detail,
     charts_section,
+    first_with_prefixes,
     key_section,
     table_sections,
     tables_section,
@@ -337,7 +338,7 @@ def key_figures(summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
     for part in summary.cells:
         length_s[topic_of(part.cell).name] += sum(each.duration_s for each in part.samples)
     ordered = sorted(topics(), key=lambda topic: (not topic.charts_first, -length_s[topic.name]))
-    found = [figure for topic in ordered for figure in topic.key_figures(summary, figures)]
+    found = [f for topic in ordered for f in first_with_prefixes(figures, *topic.key_charts)]
     return found[:KEY_FIGURES_MAX]
 
 

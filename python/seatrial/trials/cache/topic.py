@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from seatrial.machine.undo_result import Undoer
     from seatrial.measure.engine import Driver
     from seatrial.report.exports.csv_table import Field
-    from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.study.cell import Cell, FactorValue
@@ -37,6 +36,7 @@ class CacheTopic(Topic):
     charts_first = True
     space_phrase = "files of the pool's disks"
     shows_io = False
+    key_charts = ("cache-warm-up", "cache-tiers", "cache-memory")
     commands = MappingProxyType(
         {
             "cache": Command(
@@ -178,13 +178,6 @@ class CacheTopic(Topic):
         from seatrial.trials.cache.report.pool_section import pool_part
 
         return pool_part(summary, detail)
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the warm-up with its prediction, and the reads by tier or by size of memory."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(figures, "cache-warm-up", "cache-tiers", "cache-memory")
 
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
         """Return warm-up times, measured and predicted."""

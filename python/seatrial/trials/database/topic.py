@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from seatrial.measure.engine import Driver
     from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.exports.csv_table import Field
-    from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary, Estimate
@@ -50,6 +49,13 @@ class DatabaseTopic(Topic):
             "real": "Only batches have real_s; use p99_ms or another percentile",
             "tps": "Only databases have tps; use iops",
         }
+    )
+    key_charts = (
+        "timeline-",
+        "database-time",
+        "database-latency",
+        "database-tps",
+        "database-sweep",
     )
     commands = MappingProxyType(
         {
@@ -267,20 +273,6 @@ class DatabaseTopic(Topic):
         from seatrial.trials.database.report.tables import database_tables
 
         return list(database_tables(summary))
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the rate over time, where the time goes, and latencies."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(
-            figures,
-            "timeline-",
-            "database-time",
-            "database-latency",
-            "database-tps",
-            "database-sweep",
-        )
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's databases."""

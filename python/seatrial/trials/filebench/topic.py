@@ -41,6 +41,7 @@ class FilebenchTopic(Topic):
     rate_unit = "operations/s"
     space_phrase = "sets of files"
     titles = MappingProxyType({"filebench": "File workloads"})
+    key_charts = ("filebench-rates", "filebench-latency")
     commands = MappingProxyType(
         {
             "filebench": Command(
@@ -189,13 +190,6 @@ class FilebenchTopic(Topic):
         from seatrial.trials.filebench.report import figures_of
 
         return figures_of(summary, detail.charted_cells_max)
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return rates and latencies by flowop."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(figures, "filebench-rates", "filebench-latency")
 
 
 TOPIC = FilebenchTopic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.machine.undo_result import Undoer
     from seatrial.measure.stage import AnyStage, StageRequest
-    from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.topic import AnalysisInput
@@ -25,6 +24,7 @@ class FleetTopic(Topic):
     """Hosts of a Ray cluster: their checks, and studies on several hosts."""
 
     name = "fleet"
+    key_charts = ("fleet-scaling",)
     commands = MappingProxyType(
         {
             "fleet": Command(
@@ -95,13 +95,6 @@ class FleetTopic(Topic):
 
         del detail
         return hosts_part(summary)
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the rate by number of hosts."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(figures, "fleet-scaling")
 
     def verdict_line(self, summary: Summary) -> str:
         """Return the lost hosts; empty if none was lost."""

@@ -39,6 +39,17 @@ class IoTopic(PatternTopic):
             "io": "Single workloads",
         }
     )
+    key_charts = (
+        "heatmap",
+        "matrix-iops",
+        "commit",
+        "sequential-",
+        "map",
+        "four-",
+        "mix-",
+        "io-",
+        "fill-",
+    )
     commands = MappingProxyType(
         {
             "io": Command(
@@ -110,24 +121,6 @@ class IoTopic(PatternTopic):
         from seatrial.trials.io.steady_state import conditioning_phrase
 
         return conditioning_phrase(summary)
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return latency over time, IOPS against block size, commits, else what there is."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(
-            figures,
-            "heatmap",
-            "matrix-iops",
-            "commit",
-            "sequential-",
-            "map",
-            "four-",
-            "mix-",
-            "io-",
-            "fill-",
-        )
 
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the charts of block I/O, and of latency over time for every kind of cell."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from seatrial.machine.undo_result import Undoer
     from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.exports.csv_table import Field
-    from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary
@@ -29,6 +28,7 @@ class LayoutsTopic(Topic):
 
     name = "layouts"
     charts_first = True
+    key_charts = ("layout-", "failure-")
     commands = MappingProxyType(
         {
             "lab": Command(
@@ -76,13 +76,6 @@ class LayoutsTopic(Topic):
         from seatrial.trials.layouts.report.tables import layout_tables
 
         return list(layout_tables(summary))
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the figures of the layouts, and the timelines of failures."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(figures, "layout-", "failure-")
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's layouts."""

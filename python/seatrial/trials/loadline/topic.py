@@ -39,6 +39,7 @@ class LoadlineTopic(PatternTopic):
     shows_io = False
     titles = MappingProxyType({"loadline": "Latency against load"})
     own_quantities = MappingProxyType({"sustained": "Only a load line has sustained_per_s"})
+    key_charts = ("loadline",)
     commands = MappingProxyType(
         {
             "loadline": Command(
@@ -117,13 +118,6 @@ class LoadlineTopic(PatternTopic):
         lines = {(line.target, line.workload): line for line in load_lines_of(summary)}
         line = lines.get((target, workload))
         return load_line_table(line) if line else None
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return latency against load."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(figures, "loadline")
 
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the chart of the load lines."""

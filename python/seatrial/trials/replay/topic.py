@@ -6,7 +6,7 @@ load of its servers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from seatrial.findings.model import Summary
     from seatrial.measure.stage import AnyStage, StageRequest
     from seatrial.report.exports.csv_table import Field
-    from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.stats.compare.model import SideSamples
@@ -33,6 +32,7 @@ class ReplayTopic(Topic):
 
     name = "replay"
     charts_first = True
+    key_charts = ("replay-time-", "replay-classes-", "replay-queries-")
     commands = MappingProxyType(
         {
             "sql": Command(
@@ -96,13 +96,6 @@ class ReplayTopic(Topic):
         from seatrial.trials.replay.report.tables import replay_tables
 
         return list(replay_tables(summary))
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the rate of both sides over time, and latencies by class and by query."""
-        from seatrial.report.part import first_with_prefixes
-
-        del summary
-        return first_with_prefixes(figures, "replay-time-", "replay-classes-", "replay-queries-")
 
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on a run's replays."""

@@ -47,6 +47,7 @@ class WatchTopic(EngineTopic):
     titles = MappingProxyType({"recording": "Recordings", WATCHED: "Watched requests"})
     recorded_kinds = (WATCHED,)
     observer = "seatrial.trials.watch.commands.observing"
+    key_charts = ("recording-",)
     commands = MappingProxyType(
         {
             "watch": Command(
@@ -233,13 +234,6 @@ class WatchTopic(EngineTopic):
         from seatrial.trials.watch.report.replayed import replayed_figures
 
         return replayed_figures(replays)
-
-    def key_figures(self, summary: Summary, figures: Sequence[Figure]) -> list[Figure]:
-        """Return the chart of the lag of replays."""
-        del summary
-        from seatrial.report.part import first_with_prefixes
-
-        return first_with_prefixes(figures, "recording-")
 
 
 def _replays_of(summary: Summary) -> list[ReplayResult]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ Amount = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0})]
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
+S = TypeVar("S", bound=msgspec.Struct)
 How = Literal["plain", "hidden", "flattened", "named", "as kept"]
 
 
@@ -83,6 +84,30 @@ def _field(attribute: str, name: str, hint: object) -> Field:
         if "publish" in extra:
             return Field(attribute, name, extra["publish"], extra.get("name", ""))
     return Field(attribute, name)
+
+
+def filled(kind: type[S], *sources: object, **own: object) -> S:
+    """Return a structure of the given values, and of the sources' attributes named as its fields.
+
+    The first source that has the attribute is used.
+
+    Raises:
+        AttributeError: when no source has it, even if the field has a default.
+    """
+    for name in kind.__struct_fields__:
+        if name not in own:
+            own[name] = first_attribute(name, sources)
+    return kind(**own)
+
+
+def first_attribute(name: str, sources: Sequence[object]) -> object:
+    """Return an attribute of the first source that has it.
+
+    Raises:
+        AttributeError: when none has it.
+    """
+    having = (source for source in sources if hasattr(source, name))
+    return getattr(next(having, None), name)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import msgspec
 from seatrial.cli.check_command import ServerCheck
 from seatrial.fingerprint import Device, Fingerprint
 from seatrial.machine.undo_journal import Undone
-from seatrial.published import AS_KEPT, FLATTENED, Amount, Count, one_of
+from seatrial.published import AS_KEPT, FLATTENED, Amount, Count, filled, one_of
 from seatrial.report.exports.json_document import Document, Factors, as_text, factors_of
 from seatrial.report.terminal import wrapped
 from seatrial.stats.model import Finding
@@ -19,7 +19,7 @@ from seatrial.stats.wording import format_size
 from seatrial.study.cell import Cell
 from seatrial.study.cost import cell_time_s, cell_write_bytes, estimate
 from seatrial.study.layouts.layout import DriveInfo, LayoutSpec
-from seatrial.study.model import Plan, PlanEstimate, PlannedTarget, TrialFile
+from seatrial.study.model import Plan, PlanEstimate, TrialFile
 from seatrial.trials.layouts.build.check import LayoutCheck
 
 
@@ -208,7 +208,7 @@ def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = Non
             study_name=plan.study.name,
             seed=plan.study.seed,
             plan_hash=plan.plan_hash,
-            targets=[_target(target) for target in plan.targets],
+            targets=[filled(PlanTarget, target) for target in plan.targets],
             drives=plan.drives,
             commands={label: list(each) for label, each in (commands or {}).items()},
             cells=[_cell(cell) for cell in plan.cells],
@@ -216,18 +216,6 @@ def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = Non
             notes=plan.notes,
             estimate=estimate(plan),
         )
-    )
-
-
-def _target(target: PlannedTarget) -> PlanTarget:
-    return PlanTarget(
-        label=target.label,
-        kind=target.kind,
-        path=target.path,
-        url=target.url,
-        size_bytes=target.size_bytes,
-        layout=target.layout,
-        leg=target.leg,
     )
 
 

@@ -24,6 +24,7 @@ import msgspec
 from seatrial import _core
 from seatrial._core import Histogram
 from seatrial.errors import UsageError
+from seatrial.published import filled
 from seatrial.results.model import (
     ASSUMED_DURATION,
     IMPORTED,
@@ -342,18 +343,8 @@ def _samples(drafts: Sequence[Draft], begun_at: float) -> Iterable[Sample]:
 
 
 def _cell(draft: Draft, *, prefixed: bool) -> Cell:
-    return Cell(
-        key=draft.key or (f"{draft.target}/" if prefixed else "") + key_of(draft),
-        target=draft.target,
-        workload=draft.workload,
-        kind=draft.kind,
-        operation=draft.operation,
-        block_size_bytes=draft.block_size_bytes,
-        threads=draft.threads,
-        depth=draft.depth,
-        factors=draft.factors,
-        spec=draft.spec,
-    )
+    key = draft.key or (f"{draft.target}/" if prefixed else "") + key_of(draft)
+    return filled(Cell, draft, key=key)
 
 
 def factor_value(written: str) -> FactorValue:

@@ -18,7 +18,7 @@ from seatrial.errors import SeatrialError
 from seatrial.findings.answer import RunAnswer, answer
 from seatrial.findings.model import Analyses, Summary, ThresholdResult
 from seatrial.findings.ranks import ranked
-from seatrial.published import FLATTENED, Amount, Count, Positive, one_of, publish
+from seatrial.published import FLATTENED, Amount, Count, Positive, filled, one_of, publish
 from seatrial.report.lab import lab_notice, notices_of
 from seatrial.results.model import (
     DatabaseRecord,
@@ -103,13 +103,10 @@ class Factors(msgspec.Struct, frozen=True, kw_only=True):
 
 def factors_of(cell: Cell) -> Factors:
     """Return the factors of a cell."""
-    return Factors(
-        target=cell.target,
-        workload=cell.workload,
+    return filled(
+        Factors,
+        cell,
         operation=cast(Operation, cell.operation),
-        block_size_bytes=cell.block_size_bytes,
-        threads=cell.threads,
-        depth=cell.depth,
         others=cell.factors,
     )
 
@@ -457,72 +454,30 @@ def render(summary: Summary, profile: str = "", earlier: Sequence[Sequence[Sampl
 
 
 def _threshold(result: ThresholdResult) -> JudgedThreshold:
-    return JudgedThreshold(
-        name=result.threshold.name,
-        condition=result.threshold.condition,
-        met=result.met,
-        doubtful=result.doubtful,
-        worst=result.worst,
-        cell_key=result.cell,
-        sentence=result.sentence,
-    )
+    return filled(JudgedThreshold, result, result.threshold, cell_key=result.cell)
 
 
 def _cell(summary: CellSummary) -> MeasuredCell:
-    return MeasuredCell(
-        key=summary.cell.key,
-        kind=summary.cell.kind,
-        factors=factors_of(summary.cell),
-        iops=summary.iops,
-        bandwidth=summary.bandwidth,
-        latency=summary.latency,
-        latency_at_least=summary.latency_at_least,
-        completed=summary.completed,
-        failed=summary.failed,
-        blank=summary.blank,
-        spread=summary.spread,
-        running_from_s=summary.running_from_s,
-    )
+    return filled(MeasuredCell, summary, summary.cell, factors=factors_of(summary.cell))
 
 
 def _sample(sample: Sample) -> MeasuredSample:
     operations = sample.operations.items()
-    return MeasuredSample(
-        id=sample.id,
+    return filled(
+        MeasuredSample,
+        sample,
         cell_key=sample.cell.key,
         cell=factors_of(sample.cell),
-        round=sample.round,
-        position=sample.position,
-        started_at=sample.started_at,
-        duration_s=sample.duration_s,
-        status=sample.status,
-        engine=sample.engine,
-        engine_reason=sample.engine_reason,
-        completed_per_s=sample.completed_per_s,
-        transferred_bytes_per_s=sample.transferred_bytes_per_s,
-        outcome=sample.outcome,
         operations={name: _operation(result) for name, result in operations},
-        stalls=sample.stalls,
-        stalls_dropped=sample.stalls_dropped,
-        oldest_in_flight_ns=sample.oldest_in_flight_ns,
-        errors_count=sample.errors_count,
-        errors=sample.errors,
-        counters=sample.counters,
-        verification=sample.verification,
-        database=sample.database,
-        layout=sample.layout,
-        replay=sample.replay,
     )
 
 
 def _operation(result: OperationResult) -> MeasuredOperation:
-    return MeasuredOperation(
-        completed=result.completed,
-        failed=result.failed,
-        transferred_bytes=result.transferred_bytes,
+    return filled(
+        MeasuredOperation,
+        result,
         response_ns=_times(result.response_histogram()),
         service_ns=None if not result.service else _times(result.service_histogram()),
-        reported_ns=result.reported_ns,
     )
 
 

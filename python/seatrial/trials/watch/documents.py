@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from seatrial.published import Amount, Count, one_of, publish
+from seatrial.published import Amount, Count, filled, one_of, publish
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.trials.watch.analysis.activity import OPERATIONS, Losses, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import Frame, Mark, Stall
@@ -105,16 +105,9 @@ def watch_document(frame: Frame) -> str:
 
 
 def _requests(group: RequestGroup) -> WatchedRequests:
-    return WatchedRequests(
-        disk=group.disk,
-        operation=group.operation,
-        is_sync=group.is_sync,
-        length_bytes_min=group.length_bytes_min,
-        process=group.process,
-        relation=group.relation,
-        requests=group.requests,
-        failed=group.failed,
-        transferred_bytes=group.transferred_bytes,
+    return filled(
+        WatchedRequests,
+        group,
         device_ns_mean=group.device_ns_sum / max(1, group.requests),
         device_ns=_percentiles(group.device),
         queue_ns=_percentiles(group.queue),

@@ -16,6 +16,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import native_errors
 from seatrial.lazy import np
+from seatrial.published import filled
 from seatrial.trials.watch.analysis.activity import OPERATIONS, TRANSFERS, Losses
 from seatrial.units import NS_PER_S
 
@@ -336,20 +337,14 @@ def _parts(reader: _core.RecordingReader) -> Iterator[dict[str, NDArray[np.gener
 
 def _about(reader: _core.RecordingReader) -> RecordingMetadata:
     stored = msgspec.json.decode(reader.about_json, type=StoredMetadata)
-    return RecordingMetadata(
+    return filled(
+        RecordingMetadata,
+        stored,
+        reader,
         version=VERSION,
         began_at_s=stored.began_at_ns / NS_PER_S,
         seconds=stored.length_ns / NS_PER_S,
-        source=stored.source,
-        devices=stored.devices,
-        processes=stored.processes,
-        relations=stored.relations,
-        lost=stored.lost,
         **{f"knows_{name}": known for name, known in msgspec.structs.asdict(stored.knows).items()},
         made_up=tuple(_FORMER_NAMES.get(name, name) for name in stored.made_up),
-        left_out=stored.left_out,
-        seatrial_version=stored.seatrial_version,
         is_cut_off=not stored.is_complete,
-        total_bytes=reader.total_bytes,
-        files=reader.files,
     )

@@ -21,6 +21,7 @@ from seatrial.findings.context import is_of_lab
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.fingerprint import Device, Target
+from seatrial.published import first_attribute
 from seatrial.report.exports.json_document import in_utf8, json_text
 from seatrial.report.exports.parquet import tables
 from seatrial.report.exports.parquet.tables import TABLES, Column, Row, columns_of
@@ -213,8 +214,7 @@ def _filled(kind: type[R], *sources: object, **own: object) -> R:
     for name in kind.__struct_fields__:
         if name not in own:
             attribute = name.removesuffix("_json")
-            having = [source for source in sources if hasattr(source, attribute)]
-            value = getattr(having[0] if having else kind, attribute)
+            value = first_attribute(attribute, sources)
             own[name] = value if name == attribute or value is None else json_text(value)
     return kind(**own)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from seatrial.published import filled
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.model import (
     Axis,
@@ -67,17 +68,7 @@ def _heat(load: LoadProfile, recording: Recording) -> Iterator[Figure]:
     if not windows:
         return
     slowest_ns = max(each.max_ns for each in windows)
-    columns = [
-        HeatColumn(
-            index=each.index,
-            p50_ns=each.p50_ns,
-            p99_ns=each.p99_ns,
-            max_ns=each.max_ns,
-            first_row=each.first_row,
-            counts=each.counts,
-        )
-        for each in windows
-    ]
+    columns = [filled(HeatColumn, each) for each in windows]
     sample = HeatSample(round=0, duration_s=round(load.seconds, 4), columns=columns, stalls=[])
     heat = Heat(column_s=column_s, rows_per_doubling=ROWS_PER_DOUBLING, samples=[sample])
     title = f"Latency over time; the slowest request took {format_duration_ns(slowest_ns)}"

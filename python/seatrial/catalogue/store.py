@@ -38,6 +38,7 @@ from seatrial.catalogue.facts import (
 )
 from seatrial.catalogue.units import Money
 from seatrial.errors import UsageError
+from seatrial.grouping import grouped
 from seatrial.study.cell import FactorValue
 
 TABLES: Final[Mapping[str, tuple[type[Fact], tuple[str, ...]]]] = {
@@ -236,10 +237,8 @@ class Catalogue:
     @cached_property
     def _prices_by_item(self) -> dict[tuple[str, str, str], list[Price]]:
         """Prices of all regions; a plan needs thousands."""
-        found: dict[tuple[str, str, str], list[Price]] = {}
-        for each in self.prices.values():
-            found.setdefault((each.provider, each.item, each.component), []).append(each)
-        return found
+        prices = self.prices.values()
+        return grouped(prices, lambda each: (each.provider, each.item, each.component))
 
     @cached_property
     def _regions(self) -> dict[str, list[str]]:

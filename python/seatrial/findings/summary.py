@@ -15,6 +15,7 @@ from seatrial.findings.registry import (
 from seatrial.findings.rules.errors import name_of
 from seatrial.findings.thresholds import evaluate
 from seatrial.findings.verdict import verdict
+from seatrial.grouping import grouped
 from seatrial.results.model import Run, Sample
 from seatrial.stats.cell_estimates import (
     bandwidth_estimate,
@@ -35,9 +36,7 @@ from seatrial.topic import AnalysisInput, topics
 
 def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
     """Return cells in plan order, findings, verdict and thresholds with their results."""
-    by_cell: dict[str, list[Sample]] = {}
-    for sample in samples:
-        by_cell.setdefault(sample.cell.key, []).append(sample)
+    by_cell = grouped(samples, lambda sample: sample.cell.key)
     study = _study(run)
     positions = _positions(study) if study else {}
     cells = sorted(

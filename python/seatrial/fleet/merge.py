@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from seatrial import _core
+from seatrial.grouping import grouped
 from seatrial.results.model import OperationResult, Slice, Timeline
 
 
@@ -109,9 +110,7 @@ def _window(timeline: Timeline, slice_ns: int, skip: int, count: int) -> list[Sl
 
 def _add_slices(slices: Iterable[Slice]) -> list[Slice]:
     """Add the slices of the same time and operation; in order."""
-    same: dict[tuple[int, str], list[Slice]] = {}
-    for each in slices:
-        same.setdefault((each.index, each.operation), []).append(each)
+    same = grouped(slices, lambda each: (each.index, each.operation))
     return [_sum(same[key]) for key in sorted(same)]
 
 
@@ -135,10 +134,7 @@ def _histogram(slices: Iterable[Slice]) -> _core.Histogram:
 
 
 def _by_operation(slices: Iterable[Slice]) -> Mapping[str, list[Slice]]:
-    found: dict[str, list[Slice]] = {}
-    for each in slices:
-        found.setdefault(each.operation, []).append(each)
-    return found
+    return grouped(slices, lambda each: each.operation)
 
 
 def _operations(slices: Iterable[Slice]) -> dict[str, OperationResult]:

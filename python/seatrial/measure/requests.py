@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from seatrial import _core
+from seatrial.grouping import grouped
 from seatrial.measure.engine import SampleContext
 from seatrial.results.model import (
     ErrorSample,
@@ -104,9 +104,7 @@ def _result(kind: str, requests: Iterable[Request]) -> OperationResult:
 
 def timeline_of(good: Iterable[Request], slice_ns: int) -> Timeline:
     """Return completions by time slice."""
-    by_slice: dict[tuple[int, str], list[Request]] = defaultdict(list)
-    for each in good:
-        by_slice[each.ended_ns // slice_ns, each.operation].append(each)
+    by_slice = grouped(good, lambda each: (each.ended_ns // slice_ns, each.operation))
     return Timeline(
         slice_ns=slice_ns,
         slices=[

@@ -14,6 +14,7 @@ import msgspec
 from markupsafe import Markup
 
 from seatrial.findings.comparison_answer import comparison_answer
+from seatrial.grouping import grouped
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.report.figures.axes import (
@@ -24,12 +25,7 @@ from seatrial.report.figures.axes import (
     scatter_notes,
 )
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, Row, View
-from seatrial.report.figures.naming import (
-    cell_name,
-    grouped,
-    identity_by,
-    varying_among,
-)
+from seatrial.report.figures.naming import cell_name, identity_by, varying_among
 from seatrial.report.first_screen import first_screen
 from seatrial.report.markup import fill
 from seatrial.report.part import KEY_FIGURES_MAX, charts_section, key_section, tables_section

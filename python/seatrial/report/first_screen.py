@@ -13,8 +13,8 @@ from markupsafe import Markup
 from seatrial.findings.answer import RunAnswer
 from seatrial.findings.profile import Assessment, Grade
 from seatrial.findings.tile import Tile
+from seatrial.grouping import grouped
 from seatrial.report.answer_text import tile_value
-from seatrial.report.figures.naming import grouped
 from seatrial.report.markup import fill
 from seatrial.report.sections import instruction
 from seatrial.stats.model import Finding

@@ -16,10 +16,10 @@ from markupsafe import Markup
 from seatrial.findings.answer import RunAnswer, answer
 from seatrial.findings.model import Summary
 from seatrial.findings.ranks import ranked
+from seatrial.grouping import grouped
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.latency import COLUMNS_MAX
 from seatrial.report.figures.model import Figure, HeatColumn, has_enough_points
-from seatrial.report.figures.naming import grouped
 from seatrial.report.first_screen import first_screen, worst_anchors
 from seatrial.report.lab import lab_notice
 from seatrial.report.markup import fill

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
+from seatrial.grouping import grouped
 from seatrial.report.figures.model import Figure
-from seatrial.report.figures.naming import grouped, name_by, varying
+from seatrial.report.figures.naming import name_by, varying
 from seatrial.report.markup import fill, macro
 from seatrial.report.picture import static_picture
 from seatrial.report.table import Table, doubt_text, latency_text

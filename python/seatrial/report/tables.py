@@ -14,7 +14,8 @@ import msgspec
 
 from seatrial.findings.answer import clipped
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import grouped, varying
+from seatrial.grouping import grouped
+from seatrial.report.figures.naming import varying
 from seatrial.report.lab import notices_of
 from seatrial.report.table import (
     ABSENT,

@@ -15,6 +15,7 @@ from seatrial.findings.context import (
     stalls_dropped_of,
 )
 from seatrial.findings.rule import from_samples
+from seatrial.grouping import grouped
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.model import Stall
 from seatrial.stats.model import Figures, Finding, FindingText
@@ -71,9 +72,7 @@ def stall(context: Context) -> list[Finding]:
 
 def _dropped_by_cause(seen: Sequence[StallOccurrence]) -> Counter[str]:
     """Return how many stalls were not stored, by the cause of most stalls of the same cell."""
-    by_cell: dict[str, list[StallOccurrence]] = {}
-    for one in seen:
-        by_cell.setdefault(one.summary.cell.key, []).append(one)
+    by_cell = grouped(seen, lambda one: one.summary.cell.key)
     dropped: Counter[str] = Counter()
     for own in by_cell.values():
         ((cause, _),) = Counter(one.stall.cause for one in own).most_common(1)

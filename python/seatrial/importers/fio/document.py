@@ -560,11 +560,3 @@ def _servers_apart(entries: Sequence[Job]) -> list[Job]:
 def own_options(report: Report, job: Job) -> dict[str, str]:
     """Return a job's options completed with the global ones."""
     return report.options | job.options
-
-
-def by_group(entries: Sequence[Job]) -> dict[tuple[str, int], list[Job]]:
-    """Return the jobs that ran at the same time on the same machine, grouped."""
-    groups: dict[tuple[str, int], list[Job]] = {}
-    for job in entries:
-        groups.setdefault((job.hostname, job.groupid), []).append(job)
-    return groups

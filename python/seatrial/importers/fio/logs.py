@@ -21,6 +21,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.errors import UsageError
+from seatrial.grouping import grouped
 from seatrial.importers.document import (
     NO_LATENCIES,
     SLICE_NS,
@@ -196,9 +197,7 @@ def _exact(
             if operation in DIRECTIONS:
                 return None
             continue
-        by_slice: dict[int, list[Entry]] = defaultdict(list)
-        for entry in entries:
-            by_slice[min(last, entry.at_ms * NS_PER_MS // SLICE_NS)].append(entry)
+        by_slice = grouped(entries, lambda e: min(last, e.at_ms * NS_PER_MS // SLICE_NS))
         slices += [
             Slice(
                 index=index,

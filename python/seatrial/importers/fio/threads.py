@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from seatrial._core import Histogram
+from seatrial.grouping import grouped
 from seatrial.importers.document import NO_LATENCIES
 from seatrial.importers.fio.document import (
     ALL_CLIENTS,
@@ -22,7 +23,6 @@ from seatrial.importers.fio.document import (
     Job,
     Latency,
     Report,
-    by_group,
     own_options,
 )
 from seatrial.importers.fio.options import Access, access_of, is_set, plain_name
@@ -187,7 +187,7 @@ def measured_jobs(report: Report, notes: list[str]) -> Iterator[JobResult]:
     next_thread = 1
     if report.release and report.release < COUNTED_SINCE:
         notes.append(UNCOUNTED)
-    for (hostname, _), group in by_group(entries).items():
+    for (hostname, _), group in grouped(entries, lambda job: (job.hostname, job.groupid)).items():
         names = list(dict.fromkeys(job.jobname for job in group))
         if len(names) > 1:
             listed = ", ".join(names[:NAMED_MAX]) + (", ..." if len(names) > NAMED_MAX else "")

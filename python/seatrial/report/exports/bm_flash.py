@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import grouped
+from seatrial.grouping import grouped
 from seatrial.stats.model import CellSummary
 from seatrial.study.cell import FactorValue
 from seatrial.units import GIB, KIB, MIB

@@ -14,6 +14,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings.context import has_stall_watch
+from seatrial.grouping import grouped
 from seatrial.report.figures.axes import (
     blank_notes,
     block_size_axis,
@@ -35,14 +36,7 @@ from seatrial.report.figures.model import (
     Row,
     View,
 )
-from seatrial.report.figures.naming import (
-    format_factor,
-    grouped,
-    name_by,
-    of_kind,
-    requests_word,
-    varying,
-)
+from seatrial.report.figures.naming import format_factor, name_by, of_kind, requests_word, varying
 from seatrial.results.model import Sample, Stall
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (

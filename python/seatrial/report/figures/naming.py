@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import (
-    Callable,
     Collection,
-    Hashable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from typing import TypeVar
 
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
@@ -25,22 +22,11 @@ from seatrial.stats.wording import (
 )
 from seatrial.study.cell import FactorValue
 
-_T = TypeVar("_T")
-_K = TypeVar("_K", bound=Hashable)
-
 Identity = Mapping[str, FactorValue]
 """A cell's factors by name, as ``Cell.identity`` gives them."""
 
 _PLAIN_FACTORS = ("batch_rows", "history_hours")
 """Factors of a database's cell that are not settings of the server; they are shown in words."""
-
-
-def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
-    """Return the items by key, keys in order of first appearance."""
-    groups: dict[_K, list[_T]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 def of_kind(cells: Iterable[CellSummary], *kinds: str) -> list[CellSummary]:

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from seatrial.grouping import grouped
 from seatrial.lazy import np
 from seatrial.stats.wording import (
     format_iops,
@@ -186,9 +187,7 @@ def name_points(points: Sequence[TablePoint]) -> str:
 
     With several depths, threads and depth are given: ``4 KiB at 1 x 16 (threads x depth)``.
     """
-    by_size: dict[int, list[TablePoint]] = {}
-    for point in points:
-        by_size.setdefault(point.block_size_bytes, []).append(point)
+    by_size = grouped(points, lambda point: point.block_size_bytes)
     is_flat = all(point.depth == 1 for point in points)
     parts = []
     for size_bytes, same_size in by_size.items():

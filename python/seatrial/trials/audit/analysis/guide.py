@@ -9,10 +9,11 @@ repeat. Pure functions: nothing is measured here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from seatrial.findings.summary import summarise_cell
+from seatrial.grouping import grouped
 from seatrial.lazy import np
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
@@ -199,7 +200,7 @@ def guide(
     tables = _tables(run, samples)
     keys: list[str] = []
     precise: list[float] = []
-    for group in _grouped(cells):
+    for group in grouped(cells, group_of).values():
         table = tables.get(group_of(group[0]))
         guidance = _table_guidance(group, table, requested_share)
         keys += guidance.keys
@@ -259,23 +260,13 @@ def _nearby(points: Sequence[Point], outlier: Set[str]) -> set[str]:
 
 def _tables(run: Run, samples: Sequence[Sample]) -> dict[object, CellTable]:
     """Return the tables of the samples so far, by group."""
-    by_cell: dict[str, list[Sample]] = {}
-    for sample in samples:
-        by_cell.setdefault(sample.cell.key, []).append(sample)
+    by_cell = grouped(samples, lambda sample: sample.cell.key)
     summaries = [summarise_cell(group) for group in by_cell.values()]
     by_key = {key: group[0].cell for key, group in by_cell.items()}
     return {
         group_of(next(by_key[point.key] for point in table.points if point.key in by_key)): table
         for table in tables_of(run, summaries)
     }
-
-
-def _grouped(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Return cells by table."""
-    groups: dict[object, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(group_of(cell), []).append(cell)
-    return list(groups.values())
 
 
 def outlier_keys(run: Run, samples: Sequence[Sample]) -> list[str]:
@@ -287,9 +278,7 @@ def outlier_keys(run: Run, samples: Sequence[Sample]) -> list[str]:
         run: The run.
         samples: All samples so far, in any order.
     """
-    by_cell: dict[str, list[Sample]] = {}
-    for sample in samples:
-        by_cell.setdefault(sample.cell.key, []).append(sample)
+    by_cell = grouped(samples, lambda sample: sample.cell.key)
     audits = audit_tables(run, [summarise_cell(group) for group in by_cell.values()])
     return [
         key

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seatrial.errors import SeatrialError
+from seatrial.grouping import grouped
 from seatrial.lazy import np
 from seatrial.results.model import BlankCell, Origin, Run, Sample, origin_of
 from seatrial.stats.cell_estimates import counted, phases_of
@@ -72,9 +73,7 @@ def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
     origin = origin_of(run)
     chosen = [cell for cell in cells if _belongs(cell, imported=origin is not None)]
     positions = _measurement_order(cells)
-    groups: dict[Group, list[CellSummary]] = {}
-    for summary in chosen:
-        groups.setdefault(group_of(summary.cell), []).append(summary)
+    groups = grouped(chosen, lambda summary: group_of(summary.cell))
     tables = []
     left_out = left_out_cells(run, cells)
     for group, members in groups.items():

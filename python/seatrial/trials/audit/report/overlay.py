@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from seatrial.grouping import grouped
 from seatrial.report.figures.model import BottomMark, Line, Point, Ring
-from seatrial.report.figures.naming import Identity, grouped, requests_word
+from seatrial.report.figures.naming import Identity, requests_word
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_share
 from seatrial.study.cell import FactorValue

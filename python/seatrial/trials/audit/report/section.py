@@ -10,9 +10,10 @@ from markupsafe import Markup
 
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
+from seatrial.grouping import grouped
 from seatrial.report.exports.json_document import Document, as_text
 from seatrial.report.exports.markdown import escape
-from seatrial.report.figures.naming import grouped, requests_word
+from seatrial.report.figures.naming import requests_word
 from seatrial.report.markup import fill
 from seatrial.report.table import ABSENT, NO_FIGURE, NOT_MEASURED, Table, doubt_text, rate_text
 from seatrial.results.model import Run

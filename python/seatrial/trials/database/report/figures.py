@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from seatrial.grouping import grouped
 from seatrial.report.articles import PGBENCH_SOURCE, PublishedRate, published_rates
 from seatrial.report.figures.axes import (
     bar_axis,
@@ -18,7 +19,7 @@ from seatrial.report.figures.axes import (
 )
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Row, View
-from seatrial.report.figures.naming import grouped, of_kind
+from seatrial.report.figures.naming import of_kind
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     capitalized,

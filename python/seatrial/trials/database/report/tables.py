@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import grouped
+from seatrial.grouping import grouped
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, rate_text, table_width
 from seatrial.results.model import Sample
 from seatrial.stats.cell_estimates import counted, estimate_of_rounds

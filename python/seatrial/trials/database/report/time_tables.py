@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import grouped
+from seatrial.grouping import grouped
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.results.model import DatabaseRecord
 from seatrial.stats.model import CellSummary, Estimate

@@ -15,6 +15,7 @@ import msgspec
 from markupsafe import Markup
 
 from seatrial._core import Histogram
+from seatrial.grouping import grouped
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.model import (
     Axis,
@@ -25,7 +26,6 @@ from seatrial.report.figures.model import (
     TimelinePanel,
     View,
 )
-from seatrial.report.figures.naming import grouped
 from seatrial.report.markup import fill
 from seatrial.report.table import NO_FIGURE
 from seatrial.results.model import Sample, Series, Slice

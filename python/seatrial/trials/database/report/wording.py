@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import grouped, identity_by
+from seatrial.grouping import grouped
+from seatrial.report.figures.naming import identity_by
 from seatrial.report.table import NO_FIGURE, doubt_text
 from seatrial.stats.facts import fact_name
 from seatrial.stats.model import CellSummary, Estimate

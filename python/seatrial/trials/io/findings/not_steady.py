@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Annotated, Final, Literal
 
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
+from seatrial.grouping import grouped
 from seatrial.published import HIDDEN
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary, Figures, Finding, FindingText
@@ -48,9 +48,7 @@ def not_steady(context: Context) -> list[Finding]:
     Do:
         Run `seatrial precondition`, or use longer samples, and repeat.
     """
-    states_by_cell: dict[str, list[SteadyState]] = defaultdict(list)
-    for state in context.steady:
-        states_by_cell[state.cell].append(state)
+    states_by_cell = grouped(context.steady, lambda state: state.cell)
     moving = [c for c in context.cells if _is_moving(states_by_cell.get(c.cell.key, []))]
     if not moving:
         return []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
+from seatrial.grouping import grouped
 from seatrial.report.figures.axes import (
     blank_notes,
     interval_note,
@@ -21,7 +22,7 @@ from seatrial.report.figures.latency import (
     other_latency,
 )
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, Tone, View
-from seatrial.report.figures.naming import grouped, name_by, of_kind, varying
+from seatrial.report.figures.naming import name_by, of_kind, varying
 from seatrial.report.tables import informative, start_bytes
 from seatrial.results.model import Sample
 from seatrial.stats.cell_estimates import counted

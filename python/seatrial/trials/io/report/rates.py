@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
+from seatrial.grouping import grouped
 from seatrial.report.figures.axes import (
     bar_axis,
     blank_notes,
@@ -19,7 +20,6 @@ from seatrial.report.figures.axes import (
 from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, Row, View
 from seatrial.report.figures.naming import (
     Identity,
-    grouped,
     identity_by,
     line_style_of,
     name_by,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
+from seatrial.grouping import grouped
 from seatrial.stats.cell_estimates import counted
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.fastest import Saturation, saturation
@@ -67,10 +68,7 @@ def _distinguished(
     drives = [variant.drives for _, variant in group]
     if len(set(drives)) == len(drives):
         return [list(group)]
-    by_name: dict[FactorValue, list[tuple[CellSummary, Variant]]] = {}
-    for summary, variant in group:
-        by_name.setdefault(variant.factors["layout"], []).append((summary, variant))
-    parts = by_name.values()
+    parts = grouped(group, lambda each: each[1].factors["layout"]).values()
     return [part for part in parts if len({each.drives for _, each in part}) == len(part)]
 
 

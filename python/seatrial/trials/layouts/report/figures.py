@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from seatrial.grouping import grouped
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, rounds_note, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Ring, Tick, View
-from seatrial.report.figures.naming import grouped, line_style_of, requests_word
+from seatrial.report.figures.naming import line_style_of, requests_word
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import capitalized, format_estimate, format_plural, format_size
 from seatrial.trials.layouts.analysis.figures import FIGURES

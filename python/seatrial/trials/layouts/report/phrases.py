@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from seatrial.findings.model import Summary
+from seatrial.grouping import grouped
 from seatrial.report.figures.model import TimelineMark
-from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, doubt_text
 from seatrial.results.model import ArrayEvent, LayoutRecord, Sample
 from seatrial.stats.cell_estimates import estimate_of_rounds

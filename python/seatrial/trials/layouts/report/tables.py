@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.naming import grouped
+from seatrial.grouping import grouped
 from seatrial.report.table import NO_FIGURE, Table, without_empty
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import (

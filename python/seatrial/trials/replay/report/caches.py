@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from seatrial.findings.model import Summary
+from seatrial.grouping import grouped
 from seatrial.report.articles import LINES_SOURCE, PublishedLines, published_lines
 from seatrial.report.figures.axes import (
     block_size_axis,
@@ -16,7 +17,6 @@ from seatrial.report.figures.axes import (
     scatter_notes,
 )
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, View
-from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, rate_text
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary

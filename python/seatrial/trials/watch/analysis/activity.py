@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.grouping import grouped
 
 if TYPE_CHECKING:
     from seatrial._core import Histogram
@@ -166,9 +167,7 @@ _UNNAMED: Final[Mapping[str, object]] = {
 
 def broken_down(groups: Iterable[RequestGroup], by: Sequence[str]) -> list[RequestGroup]:
     """Return the sums of requests with equal values of the given attributes, most bytes first."""
-    found: dict[tuple[object, ...], list[RequestGroup]] = {}
-    for each in groups:
-        found.setdefault(tuple(getattr(each, name) for name in by), []).append(each)
+    found = grouped(groups, lambda each: tuple(getattr(each, name) for name in by))
     others = {name: value for name, value in _UNNAMED.items() if name not in by}
     sums = [
         msgspec.structs.replace(reduce(RequestGroup.merged, own), **others)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from seatrial.grouping import grouped
 from seatrial.report.exports.openmetrics import cumulative, text_of
 from seatrial.trials.watch.analysis.activity import Interval, Losses, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import Stall
@@ -134,9 +135,7 @@ def _losses(lost: Losses) -> Iterator[Metric]:
 def _stalls(stalls: Sequence[Stall]) -> Iterator[Metric]:
     from prometheus_client.metrics_core import CounterMetricFamily  # noqa: PLC0415
 
-    found: dict[tuple[str, str], list[Stall]] = {}
-    for each in stalls:
-        found.setdefault((each.disk, each.cause), []).append(each)
+    found = grouped(stalls, lambda each: (each.disk, each.cause))
     labels = ["disk", "cause"]
     number = CounterMetricFamily("seatrial_watch_stalls", "Stalls", labels=labels)
     length = CounterMetricFamily("seatrial_watch_stalled_seconds", "Their length", labels=labels)

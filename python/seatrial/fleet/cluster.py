@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import socket
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -72,12 +71,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
     def nodes(self) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import click
@@ -68,6 +68,21 @@ def wrapped(text: str, initial: str = "", subsequent: str | None = None) -> str:
 def table_text(table: Table) -> str:
     """Return a table that fits the terminal's width."""
     return as_text(table, text_width())
+
+
+def answer_text(
+    verdict: str, notable: Iterable[str], confidence: str, next_step: str, tables: Iterable[Table]
+) -> str:
+    """Return an answer as lines: verdict, notable properties, confidence, next step, tables."""
+    first = [
+        wrapped(verdict),
+        "",
+        *(wrapped(each, "- ") for each in notable),
+        "",
+        wrapped(confidence, "Confidence: ", "  "),
+        wrapped(next_step, "Next: ", "  "),
+    ]
+    return "\n\n".join(["\n".join(first), *(table_text(each).rstrip() for each in tables)])
 
 
 def finding_text(finding: Finding) -> str:

@@ -42,12 +42,13 @@ def verdict_line(found: CachePrediction) -> str:
         )
     enough = enough_point(found)
     return (
-        f"{format_size(enough.cache_bytes)} of cache would serve {_share(enough)} of the reads; "
-        f"more gains little: no size serves over {format_share(found.repeated_share)}."
+        f"{format_size(enough.cache_bytes)} of cache would serve {share_phrase(enough)} of the "
+        f"reads; more gains little: no size serves over {format_share(found.repeated_share)}."
     )
 
 
-def _share(point: CachePoint) -> str:
+def share_phrase(point: CachePoint) -> str:
+    """Return the share of the reads that a cache serves, with its interval."""
     share = format_share(point.share)
     if point.low == point.high:
         return share

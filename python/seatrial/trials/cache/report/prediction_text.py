@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seatrial.catalogue.units import format_money
 from seatrial.report.table import NO_FIGURE, Table, without_empty
-from seatrial.report.terminal import table_text, wrapped
+from seatrial.report.terminal import answer_text
 from seatrial.stats.wording import (
     format_duration_ns,
     format_duration_s,
@@ -13,7 +13,7 @@ from seatrial.stats.wording import (
     format_share,
 )
 from seatrial.study.units import format_size
-from seatrial.trials.cache.analysis.curves import BEST, CachePoint
+from seatrial.trials.cache.analysis.curves import BEST
 from seatrial.trials.cache.analysis.money import CacheCost
 from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.tiers import CacheTiers
@@ -21,6 +21,7 @@ from seatrial.trials.cache.report.prediction_phrases import (
     confidence,
     notable,
     per_read_phrase,
+    share_phrase,
     verdict_line,
 )
 from seatrial.trials.watch.recording import RecordingMetadata
@@ -31,16 +32,8 @@ _ROWS: int = 10
 
 def prediction_text(found: CachePrediction, about: RecordingMetadata, next_step: str) -> str:
     """Return a prediction as lines: the answer, what stands out, how certain it is, what next."""
-    first = [
-        wrapped(verdict_line(found)),
-        "",
-        *(wrapped(each, "- ") for each in notable(found)),
-        "",
-        wrapped(confidence(found, about), "Confidence: ", "  "),
-        wrapped(next_step, "Next: ", "  "),
-    ]
-    tables = [table_text(each).rstrip() for each in prediction_tables(found)]
-    return "\n\n".join(["\n".join(first), *tables])
+    certain, tables = confidence(found, about), prediction_tables(found)
+    return answer_text(verdict_line(found), notable(found), certain, next_step, tables)
 
 
 def prediction_tables(found: CachePrediction) -> list[Table]:
@@ -127,14 +120,7 @@ def _curve_table(found: CachePrediction) -> Table:
         labels=1,
         headers=["Cache", *(names.get(policy, policy) for policy in curves)],
         rows=[
-            [format_size(sizes[index]), *(_point(points[index]) for points in curves.values())]
+            [format_size(sizes[index]), *(share_phrase(each[index]) for each in curves.values())]
             for index in indexes
         ],
     )
-
-
-def _point(point: CachePoint) -> str:
-    share = format_share(point.share)
-    if point.low == point.high:
-        return share
-    return f"{share} ({format_share(point.low)} to {format_share(point.high)})"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from seatrial.report.table import NO_FIGURE, Table
-from seatrial.report.terminal import table_text, wrapped
+from seatrial.report.terminal import answer_text
 from seatrial.stats.wording import format_count, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.cache.analysis.sweep import CacheSweepResult, SweepCheck, SweepPoint
@@ -19,33 +18,18 @@ _LITTLE_SHARE: Final = 0.01
 
 def sweep_text(found: CacheSweepResult, next_step: str) -> str:
     """Return a sweep as lines: the answer, what stands out, what limits it, what next."""
-    return _text(
+    return answer_text(
         sweep_phrases.verdict_line(found), sweep_phrases.notable(found),
-        sweep_phrases.doubts(found), next_step, sweep_tables(found),
+        " ".join(sweep_phrases.doubts(found)), next_step, sweep_tables(found),
     )  # fmt: skip
 
 
 def bound_text(found: CacheBound, next_step: str) -> str:
     """Return a bound as lines."""
-    return _text(
+    return answer_text(
         sweep_phrases.bound_verdict(found), sweep_phrases.bound_notable(found),
-        sweep_phrases.bound_doubts(found), next_step, bound_tables(found),
+        " ".join(sweep_phrases.bound_doubts(found)), next_step, bound_tables(found),
     )  # fmt: skip
-
-
-def _text(
-    verdict: str, notable: Sequence[str], doubts: Sequence[str], next_step: str,
-    tables: Sequence[Table],
-) -> str:  # fmt: skip
-    first = [
-        wrapped(verdict),
-        "",
-        *(wrapped(each, "- ") for each in notable),
-        "",
-        wrapped(" ".join(doubts), "Confidence: ", "  "),
-        wrapped(next_step, "Next: ", "  "),
-    ]
-    return "\n\n".join(["\n".join(first), *(table_text(each).rstrip() for each in tables)])
 
 
 def sweep_tables(found: CacheSweepResult) -> list[Table]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from seatrial.report.table import NO_FIGURE, Table, without_empty
-from seatrial.report.terminal import table_text, wrapped
+from seatrial.report.terminal import answer_text
 from seatrial.stats.wording import (
     format_count,
     format_duration_ns,
@@ -25,16 +25,8 @@ _CACHE_ROWS: Final = 6
 
 def load_text(load: LoadProfile, about: RecordingMetadata, next_step: str) -> str:
     """Return the load as lines: its kind, notable properties, confidence, next step, tables."""
-    first = [
-        wrapped(kind_line(load)),
-        "",
-        *(wrapped(each, "- ") for each in notable(load)),
-        "",
-        wrapped(confidence(load, about), "Confidence: ", "  "),
-        wrapped(next_step, "Next: ", "  "),
-    ]
-    tables = [table_text(each).rstrip() for each in load_tables(load)]
-    return "\n\n".join(["\n".join(first), *tables])
+    certain, tables = confidence(load, about), load_tables(load)
+    return answer_text(kind_line(load), notable(load), certain, next_step, tables)
 
 
 def load_tables(load: LoadProfile) -> list[Table]:

@@ -466,27 +466,13 @@ def _variation(read: OperationResult) -> float:
 def _probe_spec(path: Path, size_bytes: int, depth: int) -> dict[str, object]:
     return {
         "seed": depth,
-        "hot_seed": None,
-        "target": {"kind": "file", "path": str(path), "size_bytes": size_bytes, "direct": True,
-                   "dsync": False, "copy_to": None, "create": False},
+        "target": {"kind": "file", "path": str(path), "size_bytes": size_bytes},
         "range": {"start_bytes": 0, "length_bytes": size_bytes},
         "accesses": [
-            {"weight": 1, "operation": "read", "sizes": [{"bytes": PAGE_BYTES, "weight": 1}],
+            {"operation": "read", "sizes": [{"bytes": PAGE_BYTES}],
              "align_bytes": PAGE_BYTES, "address": {"kind": "random"}}
         ],
-        "threads": 1,
         "depth": depth,
-        "engine": "auto",
-        "arrival": {"kind": "closed"},
-        "list": None,
-        "sync_every": 0,
-        "sync_kind": "fdatasync",
-        "data": {"kind": "random"},
-        "verify": False,
-        "ledger_path": None,
-        "ledger_block_bytes": None,
-        "limit": {"duration_s": _PROBE_S, "bytes": None, "operations": None},
-        "slice_ms": 100,
+        "limit": {"duration_s": _PROBE_S},
         "stall_threshold_ms": 500,
-        "iopoll": False,
     }  # fmt: skip

@@ -33,7 +33,7 @@ def remeasuring(outlier: Outlier) -> Strategy:
         budget = RunBudget(recorder, keeps_load_lines=False)
         # A run that was incomplete remains so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
-        reason = measure_again(budget, outlier(recorder.run, budget.all()), ROUNDS)
+        reason = measure_again(budget, outlier, ROUNDS)
         return RoundsResult(
             status=status, reason=reason or "There are no outliers; nothing was measured."
         )
@@ -41,19 +41,23 @@ def remeasuring(outlier: Outlier) -> Strategy:
     return conduct
 
 
-def measure_again(budget: RunBudget, keys: Sequence[str], rounds: int) -> str:
-    """Measure cells in further rounds as far as the budget allows; return a sentence on it.
+def measure_again(budget: RunBudget, outlier: Outlier | None, rounds: int | None = None) -> str:
+    """Measure outliers in further rounds as far as the budget allows; return a sentence on it.
 
     Args:
         budget: The budget of the run.
-        keys: The outliers; the sentence is empty without any.
-        rounds: How often each is measured again.
+        outlier: Identifies them; the sentence is empty without any.
+        rounds: How often each is measured again; by default as often as the study requests.
 
     Raises:
         Interrupted: when the user ended it.
         TargetError: when a target goes away.
     """
-    wanted = set(keys)
+    if rounds is None:
+        rounds = budget.plan.study.rounds.remeasure
+    if outlier is None or rounds == 0:
+        return ""
+    wanted = set(outlier(budget.run, budget.all()))
     cells = [cell for cell in budget.plan.cells if cell.key in wanted]
     if not cells:
         return ""
@@ -120,7 +124,7 @@ class Rounds:
             TargetError: when a target goes away; the samples before it are stored.
         """
         reason = self._rounds()
-        again = self._again()
+        again = measure_again(self._budget, self._outlier)
         return RoundsResult(status=COMPLETE, reason=f"{reason} {again}".rstrip())
 
     def _rounds(self) -> str:
@@ -148,15 +152,6 @@ class Rounds:
         precision = f"{100 * self._precision:g} %"
         after = "1 round" if rounds == 1 else f"{rounds} rounds"
         return f"All tests reached a precision of {precision} after {after}."
-
-    def _again(self) -> str:
-        """Measure outliers again; return a sentence on it, empty without any."""
-        rounds = self._plan.study.rounds.remeasure
-        if self._outlier is None or rounds == 0:
-            return ""
-        return measure_again(
-            self._budget, self._outlier(self._budget.run, self._budget.all()), rounds
-        )
 
     @property
     def _precision(self) -> float:

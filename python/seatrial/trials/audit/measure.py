@@ -77,7 +77,7 @@ class Adaptive:
         """
         exhausted = self._steps()
         matrix = self._matrix_sentence()
-        again = "" if exhausted else self._remeasure()
+        again = "" if exhausted else measure_again(self._budget, self._outlier)
         text = f"{exhausted} ended." if exhausted else ""
         return RoundsResult(status=COMPLETE, reason=" ".join(filter(None, (matrix, text, again))))
 
@@ -158,14 +158,6 @@ class Adaptive:
             needed_s += (times + again) * cell_time_s(cell)
         certain_s = sum(map(cell_time_s, due)) if is_first else 0.0
         return self._budget.time_left(due[0], needed_s, certain_s=certain_s, may_end_sooner=True)
-
-    def _remeasure(self) -> str:
-        rounds = self._plan.study.rounds.remeasure
-        if self._outlier is None or rounds == 0:
-            return ""
-        return measure_again(
-            self._budget, self._outlier(self._budget.run, self._budget.all()), rounds
-        )
 
     def _matrix_sentence(self) -> str:
         """Return how many cells were measured, the time saved, and the precision of the others."""

@@ -42,6 +42,20 @@ from seatrial.study.cell import Cell
 BLOB_BYTES_MAX = 1 << 28
 """A blob that inflates to more than this (256 MiB) is damaged: 64 MiB suffice for an hour."""
 
+_PLAIN: Final = (
+    *("round", "position", "started_at", "duration_s", "status", "engine", "engine_reason"),
+    *("stalls_dropped", "oldest_in_flight_ns", "errors_count"),
+)
+"""Attributes of a sample that are stored as they are."""
+_RECORDS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+    "database": msgspec.json.Decoder(DatabaseRecord | None),
+    "layout": msgspec.json.Decoder(LayoutRecord | None),
+    "replay": msgspec.json.Decoder(ReplayRecord | None),
+    "cache": msgspec.json.Decoder(CacheRecord | None),
+    "fleet": msgspec.json.Decoder(FleetRecord | None),
+}
+"""Attributes of a sample that are stored as JSON."""
+
 
 class _Columns(msgspec.Struct, frozen=True):
     """A timeline by column; entry ``i`` of each list belongs to the same slice.
@@ -192,33 +206,23 @@ def sample_columns(cell_id: int, sample: Sample) -> Columns:
     checked = sample.verification
     return msgspec.structs.asdict(sample.outcome) | {
         "cell_id": cell_id,
-        "round": sample.round,
-        "position": sample.position,
-        "started_at": sample.started_at,
-        "duration_s": sample.duration_s,
-        "status": sample.status,
-        "engine": sample.engine,
-        "engine_reason": sample.engine_reason,
-        "stalls_dropped": sample.stalls_dropped,
-        "oldest_in_flight_ns": sample.oldest_in_flight_ns,
-        "errors_count": sample.errors_count,
+        **{name: getattr(sample, name) for name in _PLAIN},
         "checked_blocks": checked.checked_blocks if checked else None,
         "corrupt_blocks": checked.corrupt_blocks if checked else None,
         "slice_ns": sample.timeline.slice_ns,
         "timeline": pack_timeline(sample.timeline),
         "series": pack_series(sample.series) if sample.series else None,
-        "database_json": msgspec.json.encode(_finite(sample.database)).decode(),
-        "layout_json": msgspec.json.encode(sample.layout).decode(),
-        "replay_json": msgspec.json.encode(sample.replay).decode(),
-        "cache_json": msgspec.json.encode(sample.cache).decode(),
-        "fleet_json": msgspec.json.encode(sample.fleet).decode(),
+        **{f"{name}_json": _json_of(getattr(sample, name)) for name in _RECORDS},
     }
 
 
-def _finite(record: DatabaseRecord | None) -> dict[str, object] | None:
+def _json_of(record: msgspec.Struct | None) -> str:
+    content = _finite(record) if isinstance(record, DatabaseRecord) else record
+    return msgspec.json.encode(content).decode()
+
+
+def _finite(record: DatabaseRecord) -> dict[str, object]:
     """Return a record without values that are not finite, which JSON cannot represent."""
-    if record is None:
-        return None
     fields: Columns = msgspec.to_builtins(record)
     for name, value in fields.items():
         if isinstance(value, dict):
@@ -270,29 +274,16 @@ def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: 
         id=columns["id"],
         run_id=columns["cell_run_id"],
         cell=cell,
-        round=columns["round"],
-        position=columns["position"],
-        started_at=columns["started_at"],
-        duration_s=columns["duration_s"],
-        status=columns["status"],
-        engine=columns["engine"],
-        engine_reason=columns["engine_reason"],
         outcome=msgspec.convert(columns, Outcome),
         operations={part["operation"]: _operation_of(part) for part in parts["operation"]},
         timeline=_timeline_of(columns, slices_min),
         stalls=[msgspec.convert(_parsed(part), Stall) for part in parts["stall"]],
-        stalls_dropped=columns["stalls_dropped"],
-        oldest_in_flight_ns=columns["oldest_in_flight_ns"],
-        errors_count=columns["errors_count"],
         errors=[msgspec.convert(dict(part), ErrorSample) for part in parts["error"]],
         counters={part["name"]: part["value"] for part in parts["counter"]},
         verification=_verification_of(columns, parts["corruption"]),
         series=None if columns["series"] is None else unpack_series(columns["series"]),
-        database=msgspec.json.decode(columns["database_json"], type=DatabaseRecord | None),
-        layout=msgspec.json.decode(columns["layout_json"], type=LayoutRecord | None),
-        replay=msgspec.json.decode(columns["replay_json"], type=ReplayRecord | None),
-        cache=msgspec.json.decode(columns["cache_json"], type=CacheRecord | None),
-        fleet=msgspec.json.decode(columns["fleet_json"], type=FleetRecord | None),
+        **{name: columns[name] for name in _PLAIN},
+        **{name: each.decode(columns[f"{name}_json"]) for name, each in _RECORDS.items()},
     )
 
 

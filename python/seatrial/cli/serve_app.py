@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlencode
 
 import click
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 COOKIE: Final = "seatrial"
-FORM_BYTES_MAX: Final = 1 << 16
+BODY_BYTES_MAX: Final = 1 << 16
 _TOKEN_BYTES: Final = 24
 HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -53,6 +53,13 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
+QUIET: Final[dict[str, Any]] = {
+    "lifespan": "off",
+    "access_log": False,
+    "log_level": "error",
+    "server_header": False,
+}
+"""Settings of uvicorn for a server of one page for one user."""
 LINKS: Final = Links(
     page=lambda run_id: f"/runs/{quote(run_id, safe='')}",
     comparison=lambda a, b: "/compare?" + urlencode([("run", a), ("run", b)]),
@@ -298,16 +305,24 @@ def application(site: Site, session: Session, port: int) -> Starlette:
 
 async def _form(request: Request) -> dict[str, str] | None:
     """Return the fields of a form, by name; None if it is too large or not a form."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_BYTES_MAX:
-            return None
+    body = await body_of(request)
+    if body is None:
+        return None
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
     except ValueError:
         return None
     return {name: values[-1] for name, values in fields.items()}
+
+
+async def body_of(request: Request) -> bytes | None:
+    """Return the body of a request; None where it is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_BYTES_MAX:
+            return None
+    return body
 
 
 def listening(port: int) -> socket.socket:
@@ -364,14 +379,7 @@ def serve(results: Path, port: int, *, profile: str = "") -> None:
     with listening(port) as listener:
         taken = int(listener.getsockname()[1])
         app = application(Site(results, profile), session, taken)
-        config = uvicorn.Config(
-            app,
-            lifespan="off",
-            access_log=False,
-            log_level="error",
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )
+        config = uvicorn.Config(app, timeout_graceful_shutdown=2, **QUIET)
         click.echo(
             f"Serving {click.format_filename(results)} on this machine only; Ctrl-C ends it."
         )

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.cli.serve_app import HEADERS, LOOPBACK, AccessControl, Session, listening
+from seatrial.cli.serve_app import (
+    HEADERS,
+    LOOPBACK,
+    QUIET,
+    AccessControl,
+    Session,
+    body_of,
+    listening,
+)
 from seatrial.errors import SeatrialError, UsageError
 from seatrial.trials.watch.analysis.activity import Interval
 from seatrial.trials.watch.analysis.compact import ROWS_PER_DOUBLING, compact
@@ -54,7 +62,6 @@ if TYPE_CHECKING:
 
 READERS_MAX: Final = 8
 """Pages that are fed at once."""
-BODY_BYTES_MAX: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 18
 _POLL_S: Final = 0.1
 _ALIVE_S: Final = 10.0
@@ -193,15 +200,8 @@ class LivePage:
         self._ending: EndMessage | None = None
         self._run_report = ""
         self._readers = 0
-        config = uvicorn.Config(
-            Starlette(routes=self._routes()),
-            lifespan="off",
-            access_log=False,
-            log_level="error",
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
+        app = Starlette(routes=self._routes())
+        self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1, **QUIET))
         self._thread = threading.Thread(target=self._run, name="live page", daemon=True)
         self._thread.start()
 
@@ -319,7 +319,7 @@ class LivePage:
 
         if (refused := self._refused(request)) is not None:
             return refused
-        body = await _body(request)
+        body = await body_of(request)
         try:
             await run_in_threadpool(set_mark, (body or b"").decode("utf-8", "replace"))
         except SeatrialError as error:
@@ -333,7 +333,7 @@ class LivePage:
         if (refused := self._refused(request)) is not None:
             return refused
         try:
-            worksheet = json.loads(await _body(request) or b"")
+            worksheet = json.loads(await body_of(request) or b"")
         except ValueError:
             return PlainTextResponse("The worksheet is not JSON.", 400, HEADERS)
         if not isinstance(worksheet, dict):
@@ -409,13 +409,3 @@ def _message(kind: str, data: bytes, number: str = "") -> bytes:
     """Return one server-sent event (HTML Living Standard, section 9.2); JSON has no line breaks."""
     head = f"id: {number}\n" if number else ""
     return f"{head}event: {kind}\ndata: ".encode() + data + b"\n\n"
-
-
-async def _body(request: Request) -> bytes | None:
-    """Return the body of a request; None where it is too large."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > BODY_BYTES_MAX:
-            return None
-    return body

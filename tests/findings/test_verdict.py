@@ -19,7 +19,7 @@ def finding_of(kind, severity="warning", cells=(), **evidence):
         of = waiting.pop()
         waiting += of.__subclasses__()
         is_of_kind = of.__struct_config__.tag == kind and "seatrial." in of.__module__
-        if is_of_kind and of.in_short is not Figures.in_short:
+        if is_of_kind and not of.__subclasses__() and of.in_short is not Figures.in_short:
             figures = of(**dict.fromkeys(of.__struct_fields__) | evidence)
             return Finding(severity=severity, cells=list(cells), figures=figures)
     return stated(

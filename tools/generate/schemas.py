@@ -142,7 +142,7 @@ def figures_of_findings() -> list[type[Figures]]:
     while waiting:
         below = waiting.pop().__subclasses__()
         waiting += below
-        found += [each for each in below if each.__struct_config__.tag]
+        found += [each for each in below if not each.__subclasses__()]
     own = [each for each in found if each.__module__.startswith("seatrial.")]
     return sorted(own, key=lambda each: (str(each.__struct_config__.tag), each.__name__))
 

@@ -60,7 +60,7 @@ def _above(
     return concerned, max(shares.values(), default=0.0)
 
 
-class GeneratorLimitedInShort(Figures, frozen=True, kw_only=True):
+class GeneratorLimitedInShort(Figures, frozen=True, kw_only=True, tag="generator_limited"):
     """Figures of every ``generator_limited``."""
 
     def in_short(self, cells_count: int) -> str:
@@ -69,9 +69,7 @@ class GeneratorLimitedInShort(Figures, frozen=True, kw_only=True):
         return f"the load generator, not the device, was the bottleneck in {tests}"
 
 
-class NearNullLimitFigures(
-    GeneratorLimitedInShort, frozen=True, kw_only=True, tag="generator_limited"
-):
+class NearNullLimitFigures(GeneratorLimitedInShort, frozen=True, kw_only=True):
     """Figures of ``generator_limited``: near null limit."""
 
     null_limit_share_max: float
@@ -121,9 +119,7 @@ def _cpu_share(sample: Sample, cpus: float | None) -> float | None:
     return (user_ns + system_ns) / (sample.duration_s * NS_PER_S * max(1.0, usable))
 
 
-class OutOfProcessorFigures(
-    GeneratorLimitedInShort, frozen=True, kw_only=True, tag="generator_limited"
-):
+class OutOfProcessorFigures(GeneratorLimitedInShort, frozen=True, kw_only=True):
     """Figures of ``generator_limited``: out of processor."""
 
     cpu_share_max: float
@@ -167,9 +163,7 @@ def _out_of_processor(
     return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
-class KernelWorkersFigures(
-    GeneratorLimitedInShort, frozen=True, kw_only=True, tag="generator_limited"
-):
+class KernelWorkersFigures(GeneratorLimitedInShort, frozen=True, kw_only=True):
     """Figures of ``generator_limited``: kernel workers."""
 
     kernel_workers_max: float

@@ -73,7 +73,7 @@ def _is_wide(summary: CellSummary, precision_share: float) -> bool:
     return share is not None and share > precision_share
 
 
-class NotRepeatableInShort(Figures, frozen=True, kw_only=True):
+class NotRepeatableInShort(Figures, frozen=True, kw_only=True, tag="not_repeatable"):
     """Figures of every ``not_repeatable``."""
 
     def in_short(self, cells_count: int) -> str:
@@ -81,7 +81,7 @@ class NotRepeatableInShort(Figures, frozen=True, kw_only=True):
         return f"results varied between rounds in {format_plural(cells_count, 'test')}"
 
 
-class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="not_repeatable"):
+class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
     """Figures of ``not_repeatable``: rounds apart."""
 
     cells_count: int
@@ -141,7 +141,7 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
-class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True, tag="not_repeatable"):
+class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True):
     """Figures of ``not_repeatable``: interval wide."""
 
     cells_count: int

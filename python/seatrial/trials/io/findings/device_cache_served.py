@@ -87,7 +87,7 @@ def device_cache_served(context: Context) -> list[Finding]:
     return [finding for finding in found if finding]
 
 
-class DeviceCacheServedInShort(Figures, frozen=True, kw_only=True):
+class DeviceCacheServedInShort(Figures, frozen=True, kw_only=True, tag="device_cache_served"):
     """Figures of every ``device_cache_served``."""
 
     def in_short(self, cells_count: int) -> str:
@@ -95,9 +95,7 @@ class DeviceCacheServedInShort(Figures, frozen=True, kw_only=True):
         return f"a cache below the file system served {format_plural(cells_count, 'test')}"
 
 
-class AboveLinksFigures(
-    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
-):
+class AboveLinksFigures(DeviceCacheServedInShort, frozen=True, kw_only=True):
     """Figures of ``device_cache_served``: above links."""
 
     bandwidth_bytes_per_s: float
@@ -153,9 +151,7 @@ def _above_links(
     return Finding(severity="critical", cells=identities(concerned), figures=figures)
 
 
-class ControllerCacheFigures(
-    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
-):
+class ControllerCacheFigures(DeviceCacheServedInShort, frozen=True, kw_only=True):
     """Figures of ``device_cache_served``: held by controller."""
 
     cache_bytes: int
@@ -206,9 +202,7 @@ def _controller_cache(context: Context, plausible: list[CellSummary]) -> Finding
     return Finding(severity="warning", cells=identities(concerned), figures=figures)
 
 
-class DeviceIdleFigures(
-    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
-):
+class DeviceIdleFigures(DeviceCacheServedInShort, frozen=True, kw_only=True):
     """Figures of ``device_cache_served``: device idle."""
 
     device_read_share_min: float
@@ -251,9 +245,7 @@ def _device_idle(context: Context, direct: list[CellSummary]) -> Finding | None:
     return Finding(severity="critical", cells=identities(concerned), figures=figures)
 
 
-class SmallFileFigures(
-    DeviceCacheServedInShort, frozen=True, kw_only=True, tag="device_cache_served"
-):
+class SmallFileFigures(DeviceCacheServedInShort, frozen=True, kw_only=True):
     """Figures of ``device_cache_served``: small file."""
 
     ratio_max: float

@@ -43,7 +43,7 @@ def link_narrower(fingerprint: Fingerprint) -> list[Finding]:
     return [finding for finding in found if finding]
 
 
-class LinkNarrowerInShort(Figures, frozen=True, kw_only=True):
+class LinkNarrowerInShort(Figures, frozen=True, kw_only=True, tag="link_narrower"):
     """Figures of every ``link_narrower``."""
 
     lost_share: float
@@ -54,7 +54,7 @@ class LinkNarrowerInShort(Figures, frozen=True, kw_only=True):
         return f"the drive's link is {format_share(self.lost_share)} below the drive's maximum"
 
 
-class PcieNarrowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="link_narrower"):
+class PcieNarrowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True):
     """Figures of ``link_narrower``: pcie narrower."""
 
     device: str
@@ -178,7 +178,7 @@ def _drive_max_gb_s(fingerprint: Fingerprint, device: Device) -> float | None:
     return smart_of(fingerprint, device.name).get("link_max_gb_s")
 
 
-class SataSlowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True, tag="link_narrower"):
+class SataSlowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True):
     """Figures of ``link_narrower``: sata slower."""
 
     device: str

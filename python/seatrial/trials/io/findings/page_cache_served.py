@@ -80,7 +80,7 @@ def _path_phrase(above: Broken | None) -> list[str]:
     return [f"{format_estimate(above.rate)}, but {above.bound.words} at {limit}"]
 
 
-class PageCacheServedInShort(Figures, frozen=True, kw_only=True):
+class PageCacheServedInShort(Figures, frozen=True, kw_only=True, tag="page_cache_served"):
     """Figures of every ``page_cache_served``."""
 
     def in_short(self, cells_count: int) -> str:
@@ -88,9 +88,7 @@ class PageCacheServedInShort(Figures, frozen=True, kw_only=True):
         return f"memory, not the device, served {format_plural(cells_count, 'test')}"
 
 
-class ReadsCachedFigures(
-    PageCacheServedInShort, frozen=True, kw_only=True, tag="page_cache_served"
-):
+class ReadsCachedFigures(PageCacheServedInShort, frozen=True, kw_only=True):
     """Figures of ``page_cache_served``: reads cached."""
 
     device_read_share_min: float | None
@@ -181,9 +179,7 @@ def _writes_were_cached(context: Context, summary: CellSummary) -> bool:
     return _above_path(context, summary) is not None
 
 
-class WritesCachedFigures(
-    PageCacheServedInShort, frozen=True, kw_only=True, tag="page_cache_served"
-):
+class WritesCachedFigures(PageCacheServedInShort, frozen=True, kw_only=True):
     """Figures of ``page_cache_served``: writes cached."""
 
     device_write_share_min: float | None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import CAPTURE, ReplayContent, ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.ids import content_sentence, reference_text
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells, lowered
+from seatrial.trials.replay.findings.replaying import Affected, lowered, worst_cell
 
 _CAUSE: Final = (
     "Statements affected other rows than in the capture: an ID was sent as captured, sessions ran "
@@ -77,28 +77,24 @@ def replay_content_differs(context: Context) -> list[Finding]:
         `replay_ids_unresolved`; make sure that the captured database was not written to between the
         end of the capture and the reading of its rows.
     """
-    found = affected_cells(context, _weight)
-    if not found:
+    worst = worst_cell(context, _weight)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: _weight(each.record))
     content = worst.record.content or ReplayContent()
     rows = sum(each.rows_different for each in content.different)
-    return [
-        Finding(
-            severity="warning",
-            cells=identities(each.summary for each in found),
-            figures=ReplayContentDiffersFigures(
-                tables_compared_count=content.tables,
-                tables_different_count=len(content.different),
-                rows_compared_count=content.rows,
-                rows_different_count=rows,
-                tables_not_compared_count=len(content.not_compared),
-                rounds_count=worst.rounds,
-                where=affected(context, found, worst),
-                content=content,
-            ),
-        )
-    ]
+    return worst.finding(
+        "warning",
+        ReplayContentDiffersFigures(
+            tables_compared_count=content.tables,
+            tables_different_count=len(content.different),
+            rows_compared_count=content.rows,
+            rows_different_count=rows,
+            tables_not_compared_count=len(content.not_compared),
+            rounds_count=worst.rounds,
+            where=worst.where,
+            content=content,
+        ),
+    )
 
 
 def _weight(record: ReplayRecord) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayIds, ReplayRecord
@@ -18,7 +18,7 @@ from seatrial.trials.replay.analysis.ids import (
     not_followed_sentence,
     reason_text,
 )
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells, query_text
+from seatrial.trials.replay.findings.replaying import Affected, query_text, worst_cell
 
 WARNING_SHARE: Final = 0.01
 """Of the IDs that the captured server generated."""
@@ -75,32 +75,28 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
         statements in addition to their start (`log_statement = all` with `log_duration = on`);
         [sql.md](sql.md#the-right-rows) has the share that each of them resolved.
     """
-    found = affected_cells(context, _unmapped)
-    if not found:
+    worst = worst_cell(context, _unmapped)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: _unmapped(each.record))
     ids = worst.record.ids or ReplayIds()
     sums = id_sums(ids)
-    return [
-        Finding(
-            severity="warning" if _is_grave(ids, sums) else "note",
-            cells=identities(each.summary for each in found),
-            figures=ReplayIdsUnresolvedFigures(
-                mapped_count=sums.mapped,
-                exact_count=sums.exact,
-                proved_count=sums.proved,
-                by_pattern_count=sums.by_pattern,
-                unresolved_count=sums.unmapped,
-                unresolved_share=sums.unresolved_share,
-                doubtful_uses_count=ids.doubtful_uses,
-                not_followed_count=sum(sums.not_followed.values()),
-                others={f"{name}_count": count for name, count in sums.unresolved.items()},
-                where=affected(context, found, worst),
-                ids=ids,
-                sums=sums,
-            ),
-        )
-    ]
+    return worst.finding(
+        "warning" if _is_grave(ids, sums) else "note",
+        ReplayIdsUnresolvedFigures(
+            mapped_count=sums.mapped,
+            exact_count=sums.exact,
+            proved_count=sums.proved,
+            by_pattern_count=sums.by_pattern,
+            unresolved_count=sums.unmapped,
+            unresolved_share=sums.unresolved_share,
+            doubtful_uses_count=ids.doubtful_uses,
+            not_followed_count=sum(sums.not_followed.values()),
+            others={f"{name}_count": count for name, count in sums.unresolved.items()},
+            where=worst.where,
+            ids=ids,
+            sums=sums,
+        ),
+    )
 
 
 def _next(ids: ReplayIds) -> str:

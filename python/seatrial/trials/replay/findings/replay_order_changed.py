@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
+from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 
 class ReplayOrderChangedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_changed"):
@@ -61,23 +61,19 @@ def replay_order_changed(context: Context) -> list[Finding]:
         Capture with durations (`log_min_duration_statement = 0`). If the data must be the same each
         time, replay with `--order strict`.
     """
-    found = affected_cells(context, _postponed)
-    if not found:
+    worst = worst_cell(context, _postponed)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: _postponed(each.record))
     order, sent = worst.record.order, worst.record.total.sent
-    return [
-        Finding(
-            severity="note",
-            cells=identities(each.summary for each in found),
-            figures=ReplayOrderChangedFigures(
-                postponed_count=order.postponed,
-                delayed_count=order.delayed,
-                sent_count=sent,
-                where=affected(context, found, worst),
-            ),
-        )
-    ]
+    return worst.finding(
+        "note",
+        ReplayOrderChangedFigures(
+            postponed_count=order.postponed,
+            delayed_count=order.delayed,
+            sent_count=sent,
+            where=worst.where,
+        ),
+    )
 
 
 def _postponed(record: ReplayRecord) -> int:

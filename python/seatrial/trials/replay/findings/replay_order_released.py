@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_duration_ns, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
+from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 
 class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_released"):
@@ -70,28 +70,24 @@ def replay_order_released(context: Context) -> list[Finding]:
     Do:
         A few are normal with hot rows. If there are many, compare with `--order session`.
     """
-    found = affected_cells(context, _released)
-    if not found:
+    worst = worst_cell(context, _released)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: _released(each.record))
     order, sent = worst.record.order, worst.record.total.sent
     released = _released(worst.record)
-    return [
-        Finding(
-            severity="warning" if order.released_by_patience else "note",
-            cells=identities(each.summary for each in found),
-            figures=ReplayOrderReleasedFigures(
-                delayed_count=order.delayed,
-                waited_ns=order.waited_ns,
-                released_by_lock_count=order.released_by_lock,
-                released_by_patience_count=order.released_by_patience,
-                read_further_count=order.read_further,
-                sent_count=sent,
-                where=affected(context, found, worst),
-                released=released,
-            ),
-        )
-    ]
+    return worst.finding(
+        "warning" if order.released_by_patience else "note",
+        ReplayOrderReleasedFigures(
+            delayed_count=order.delayed,
+            waited_ns=order.waited_ns,
+            released_by_lock_count=order.released_by_lock,
+            released_by_patience_count=order.released_by_patience,
+            read_further_count=order.read_further,
+            sent_count=sent,
+            where=worst.where,
+            released=released,
+        ),
+    )
 
 
 def _released(record: ReplayRecord) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.verdict import rolled_back_count
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
+from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 CRITICAL_SHARE: Final = 0.01
 """Of the transactions that were committed in the capture."""
@@ -71,22 +71,18 @@ def replay_rolled_back(context: Context) -> list[Finding]:
     Do:
         Check the new errors first: each of these transactions has one.
     """
-    found = affected_cells(context, rolled_back_count)
-    if not found:
+    worst = worst_cell(context, rolled_back_count)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: rolled_back_count(each.record))
     commits, lost = worst.record.commits, rolled_back_count(worst.record)
-    return [
-        Finding(
-            severity="critical" if lost > CRITICAL_SHARE * commits.captured else "warning",
-            cells=identities(each.summary for each in found),
-            figures=ReplayRolledBackFigures(
-                commits_captured_count=commits.captured,
-                committed_count=commits.committed,
-                rolled_back_count=commits.rolled_back,
-                lost_count=lost,
-                rounds_count=worst.rounds,
-                where=affected(context, found, worst),
-            ),
-        )
-    ]
+    return worst.finding(
+        "critical" if lost > CRITICAL_SHARE * commits.captured else "warning",
+        ReplayRolledBackFigures(
+            commits_captured_count=commits.captured,
+            committed_count=commits.committed,
+            rolled_back_count=commits.rolled_back,
+            lost_count=lost,
+            rounds_count=worst.rounds,
+            where=worst.where,
+        ),
+    )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
+from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 WARNING_SHARE: Final = 0.01
 """Of the statements with captured row counts; smaller shares come from concurrency."""
@@ -68,33 +68,29 @@ def replay_rows_differ(context: Context) -> list[Finding]:
         Replay with `--order key`, which keeps the order of all conflicting statements, on a restore
         of the time at which the capture began.
     """
-    found = affected_cells(context, _share)
-    if not found:
+    worst = worst_cell(context, _share)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: _share(each.record))
     record = worst.record
     rows = record.rows
-    return [
-        Finding(
-            severity="warning" if _share(worst.record) > WARNING_SHARE else "note",
-            cells=identities(each.summary for each in found),
-            figures=ReplayRowsDifferFigures(
-                rows_compared_count=rows.compared,
-                rows_different_count=rows.compared - rows.equal,
-                tags_compared_count=rows.tags_compared,
-                tags_different_count=_tags_different(worst.record),
-                different_share=_share(worst.record),
-                rounds_count=worst.rounds,
-                others={
-                    f"{name}_different_count": each.different
-                    for name, each in rows.by_class.items()
-                    if each.different
-                },
-                where=affected(context, found, worst),
-                record=record,
-            ),
-        )
-    ]
+    return worst.finding(
+        "warning" if _share(worst.record) > WARNING_SHARE else "note",
+        ReplayRowsDifferFigures(
+            rows_compared_count=rows.compared,
+            rows_different_count=rows.compared - rows.equal,
+            tags_compared_count=rows.tags_compared,
+            tags_different_count=_tags_different(worst.record),
+            different_share=_share(worst.record),
+            rounds_count=worst.rounds,
+            others={
+                f"{name}_different_count": each.different
+                for name, each in rows.by_class.items()
+                if each.different
+            },
+            where=worst.where,
+            record=record,
+        ),
+    )
 
 
 def _tags_different(record: ReplayRecord) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.ids import id_sums, mismatches
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
+from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 SEQUENCE_ELSEWHERE = "sequence_elsewhere"
 
@@ -75,30 +75,26 @@ def replay_sequence_mismatch(context: Context) -> list[Finding]:
     Do:
         Restore to the time of the log's first record; [sql.md](sql.md#equal-starts).
     """
-    found = affected_cells(context, _mismatches)
-    if not found:
+    worst = worst_cell(context, _mismatches)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: _mismatches(each.record))
     ids = worst.record.ids
     mismatched = mismatches(ids) if ids else []
     first = max(mismatched, key=lambda each: each.uses)
     log, target = first.next_value_log or 0, first.next_value_target or 0
     unmapped = id_sums(ids).unresolved.get(SEQUENCE_ELSEWHERE, 0) if ids else 0
-    return [
-        Finding(
-            severity="critical" if unmapped else "warning",
-            cells=identities(each.summary for each in found),
-            figures=ReplaySequenceMismatchFigures(
-                sequences_count=len(mismatched),
-                next_value_log=log,
-                next_value_target=target,
-                left_alone_count=unmapped,
-                where=affected(context, found, worst),
-                first_source=first.source,
-                first_column=first.column,
-            ),
-        )
-    ]
+    return worst.finding(
+        "critical" if unmapped else "warning",
+        ReplaySequenceMismatchFigures(
+            sequences_count=len(mismatched),
+            next_value_log=log,
+            next_value_target=target,
+            left_alone_count=unmapped,
+            where=worst.where,
+            first_source=first.source,
+            first_column=first.column,
+        ),
+    )
 
 
 def _mismatches(record: ReplayRecord) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.model import NOT_LOGGED, skipped_for
-from seatrial.trials.replay.findings.replaying import Affected, affected, affected_cells
+from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 WARNING_SHARE: Final = 0.05
 """Of the captured statements; above it the replay is a different load."""
@@ -85,26 +85,22 @@ def replay_skipped(context: Context) -> list[Finding]:
     Do:
         List them with `seatrial sql show`; [sql.md](sql.md) describes how to log more.
     """
-    found = affected_cells(context, _share)
-    if not found:
+    worst = worst_cell(context, _share)
+    if worst is None:
         return []
-    worst = max(found, key=lambda each: _share(each.record))
     total = worst.record.total
     reasons = _reasons(worst.record)
     share = _share(worst.record)
-    return [
-        Finding(
-            severity="warning" if share > WARNING_SHARE else "note",
-            cells=identities(each.summary for each in found),
-            figures=ReplaySkippedFigures(
-                captured_count=total.captured,
-                skipped_share=share,
-                others={f"{why}_count": count for why, count in reasons.items()},
-                where=affected(context, found, worst),
-                reasons=reasons,
-            ),
-        )
-    ]
+    return worst.finding(
+        "warning" if share > WARNING_SHARE else "note",
+        ReplaySkippedFigures(
+            captured_count=total.captured,
+            skipped_share=share,
+            others={f"{why}_count": count for why, count in reasons.items()},
+            where=worst.where,
+            reasons=reasons,
+        ),
+    )
 
 
 def _reasons(record: ReplayRecord) -> dict[str, int]:

@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.context import AffectedCells, Context
+from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.model import CellSummary
+from seatrial.stats.model import CellSummary, Figures, Finding
 from seatrial.stats.wording import format_count
+from seatrial.study.cell import FactorValue
 from seatrial.trials.replay.analysis.model import replays
 from seatrial.trials.replay.analysis.verdict import Fault, judge
 
@@ -44,6 +45,41 @@ def affected_cells(context: Context, weight: Callable[[ReplayRecord], float]) ->
         if matching:
             found.append(AffectedCell(summary, max(matching, key=weight), len(matching)))
     return found
+
+
+@dataclass(frozen=True)
+class WorstCell:
+    """The replay cell that shows a finding most, and all cells that show it.
+
+    Attributes:
+        record: Record of its worst round.
+        rounds: Number of its rounds that show it.
+        where: All cells that show it, and the rounds if it is one.
+        cells: Their factors.
+    """
+
+    record: ReplayRecord
+    rounds: int
+    where: Affected
+    cells: list[dict[str, FactorValue]]
+
+    def finding(self, severity: str, figures: Figures) -> list[Finding]:
+        """Return the finding on these cells."""
+        return [Finding(severity=severity, cells=self.cells, figures=figures)]
+
+
+def worst_cell(context: Context, weight: Callable[[ReplayRecord], float]) -> WorstCell | None:
+    """Return the replay cell with the largest weight; None if no round has one above 0."""
+    found = affected_cells(context, weight)
+    if not found:
+        return None
+    worst = max(found, key=lambda each: weight(each.record))
+    return WorstCell(
+        record=worst.record,
+        rounds=worst.rounds,
+        where=affected(context, found, worst),
+        cells=identities(each.summary for each in found),
+    )
 
 
 def with_faults(context: Context, kinds: Collection[str]) -> list[AffectedCell]:

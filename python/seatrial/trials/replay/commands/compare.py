@@ -323,8 +323,8 @@ def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> 
     if share is None:
         return
     limit = f"slower by more than {100 * share:g} %"
-    for table in (found.queries, found.pages):
-        if table is not None and not table.changes:
+    for table in found.tables:
+        if not table.changes:
             noun = noun_of(table.before)
             click.echo(f"Undecided whether {limit}: no {noun} was timed on both sides.")
     for text in slow:

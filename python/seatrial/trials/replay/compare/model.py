@@ -322,6 +322,11 @@ class BeforeAfter(msgspec.Struct, frozen=True, kw_only=True):
     verdict: list[str] = []
     warnings: list[str] = []
 
+    @property
+    def tables(self) -> list[Table]:
+        """The tables of queries and pages that there are."""
+        return [table for table in (self.queries, self.pages) if table is not None]
+
 
 class QueryLabel(msgspec.Struct, frozen=True):
     """The text and kind of a query or page.

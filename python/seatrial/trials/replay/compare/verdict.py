@@ -49,12 +49,7 @@ def once_of(found: Table | Batch) -> str:
 
 def verdict(reported: BeforeAfter) -> list[str]:
     """Return the sentences on queries, pages and batches."""
-    sentences = [
-        sentence
-        for table in (reported.queries, reported.pages)
-        if table is not None
-        for sentence in table_sentences(table)
-    ]
+    sentences = [sentence for table in reported.tables for sentence in table_sentences(table)]
     return [*sentences, *(f"{batch_phrase(batch)}." for batch in reported.batches)]
 
 
@@ -359,9 +354,8 @@ def perhaps_slower_by(found: BeforeAfter, share: float) -> list[str]:
 def _slow_texts(found: BeforeAfter, is_reported: Callable[[Concluded, float], bool]) -> list[str]:
     """Return what to report in words, by its answer and by its significant slowdown."""
     texts = []
-    for table in (found.queries, found.pages):
-        if table is not None:
-            texts += list(_slow_in_table(table, is_reported))
+    for table in found.tables:
+        texts += list(_slow_in_table(table, is_reported))
     for batch in found.batches:
         criteria = Criteria(basis="in_sequence", margin_share=0.0, floor=batch.floor)
         if is_reported(batch, _confident_share(batch, criteria)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
 from seatrial.stats.wording import format_count, format_duration_s, format_plural, format_share
 from seatrial.trials.replay.compare.model import MeasuredSide, Side, Table
@@ -11,17 +12,23 @@ from seatrial.trials.replay.compare.model import MeasuredSide, Side, Table
 COMMON_SHARE_MIN = 0.95
 CALLS_RATIO_MAX = 1.5
 ERRORS_SHARE_MAX = 0.01
-NOUNS = {"web": "page"}
+
+Subject = Literal["query", "page"]
+
+NOUNS: Final[dict[Subject, tuple[str, str]]] = {
+    "query": ("query", "queries"),
+    "page": ("page", "pages"),
+}
 
 
-def noun_of(side: Side) -> str:
+def noun_of(side: Side) -> Subject:
     """Return the noun for the rows of a side: ``query`` or ``page``."""
-    return NOUNS.get(side.kind, "query")
+    return "page" if side.kind == "web" else "query"
 
 
 def nouns_of(side: Side) -> str:
     """Return the same of several: ``queries`` or ``pages``."""
-    return {"page": "pages", "query": "queries"}[noun_of(side)]
+    return NOUNS[noun_of(side)][1]
 
 
 def warnings_of(

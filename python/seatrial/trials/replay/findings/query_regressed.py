@@ -40,8 +40,7 @@ def query_regressed(found: BeforeAfter) -> list[Finding]:
         Run EXPLAIN (ANALYZE, BUFFERS) for the slowest one on both sides. The page lists all of
         them, the slowest first.
     """
-    tables = [table for table in (found.queries, found.pages) if table and table.regressions]
-    return [_finding(table) for table in tables]
+    return [_finding(table) for table in found.tables if table.regressions]
 
 
 class QueryRegressedFigures(Figures, frozen=True, kw_only=True, tag="query_regressed"):

@@ -17,13 +17,13 @@ from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.compare.model import BeforeAfter, Overall, Table
 from seatrial.trials.replay.compare.report.wording import (
-    NOUNS,
     answer_phrase,
     compared_phrase,
     floor_phrase,
     page_verdict,
     tables_of,
 )
+from seatrial.trials.replay.compare.warnings import NOUNS
 
 
 def before_after_answer(
@@ -53,7 +53,7 @@ def before_after_answer(
 
 def warnings_of(found: BeforeAfter) -> list[str]:
     """Return all warnings, each once: those of the whole first."""
-    tables = [warning for table, _ in tables_of(found) for warning in table.warnings]
+    tables = [warning for table in found.tables for warning in table.warnings]
     return list(dict.fromkeys([*found.warnings, *tables]))
 
 
@@ -93,9 +93,7 @@ def _counts(overall: Overall) -> str:
 
 def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
     phrases = [compared_phrase(table, subject) for table, subject in tables_of(found)]
-    phrases += [
-        f"noise {noise}" for table, _ in tables_of(found) if (noise := floor_phrase(table.floor))
-    ]
+    phrases += [f"noise {noise}" for table in found.tables if (noise := floor_phrase(table.floor))]
     if found.batches and not phrases:
         phrases.append(format_plural(len(found.batches), "batch", "batches"))
     if warnings:
@@ -105,7 +103,7 @@ def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
 
 
 def _next_step(found: BeforeAfter) -> str:
-    tables = [table for table, _ in tables_of(found)]
+    tables = found.tables
     overalls = [table.overall for table in tables if table.overall is not None]
     answers = [
         *(overall.answer for overall in overalls),

@@ -35,8 +35,6 @@ from seatrial.trials.replay.compare.report.tables import (
     server_table,
 )
 from seatrial.trials.replay.compare.report.wording import (
-    NOUNS,
-    Subject,
     calls_text,
     compared_phrase,
     counts_phrase,
@@ -55,6 +53,7 @@ from seatrial.trials.replay.compare.verdict import (
     once_of,
     speed_phrase,
 )
+from seatrial.trials.replay.compare.warnings import NOUNS, Subject
 from seatrial.trials.replay.report.wording import shortened
 from seatrial.units import NS_PER_S
 
@@ -156,7 +155,7 @@ def render(found: BeforeAfter, runs: Sequence[tuple[str, Run]] = ()) -> str:
         AssetError: When the installed ECharts is not the pinned one.
         ValueError: When nothing was compared.
     """
-    if not tables_of(found) and not found.batches:
+    if not found.tables and not found.batches:
         raise ValueError("a page of before and after needs something that was compared")
     page = ""
     for rows_max in _ROWS_MAX:

@@ -5,6 +5,7 @@ The terminal, the Markdown export and the page can show all of these.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,17 +16,15 @@ from seatrial.trials.replay.compare.model import Batch, Change, OneSided, Server
 from seatrial.trials.replay.compare.model import Table as Compared
 from seatrial.trials.replay.compare.report.wording import (
     LEVEL_OF_ONE,
-    NOUNS,
-    Subject,
     answer_phrase,
     calls_text,
     factor_text,
     interval_phrase,
     interval_text,
-    lacking_time_s,
     seconds,
 )
 from seatrial.trials.replay.compare.verdict import inverted
+from seatrial.trials.replay.compare.warnings import NOUNS, Subject
 from seatrial.trials.replay.report.wording import shortened
 
 TEXT_MAX: Final = 2_000
@@ -237,7 +236,7 @@ def one_sided_table(
         rows_max: Maximum number of rows; None for all.
     """
     singular, plural = NOUNS[subject]
-    time_s = lacking_time_s(list(parts))
+    time_s = math.fsum(part.measured.total_s for part in parts)
     share = f", {_share(time_s, total_s)} of the other's time" if total_s else ""
     return Table(
         id=f"{subject}-lacking",

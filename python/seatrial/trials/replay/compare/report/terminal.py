@@ -17,6 +17,7 @@ from seatrial.trials.replay.compare.model import (
     ServerWork,
     Table,
 )
+from seatrial.trials.replay.compare.report.answer import warnings_of
 from seatrial.trials.replay.compare.report.wording import (
     calls_text,
     compared_phrase,
@@ -43,22 +44,15 @@ def before_after_text(found: BeforeAfter, *, top: int) -> str:
         found: The comparison.
         top: Number of queries and pages to show, those with the most time before.
     """
-    blocks = [
-        block
-        for table in (found.queries, found.pages)
-        if table is not None
-        for block in _table_blocks(table, top)
-    ]
+    blocks = [block for table in found.tables for block in _table_blocks(table, top)]
     if found.batches:
         blocks.append(table_text(_batches_table(found.batches)))
-    warnings = [*found.warnings]
-    for table in (found.queries, found.pages):
-        warnings += table.warnings if table else []
+    warnings = warnings_of(found)
     warnings += [warning for batch in found.batches for warning in batch.warnings]
     if warnings:
         blocks.append("\n".join(map(_marked, dict.fromkeys(warnings))))
-    for table in (found.queries, found.pages):
-        if table is not None and (floor := floor_phrase(table.floor)):
+    for table in found.tables:
+        if floor := floor_phrase(table.floor):
             blocks.append(wrapped(f"Noise floor: {floor}."))
     blocks.append("\n".join(map(wrapped, found.verdict)))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
@@ -84,11 +78,10 @@ def _table_blocks(table: Table, top: int) -> Iterator[str]:
 
 def _sides(table: Table) -> str:
     """Return both sides and how they were compared, in three lines."""
-    subject = "page" if noun_of(table.before) == "page" else "query"
     lines = {
         "before": f"{table.before.name}: {side_phrase(table.before)}",
         "after": f"{table.after.name}: {side_phrase(table.after)}",
-        "compared": compared_phrase(table, subject),  # type: ignore[arg-type]  # one of the two
+        "compared": compared_phrase(table, noun_of(table.before)),
     }
     return "\n".join(wrapped(text, name.ljust(10)) for name, text in lines.items())
 

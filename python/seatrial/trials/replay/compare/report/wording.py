@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, Literal
+from typing import Final
 
 from seatrial.report.table import ONCE
 from seatrial.stats.compare.verdict import ratio_phrase
@@ -22,7 +22,6 @@ from seatrial.trials.replay.compare.model import (
     BeforeAfter,
     Change,
     Floor,
-    OneSided,
     Overall,
     Side,
     Table,
@@ -34,14 +33,9 @@ from seatrial.trials.replay.compare.verdict import (
     once_of,
     table_sentences,
 )
+from seatrial.trials.replay.compare.warnings import NOUNS, Subject, noun_of
 from seatrial.units import NS_PER_S
 
-Subject = Literal["query", "page"]
-
-NOUNS: Final[dict[Subject, tuple[str, str]]] = {
-    "query": ("query", "queries"),
-    "page": ("page", "pages"),
-}
 KINDS: Final = {
     "replay": "replay",
     "log": "server log",
@@ -92,14 +86,13 @@ def _conclusion_text(answered: Change | Overall) -> str:
 
 def page_verdict(found: BeforeAfter) -> str:
     """Return the headline of a page: each table's verdict with both speed-ups, and batches."""
-    text = [next(table_sentences(table)) for table, _ in tables_of(found)]
+    text = [next(table_sentences(table)) for table in found.tables]
     return " ".join([*text, *(f"{batch_phrase(batch)}." for batch in found.batches)])
 
 
 def tables_of(found: BeforeAfter) -> list[tuple[Table, Subject]]:
     """Return the tables of queries and pages, each with the kind of its rows."""
-    named: list[tuple[Table | None, Subject]] = [(found.queries, "query"), (found.pages, "page")]
-    return [(table, subject) for table, subject in named if table is not None]
+    return [(table, noun_of(table.before)) for table in found.tables]
 
 
 def counts_phrase(overall: Overall, subject: Subject) -> str:
@@ -209,8 +202,3 @@ def interval_phrase(level: float) -> str:
     if level <= LEVEL_OF_ONE:
         return f"{100 * LEVEL_OF_ONE:g} %"
     return f"{math.floor(1e4 * level) / 100:g} %, adjusted"
-
-
-def lacking_time_s(parts: list[OneSided]) -> float:
-    """Return the time of all that only one side has, in one unit."""
-    return sum(part.measured.total_s for part in parts)

@@ -72,6 +72,21 @@ def all_hosts_lost(lost: Sequence[HostLost], used: str, next_step: str) -> Targe
     )
 
 
+def lost_before_start(lost: Sequence[HostLost], cause: str, next_step: str) -> PartialResult:
+    """Return the error of hosts that did not answer before the start of a sample."""
+    return PartialResult(
+        seen=f"{'; '.join(each.words for each in lost)}, before the next test began; all earlier "
+        "samples are stored",
+        cause=cause,
+        next_step=next_step,
+    )
+
+
+def known_clocks(readings: Mapping[str, ClockOffset | HostLost]) -> dict[str, ClockOffset]:
+    """Return the clocks of the hosts that answered."""
+    return {name: each for name, each in readings.items() if isinstance(each, ClockOffset)}
+
+
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """One host with our actor.
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, Self
 
 import msgspec
 
-from seatrial.errors import PartialResult, TargetError
+from seatrial.errors import TargetError
 from seatrial.fleet.group import (
     START_DELAY_S,
     Group,
@@ -27,6 +27,8 @@ from seatrial.fleet.group import (
     all_hosts_lost,
     group_of_hosts,
     hosts_in_turn,
+    known_clocks,
+    lost_before_start,
 )
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Stage, StageRequest
@@ -192,7 +194,7 @@ class HostLoadGenerator:
         _require_same_version(prepared)
         readings = self._group.clocks(hosts)
         self._require_all(readings)
-        clocks = {name: each for name, each in readings.items() if isinstance(each, ClockOffset)}
+        clocks = known_clocks(readings)
         start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
         start_unix_s = time.time() + START_DELAY_S
         answers = self._results(hosts, endpoints_of_host, start_ns, clocks, options.duration_s)
@@ -202,7 +204,7 @@ class HostLoadGenerator:
         finished = [host for host in hosts if host.name in results]
         if not finished:
             raise all_hosts_lost(lost, "server", _CHECK_HINT)
-        after = self._group.clocks(finished)
+        after = known_clocks(self._group.clocks(finished))
         load = CommonLoad(
             start_ns=start_ns,
             start_unix_s=start_unix_s,
@@ -221,7 +223,7 @@ class HostLoadGenerator:
                     cpus=host.cpus,
                     part=results[host.name]["done"],
                     before=clocks[host.name],
-                    after=_clock(after[host.name]),
+                    after=after.get(host.name),
                     received_bytes_per_s=float(results[host.name]["received_bytes_per_s"]),
                     sent_bytes_per_s=float(results[host.name]["sent_bytes_per_s"]),
                 )
@@ -302,12 +304,8 @@ class HostLoadGenerator:
         lost = [answer for answer in answers.values() if isinstance(answer, HostLost)]
         if lost:
             self._lost |= {host.host for host in lost}
-            raise PartialResult(
-                seen=f"{'; '.join(each.words for each in lost)}, before the next test began; all "
-                "earlier samples are stored",
-                cause="The host has no pgbench, cannot reach the server, or is down",
-                next_step=_CHECK_HINT,
-            )
+            cause = "The host has no pgbench, cannot reach the server, or is down"
+            raise lost_before_start(lost, cause, _CHECK_HINT)
 
 
 def _own_endpoints(endpoints: Endpoints, host: str, run_id: str) -> Endpoints:
@@ -353,7 +351,3 @@ def _require_same_version(versions: Mapping[str, str]) -> None:
             cause="They would send different statements",
             next_step="Install the same version on all hosts, or name its folder with --pg-bin",
         )
-
-
-def _clock(found: ClockOffset | HostLost) -> ClockOffset | None:
-    return found if isinstance(found, ClockOffset) else None

@@ -23,12 +23,13 @@ from seatrial.fleet.group import (
     all_hosts_lost,
     group_of_hosts,
     hosts_in_turn,
+    known_clocks,
+    lost_before_start,
 )
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import SystemCounters
 from seatrial.measure.stage import Stage, StageRequest
-from seatrial.results.fleet import ClockOffset
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.hosts import FACTOR, Hosts, hosts_of
@@ -39,6 +40,7 @@ from seatrial.trials.fleet.measure.sample import Answer, SampleRequest, merged_s
 GRACE_S: Final = 15.0
 """After the planned end: the engine waits up to 10 s for requests in flight."""
 PREPARE_S: Final = 3600.0
+_CHECK_HINT: Final = "Run `seatrial fleet check --ray ADDRESS`, and continue with --resume"
 
 
 class FleetStage(Stage):
@@ -185,8 +187,9 @@ class FleetStage(Stage):
         before = self._open_group().clocks(hosts)
         if lost := [each for each in before.values() if isinstance(each, HostLost)]:
             self._lost |= {each.host for each in lost}
-            raise _lost_before_start(lost)
-        clocks = {name: each for name, each in before.items() if isinstance(each, ClockOffset)}
+            cause = "The host or Seatrial's process on it ended, or its network failed"
+            raise lost_before_start(lost, cause, _CHECK_HINT)
+        clocks = known_clocks(before)
         path = self.path(cell.target, self.plan.files[0].name) if self._shared else None
         system = SystemCounters(path)
         start_ns = time.monotonic_ns() + int(START_DELAY_S * 1e9)
@@ -198,12 +201,8 @@ class FleetStage(Stage):
         self._lost |= {each.host for each in missing}
         finished = [host for host in hosts if host.name in found]
         if not finished:
-            raise all_hosts_lost(
-                missing,
-                "target",
-                "Run `seatrial fleet check --ray ADDRESS`, and continue with --resume",
-            )
-        after = self._open_group().clocks(finished)
+            raise all_hosts_lost(missing, "target", _CHECK_HINT)
+        after = known_clocks(self._open_group().clocks(finished))
         parts = [
             Answer(
                 name=host.name,
@@ -211,7 +210,7 @@ class FleetStage(Stage):
                 cpus=host.cpus,
                 parts=found[host.name],
                 before=clocks[host.name],
-                after=_clock(after[host.name]),
+                after=after.get(host.name),
                 mount=self._mounts.get(host.name, ""),
             )
             for host in finished
@@ -271,10 +270,6 @@ class FleetStage(Stage):
         return self._group
 
 
-def _clock(found: ClockOffset | HostLost) -> ClockOffset | None:
-    return found if isinstance(found, ClockOffset) else None
-
-
 def _without_files(plan: Plan) -> Plan:
     """Return a plan without files on this machine."""
     return msgspec.structs.replace(plan, files=[])
@@ -309,13 +304,4 @@ def _not_prepared(lost: HostLost) -> TargetError:
         seen=f"{lost.host} could not be prepared ({lost.how}): {lost.detail or 'no answer'}",
         cause="The target's path is missing there, or the host is down",
         next_step="Run `seatrial fleet check --ray ADDRESS PATH`",
-    )
-
-
-def _lost_before_start(lost: Sequence[HostLost]) -> PartialResult:
-    names = "; ".join(f"{each.host} ({each.detail or each.how})" for each in lost)
-    return PartialResult(
-        seen=f"{names} was lost before the next test began; all earlier samples are stored",
-        cause="The host or Seatrial's process on it ended, or its network failed",
-        next_step="Run `seatrial fleet check --ray ADDRESS`, and continue with --resume",
     )

@@ -21,7 +21,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import PartialResult, SeatrialError, TargetError
 from seatrial.fleet.cluster import ClusterError
-from seatrial.fleet.group import START_DELAY_S, Group, Host, HostLost, all_hosts_lost
+from seatrial.fleet.group import START_DELAY_S, Group, Host, HostLost, all_hosts_lost, known_clocks
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.grouping import grouped
 from seatrial.measure.engine import OperationParts, SampleParts
@@ -114,7 +114,7 @@ class HostReplayer:
         if not kept:
             raise all_hosts_lost(lost, "server", _CHECK_HINT)
         self._group.hosts = kept
-        after = self._group.clocks(kept)
+        after = known_clocks(self._group.clocks(kept))
         replays = [_replay(host.name, found[host.name]) for host in kept]
         merged = merge(_with_common_end([_sample(each, start_ns) for each in replays]))
         records = [
@@ -274,10 +274,10 @@ def _host_record(
     replay: HostReplay,
     merged: Merged,
     answer: Mapping[str, Any],
-    clocks: tuple[Any, Mapping[str, Any]],
+    clocks: tuple[ClockOffset, Mapping[str, ClockOffset]],
 ) -> HostRecord:
     outcome = msgspec.convert(replay.parts["outcome"], Outcome)
-    before, after = clocks[0], clocks[1][host.name]
+    before, after = clocks
     client, duration_s = replay.record.client, float(replay.parts["duration_s"])
     used_s = client.cpu_ns / NS_PER_S
     lateness_ns = _lateness_ns(replay)
@@ -288,7 +288,7 @@ def _host_record(
         lateness_ns=lateness_ns,
         ended_ns=lateness_ns + round(duration_s * NS_PER_S),
         clock_before=before,
-        clock_after=after if isinstance(after, ClockOffset) else None,
+        clock_after=after.get(host.name),
         completed=outcome.completed,
         failed=outcome.failed,
         window_completed=outcome.completed,

@@ -14,7 +14,8 @@ from seatrial.report.exports import export
 from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
 from seatrial.stats.cell_estimates import latency_estimates
-from seatrial.stats.wording import format_at_least
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.wording import format_at_least, format_value
 from seatrial.study.hosts import FACTOR
 from seatrial.trials.loadline.analysis.measured_steps import measured_steps
 from seatrial.trials.loadline.analysis.model import LatencyTarget
@@ -55,6 +56,14 @@ def test_a_frozen_fixed_rate_has_the_percentile_of_the_waits_as_its_bound():
     assert exact_ns * 0.995 <= bound.value <= exact_ns
     assert format_at_least(bound) == "at least 1.4 s"
     assert (bound.rounds, bound.unit) == (1, "ns")
+
+
+@pytest.mark.parametrize(
+    ("per_s", "text"), [(198.7, "198 IOPS"), (17.9, "17.9 IOPS"), (19_850, "19.8k IOPS")]
+)
+def test_a_proven_rate_is_never_shown_above_itself_nor_far_below(per_s, text):
+    proven = Estimate(value=per_s, low=per_s, high=None, rounds=3, unit="IOPS")
+    assert format_value(proven) == f"at least {text}"
 
 
 def poisson_due_s(rng):

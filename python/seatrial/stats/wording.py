@@ -246,10 +246,12 @@ def half_width_of(estimate: Estimate) -> float | None:
 
 
 def format_at_least(bound: AtLeast | Estimate) -> str:
-    """Return a lower bound, ``at least 1.2 s``; rounded down."""
-    step = 10.0 ** (_exponent(bound.value) - 1) if bound.value else 1.0
-    floor = math.floor(bound.value / step) * step
-    return f"at least {' '.join(filter(None, _figure(floor, bound.unit, None)))}"
+    """Return a lower bound, ``at least 1.2 s``; rounded down, to three digits if proven."""
+    digits = DIGITS_MAX if isinstance(bound, Estimate) else DIGITS_WITHOUT_INTERVAL
+    step = 10.0 ** (_exponent(bound.value) - digits + 1) if bound.value else 1.0
+    floor = math.floor(bound.value / step + 1e-9) * step  # 17.9 / 0.1 is less than 179
+    half_width = step if digits == DIGITS_MAX else None
+    return f"at least {' '.join(filter(None, _figure(floor, bound.unit, half_width)))}"
 
 
 def format_reported(estimate: Estimate) -> str:

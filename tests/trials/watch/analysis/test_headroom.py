@@ -66,9 +66,9 @@ def test_the_share_has_the_interval_of_the_limit():
 
 
 def test_where_no_rate_exceeded_the_limit_the_share_is_a_bound():
-    open_line = line(sustained=sustained(50_000.0, 40_000.0, None))
+    open_line = line(sustained=sustained(40_000.0, 40_000.0, None))
     (found,) = headroom_of([open_line], interval(group("read", 12_400)))
-    assert "6,200 IOPS of at least 40k that kept p99 below 3 ms: at most 16 %" in found.text
+    assert "6,200 IOPS of at least 40.0k that kept p99 below 3 ms: at most 16 %" in found.text
     assert share_phrase([found]) == "sda at at most 16 % of its load line"
 
 

@@ -77,14 +77,14 @@ def sentence(outcome: Outcome) -> str:
 
 def _sustained_text(outcome: Outcome, sustained: Estimate) -> str:
     """Return ``12.4k IOPS (12.1k to 12.9k)``, or a lower bound of the sustained rate."""
-    low = _rate(sustained.low or sustained.value)
+    rate = format_value(sustained)
     if sustained.high is not None:
-        return f"{format_value(sustained)} ({low} to {_rate(sustained.high)})"
+        return f"{rate} ({_rate(sustained.low or sustained.value)} to {_rate(sustained.high)})"
     if outcome.generator:
-        return f"at least {low} IOPS (beyond it the load generator was the bottleneck)"
+        return f"{rate} (beyond it the load generator was the bottleneck)"
     if outcome.breaking:
-        return f"at least {low} IOPS (no higher rate significantly exceeded it)"
-    return f"at least {low} IOPS (no rate tried exceeded it)"
+        return f"{rate} (no higher rate significantly exceeded it)"
+    return f"{rate} (no rate tried exceeded it)"
 
 
 def _rate(per_s: float) -> str:

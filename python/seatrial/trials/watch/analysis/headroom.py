@@ -14,7 +14,13 @@ from typing import Final
 import msgspec
 
 from seatrial.stats.estimate import Estimate
-from seatrial.stats.wording import format_first, format_iops, format_share, half_width_of
+from seatrial.stats.wording import (
+    format_first,
+    format_iops,
+    format_share,
+    format_value,
+    half_width_of,
+)
 from seatrial.study.units import format_size
 from seatrial.trials.loadline.analysis.narrative import exact_duration
 from seatrial.trials.watch.analysis.activity import (
@@ -235,7 +241,7 @@ def _text(line: DiskLoadLine, load: DiskLoad, reasons: Sequence[str]) -> str:
 def _limit(limit: Estimate) -> str:
     """Return the limit with its interval, such as ``about 48k (46k to 50k)``."""
     if limit.high is None or limit.low is None:
-        return f"at least {format_iops(limit.low or limit.value)}"
+        return format_value(limit).removesuffix(" IOPS")
     half_width = half_width_of(limit)
     value, low, high = (
         format_iops(each, half_width) for each in (limit.value, limit.low, limit.high)

@@ -14,6 +14,7 @@ import pytest
 from report.exports_hand import make_cell, make_sample, make_summary, summarised
 from report.sample_run import sample_summary
 from seatrial._core import Histogram
+from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.results.model import OperationResult
 
@@ -159,6 +160,27 @@ def test_options_say_what_the_cell_does(cell, wanted):
     assert (options["rw"], options["bs"], options["numjobs"]) == wanted
     direction = "read" if operation == "read" else "write"
     assert job[direction]["total_ios"] == 10
+
+
+@pytest.mark.parametrize(
+    ("spec", "options"),
+    [
+        ({}, {}),
+        ({"sync_every": 4}, {"fdatasync": "4"}),
+        ({"sync_every": 2, "sync_kind": "fsync"}, {"fsync": "2"}),
+        ({"target": {"dsync": True}}, {"sync": "dsync"}),
+    ],
+)
+def test_options_say_how_writes_are_synced(tmp_path, spec, options):
+    cell = msgspec.structs.replace(make_cell("write", 8192), spec=spec)
+    document = exported(summarised([make_sample(cell, {"write": 100, "sync": 25})]))
+    said = document["jobs"][0]["job options"]
+    assert {name: said[name] for name in ("sync", "fsync", "fdatasync") if name in said} == options
+    if "sync_every" in spec:
+        path = tmp_path / "fio.json"
+        path.write_text(json.dumps(document))
+        (back,) = read_results(path).samples
+        assert back.completed_per_s == pytest.approx(100 / back.duration_s)
 
 
 def test_a_copy_is_left_out_and_named():

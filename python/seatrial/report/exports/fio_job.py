@@ -158,6 +158,16 @@ _ABSENT: Final = {
 """Operations without an equivalent in fio, each with a sentence."""
 
 
+def durability(cell: Cell) -> Options:
+    """Return the option by which fio makes the writes of a cell durable; empty for none."""
+    spec = cell.parsed
+    if spec.target.dsync:
+        return {"sync": "dsync"}
+    if cell.operation == "commit":
+        return {"fdatasync": "1"}
+    return {spec.sync_kind: str(spec.sync_every)} if spec.sync_every else {}
+
+
 class _Job:
     """Builds the job of one cell; ``comments`` state the differences of fio."""
 
@@ -307,14 +317,9 @@ class _Job:
         return "io_uring"
 
     def _durability(self) -> Options:
-        if self.spec.target.dsync:
-            return {"sync": "dsync"}
-        if self.cell.operation == "commit":
+        if self.cell.operation == "commit" and not self.spec.target.dsync:
             self.comments.append("fio times write and fdatasync separately, not as one commit.")
-            return {"fdatasync": "1"}
-        if every := self.spec.sync_every:
-            return {self.spec.sync_kind: str(every)}
-        return {}
+        return durability(self.cell)
 
     def _arrival(self) -> Options:
         arrival = self.spec.arrival

@@ -22,7 +22,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary
-from seatrial.report.exports.fio_job import nothing_for_fio
+from seatrial.report.exports.fio_job import durability, nothing_for_fio
 from seatrial.results.model import Sample, merged_histogram
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import DATABASE_OPERATIONS, FILES
@@ -105,7 +105,7 @@ def _job(index: int, summary: CellSummary) -> Part:
 
 def _options(cell: Cell, runtime_s: float) -> dict[str, str]:
     """Return the options with which fio would run the cell, as text."""
-    options = {
+    return {
         "name": cell.key,
         "rw": _access(cell),
         "bs": _size(cell.block_size_bytes),
@@ -113,10 +113,8 @@ def _options(cell: Cell, runtime_s: float) -> dict[str, str]:
         "numjobs": str(cell.threads),
         "direct": str(int(cell.parsed.target.direct)),
         "runtime": str(math.ceil(runtime_s)),
+        **durability(cell),
     }
-    if cell.operation == "commit":
-        options |= {"fdatasync": "1"}
-    return options
 
 
 def _access(cell: Cell) -> str:

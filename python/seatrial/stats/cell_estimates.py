@@ -634,9 +634,10 @@ def percentile_ns(
         histogram: Response times (ns) of the running phase.
         percent: Above 0, at most 100.
         sample: The round.
-        phase: Its running phase; all of it by default.
+        phase: Its running phase; by default all requests of the round, without syncs.
     """
-    completed = sample.outcome.completed if phase is None else phase.completed
+    requests = sample.outcome.completed - sample.completed_syncs
+    completed = requests if phase is None else phase.completed
     return _percentile_ns(histogram, percent, sample, completed)
 
 

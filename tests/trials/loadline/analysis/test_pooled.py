@@ -9,6 +9,8 @@ import pytest
 
 from long import trials
 from seatrial._core import Histogram
+from seatrial.results.model import Slice, Timeline
+from seatrial.trials.loadline.analysis.measured_steps import measured_steps
 from seatrial.trials.loadline.analysis.rate_verdicts import (
     LimitCounts,
     RateVerdict,
@@ -17,6 +19,7 @@ from seatrial.trials.loadline.analysis.rate_verdicts import (
     grows,
     judge_rates,
 )
+from stats.builders import cell_of, sample_of
 from trials.loadline.analysis.fake import MS_NS, latency_target_of, tally_of
 
 TRIALS = trials(80, 1000)
@@ -70,6 +73,40 @@ def test_rates_that_contradict_each_other_are_undecided():
     """A target that sleeps when it has little to do is slow at low rates."""
     parts = [(1_000.0, tally_of(0.2))] * 4 + [(2_000.0, tally_of(0.0))] * 4
     assert [each.holds for each in judge_rates(parts, latency_target_of())] == [None, None]
+
+
+def test_syncs_are_not_requests_of_the_limit():
+    """Writes keep the limit; the syncs after every fourth are far above it."""
+    cell = cell_of(
+        operation="write", sync_every=4, arrival={"kind": "poisson", "rate_per_s": 100.0}
+    )
+    writes, syncs = ([MS_NS] * 1000, [100 * MS_NS] * 250)
+    sample = sample_of(cell, completed=1000, duration_s=10.0, late_skipped=5)
+    sync = msgspec.structs.replace(
+        sample.operations["write"], completed=250, response=Histogram.of(syncs).encode()
+    )
+    parts = [
+        Slice(
+            index=index,
+            operation=kind,
+            completed=len(times) // 100,
+            transferred_bytes=0,
+            response=Histogram.of(times[: len(times) // 100]).encode(),
+        )
+        for index in range(100)
+        for kind, times in (("write", writes), ("sync", syncs))
+    ]
+    sample = msgspec.structs.replace(
+        sample,
+        operations=sample.operations | {"sync": sync},
+        outcome=msgspec.structs.replace(sample.outcome, completed=1250),
+        timeline=Timeline(slice_ns=100 * MS_NS, slices=parts),
+    )
+    (step,) = measured_steps([sample], latency_target_of("p90"))
+    assert step.percentile("p90") == pytest.approx(MS_NS, rel=0.01)
+    (counts,) = step.limit_counts
+    assert sum(counts.above) == 5  # those that were skipped
+    assert sum(counts.requests) < 1100
 
 
 def test_rounds_that_differ_widen_the_interval():

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from seatrial._core import Histogram
-from seatrial.results.model import OperationResult, Sample
+from seatrial.results.model import Sample, merged_histogram
 from seatrial.stats.cell_estimates import (
     PERCENTS,
     counted,
@@ -95,7 +94,7 @@ def _measured(
         completed_per_s=rate_estimate(own),
         response=response,
         response_at_least=percentiles_at_least(
-            response, times, own, [sample.outcome.completed for sample in own]
+            response, times, own, [s.outcome.completed - s.completed_syncs for s in own]
         ),
         service=_percentiles(own, [_merged(sample, of_response=False) for sample in own]),
         above=verdict.above,
@@ -107,10 +106,11 @@ def _measured(
 
 
 def _merged(sample: Sample, *, of_response: bool) -> Histogram:
-    """Return response or service times (ns) of all requests of a sample."""
-    read = OperationResult.response_histogram if of_response else OperationResult.service_histogram
-    parts = (read(operation) for operation in sample.operations.values())
-    return reduce(lambda merged, part: merged.merged(part), parts, Histogram.of([]))
+    """Return response or service times (ns) of all requests of a sample, without its syncs."""
+    parts = [part for kind, part in sample.operations.items() if kind != sample.unrated_kind]
+    return merged_histogram(
+        part.response_histogram() if of_response else part.service_histogram() for part in parts
+    )
 
 
 def _percentiles(samples: Sequence[Sample], times: Sequence[Histogram]) -> dict[str, Estimate]:

@@ -74,7 +74,7 @@ def scheduled_s(sample: Sample) -> float:
 
 
 def count_against_limit(sample: Sample, limit_ns: int) -> LimitCounts:
-    """Return the counts of a sample.
+    """Return the counts of a sample, without its syncs.
 
     Neighbouring slices are merged into about twenty clusters, so that correlation between requests
     mostly stays within a cluster.
@@ -86,7 +86,7 @@ def count_against_limit(sample: Sample, limit_ns: int) -> LimitCounts:
     per_cluster = max(1, slices // CLUSTERS_WANTED)
     merged: dict[int, Histogram] = defaultdict(lambda: Histogram.of([]))
     for part in sample.timeline.slices:
-        if part.index >= skipped:
+        if part.index >= skipped and part.operation != sample.unrated_kind:
             cluster = (part.index - skipped) // per_cluster
             merged[cluster] = merged[cluster].merged(Histogram.decode(part.response))
     count = max(math.ceil(slices / per_cluster), 1 + max(merged, default=0))

@@ -83,17 +83,6 @@ pub struct Mix {
     pub names: NamesMix,
 }
 
-/// By what the first fingerprints are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// The sum of their durations.
-    Total,
-    /// How many statements they have.
-    Calls,
-    /// The mean duration of a statement.
-    Mean,
-}
-
 /// Statements of a class.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ClassMix {
@@ -131,11 +120,6 @@ impl Sums {
         self.errors += u64::from(statement.error.is_some());
         self.skipped += u64::from(statement.skip.is_some());
     }
-
-    /// Mean of the durations; 0 where none is known.
-    pub fn mean_us(&self) -> f64 {
-        if self.timed == 0 { 0.0 } else { self.total_us as f64 / self.timed as f64 }
-    }
 }
 
 impl Mix {
@@ -154,20 +138,6 @@ impl Mix {
             builder.take(&traced);
         }
         Ok(builder.finish(trace.counts().clone()))
-    }
-
-    /// The first `count` fingerprints of an order.
-    pub fn top(&self, order: Order, count: usize) -> Vec<&FingerprintMix> {
-        let mut top: Vec<&FingerprintMix> = self.fingerprints.iter().collect();
-        match order {
-            Order::Total => {}
-            Order::Calls => top.sort_by_key(|one| std::cmp::Reverse(one.sums.calls)),
-            Order::Mean => {
-                top.sort_by(|one, other| other.sums.mean_us().total_cmp(&one.sums.mean_us()));
-            }
-        }
-        top.truncate(count);
-        top
     }
 }
 

@@ -3,123 +3,77 @@
 use super::class::Class;
 use super::token::{Kind, Token};
 
-/// The word that a statement begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // each is the word itself
-pub enum Verb {
-    Abort,
-    Alter,
-    Analyze,
-    Begin,
-    Call,
-    Checkpoint,
-    Close,
-    Cluster,
-    Comment,
-    Commit,
-    Copy,
-    Create,
-    Deallocate,
-    Declare,
-    Delete,
-    Discard,
-    Do,
-    Drop,
-    End,
-    Execute,
-    Explain,
-    Fetch,
-    Grant,
-    Import,
-    Insert,
-    Listen,
-    Load,
-    Lock,
-    Merge,
-    Move,
-    Notify,
-    Prepare,
-    Reassign,
-    Refresh,
-    Reindex,
-    Release,
-    Repack,
-    Reset,
-    Revoke,
-    Rollback,
-    Savepoint,
-    Security,
-    Select,
-    Set,
-    Show,
-    Start,
-    Table,
-    Truncate,
-    Unlisten,
-    Update,
-    Vacuum,
-    Values,
-    With,
+/// Declares the verbs: variant, its words, and the class of a statement where no further word has a
+/// say in it.
+macro_rules! verbs {
+    ($($verb:ident $($word:literal)+ $class:ident,)*) => {
+        /// The word that a statement begins with.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)] // each is the word itself
+        pub enum Verb {
+            $($verb,)*
+        }
+
+        const VERBS: &[(&str, Verb, Class)] = &[$($(($word, Verb::$verb, Class::$class),)+)*];
+    };
 }
 
-/// All of them in the order of their letters, with the class of a statement where no further word
-/// has a say in it.
-const VERBS: [(&str, Verb, Class); 54] = [
-    ("abort", Verb::Abort, Class::Transaction),
-    ("alter", Verb::Alter, Class::Ddl),
-    ("analyse", Verb::Analyze, Class::Maintenance),
-    ("analyze", Verb::Analyze, Class::Maintenance),
-    ("begin", Verb::Begin, Class::Transaction),
-    ("call", Verb::Call, Class::Procedure),
-    ("checkpoint", Verb::Checkpoint, Class::Maintenance),
-    ("close", Verb::Close, Class::Cursor),
-    ("cluster", Verb::Cluster, Class::Maintenance),
-    ("comment", Verb::Comment, Class::Ddl),
-    ("commit", Verb::Commit, Class::Transaction),
-    ("copy", Verb::Copy, Class::Copy),
-    ("create", Verb::Create, Class::Ddl),
-    ("deallocate", Verb::Deallocate, Class::Prepared),
-    ("declare", Verb::Declare, Class::Cursor),
-    ("delete", Verb::Delete, Class::Delete),
-    ("discard", Verb::Discard, Class::Utility),
-    ("do", Verb::Do, Class::Procedure),
-    ("drop", Verb::Drop, Class::Ddl),
-    ("end", Verb::End, Class::Transaction),
-    ("execute", Verb::Execute, Class::Prepared),
-    ("explain", Verb::Explain, Class::Utility),
-    ("fetch", Verb::Fetch, Class::Cursor),
-    ("grant", Verb::Grant, Class::Ddl),
-    ("import", Verb::Import, Class::Ddl),
-    ("insert", Verb::Insert, Class::Insert),
-    ("listen", Verb::Listen, Class::Utility),
-    ("load", Verb::Load, Class::Utility),
-    ("lock", Verb::Lock, Class::Utility),
-    ("merge", Verb::Merge, Class::Merge),
-    ("move", Verb::Move, Class::Cursor),
-    ("notify", Verb::Notify, Class::Utility),
-    ("prepare", Verb::Prepare, Class::Prepared),
-    ("reassign", Verb::Reassign, Class::Ddl),
-    ("refresh", Verb::Refresh, Class::Maintenance),
-    ("reindex", Verb::Reindex, Class::Maintenance),
-    ("release", Verb::Release, Class::Transaction),
-    ("repack", Verb::Repack, Class::Maintenance),
-    ("reset", Verb::Reset, Class::Utility),
-    ("revoke", Verb::Revoke, Class::Ddl),
-    ("rollback", Verb::Rollback, Class::Transaction),
-    ("savepoint", Verb::Savepoint, Class::Transaction),
-    ("security", Verb::Security, Class::Ddl),
-    ("select", Verb::Select, Class::Select),
-    ("set", Verb::Set, Class::Utility),
-    ("show", Verb::Show, Class::Utility),
-    ("start", Verb::Start, Class::Transaction),
-    ("table", Verb::Table, Class::Select),
-    ("truncate", Verb::Truncate, Class::Ddl),
-    ("unlisten", Verb::Unlisten, Class::Utility),
-    ("update", Verb::Update, Class::Update),
-    ("vacuum", Verb::Vacuum, Class::Maintenance),
-    ("values", Verb::Values, Class::Select),
-    ("with", Verb::With, Class::Select),
-];
+// In the order of their letters, which the search needs.
+verbs! {
+    Abort "abort" Transaction,
+    Alter "alter" Ddl,
+    Analyze "analyse" "analyze" Maintenance,
+    Begin "begin" Transaction,
+    Call "call" Procedure,
+    Checkpoint "checkpoint" Maintenance,
+    Close "close" Cursor,
+    Cluster "cluster" Maintenance,
+    Comment "comment" Ddl,
+    Commit "commit" Transaction,
+    Copy "copy" Copy,
+    Create "create" Ddl,
+    Deallocate "deallocate" Prepared,
+    Declare "declare" Cursor,
+    Delete "delete" Delete,
+    Discard "discard" Utility,
+    Do "do" Procedure,
+    Drop "drop" Ddl,
+    End "end" Transaction,
+    Execute "execute" Prepared,
+    Explain "explain" Utility,
+    Fetch "fetch" Cursor,
+    Grant "grant" Ddl,
+    Import "import" Ddl,
+    Insert "insert" Insert,
+    Listen "listen" Utility,
+    Load "load" Utility,
+    Lock "lock" Utility,
+    Merge "merge" Merge,
+    Move "move" Cursor,
+    Notify "notify" Utility,
+    Prepare "prepare" Prepared,
+    Reassign "reassign" Ddl,
+    Refresh "refresh" Maintenance,
+    Reindex "reindex" Maintenance,
+    Release "release" Transaction,
+    Repack "repack" Maintenance,
+    Reset "reset" Utility,
+    Revoke "revoke" Ddl,
+    Rollback "rollback" Transaction,
+    Savepoint "savepoint" Transaction,
+    Security "security" Ddl,
+    Select "select" Select,
+    Set "set" Utility,
+    Show "show" Utility,
+    Start "start" Transaction,
+    Table "table" Select,
+    Truncate "truncate" Ddl,
+    Unlisten "unlisten" Utility,
+    Update "update" Update,
+    Vacuum "vacuum" Maintenance,
+    Values "values" Select,
+    With "with" Select,
+}
 
 /// The longest is CHECKPOINT.
 const WORD_BYTES_MAX: usize = 10;
@@ -184,7 +138,7 @@ mod tests {
     #[test]
     fn every_verb_is_found_in_whatever_case() {
         assert!(VERBS.is_sorted_by_key(|(word, ..)| *word));
-        for (word, verb, _) in VERBS {
+        for &(word, verb, _) in VERBS {
             assert_eq!(Verb::of_word(word.as_bytes()), Some(verb), "{word}");
             assert_eq!(Verb::of_word(word.to_uppercase().as_bytes()), Some(verb), "{word}");
         }

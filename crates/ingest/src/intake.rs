@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use seatrial_gauge::{Job, lock};
 use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
 use seatrial_trace::mask::Mask;
+use seatrial_trace::origin::Streams;
 use seatrial_trace::{Counts, TraceError, TraceWriter};
 
 use crate::log::blocks::BlockSource;
@@ -33,8 +34,8 @@ use crate::log::files::{DetectedFile, look};
 use crate::log::parts::{self, LogPart, ParsedChunk};
 use crate::log::prefix::Prefix;
 use crate::log::{self, Format, LogError, ReadError, Reading, SessionSource};
+use crate::streams::StreamSplitter;
 use crate::streams::timed::TimedStreams;
-use crate::streams::{SplitReport, StreamSplitter};
 use origin::{IntakeResult, origin_of};
 use spec::{IntakeSpec, SESSIONS_MAX};
 
@@ -266,7 +267,7 @@ impl SplitPlan {
 fn check_counts(
     reading: &Reading,
     counts: &Counts,
-    split: Option<&SplitReport>,
+    split: Option<&Streams>,
 ) -> Result<(), IntakeError> {
     let counted = &reading.counted;
     let read = (counted.statements, counted.executable, counted.skipped.iter().sum::<u64>());

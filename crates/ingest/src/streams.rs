@@ -40,6 +40,7 @@ pub mod timed;
 
 use seatrial_sqltext::table_access::{SessionLocalNames, TableAccess};
 use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
+use seatrial_trace::origin::Streams;
 
 use schedule::{Placement, Schedule};
 
@@ -49,29 +50,6 @@ pub const STATEMENT_US: u64 = 1_000;
 /// Text of a transaction that is buffered until its end is read. One that is longer conflicts with
 /// every other, so that it need not be known in full before it is placed.
 const BUFFERED_BYTES_MAX: usize = 1 << 20;
-
-/// The result of the split.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SplitReport {
-    /// Streams that got a statement.
-    pub streams: usize,
-    /// Statements in all.
-    pub statements: u64,
-    /// Transactions in all, each statement outside of any block being one.
-    pub transactions: u64,
-    /// Transactions that depend on a session's state, and so are in the first stream.
-    pub pinned: u64,
-    /// Transactions that conflict with every other.
-    pub alone: u64,
-    /// Length of the schedule, in statements one after the other: `statements` if nothing overlaps.
-    /// None where the log has times.
-    pub steps: Option<u64>,
-    /// Whether the streams are those that were active at once.
-    pub is_measured: bool,
-    /// Statements that begin while the previous one in their stream is active, for want of another
-    /// stream.
-    pub crowded: u64,
-}
 
 /// A sink that splits one session into several: see the module.
 #[derive(Debug)]
@@ -95,7 +73,7 @@ pub struct StreamSplitter<'s, S> {
     first_us: Option<i64>,
     /// Placement and next tick of an open transaction that was already placed.
     running: Option<(Placement, u64)>,
-    report: SplitReport,
+    report: Streams,
 }
 
 /// A statement that is kept beyond the reader's call.
@@ -129,7 +107,7 @@ impl<'s, S: Sink> StreamSplitter<'s, S> {
             has_times,
             first_us: None,
             running: None,
-            report: SplitReport::default(),
+            report: Streams::default(),
         }
     }
 
@@ -138,7 +116,7 @@ impl<'s, S: Sink> StreamSplitter<'s, S> {
     /// # Errors
     ///
     /// When the sink cannot keep a statement.
-    pub fn finish(mut self) -> Result<SplitReport, S::Error> {
+    pub fn finish(mut self) -> Result<Streams, S::Error> {
         self.end_transaction()?;
         self.report.steps = (!self.has_times).then(|| self.schedule.steps());
         self.report.streams = self.schedule.streams_used();
@@ -187,7 +165,6 @@ impl<'s, S: Sink> StreamSplitter<'s, S> {
                 error: buffered.error,
                 skip: buffered.skip,
             })?;
-            self.report.statements += 1;
             now += 1;
         }
         self.buffered_bytes = 0;

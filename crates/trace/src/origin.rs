@@ -83,7 +83,7 @@ pub struct Unreadable {
 }
 
 /// How a log without sessions was split.
-#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Streams {
     /// Streams that got a statement.
     pub streams: usize,

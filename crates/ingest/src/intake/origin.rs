@@ -7,7 +7,6 @@ use serde::Serialize;
 use crate::log::Reading;
 use crate::log::files::LogFile;
 use crate::log::record_counts::{Example, Reason, RecordCounts};
-use crate::streams::SplitReport;
 
 /// The result of reading, with the trace that it was written to.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
@@ -28,7 +27,7 @@ pub struct IntakeResult {
 pub fn origin_of(
     reading: &Reading,
     counts: &Counts,
-    split: Option<SplitReport>,
+    split: Option<Streams>,
     is_masked: bool,
     system_identifier: Option<u64>,
 ) -> Origin {
@@ -42,7 +41,7 @@ pub fn origin_of(
         session_count: counts.sessions,
         started_at: reading.span.map(|span| seconds(span.first_us)),
         ended_at: reading.span.map(|span| seconds(span.last_us)),
-        split: split.map(streams),
+        split,
         system_identifier,
     }
 }
@@ -81,10 +80,4 @@ fn unreadable(example: &Example, is_masked: bool) -> Unreadable {
         offset_bytes: example.offset_bytes,
         text: if is_masked { String::new() } else { text },
     }
-}
-
-fn streams(split: SplitReport) -> Streams {
-    let SplitReport { streams, transactions, pinned, alone, steps, is_measured, crowded, .. } =
-        split;
-    Streams { streams, transactions, pinned, alone, steps, is_measured, crowded }
 }

@@ -18,8 +18,7 @@ use seatrial_sqltext::block::Block;
 use seatrial_sqltext::statements::{Control, control, for_each_statement};
 use seatrial_sqltext::table_access::SessionLocalNames;
 use seatrial_trace::captured::{Session, SessionId, Sink, Skip, Statement};
-
-use super::SplitReport;
+use seatrial_trace::origin::Streams;
 
 /// A stream and its state.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ pub struct TimedStreams<'s, S> {
     /// User and database of the statements that follow.
     session: Session,
     streams: Vec<Stream>,
-    report: SplitReport,
+    report: Streams,
 }
 
 impl<'s, S: Sink> TimedStreams<'s, S> {
@@ -62,13 +61,13 @@ impl<'s, S: Sink> TimedStreams<'s, S> {
             names: SessionLocalNames::default(),
             session: Session::default(),
             streams: Vec::new(),
-            report: SplitReport::default(),
+            report: Streams::default(),
         }
     }
 
     /// Returns the result of the split.
-    pub fn finish(self) -> SplitReport {
-        SplitReport { is_measured: true, streams: self.streams.len(), ..self.report }
+    pub fn finish(self) -> Streams {
+        Streams { is_measured: true, streams: self.streams.len(), ..self.report }
     }
 
     /// The stream of a statement; it is opened if it is new.
@@ -155,7 +154,6 @@ impl<S: Sink> Sink for TimedStreams<'_, S> {
         let end_us = began_us.saturating_add_unsigned(statement.duration_us.unwrap_or(0));
         stream.free_us = stream.free_us.max(end_us);
         stream.last_start_us = start_us;
-        self.report.statements += 1;
         self.report.transactions += u64::from(transaction == 0 || !was_open);
         self.report.crowded += u64::from(is_crowded);
         let session = SessionId(stream_index as u32);

@@ -302,7 +302,7 @@ fn check_streams(kept: &RecordedSink, streams: usize) {
         };
         split.statement(&sent).unwrap();
     }
-    assert_eq!(split.finish().unwrap().statements, kept.statements.len() as u64);
+    split.finish().unwrap();
     let texts = |kept: &RecordedSink| {
         let mut texts: Vec<_> =
             kept.statements.iter().map(|statement| statement.sql.clone()).collect();

@@ -7,9 +7,8 @@ mod arc_pinned;
 mod belady;
 mod clock;
 mod clock_sweep;
-mod fifo;
 mod lirs;
-mod lru;
+mod queue;
 mod s3_fifo;
 mod sieve;
 #[cfg(test)]
@@ -23,9 +22,8 @@ pub use arc_pinned::ArcPinned;
 pub use belady::Belady;
 pub use clock::Clock;
 pub use clock_sweep::ClockSweep;
-pub use fifo::Fifo;
 pub use lirs::Lirs;
-pub use lru::Lru;
+pub use queue::Queue;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use tiny_lfu::TinyLfu;
@@ -171,8 +169,8 @@ impl Kind {
         assert!(capacity_blocks > 0, "a cache of nothing has no policy");
         let blocks = accesses.different;
         match self {
-            Kind::Lru => Box::new(Lru::new(capacity_blocks, blocks)),
-            Kind::Fifo => Box::new(Fifo::new(capacity_blocks, blocks)),
+            Kind::Lru => Box::new(Queue::new(capacity_blocks, blocks, true)),
+            Kind::Fifo => Box::new(Queue::new(capacity_blocks, blocks, false)),
             Kind::Clock => Box::new(Clock::new(capacity_blocks, blocks)),
             Kind::TwoQ => Box::new(TwoQ::new(capacity_blocks, blocks)),
             Kind::Arc => Box::new(Arc::new(capacity_blocks, blocks)),

@@ -1,4 +1,4 @@
-//! FIFO: evicts the block that was admitted first.
+//! FIFO and LRU: one queue, which blocks leave in the order of admission, or of use.
 
 use super::{Outcome, Policy};
 use crate::accesses::Access;
@@ -7,28 +7,31 @@ use crate::lists::Lists;
 const QUEUE: u8 = 0;
 
 /// The cache.
-pub struct Fifo {
+pub struct Queue {
     capacity_blocks: usize,
+    moves_used: bool,
     lists: Lists<1>,
 }
 
-impl Fifo {
-    /// An empty cache for blocks below `blocks`.
-    pub fn new(capacity_blocks: usize, blocks: u32) -> Fifo {
-        Fifo { capacity_blocks, lists: Lists::new(blocks) }
+impl Queue {
+    /// An empty cache for blocks below `blocks`; one that is used moves to the end, or stays.
+    pub fn new(capacity_blocks: usize, blocks: u32, moves_used: bool) -> Queue {
+        Queue { capacity_blocks, moves_used, lists: Lists::new(blocks) }
     }
 }
 
-impl Policy for Fifo {
+impl Policy for Queue {
     #[inline]
     fn access(&mut self, access: Access) -> Outcome {
-        if self.lists.is_in(QUEUE, access.block) {
+        let is_hit = self.lists.is_in(QUEUE, access.block);
+        if !is_hit || self.moves_used {
+            self.lists.push(QUEUE, access.block);
+        }
+        if is_hit {
             return Outcome::Hit;
         }
-        let is_full = self.lists.len(QUEUE) >= self.capacity_blocks;
-        let evicted = is_full.then(|| self.lists.pop(QUEUE)).flatten();
-        self.lists.push(QUEUE, access.block);
-        Outcome::Miss { evicted }
+        let is_over = self.lists.len(QUEUE) > self.capacity_blocks;
+        Outcome::Miss { evicted: is_over.then(|| self.lists.pop(QUEUE)).flatten() }
     }
 
     fn holds(&self, block: u32) -> bool {

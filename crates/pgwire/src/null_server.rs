@@ -110,15 +110,16 @@ impl NullServer {
                 let listener = UnixListener::bind(&path).map_err(refused)?;
                 listener.set_nonblocking(true).map_err(refused)?;
                 let host = folder.to_string_lossy().into_owned();
-                (Listener::Unix(listener), host, PORT_OF_SOCKETS, Some(path))
+                (OwnedFd::from(listener), host, PORT_OF_SOCKETS, Some(path))
             }
             Address::Loopback(port) => {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map_err(refused)?;
                 listener.set_nonblocking(true).map_err(refused)?;
                 let port = listener.local_addr().map_err(refused)?.port();
-                (Listener::Loopback(listener), Ipv4Addr::LOCALHOST.to_string(), port, None)
+                (listener.into(), Ipv4Addr::LOCALHOST.to_string(), port, None)
             }
         };
+        let listener = Listener { socket: listener, is_tcp: socket.is_none() };
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from).map_err(refused)?;
         let counters = Arc::new(Counters::default());
         let poll = Poll::new(listener, &wake, server_version, connections_max, counters.clone());

@@ -2,19 +2,19 @@
 //! wait, one read and one write.
 
 use std::io;
-use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::net::{self, SocketFlags};
 use rustix::time::ClockId;
 
 use super::Counters;
 use super::session::{Session, SessionState, fatal};
+use crate::link;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -27,37 +27,18 @@ const LISTENER: u64 = u64::MAX - 1;
 
 /// A listening socket.
 #[derive(Debug)]
-pub enum Listener {
-    /// A Unix socket.
-    Unix(UnixListener),
-    /// TCP on the loopback interface.
-    Loopback(TcpListener),
+pub struct Listener {
+    pub socket: OwnedFd,
+    pub is_tcp: bool,
 }
 
 impl Listener {
     fn accept(&self) -> io::Result<OwnedFd> {
-        match self {
-            Listener::Unix(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok(stream.into())
-            }
-            Listener::Loopback(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                stream.set_nodelay(true)?;
-                Ok(stream.into())
-            }
+        let socket = net::accept_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        if self.is_tcp {
+            net::sockopt::set_tcp_nodelay(&socket, true)?;
         }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Listener::Unix(listener) => listener.as_fd(),
-            Listener::Loopback(listener) => listener.as_fd(),
-        }
+        Ok(socket)
     }
 }
 
@@ -102,7 +83,7 @@ impl Poll {
     ) -> io::Result<Poll> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        epoll::add(&epoll, &listener.socket, EventData::new_u64(LISTENER), EventFlags::IN)?;
         Ok(Poll {
             epoll,
             listener,
@@ -214,7 +195,7 @@ impl Connection {
             self.input.drain(..taken);
             self.closes = next == SessionState::Close;
         }
-        let Some(sent) = send(&self.socket, out) else { return false };
+        let Ok(sent) = link::write(&self.socket, out) else { return false };
         if sent == out.len() {
             return !self.closes;
         }
@@ -225,7 +206,7 @@ impl Connection {
 
     /// Whether the connection continues.
     fn send_rest(&mut self, epoll: &OwnedFd, slot: usize) -> bool {
-        let Some(sent) = send(&self.socket, &self.unsent) else { return false };
+        let Ok(sent) = link::write(&self.socket, &self.unsent) else { return false };
         self.unsent.drain(..sent);
         if !self.unsent.is_empty() {
             return true;
@@ -233,18 +214,4 @@ impl Connection {
         let data = EventData::new_u64(slot as u64);
         !self.closes && epoll::modify(epoll, &self.socket, data, EventFlags::IN).is_ok()
     }
-}
-
-/// Sends as much as the socket accepts; returns the number of bytes, or `None` without a client.
-fn send(socket: &OwnedFd, bytes: &[u8]) -> Option<usize> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match rustix::io::write(socket, &bytes[sent..]) {
-            Ok(written) => sent += written,
-            Err(Errno::AGAIN) => break,
-            Err(Errno::INTR) => {}
-            Err(_) => return None,
-        }
-    }
-    Some(sent)
 }

@@ -122,7 +122,7 @@ impl PlaybackLoop {
         player.released_ns = now_ns;
         self.counts.delayed -= 1;
         if let Some(ids) = &mut self.ids {
-            ids.slots.waited_ns += now_ns.saturating_sub(since_ns);
+            ids.slots.outcome.waited_ns += now_ns.saturating_sub(since_ns);
         }
         self.advance(session);
     }

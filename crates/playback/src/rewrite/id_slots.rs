@@ -57,13 +57,8 @@ pub struct IdSlots {
     plan: Arc<Plan>,
     slots: Vec<SlotState>,
     waiting: HashMap<u32, Vec<u32>>,
-    drawn: Vec<DrawnValues>,
-    /// Uses that were rewritten.
-    rewritten: Vec<u64>,
-    /// Uses that could not be rewritten, by class, level and reason.
-    missed: BTreeMap<(u32, Level, MissingReason), u64>,
-    /// How long statements waited for draws.
-    pub waited_ns: u64,
+    /// The result so far.
+    pub outcome: RewriteOutcome,
 }
 
 impl IdSlots {
@@ -73,10 +68,11 @@ impl IdSlots {
         IdSlots {
             slots: vec![SlotState::Open; plan.slots as usize],
             waiting: HashMap::new(),
-            drawn: vec![DrawnValues::default(); classes],
-            rewritten: vec![0; classes],
-            missed: BTreeMap::new(),
-            waited_ns: 0,
+            outcome: RewriteOutcome {
+                drawn: vec![DrawnValues::default(); classes],
+                rewritten: vec![0; classes],
+                ..RewriteOutcome::default()
+            },
             plan,
         }
     }
@@ -127,13 +123,13 @@ impl IdSlots {
                         ValueText { text: old, is_literal: one.is_literal }.with(value)
                     };
                     changes.push((one.range.clone(), new));
-                    self.rewritten[one.class as usize] += 1;
+                    self.outcome.rewritten[one.class as usize] += 1;
                     continue;
                 }
                 SlotState::MissingReason(why) => *why,
                 SlotState::Open => MissingReason::NotInTime,
             };
-            *self.missed.entry((one.class, one.level, missing)).or_default() += 1;
+            *self.outcome.missed.entry((one.class, one.level, missing)).or_default() += 1;
         }
         replaced(text, &changes)
     }
@@ -235,13 +231,12 @@ impl IdSlots {
     fn note(&mut self, class: u32, value: &[u8]) {
         let Some(about) = self.plan.class(class) else { return };
         let number = (about.kind == Kind::Number).then(|| Id::read(Kind::Number, value)).flatten();
-        self.drawn[class as usize].add(number.map(Id::number));
+        self.outcome.drawn[class as usize].add(number.map(Id::number));
     }
 
     /// Returns the drawn values and the rewritten and missed uses.
     pub fn finish(self) -> RewriteOutcome {
-        let IdSlots { drawn, rewritten, missed, waited_ns, .. } = self;
-        RewriteOutcome { drawn, rewritten, missed, waited_ns }
+        self.outcome
     }
 }
 

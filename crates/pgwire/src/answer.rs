@@ -32,10 +32,6 @@ pub struct Answer {
     pub rows: Option<u64>,
     /// The session's current transaction status.
     pub status: TransactionStatus,
-    /// Number of notices and warnings.
-    pub notices: u32,
-    /// Bytes received.
-    pub received_bytes: u64,
     /// Values of rows, if they are to be kept: for each row those of the requested columns, in
     /// sequence; None for NULL and for values that are too long.
     pub kept: Vec<Option<Box<[u8]>>>,

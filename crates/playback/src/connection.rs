@@ -185,7 +185,6 @@ impl Connection {
             };
             taken += MessageHeader::BYTES + read_bytes;
             self.rest_bytes = body_bytes - read_bytes;
-            self.answer.received_bytes += (MessageHeader::BYTES + body_bytes) as u64;
             match self.stage {
                 Stage::Startup(_) => self.message_at_startup(head.kind, body, out, events),
                 _ => self.message(head.kind, body, out, events),
@@ -374,7 +373,6 @@ impl Connection {
     }
 
     fn notice(&mut self, body: &[u8]) {
-        self.answer.notices += 1;
         let error = ErrorResponse::of(body).error;
         if matches!(&error.sqlstate, b"57P01" | b"57P02") {
             self.shutdown_notice = Some(error);

@@ -171,8 +171,6 @@ fn a_simple_statement_is_one_message_and_its_rows_add_up() {
         tag: Tag::of(b"BEGIN"),
         rows: Some(42),
         status: TransactionStatus::Active,
-        notices: 1,
-        received_bytes: 7 + 305 + 15 + 14 + 17 + 12 + 11 + 6,
         kept: Vec::new(),
     };
     assert_eq!(answer, expected);
@@ -180,8 +178,7 @@ fn a_simple_statement_is_one_message_and_its_rows_add_up() {
     assert_eq!(connection.status, TransactionStatus::Active);
     assert_eq!(sent(&mut connection, &simple("")), ["Q "]);
     let empty = answered(&mut connection, &[bare("I"), ready(b'I')]);
-    assert_eq!((empty.tag, empty.rows, empty.notices), (Tag::default(), None, 0));
-    assert_eq!(empty.received_bytes, 11);
+    assert_eq!((empty.tag, empty.rows), (Tag::default(), None));
 }
 
 #[test]
@@ -371,7 +368,6 @@ fn copy_data_is_skipped_and_counted() {
         &[begins, data.clone(), data, bare("c"), complete("COPY 2"), ready(b'I')],
     );
     assert_eq!((answer.rows, answer.tag.words()), (Some(2), &b"COPY"[..]));
-    assert_eq!(answer.received_bytes, 8 + 2 * 505 + 5 + 12 + 6);
 }
 
 #[test]
@@ -407,7 +403,7 @@ fn rows_of_any_length_are_skipped() {
         left_bytes -= piece.len();
     }
     let answer = answered(&mut connection, &[complete("SELECT 1"), ready(b'I')]);
-    assert_eq!((answer.rows, answer.received_bytes), (Some(1), 1_000_000_005 + 14 + 6));
+    assert_eq!(answer.rows, Some(1));
 }
 
 #[test]
@@ -515,7 +511,7 @@ fn encoding_set_by_the_trace_is_reset_before_the_next_statement() {
     let mut messages = silent.to_vec();
     messages.extend([complete("SELECT 1"), ready(b'I')]);
     let answer = answered(&mut connection, &messages);
-    assert_eq!((answer.tag.words(), answer.received_bytes), (&b"SELECT"[..], 14 + 6));
+    assert_eq!(answer.tag.words(), b"SELECT");
     assert_eq!(sent(&mut connection, &simple("select 2")), ["Q select 2"]);
     answered(&mut connection, &[complete("SELECT 1"), ready(b'I')]);
     // The server's own encoding is not a conversion, either.

@@ -52,8 +52,6 @@ pub struct ReturnedRow {
     pub number: u64,
     /// The row's slot.
     pub slot: u32,
-    /// Its class.
-    pub class: u32,
     /// Where among the columns of the result.
     pub returned: u32,
     /// Whether it was the first to show it.
@@ -400,7 +398,6 @@ fn shows(scan: &Scan, is_used: &[bool]) -> Vec<ReturnedRow> {
             (0..).zip(&row.by).map(move |(index, by)| ReturnedRow {
                 number: by.number,
                 slot,
-                class: row.class,
                 returned: by.returned,
                 is_first: index == 0,
                 is_by_key: by.is_by_key,

@@ -58,8 +58,6 @@ pub struct IdBindings {
     pub multi_row: Option<MultiRowAnswer>,
     /// Uses of others' draws, in the order of the positions in the text.
     pub uses: Vec<BoundUse>,
-    /// It was given a RETURNING.
-    pub has_returning: bool,
 }
 
 impl IdBindings {
@@ -504,7 +502,6 @@ impl Binder {
             };
             let names: Vec<&str> = added.iter().map(name).collect();
             item.sql = with_returning(&item.sql, &names);
-            bindings.has_returning = true;
             self.counts.returning_added += 1;
         }
     }

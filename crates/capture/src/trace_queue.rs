@@ -6,8 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use seatrial_gauge::lock;
 use seatrial_pgwire::answer::Tag;
 use seatrial_trace::captured::{Protocol, Session, SessionId, Skip};
 
@@ -100,7 +101,7 @@ impl Shared {
     /// Returns a batch that was written. The filling thread clears it: memory that one thread
     /// allocates and another one frees costs both.
     pub fn give_back(&self, batch: Batch) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = lock(&self.spare);
         if spare.len() < SPARE_MAX {
             spare.push(batch);
         }
@@ -108,7 +109,7 @@ impl Shared {
 
     /// An empty batch, with the memory of a written one if there is any.
     fn empty_batch(&self) -> Batch {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = lock(&self.spare);
         let Some(Batch { mut entries, mut bytes, .. }) = spare.pop() else {
             return Batch::default();
         };

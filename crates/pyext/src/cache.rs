@@ -1,11 +1,12 @@
 //! `CacheAccesses`: simulated caches for recorded accesses.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use seatrial_gauge::lock;
 use seatrial_model::Kind;
 use seatrial_model::accesses::Accesses;
 use seatrial_model::curve::{self, Curve};
@@ -311,13 +312,6 @@ fn cache_slice(py: Python<'_>, slice: Slice) -> PyResult<PyCacheSlice> {
 #[pyclass(frozen, name = "PageCache")]
 pub struct PyPageCache(Mutex<PageCache>);
 
-impl PyPageCache {
-    /// A panic leaves the cache as it was between two reads.
-    fn cache(&self) -> MutexGuard<'_, PageCache> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[pymethods]
 impl PyPageCache {
     /// Make an empty cache; ``window_pages`` are read ahead at most, 0 for none.
@@ -349,7 +343,7 @@ impl PyPageCache {
             return Err(PyValueError::new_err("not as many files as reads"));
         }
         let found: Result<Vec<u8>, _> = py.detach(|| {
-            let mut cache = self.cache();
+            let mut cache = lock(&self.0);
             let read = |(&file, &page)| cache.read(file, page, pages).map(u8::from);
             files.iter().zip(&first_pages).map(read).collect()
         });
@@ -359,13 +353,13 @@ impl PyPageCache {
 
     /// Return whether a page is in the cache.
     fn __contains__(&self, page: u64) -> bool {
-        self.cache().holds(page)
+        lock(&self.0).holds(page)
     }
 
     /// Pages read from the disk, including readahead.
     #[getter]
     fn fetched_pages(&self) -> u64 {
-        self.cache().fetched_pages()
+        lock(&self.0).fetched_pages()
     }
 }
 

@@ -1,10 +1,11 @@
 //! `RecordingWriter` and `RecordingReader`: block requests in a file.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use seatrial_gauge::lock;
 use seatrial_recording::about::Lost;
 use seatrial_recording::columns::Columns;
 use seatrial_recording::foreign::Format;
@@ -106,7 +107,7 @@ impl PyRecordingWriter {
     /// Raises NativeError when the file cannot be written.
     fn finish(&self, py: Python<'_>, length_ns: u64, lost_json: &str) -> Outcome<(u64, u64, u32)> {
         let lost: Lost = serde_json::from_str(lost_json).map_err(Failure::defect)?;
-        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = lock(&self.0).take();
         let writer = taken.ok_or_else(|| Failure::defect("the recording has ended"))?.writer;
         let written = py.detach(|| writer.finish(length_ns, lost))?;
         Ok((written.requests, written.bytes, written.files))
@@ -114,7 +115,7 @@ impl PyRecordingWriter {
 
     /// Leave the recording as it was at its last checkpoint, without completing it.
     fn abandon(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.0).take();
     }
 }
 
@@ -123,7 +124,7 @@ impl PyRecordingWriter {
         &self,
         act: impl FnOnce(&mut WatchedWriter) -> Result<T, RecordingError>,
     ) -> Outcome<T> {
-        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = lock(&self.0);
         let writer = writer.as_mut().ok_or_else(|| Failure::defect("the recording has ended"))?;
         Ok(act(writer)?)
     }
@@ -146,25 +147,25 @@ impl PyRecordingReader {
     /// Its metadata, as JSON.
     #[getter]
     fn about_json(&self) -> Outcome<String> {
-        as_json(self.lock().about())
+        as_json(lock(&self.0).about())
     }
 
     /// Number of requests, according to its files.
     #[getter]
     fn requests(&self) -> u64 {
-        self.lock().requests()
+        lock(&self.0).requests()
     }
 
     /// Size of its files.
     #[getter]
     fn total_bytes(&self) -> u64 {
-        self.lock().bytes()
+        lock(&self.0).bytes()
     }
 
     /// How many files it has.
     #[getter]
     fn files(&self) -> usize {
-        self.lock().files()
+        lock(&self.0).files()
     }
 
     /// Return the next requests (at most 65,536) as columns by name; None at the end.
@@ -173,14 +174,8 @@ impl PyRecordingReader {
     ///
     /// Raises NativeError when it is damaged.
     fn next_columns<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let next = py.detach(|| self.lock().next_columns()).map_err(Failure::from)?;
+        let next = py.detach(|| lock(&self.0).next_columns()).map_err(Failure::from)?;
         next.map(|columns| columns_dict(py, &columns)).transpose()
-    }
-}
-
-impl PyRecordingReader {
-    fn lock(&self) -> std::sync::MutexGuard<'_, RecordingReader> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

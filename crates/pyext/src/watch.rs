@@ -1,8 +1,9 @@
 //! `Watch`: block requests of the machine, counted in the kernel.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::prelude::*;
+use seatrial_gauge::lock;
 use seatrial_watch::layout::{
     FLAG_SYNC, GroupKey, OPERATIONS, Record, UNKNOWN_NS, length_bytes_min,
 };
@@ -194,13 +195,13 @@ impl PyWatch {
 
     /// Stop watching.
     fn stop(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.0).take();
     }
 }
 
 impl PyWatch {
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(act)
+        lock(&self.0).as_mut().map(act)
     }
 }
 

@@ -3,7 +3,7 @@
 //! `seatrial.errors.native_errors` is where Python makes its own of them.
 
 use pyo3::create_exception;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use seatrial_capture::CaptureError;
@@ -116,4 +116,10 @@ impl From<NullServerError> for Failure {
 /// Returns a record as JSON.
 pub fn as_json(record: &impl serde::Serialize) -> Outcome<String> {
     serde_json::to_string(record).map_err(Failure::defect)
+}
+
+/// Returns a result that is taken once; RuntimeError, saying why, where there is none.
+pub fn taken<T, E: Into<Failure>>(result: Option<Result<T, E>>, why: &'static str) -> PyResult<T> {
+    let result = result.ok_or_else(|| PyRuntimeError::new_err(why))?;
+    Ok(result.map_err(Into::<Failure>::into)?)
 }

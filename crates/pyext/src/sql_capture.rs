@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use seatrial_capture::Capture;
 use seatrial_capture::spec::CaptureSpec;
 use seatrial_trace::checkpoint::recover;
 
-use crate::errors::{Failure, Outcome, as_json};
+use crate::errors::{Outcome, as_json, taken};
 
 /// A capture that runs in background threads.
 #[pyclass(frozen, name = "SqlCapture")]
@@ -72,10 +71,7 @@ impl PySqlCapture {
     ///
     /// Raises NativeError when it failed; RuntimeError while it is running, or when taken before.
     fn result(&self) -> PyResult<String> {
-        match self.0.take_result() {
-            Some(Ok(captured)) => Ok(as_json(&captured)?),
-            Some(Err(error)) => Err(Failure::from(error).into()),
-            None => Err(PyRuntimeError::new_err("it is at work, or its result was taken")),
-        }
+        let why = "it is at work, or its result was taken";
+        Ok(as_json(&taken(self.0.take_result(), why)?)?)
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use seatrial_gauge::lock;
@@ -11,7 +10,7 @@ use seatrial_ingest::intake::spec::IntakeSpec;
 use seatrial_ingest::intake::{Intake, IntakeError, plan_parts};
 use seatrial_ingest::log::parts::{LogPart, LogPartReader};
 
-use crate::errors::{Failure, Outcome, as_json};
+use crate::errors::{Outcome, as_json, taken};
 
 /// Logs that are being read in background threads.
 #[pyclass(frozen, name = "SqlReading")]
@@ -102,10 +101,7 @@ impl PySqlReading {
     ///
     /// Raises NativeError when it failed; RuntimeError while reading, or when taken before.
     fn result(&self) -> PyResult<String> {
-        match self.0.take_result() {
-            Some(Ok(taken)) => Ok(as_json(&taken)?),
-            Some(Err(error)) => Err(Failure::from(error).into()),
-            None => Err(PyRuntimeError::new_err("it is being read, or its result was taken")),
-        }
+        let why = "it is being read, or its result was taken";
+        Ok(as_json(&taken(self.0.take_result(), why)?)?)
     }
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_playback::drive::{self, Playback};
 use seatrial_playback::played::{ClassTimes, MergeableCounts, PlaybackEnd, ReplayResult};
 
-use crate::errors::{Failure, Outcome, as_json};
+use crate::errors::{Outcome, as_json, taken};
 use crate::sample::{dict, outcome_dict, seconds, timeline_dict, unexplained_stall};
 
 /// A trace that is being played in a background thread.
@@ -100,11 +99,8 @@ impl PySqlPlayback {
     /// Raises NativeError when the trace or the server's address is invalid, the system refuses, or
     /// for a defect; RuntimeError while it plays, or when taken before.
     fn result(&self, py: Python<'_>) -> PyResult<PlaybackResult> {
-        match self.0.take_result() {
-            Some(Ok(played)) => PlaybackResult::of(py, played),
-            Some(Err(error)) => Err(Failure::from(error).into()),
-            None => Err(PyRuntimeError::new_err("it plays, or its result was taken")),
-        }
+        let why = "it plays, or its result was taken";
+        PlaybackResult::of(py, taken(self.0.take_result(), why)?)
     }
 }
 

@@ -16,7 +16,7 @@ use seatrial_columnar::{FileError, Group};
 use seatrial_sqltext::lexer::form::Parts;
 
 use crate::batch::{Batch, Extent};
-use crate::captured::{Session, Statement};
+use crate::captured::{Session, Statement, UNKNOWN_ERROR};
 use crate::mask::{self, LiteralTreatments, Mask};
 use crate::rows::{self, StatementRows};
 use crate::schema;
@@ -68,15 +68,17 @@ impl GroupBuilder {
 
     fn push(&mut self, statement: &Statement<'_>) {
         let sql = statement.sql;
-        let is_opaque = self.mask.is_some() && mask::hides_text(sql, statement.error);
+        self.parts.take_apart(sql);
+        let hides_text = |code| mask::hides_text(self.parts.form(), code);
+        let is_opaque =
+            self.mask.is_some() && sql.len() >= 2 && statement.error.is_some_and(hides_text);
         if is_opaque {
             self.parts.take_whole(sql);
-        } else {
-            self.parts.take_apart(sql);
         }
-        // Whatever was not understood of it, its replacement is a syntax error.
-        let is_unknown_column = is_opaque && statement.error == Some(*b"42703");
-        let error = if is_unknown_column { Some(*b"42601") } else { statement.error };
+        // Whatever was not understood of it, its replacement is a syntax error, and these come
+        // first in a failed transaction too.
+        let is_known = is_opaque && statement.error != Some(UNKNOWN_ERROR);
+        let error = if is_known { Some(*b"42601") } else { statement.error };
         let statement = &Statement { error, ..*statement };
         let (form, is_new) = self.rows.form(self.parts.form());
         let literals = self.parts.literals();

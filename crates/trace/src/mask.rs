@@ -44,6 +44,7 @@ mod value;
 pub use treatment::{LiteralTreatments, Treatment};
 
 use cipher::Cipher;
+use memchr::memchr2;
 
 use crate::captured::UNKNOWN_ERROR;
 
@@ -51,9 +52,17 @@ use crate::captured::UNKNOWN_ERROR;
 /// does not exist (as in `name = "alice"`), and what a log without codes has.
 const NOT_UNDERSTOOD: [[u8; 5]; 3] = [*b"42601", *b"42703", UNKNOWN_ERROR];
 
-/// Whether a statement that ended with this code is masked as a whole.
-pub fn hides_text(sql: &[u8], error: Option<[u8; 5]>) -> bool {
-    sql.len() >= 2 && error.is_some_and(|code| NOT_UNDERSTOOD.contains(&code))
+/// Whether a statement of this form that ended with this code is masked as a whole.
+pub fn hides_text(form: &[u8], code: [u8; 5]) -> bool {
+    // The server stops at the first error, and only parses what comes into a failed transaction:
+    // names after that were never looked up. Those of errors in execution all were.
+    let is_half_read = matches!(
+        &code,
+        [b'4', b'2', ..] | b"25P02" | b"3F000" | b"0A000" | b"22P02" | b"22007" | b"22008"
+    );
+    // Quoted names, and e-mail addresses; that other names are data is rare.
+    let has_doubtful = || memchr2(b'"', b'@', form).is_some();
+    NOT_UNDERSTOOD.contains(&code) || is_half_read && has_doubtful()
 }
 
 /// Replaces literals, with a random key of its own.

@@ -464,6 +464,32 @@ fn statements_that_the_server_did_not_understand_are_masked_as_a_whole() {
 }
 
 #[test]
+fn names_that_the_server_never_looked_up_are_masked_if_they_may_be_data() {
+    let folder = TempDir::new().unwrap();
+    let quoted = "select * from users where id = 'x' and name = \"Alice Brien\"";
+    let address = "select * from users where email = Alice.Brien@example.com";
+    let plain = "select id from users";
+    let failed = |sql, code: &[u8; 5]| Owned { error: Some(*code), ..Owned::new(0, 1, sql) };
+    let doubtful = [b"25P02", b"42P01", b"3F000", b"0A000", b"22P02"];
+    let statements: Vec<Owned> = doubtful
+        .iter()
+        .flat_map(|code| [quoted, address, plain].map(|sql| failed(sql, code)))
+        .chain([failed(quoted, b"23505"), failed("select '\"a@b\"'", b"25P02")])
+        .collect();
+    let masked = statements_of(&trace_of(&folder, &statements, Some(Mask::new())));
+    for (stored, original) in masked.iter().zip(&statements) {
+        let [hidden, kept] = [Some(*b"42601"), original.error]
+            .map(|code| stored.error == code && stored.sql.len() == original.sql.len());
+        let has_name = stored.sql.windows(5).any(|part| part == b"Brien");
+        let is_plain = original.sql.starts_with(b"select id") || original.sql.ends_with(b"'");
+        match original.error == Some(*b"23505") || is_plain {
+            true => assert!(kept && stored.sql.starts_with(b"select")),
+            false => assert!(hidden && !has_name),
+        }
+    }
+}
+
+#[test]
 fn statements_that_are_masked_as_a_whole_stay_utf8() {
     for (sql, begin, end) in [
         ("ä", "''", "''"),

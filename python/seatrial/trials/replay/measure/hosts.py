@@ -23,7 +23,6 @@ from seatrial.errors import PartialResult, SeatrialError, TargetError
 from seatrial.fleet.cluster import ClusterError
 from seatrial.fleet.group import START_DELAY_S, Group, Host, HostLost, all_hosts_lost, known_clocks
 from seatrial.fleet.merge import HostSample, Merged, merge
-from seatrial.grouping import grouped
 from seatrial.measure.engine import OperationParts, SampleParts
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import StageRequest
@@ -274,7 +273,7 @@ def _host_record(
     replay: HostReplay,
     merged: Merged,
     answer: Mapping[str, Any],
-    clocks: tuple[ClockOffset, Mapping[str, ClockOffset]],
+    clocks: tuple[Any, Mapping[str, ClockOffset]],
 ) -> HostRecord:
     outcome = msgspec.convert(replay.parts["outcome"], Outcome)
     before, after = clocks
@@ -451,10 +450,10 @@ def _account(name: str, records: Sequence[ReplayRecord], *, is_whole: bool) -> R
 
 
 def _errors(records: Sequence[ReplayRecord]) -> ReplayErrors:
-    same = grouped(
-        (example for record in records for example in record.errors.examples),
-        lambda each: (each.kind, each.captured_sqlstate, each.sqlstate, each.text),
-    )
+    same: dict[tuple[str, ...], list[Any]] = {}
+    for each in (example for record in records for example in record.errors.examples):
+        key = (each.kind, each.captured_sqlstate, each.sqlstate, each.text)
+        same.setdefault(key, []).append(each)
     errors = [record.errors for record in records]
     by_code = {
         code: ReplayCodeErrors(**_sums([e.by_code[code] for e in errors if code in e.by_code]))
@@ -476,7 +475,9 @@ def _examples(groups: Iterable[Sequence[Any]]) -> list[Any]:
 
 def _rows(records: Sequence[ReplayRecord]) -> ReplayRows:
     rows = [record.rows for record in records]
-    same = grouped((each for one in rows for each in one.examples), lambda each: each.text)
+    same: dict[str, list[Any]] = {}
+    for each in (example for one in rows for example in one.examples):
+        same.setdefault(each.text, []).append(each)
     names = sorted({name for one in rows for name in one.by_class})
     by_class = {
         name: ReplayClassRows(**_sums([one.by_class[name] for one in rows if name in one.by_class]))
@@ -502,8 +503,9 @@ def _lag(hosts: Sequence[HostReplay]) -> ReplayLag:
 
 
 def _queries(hosts: Sequence[HostReplay]) -> list[ReplayQuery]:
-    every = (query for host in hosts for query in host.record.queries)
-    same = grouped(every, lambda query: query.fingerprint)
+    same: dict[str, list[ReplayQuery]] = {}
+    for each in (query for host in hosts for query in host.record.queries):
+        same.setdefault(each.fingerprint, []).append(each)
     joined = [
         _query(parts, [e.counts["queries"][name] for e in hosts if name in e.counts["queries"]])
         for name, parts in same.items()

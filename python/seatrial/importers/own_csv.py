@@ -194,7 +194,7 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
 
     Raises:
         UsageError: A field has text instead of a number; the message names line and column. Or no
-            row is of block I/O.
+            row is of a kind that a CSV brings back.
     """
     rows, left_out = _of_block_io(document, rows)
     by_test: dict[tuple[str, ...], list[Numbered]] = {}
@@ -225,7 +225,7 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
 
 
 def _of_block_io(document: Document, rows: Sequence[Numbered]) -> tuple[list[Numbered], list[str]]:
-    """Return the rows of block I/O, and a note about tests that other topics measured."""
+    """Return the rows of kinds that a CSV brings back, and a note about the other tests."""
     kept = [each for each in rows if each[1]["kind"] in KINDS or not is_kind(each[1]["kind"])]
     others = {
         (row.get("run_id", ""), row["cell_key"]): row["kind"]
@@ -237,12 +237,12 @@ def _of_block_io(document: Document, rows: Sequence[Numbered]) -> tuple[list[Num
     kinds = ", ".join(sorted({*others.values()}))
     if not kept:
         raise UsageError(
-            seen=f"{document.path} has no test of block I/O, only of {kinds}",
-            cause="A table of CSV is imported as block I/O",
+            seen=f"{document.path} has no test that a CSV can bring back, only of {kinds}",
+            cause="Tests of these kinds consist of more than the figures of a CSV",
             next_step="Use the results file that it was exported from",
         )
     tests = "1 test is" if len(others) == 1 else f"{len(others)} tests are"
-    return kept, [f"{tests} left out, because not of block I/O: {kinds}."]
+    return kept, [f"{tests} left out, as a CSV cannot bring back their kind: {kinds}."]
 
 
 def _is_setting(column: str) -> bool:

@@ -126,7 +126,14 @@ def test_noise_in_few_samples_is_a_note():
 
 
 def scheduled(
-    *, late_skipped=0, response_ns=None, service_ns=None, completed=1000, threads=1, **cell
+    *,
+    late_skipped=0,
+    response_ns=None,
+    service_ns=None,
+    completed=1000,
+    threads=1,
+    of_engine="psync",
+    **cell,
 ):
     arrival = cell.pop("arrival", {"kind": "fixed", "rate_per_s": 1})
     cell = cell_of(threads=threads, arrival=arrival, **cell)
@@ -136,6 +143,7 @@ def scheduled(
         late_skipped=late_skipped,
         response_ns=response_ns or [MS_NS] * completed,
         service_ns=service_ns or [MS_NS] * completed,
+        engine=of_engine,
     )
     return summary_of(sample)
 
@@ -160,6 +168,15 @@ def test_waiting_for_the_start(response_ms, service_ms, is_late):
     if found:
         assert found[0].severity == "warning"
         assert "from the intended start" in found[0].sentence
+
+
+def test_the_null_target_is_not_blamed_for_a_late_load_generator():
+    found = {
+        engine: late_requests(context_of(scheduled(late_skipped=500, of_engine=engine)))
+        for engine in ("null", "simulated")
+    }
+    assert found["null"] == []
+    assert found["simulated"]
 
 
 @pytest.mark.parametrize(("skipped", "severity"), [(10, "warning"), (11, "critical")])

@@ -168,10 +168,11 @@ def late_requests(context: Context) -> list[Finding]:
         too late. The user of a database waits for the response time, from the intended start.
 
     Decided:
-        Load lines are exempt, since they search for a rate that is too high. Any skipped request,
-        or a response p99 above twice the service p99 and at least 1 ms above it; of bursts that are
-        larger than threads times depth, 1 ms above the time in which they follow each other.
-        Critical if more than 1 % were skipped, otherwise warning.
+        Load lines are exempt, since they search for a rate that is too high, and so is the null
+        target, which is the load generator alone. Any skipped request, or a response p99 above
+        twice the service p99 and at least 1 ms above it; of bursts that are larger than threads
+        times depth, 1 ms above the time in which they follow each other. Critical if more than 1 %
+        were skipped, otherwise warning.
 
     Do:
         If the rate (also that of one of several streams) times the mean service time is above 70 %
@@ -183,6 +184,7 @@ def late_requests(context: Context) -> list[Finding]:
         for summary in context.cells
         # A load line searches for a rate that is too high and has its own finding.
         if topic_of(summary.cell).in_rounds and summary.cell.parsed.is_scheduled
+        if not any(sample.engine == "null" for sample in summary.samples)  # no target to blame
     ]
     late = [one for one in scheduled if one.skipped or one.queued]
     if not late:

@@ -19,8 +19,8 @@ from seatrial.stats.cell_estimates import (
     rate_estimate,
     rounds_needed,
     settled,
-    t_quantile,
 )
+from seatrial.stats.estimate import t_of
 
 from .builders import MS_NS, cell_of, sample_of
 
@@ -43,7 +43,7 @@ def test_the_interval_is_students_on_the_logarithms():
 
 @pytest.mark.parametrize("rounds", [2, 3, 5, 8, 30, 200])
 def test_t_quantiles_are_scipys(rounds):
-    assert t_quantile(rounds) == pytest.approx(stats.t.ppf(0.975, rounds - 1))
+    assert t_of(rounds - 1) == pytest.approx(stats.t.ppf(0.975, rounds - 1))
 
 
 def test_one_round_has_no_interval():
@@ -216,7 +216,7 @@ def test_rounds_needed_reach_what_is_requested_in_half_of_the_cases():
         reached = [estimate_of(spread, rounds).half_width_share <= 0.05 for rounds in reported]
         assert 0.45 <= np.mean(reached) <= 0.72
         # And what is reported is, in the middle, what the true spread takes.
-        true = next(n for n in range(3, 1000) if t_quantile(n) * spread / math.sqrt(n) <= 0.05)
+        true = next(n for n in range(3, 1000) if t_of(n - 1) * spread / math.sqrt(n) <= 0.05)
         assert np.median(reported) == pytest.approx(true, rel=0.15)
 
 

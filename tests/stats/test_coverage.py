@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seatrial.stats.cell_estimates import ROUNDS_MIN_SETTLED, estimate_of_rounds, t_quantile
+from seatrial.stats.cell_estimates import ROUNDS_MIN_SETTLED, estimate_of_rounds
+from seatrial.stats.estimate import t_of
 
 TRIALS = 2000
 SEED = 20261121
@@ -88,7 +89,7 @@ def coverage_when_stopped(spread, rounds_max, precision=0.05, trials=20_000):
     held, used = np.zeros(trials, bool), np.zeros(trials)
     for rounds in range(ROUNDS_MIN_SETTLED, rounds_max + 1):
         seen = draws[:, :rounds]
-        half = t_quantile(rounds) * seen.std(1, ddof=1) / math.sqrt(rounds)
+        half = t_of(rounds - 1) * seen.std(1, ddof=1) / math.sqrt(rounds)
         stops = open_trials & ((np.sinh(half) <= precision) | (rounds == rounds_max))
         held[stops] = (np.abs(seen.mean(1)) <= half)[stops]
         used[stops] = rounds

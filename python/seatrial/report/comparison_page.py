@@ -40,6 +40,7 @@ from seatrial.stats.wording import (
     capitalized,
     format_count,
     format_interval,
+    format_list,
     format_plural,
     format_share,
     format_value,
@@ -512,7 +513,7 @@ def render(comparisons: Sequence[Comparison]) -> str:
 
 def _rendered(comparisons: Sequence[Comparison], rows_max: int) -> str:
     sides = [comparisons[0].a, *(each.b for each in comparisons)]
-    name = " and ".join([", ".join(side.name for side in sides[:-1]), sides[-1].name])
+    name = format_list([side.name for side in sides])
     named = {f"pair-{number}": each for number, each in enumerate(comparisons, start=1)}
     figures = [
         figure

@@ -291,11 +291,6 @@ FOREIGN_RESOLUTION_SHARE = 1 / 128  # half of a bin's width in fio's JSON+
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 
 
-def t_quantile(rounds: int) -> float:
-    """Return the quantile of Student's t for a 95 % interval of at least 2 rounds."""
-    return t_of(rounds - 1)
-
-
 def estimate_of_rounds(
     values: Sequence[float], unit: str, *, resolution_share: float = 0.0
 ) -> Estimate:
@@ -362,7 +357,7 @@ def _arithmetic(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _half_width(values: Sequence[float]) -> float:
     """Return half of the width of the mean's t interval."""
-    return t_quantile(len(values)) * math.sqrt(variance(values) / len(values))
+    return t_of(len(values) - 1) * math.sqrt(variance(values) / len(values))
 
 
 def counted(samples: Sequence[Sample]) -> list[Sample]:
@@ -695,9 +690,9 @@ def rounds_needed(estimate: Estimate, precision_share: float) -> int | None:
     share = estimate.half_width_share
     if share is None or estimate.rounds < 2 or precision_share <= 0:
         return None
-    spread = share * math.sqrt(estimate.rounds) / t_quantile(estimate.rounds)
+    spread = share * math.sqrt(estimate.rounds) / t_of(estimate.rounds - 1)
     spread *= spread_correction(estimate.rounds)
     for rounds in range(ROUNDS_MIN_SETTLED, 1001):
-        if t_quantile(rounds) * spread / math.sqrt(rounds) <= precision_share:
+        if t_of(rounds - 1) * spread / math.sqrt(rounds) <= precision_share:
             return rounds
     return None

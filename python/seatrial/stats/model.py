@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -137,10 +137,6 @@ class AnalysedRun(Protocol):
     @property
     def analyses(self) -> Mapping[str, Any]:
         """Analysis of each topic's cells, by the topic's name."""
-
-
-FAIL: Final = "fail"
-"""In a cell's specification: the fault to inject."""
 
 
 def is_breaking(cell: Cell) -> bool:

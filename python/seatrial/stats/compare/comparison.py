@@ -51,6 +51,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import (
     format_duration_ns,
     format_duration_s,
+    format_first,
     format_identity,
     format_plural,
     format_share,
@@ -302,12 +303,11 @@ def _listed(keys: Sequence[str], *sides: SideSamples) -> str:
         for key in (sample.cell.key, sample.cell.key_without_target)
     }
     texts = []
-    for key in keys[:NAMED_MAX]:
+    for key in keys:
         identity = cells[key].identity()
         del identity["target"]
         texts.append(format_identity(identity))
-    more = len(keys) - NAMED_MAX
-    return "; ".join(texts) + (f" and {more} more" if more > 0 else "")
+    return format_first(texts, NAMED_MAX, between="; ")
 
 
 MARGIN_SHARE_DEFAULT = 0.05

@@ -14,6 +14,7 @@ from seatrial.results.model import Sample
 from seatrial.stats.compare.model import Difference, SideSamples
 from seatrial.stats.compare.pairing import VIRTUAL_ENGINES
 from seatrial.stats.facts import fact_name, fact_text, is_short
+from seatrial.stats.wording import format_first
 
 Facts = dict[str, Any]
 """The compared data, as a tree of mappings."""
@@ -244,10 +245,9 @@ def summary_phrase(differences: Sequence[Difference]) -> str:
     likely = [each for each in differences if each.weight == "likely"]
     texts = [
         f"{each.words} ({value_phrase(each.path, each.a)}, {value_phrase(each.path, each.b)})"
-        for each in likely[:_REASONS_MAX]
+        for each in likely
     ]
-    more = len(likely) - len(texts)
-    return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
+    return format_first(texts, _REASONS_MAX)
 
 
 def value_phrase(path: str, value: object) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.lazy import np
-from seatrial.stats.cell_estimates import counted, t_quantile
+from seatrial.stats.cell_estimates import counted
 from seatrial.stats.compare.figures import COMPLETED, figures_of_both
 from seatrial.stats.compare.ratio import contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_phrase
@@ -417,7 +417,7 @@ def _error_share(time: Estimate) -> float:
     """Return the standard error of a time as a share of it; 0 if it was measured once."""
     if time.low is None or time.high is None or time.rounds < 2 or time.low <= 0:
         return 0.0
-    return math.log(time.high / time.low) / 2 / t_quantile(time.rounds)
+    return math.log(time.high / time.low) / 2 / t_of(time.rounds - 1)
 
 
 def _known_cpu_s(

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.results.model import Sample, Series
-from seatrial.stats.cell_estimates import estimate_of_rounds, t_quantile
-from seatrial.stats.estimate import Estimate, variance
+from seatrial.stats.cell_estimates import estimate_of_rounds
+from seatrial.stats.estimate import Estimate, t_of, variance
 from seatrial.stats.running import RunningPhase
 
 WEIGHTS: Final[Mapping[str, str]] = {
@@ -120,7 +120,7 @@ def mean_of_rounds(values: Sequence[float], unit: str, *, high_max: float) -> Es
     mean = math.fsum(values) / rounds
     if rounds == 1:
         return Estimate(value=mean, low=None, high=None, rounds=1, unit=unit)
-    half = t_quantile(rounds) * math.sqrt(variance(values) / rounds)
+    half = t_of(rounds - 1) * math.sqrt(variance(values) / rounds)
     return Estimate(
         value=mean,
         low=max(0.0, mean - half),

@@ -17,6 +17,7 @@ from seatrial.stats.wording import (
     capitalized,
     format_count,
     format_duration_s,
+    format_first,
     format_identity,
     format_plural,
     format_share,
@@ -487,19 +488,12 @@ def best_table(best: Sequence[BestLayout]) -> Table:
                 with_interval(each.figure),
                 with_interval(each.ratio),
                 each.runner_up or NO_FIGURE,
-                _some(each.equals),
+                format_first(each.equals, _NAMES_MAX) or NO_FIGURE,
             ]
             for each in best
         ],
     )
     return without_empty(table)
-
-
-def _some(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    more = len(names) - _NAMES_MAX
-    text = ", ".join(names[:_NAMES_MAX]) or NO_FIGURE
-    return f"{text} and {more} more" if more > 0 else text
 
 
 def _with_equals(best: BestLayout) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from seatrial.findings.context import NULL_LIMIT_SHARE_MAX, null_limit_share
+from seatrial.findings.context import NULL_LIMIT_SHARE_MAX, null_limit_share, service_times
 from seatrial.lazy import np
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_duration_ns, format_share
@@ -223,8 +223,5 @@ def _in_flight_mean(sample: Sample) -> float:
     """Return how many requests were in flight on average, by Little's law."""
     if sample.duration_s <= 0:
         return 0.0
-    total_ns = sum(
-        times.mean_ns * times.count
-        for times in (part.service_histogram() for part in sample.operations.values())
-    )
-    return total_ns / 1e9 / sample.duration_s
+    times = service_times([sample])
+    return times.mean_ns * times.count / 1e9 / sample.duration_s

@@ -17,6 +17,7 @@ from seatrial.stats.wording import (
     format_count,
     format_duration_ns,
     format_duration_s,
+    format_first,
     format_plural,
     format_rate_bytes,
     format_share,
@@ -354,10 +355,8 @@ def _names(mix: Mix) -> Iterator[tuple[str, str]]:
         ("applications", mix.names.applications),
     ):
         parts = [f"{name.name or 'unknown'} {format_count(name.statements)}" for name in names]
-        more = len(parts) - NAMES_SHOWN_MAX
         if any(name.name for name in names):
-            others = f" and {more} more" if more > 0 else ""
-            yield kind, ", ".join(parts[:NAMES_SHOWN_MAX]) + others
+            yield kind, format_first(parts, NAMES_SHOWN_MAX)
 
 
 def _is_longer_than_a_minute(trace: Trace) -> bool:

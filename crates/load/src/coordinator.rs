@@ -18,8 +18,8 @@ use crate::worker::Record;
 /// How long requests that are in flight when the sample ends are waited for.
 pub const GRACE_NS: u64 = 10_000_000_000;
 
-/// The same, after a stop. The coordinator waits twice as long: afterwards, a worker counts what it
-/// has missed.
+/// The same, after a stop. The coordinator waits for as long once more, after either: then a worker
+/// counts what it has missed.
 pub const STOP_GRACE_NS: u64 = 1_000_000_000;
 
 /// A worker that ended without an outcome.
@@ -50,10 +50,11 @@ pub fn await_endings(
     /// However late this thread itself is, say after Ctrl-Z: so long the workers have had to end.
     const LAST_CALL: Duration = Duration::from_millis(500);
     let mut failure = None;
-    let mut last_ns = grace_end_ns;
+    let latest_ns = grace_end_ns.saturating_add(STOP_GRACE_NS);
+    let mut last_ns = latest_ns;
     let mut left = workers;
     while left > 0 {
-        if stop.load(Ordering::Relaxed) && last_ns == grace_end_ns {
+        if stop.load(Ordering::Relaxed) && last_ns == latest_ns {
             last_ns = last_ns.min(clock.now_ns() + 2 * STOP_GRACE_NS);
         }
         let is_over = clock.now_ns() >= last_ns;
@@ -213,6 +214,19 @@ fn unix_s() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_counts_what_it_missed_after_the_grace_is_awaited() {
+        let clock = Clock::new(false);
+        let (ended, endings) = mpsc::channel();
+        let counts = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(800));
+            ended.send(Err(ended_early()))
+        });
+        let stop = AtomicBool::new(false);
+        assert!(await_endings(&clock, &endings, 1, clock.now_ns(), &stop).is_some());
+        counts.join().unwrap().unwrap();
+    }
 
     #[test]
     fn a_start_is_never_early_and_its_lateness_is_that_of_the_clock() {

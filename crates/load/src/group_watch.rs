@@ -8,9 +8,7 @@ use seatrial_gauge::{GroupLimit, Stall};
 
 use crate::cgroup::{self, Hierarchies, IoLimit};
 use crate::throttle::{self, DeviceReading};
-
-/// Readings kept of each kind; a sample that fills them is one long stall anyway.
-const READINGS_MAX: usize = 200_000;
+use crate::watchdog::keep_reading;
 
 /// The kernel counts a stop when it ends, on each processor for itself: what was counted until so
 /// long after a stall belongs to it.
@@ -89,9 +87,9 @@ impl GroupWatch {
     /// A stall may have begun: reads the limits that could explain it too.
     pub fn suspect(&mut self, at_ns: u64) {
         self.read(at_ns);
-        if !self.devices.is_empty() && self.limits.len() < READINGS_MAX {
+        if !self.devices.is_empty() {
             let limits = self.hierarchies.io_limits(&self.devices);
-            self.limits.push(LimitsReading { at_ns, limits });
+            keep_reading(&mut self.limits, LimitsReading { at_ns, limits }, |each| each.at_ns);
         }
     }
 
@@ -141,17 +139,15 @@ impl GroupWatch {
             if let Some(limit) = cgroup::quota_limit(&reading.group) {
                 self.quota_groups[group].limit = Some(limit);
             }
-            if self.quotas.len() < READINGS_MAX {
-                let throttled_ns = reading.throttled_ns;
-                self.quotas.push(QuotaReading { at_ns, group, throttled_ns });
-            }
+            let quota = QuotaReading { at_ns, group, throttled_ns: reading.throttled_ns };
+            keep_reading(&mut self.quotas, quota, |each| each.at_ns);
         }
     }
 
     fn read_device(&mut self, at_ns: u64) {
         let Some(device) = self.devices.first() else { return };
-        if self.device_readings.len() < READINGS_MAX {
-            self.device_readings.extend(device_reading(device, at_ns));
+        if let Some(reading) = device_reading(device, at_ns) {
+            keep_reading(&mut self.device_readings, reading, |each| each.at_ns);
         }
     }
 }

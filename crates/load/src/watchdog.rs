@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seatrial_gauge::{Clock, Evidence, InFlight, InFlightView, Stall};
+use seatrial_gauge::{Clock, Evidence, InFlight, InFlightView, Stall, keep_longest};
 
 use crate::group_watch::GroupWatch;
 use crate::procfs::{self, ThreadState};
@@ -23,8 +23,22 @@ const SUSPICION_NS: u64 = 20_000_000;
 /// Ticks between readings of the slowly changing: steal, kernel workers, control groups.
 const SLOW_TICKS: u64 = 20;
 
-/// Limit of checks and missed wake-ups kept; a sample that fills them is one long stall anyway.
+/// Limit of readings kept of each kind.
 const READINGS_MAX: usize = 200_000;
+
+/// Keeps a reading, in order of time. Of too many, those of every second moment make room: of a
+/// long stall enough are left, however early or late it came.
+pub fn keep_reading<T>(kept: &mut Vec<T>, reading: T, at_ns: impl Fn(&T) -> u64) {
+    if kept.len() == READINGS_MAX {
+        let (mut moment_ns, mut is_kept) = (u64::MAX, false);
+        kept.retain(|each| {
+            is_kept ^= at_ns(each) != moment_ns;
+            moment_ns = at_ns(each);
+            is_kept
+        });
+    }
+    kept.push(reading);
+}
 
 /// The result of one close check.
 #[derive(Clone, Copy, Debug, Default)]
@@ -191,15 +205,17 @@ impl Watchdog<'_> {
         let late_ns = woke_ns.saturating_sub(due_ns);
         self.observations.lateness_ns_max = self.observations.lateness_ns_max.max(late_ns);
         self.observations.lateness_ns_total += late_ns;
-        if late_ns >= TICK_NS && self.observations.missed_wakeups.len() < READINGS_MAX {
-            self.observations.missed_wakeups.push(MissedWakeup { due_ns, woke_ns });
+        if late_ns >= TICK_NS {
+            let kept = &mut self.observations.missed_wakeups;
+            let missed = MissedWakeup { due_ns, woke_ns };
+            keep_longest(kept, READINGS_MAX, missed, |each| each.woke_ns - each.due_ns);
         }
     }
 
     fn read_steal(&mut self) {
-        let kept = &mut self.observations.steal;
-        if let Some(steal_ns) = procfs::steal_ns().filter(|_| kept.len() < READINGS_MAX) {
-            kept.push(StealReading { at_ns: self.clock.now_ns(), steal_ns });
+        if let Some(steal_ns) = procfs::steal_ns() {
+            let reading = StealReading { at_ns: self.clock.now_ns(), steal_ns };
+            keep_reading(&mut self.observations.steal, reading, |each| each.at_ns);
         }
     }
 
@@ -240,10 +256,9 @@ impl Watchdog<'_> {
         let to_ns = self.clock.now_ns();
         self.observations.groups.read(to_ns);
         self.read_groups_at_ns = to_ns + TICK_NS;
-        if self.observations.off_cpu.len() < READINGS_MAX {
-            let from_ns = suspected.from_ns;
-            self.observations.off_cpu.push(OffCpuTime { from_ns, to_ns, run_delay_ns });
-        }
+        let off = OffCpuTime { from_ns: suspected.from_ns, to_ns, run_delay_ns };
+        let kept = &mut self.observations.off_cpu;
+        keep_longest(kept, READINGS_MAX, off, |each| each.to_ns.saturating_sub(each.from_ns));
     }
 
     /// By thread; for a worker's thread that has ended, the value that it published.
@@ -259,9 +274,6 @@ impl Watchdog<'_> {
     }
 
     fn check(&mut self, at_ns: u64) {
-        if self.observations.checks.len() == READINGS_MAX {
-            return;
-        }
         self.read_steal();
         let mut check = WatchdogCheck { at_ns, ..WatchdogCheck::default() };
         let in_flight = self.targets.device.as_deref().and_then(procfs::device_in_flight);
@@ -278,7 +290,7 @@ impl Watchdog<'_> {
                 Some(ThreadState::Runnable) | None => {}
             }
         }
-        self.observations.checks.push(check);
+        keep_reading(&mut self.observations.checks, check, |each| each.at_ns);
     }
 }
 
@@ -402,6 +414,26 @@ mod tests {
         };
         let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0, 0] };
         assert_eq!(observations.evidence(&stall).cause(), Cause::Generator);
+    }
+
+    #[test]
+    fn evidence_of_long_stalls_is_left_of_too_many_readings() {
+        let mut observations = WatchdogObservations::default();
+        for number in 0..3 * READINGS_MAX as u64 {
+            let check = WatchdogCheck { at_ns: number * TICK_NS, ..WatchdogCheck::default() };
+            keep_reading(&mut observations.checks, check, |each| each.at_ns);
+        }
+        assert!(observations.checks.len() <= READINGS_MAX);
+        let last_ns = 3 * READINGS_MAX as u64 * TICK_NS;
+        for start_ns in [0, last_ns - 1_000 * MS] {
+            let end_ns = start_ns + 1_000 * MS;
+            let stall = Stall { start_ns, end_ns, operations: [1, 0, 0, 0, 0, 0] };
+            assert!(observations.evidence(&stall).checks > 10, "from {start_ns} ns");
+        }
+        // Two readings of a moment, say of two groups, stay together.
+        let mut moments: Vec<u64> = (0..READINGS_MAX as u64).map(|number| number / 2).collect();
+        keep_reading(&mut moments, u64::MAX, |&moment| moment);
+        assert_eq!((moments.len(), &moments[..4]), (READINGS_MAX / 2 + 1, &[0, 0, 2, 2][..]));
     }
 
     fn check(at_ms: u64, kernel_wait: bool) -> WatchdogCheck {

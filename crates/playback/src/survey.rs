@@ -180,15 +180,18 @@ impl SurveyBuilder {
         survey.last_end_us = survey.last_end_us.max(end_us);
         session.work_us = session.work_us.saturating_add(statement.duration_us.unwrap_or(0) + 1);
         survey.errors += u64::from(statement.error.is_some());
+        // First: `rollback to a; commit` is one text.
+        let succeeded = statement.error.is_none();
+        if succeeded && class == Class::Transaction && returns_to_savepoint(text) {
+            self.failed[index] = 0;
+        }
         if ends_in_commit(kind, text) {
             let has_failed =
                 statement.transaction > 0 && self.failed[index] == statement.transaction;
-            survey.commits += u64::from(!has_failed && statement.error.is_none());
+            survey.commits += u64::from(!has_failed && succeeded);
         }
-        if statement.error.is_some() {
+        if !succeeded {
             self.failed[index] = statement.transaction;
-        } else if class == Class::Transaction && returns_to_savepoint(text) {
-            self.failed[index] = 0;
         }
     }
 
@@ -334,8 +337,11 @@ mod tests {
             (Class::Insert, 2),
             b"insert into t values ($1) ; commit ;",
         );
+        let failed = Statement { error: Some(*b"23505"), ..statement(0, 7, 3) };
+        builder.take(&failed, (Class::Insert, 1), b"insert");
+        builder.take(&statement(0, 8, 3), (Class::Transaction, 2), b"rollback to a ; commit");
         let survey = builder.finish();
-        assert_eq!((survey.commits, survey.errors), (2, 2));
+        assert_eq!((survey.commits, survey.errors), (3, 3));
     }
 
     #[test]

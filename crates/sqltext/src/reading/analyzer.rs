@@ -91,20 +91,23 @@ impl StatementAnalyzer<'_, '_> {
     /// Reads a query and returns its columns.
     pub fn query(&mut self, query: &Query, outer: &Scope<'_>) -> Columns {
         let mut scope = Scope::within(outer);
+        let begin = self.reading.draws.len();
         if let Some(with) = &query.with {
             self.with(with, &mut scope);
         }
-        let draws = self.reading.draws.len();
+        let own = self.reading.draws.len();
         let mut columns = self.set_expr(&query.body, &scope, query.order_by.as_ref(), &query.locks);
         self.limits(query, &scope);
         if query.order_by.is_some() {
             self.lose_order(&mut columns);
         }
         if is_limited(query) {
-            // No value is drawn for a row that it leaves out.
-            for draw in &mut self.reading.draws[draws..] {
-                draw.count = draw.count.filter(|_| columns.rows == Some(1));
-                draw.each_of = None;
+            // No value is drawn for a row that it leaves out, but by an INSERT in WITH.
+            for (at, draw) in self.reading.draws.iter_mut().enumerate().skip(begin) {
+                if at >= own || draw.column.is_none() {
+                    draw.count = draw.count.filter(|_| at >= own && columns.rows == Some(1));
+                    draw.each_of = None;
+                }
             }
             (columns.rows, columns.each_of) = (None, None);
             columns.are_picked = false;

@@ -21,8 +21,9 @@ const REQUESTS_MAX: u32 = 1 << 16;
 const GROUPS_MAX: u32 = 1 << 12;
 /// From so many on, groups of processes that have ended make room for others.
 const GROUPS_KEPT: usize = GROUPS_MAX as usize / 2;
-/// Groups of no process, allocated at once: the kernel may have no memory when they appear.
-const UNNAMED_MAX: u32 = 1 << 6;
+/// Groups of no process, allocated at once: the kernel may have no memory when they appear. A busy
+/// device has up to 18.
+const UNNAMED_MAX: u32 = 1 << 7;
 /// A quarter of a second at a million requests a second.
 const RING_BYTES: u32 = 1 << 24;
 

@@ -27,7 +27,8 @@ pub use operation::Operation;
 pub use outcome::{Accounting, AccountingError, Outcome};
 pub use recorder::{KindTotals, Recorder, RecorderParts, RecorderSettings, lock};
 pub use stall::{
-    Cause, Evidence, GroupLimit, QuietPeriod, Stall, WorkerQuietPeriods, find_stalls, keep_longest,
+    Cause, Evidence, GroupLimit, QuietPeriod, STALLS_MAX, Stall, WorkerQuietPeriods, find_stalls,
+    keep_longest, longest_in_order,
 };
 pub use timeline::{SliceRow, Timeline, Window};
 pub use user_error::UserError;

@@ -8,7 +8,12 @@
 //!
 //! The cause is decided from the observations of the watchdog ([`Evidence`]).
 
+use std::cmp::Reverse;
+
 use crate::operation::Operation;
+
+/// Reported stalls of a sample, the longest; further ones are counted.
+pub const STALLS_MAX: usize = 1_000;
 
 /// A period in which one worker completed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +95,19 @@ pub fn keep_longest<T>(
         *shorter = one;
     }
     true
+}
+
+/// The longest stalls, [`STALLS_MAX`] at most, in order of time; and how many others there are.
+pub fn longest_in_order<T>(
+    mut found: Vec<T>,
+    length_ns: impl Fn(&T) -> u64,
+    start_ns: impl Fn(&T) -> u64,
+) -> (Vec<T>, u64) {
+    let dropped = found.len().saturating_sub(STALLS_MAX) as u64;
+    found.sort_by_key(|stall| Reverse(length_ns(stall)));
+    found.truncate(STALLS_MAX);
+    found.sort_by_key(start_ns);
+    (found, dropped)
 }
 
 impl WorkerQuietPeriods {

@@ -1,20 +1,15 @@
 //! What one measured cell yields: the parts of a sample, before anybody interprets them.
 
-use std::cmp::Reverse;
-
 use seatrial_gauge::recorder::KindTotals;
 use seatrial_gauge::{
     AccountingError, Evidence, Operation, Outcome, RecorderParts, SliceRow, Stall,
-    WorkerQuietPeriods, find_stalls,
+    WorkerQuietPeriods, find_stalls, longest_in_order,
 };
 
 use crate::errno;
 use crate::verify::Corruption;
 use crate::watchdog::WatchdogObservations;
 use crate::worker::{CORRUPTIONS_MAX, ERRORS_MAX, ErrorSample, Record};
-
-/// Stalls kept, the longest; the rest is counted.
-const STALLS_MAX: usize = 1_000;
 
 /// The engine of a sample, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,12 +149,10 @@ impl WorkerSums {
         threshold_ns: u64,
         evidence: impl Fn(&Stall) -> Evidence,
     ) -> (Vec<(Stall, Evidence)>, u64) {
-        let mut found = find_stalls(&self.quiet_periods, end_ns, threshold_ns);
-        let dropped = found.len().saturating_sub(STALLS_MAX) as u64 + self.quiet_periods_dropped;
-        found.sort_by_key(|stall| Reverse(stall.length_ns()));
-        found.truncate(STALLS_MAX);
-        found.sort_by_key(|stall| stall.start_ns);
-        (found.into_iter().map(|stall| (stall, evidence(&stall))).collect(), dropped)
+        let found = find_stalls(&self.quiet_periods, end_ns, threshold_ns);
+        let (kept, dropped) = longest_in_order(found, Stall::length_ns, |stall| stall.start_ns);
+        let kept = kept.into_iter().map(|stall| (stall, evidence(&stall))).collect();
+        (kept, dropped + self.quiet_periods_dropped)
     }
 
     /// Makes the sample.
@@ -243,7 +236,7 @@ impl ErrorSample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seatrial_gauge::QuietPeriod;
+    use seatrial_gauge::{QuietPeriod, STALLS_MAX};
 
     const MS: u64 = 1_000_000;
 

@@ -1,6 +1,6 @@
 //! When statements were due, sent and answered: lag, timeline, stalls.
 
-use seatrial_gauge::{Histogram, keep_longest};
+use seatrial_gauge::{Histogram, STALLS_MAX, keep_longest};
 
 use super::accounting::{DelayCause, Times};
 use super::played::{Lag, Stall, TimelineSlice};
@@ -13,9 +13,6 @@ const MOMENTS_MAX: usize = 2_048;
 
 /// Maximum slices of the capture: at maximum speed it may be much longer than the playback.
 const CAPTURED_MAX: usize = 1 << 18;
-
-/// Reported stalls, the longest; further ones are counted.
-const STALLS_KEPT: usize = 1_000;
 
 /// How late statements were sent, and whose fault it was.
 ///
@@ -300,7 +297,7 @@ impl StallWatch {
     #[cold]
     fn note(&mut self, length_ns: u64) {
         let stall = Stall { start_ns: self.since_ns, length_ns, depth: self.open };
-        let dropped = keep_longest(&mut self.kept, STALLS_KEPT, stall, |each| each.length_ns);
+        let dropped = keep_longest(&mut self.kept, STALLS_MAX, stall, |each| each.length_ns);
         self.dropped += u64::from(dropped);
     }
 

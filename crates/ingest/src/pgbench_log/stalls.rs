@@ -12,13 +12,10 @@
 //! progress, and its line is not an end: such lines are written together, when the client is free
 //! again.
 
-use std::cmp::Reverse;
+use seatrial_gauge::longest_in_order;
 
 use super::line::{Ending, Line};
 use super::spec::LogSpec;
-
-/// Stalls that are kept, the longest; the rest is counted.
-const STALLS_MAX: usize = 1_000;
 
 /// Gaps that are kept until the end. At a threshold of 50 ms that is at least 3.6 hours of them.
 const GAPS_MAX: usize = 1 << 18;
@@ -126,12 +123,10 @@ impl StallFinder {
                 operations: gap.operations,
             })
         });
-        let mut kept: Vec<LogStall> = stalls.collect();
-        let dropped = kept.len().saturating_sub(STALLS_MAX) as u64 + self.gaps_dropped;
-        kept.sort_by_key(|stall| Reverse(stall.length_ns));
-        kept.truncate(STALLS_MAX);
-        kept.sort_by_key(|stall| stall.start_ns);
-        Stalls { kept, dropped }
+        let found: Vec<LogStall> = stalls.collect();
+        let (kept, dropped) =
+            longest_in_order(found, |stall| stall.length_ns, |stall| stall.start_ns);
+        Stalls { kept, dropped: dropped + self.gaps_dropped }
     }
 
     #[cold]

@@ -179,17 +179,6 @@ pub fn is_constant(word: &[u8]) -> bool {
         && [&b"null"[..], b"true", b"false"].iter().any(|name| word.eq_ignore_ascii_case(name))
 }
 
-/// Puts a text together; None where there are not as many literals as gaps.
-pub fn put_together<'a>(
-    form: &[u8],
-    literals: impl IntoIterator<Item = &'a [u8]>,
-) -> Option<Vec<u8>> {
-    let mut sql = Vec::with_capacity(form.len() * 2);
-    let mut filling = Filling::of(&mut sql, form);
-    let has_gaps = literals.into_iter().all(|literal| filling.fill(literal));
-    (filling.end() && has_gaps).then_some(sql)
-}
-
 /// A text that is put together literal by literal.
 #[derive(Debug)]
 pub struct Filling<'f> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::class::Class;
-use super::form::{Parts, put_together};
+use super::form::{Filling, Parts};
 use super::sql_like::sql_like;
 use super::token::{Kind, Tokens};
 use super::*;
@@ -24,6 +24,14 @@ fn kinds(sql: &str) -> Vec<(Kind, &str)> {
         .into_iter()
         .map(|token| (token.kind, std::str::from_utf8(token.text).unwrap()))
         .collect()
+}
+
+/// Puts a text together; None where there are not as many literals as gaps.
+fn put_together<'a>(form: &[u8], literals: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
+    let mut sql = Vec::new();
+    let mut filling = Filling::of(&mut sql, form);
+    let has_gaps = literals.into_iter().all(|literal| filling.fill(literal));
+    (filling.end() && has_gaps).then_some(sql)
 }
 
 proptest! {

@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
-use seatrial_sqltext::lexer::form::{Parts, put_together};
+use seatrial_sqltext::lexer::form::{Filling, Parts};
 use seatrial_sqltext::lexer::token::Tokens;
 use seatrial_sqltext::lexer::{Fingerprint, significant};
 use seatrial_sqltext::statements;
@@ -270,8 +270,10 @@ fn check_text(text: &[u8]) {
     assert_eq!(statements, text);
     let mut parts = Parts::default();
     parts.take_apart(text);
-    let literals = parts.literals().map(|range| &text[range]);
-    assert_eq!(put_together(parts.form(), literals).as_deref(), Some(text));
+    let mut sql = Vec::new();
+    let mut filling = Filling::of(&mut sql, parts.form());
+    assert!(parts.literals().all(|range| filling.fill(&text[range])) && filling.end());
+    assert_eq!(sql, text);
     let fingerprint = Fingerprint::of_form(parts.form());
     assert!(fingerprint.statements > 0 || significant(text).iter().all(|token| token.is_sign(";")));
 }

@@ -202,7 +202,7 @@ def test_a_database_of_somebody_is_not_written_to_unless_named(trace, target, tm
     assert target.run("short", "SELECT count(*) FROM pgbench_history") == [(0,)]
 
 
-def test_the_logs_own_server_is_refused(log, target, tmp_path):
+def test_the_logs_own_server_is_refused(log, trace, target, tmp_path):
     ((number,),) = target.run("postgres", "SELECT system_identifier FROM pg_control_system()")
     own = tmp_path / "own.trace"
     read_logs(ReadRequest(logs=(log,), output=own, system_identifier=number), quiet=True)

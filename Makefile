@@ -86,11 +86,11 @@ CONCURRENT := $(addprefix tests/,catalogue examples findings importers lab postg
 	$(wildcard tests/trials/io/test_*.py) tests/trials/replay tests/trials/audit/commands tests/trials/plan \
 	tests/trials/database/commands tests/trials/layouts/commands/test_lab_command.py \
 	$(filter-out %/test_pool.py,$(wildcard tests/trials/cache/test_*.py)) \
-	tests/machine/test_guard_in_use.py tests/machine/fingerprint tests/bench/test_compare_bench.py \
+	tests/machine/fingerprint tests/bench/test_compare_bench.py \
 	tests/bench/test_read_cluster_bench.py tests/trials/audit/test_adaptive.py \
 	tests/trials/database/measure/test_study.py tests/trials/fleet $(wildcard tests/trials/watch/test_*.py) \
 	$(addprefix tests/trials/filebench/,test_findings.py test_wml.py) \
-	$(patsubst %,tests/measure/test_%.py,descriptors errors exchanged_targets recovery resume same_targets verify) \
+	$(patsubst %,tests/measure/test_%.py,descriptors errors exchanged_targets recovery same_targets verify) \
 	$(filter-out %/test_interrupts.py %/test_lifetimes.py %/test_live.py %/test_two_runs.py, \
 	$(wildcard tests/cli/test_*.py))
 

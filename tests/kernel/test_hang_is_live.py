@@ -75,7 +75,10 @@ def test_a_hang_is_reported_while_it_lasts(frozen, depth):
     assert running.wait(PATIENCE_S)
     sample = running.result()
     assert sample["outcome"]["in_flight_at_end"] == 0
-    assert [stall["cause"] for stall in sample["stalls"] if stall["length_s"] > 1] == ["filesystem"]
+    # The disk below may have had a stall of its own, when other tests wrote to it.
+    longest = max(sample["stalls"], key=lambda stall: stall["length_s"])
+    assert longest["length_s"] > HANG_S - 0.05
+    assert longest["cause"] == "filesystem"
 
 
 def test_a_hang_that_outlasts_cell_and_grace_does_not_hang_the_caller(frozen):

@@ -49,8 +49,8 @@ LAST_FAILED = CACHE / "pytest/v/cache/lastfailed"
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-# A third one was tried three times: no run of CI was shorter, for the processors are busy, and four
-# tests of times failed in one of them.
+# A third one was tried four times, the last time with a niceness of its own and without a lane: a run
+# of CI was at most 5 % shorter, for the processors are busy, and up to four tests of times failed.
 WORKERS = 2
 
 # The background command works on when the tests have ended; after so long it hangs.
@@ -61,11 +61,13 @@ TOGETHER = ("tests/lab/inside", "tests/fleet")
 
 # A lane of their own: they wait for devices that a control group throttles, for minutes. Pools of
 # ZFS, random kills and the guard's tests hold what is mounted when they start, so that no layout is
-# mounted then.
+# mounted then, nor the file system of a resumed run.
 THROTTLED = (
     "tests/machine/test_guard.py",
+    "tests/machine/test_guard_in_use.py",
     "tests/machine/test_guard_ways.py",
     "tests/machine/test_undo_container.py",
+    "tests/measure/test_resume.py",
     "tests/trials/layouts/build",
     "tests/trials/layouts/commands/test_layout_command.py",
     "tests/trials/layouts/measure",

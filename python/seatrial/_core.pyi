@@ -792,12 +792,6 @@ def trace_commits(trace: str | PathLike[str]) -> str:
     Raises NativeError when it is not a trace.
     """
 
-def trace_course(trace: str | PathLike[str]) -> str:
-    """Return the time series of a trace as JSON: calls and time by fingerprint and slice.
-
-    Raises NativeError when it is not a trace.
-    """
-
 def trace_examples(trace: str | PathLike[str], fingerprints: SupportsGetItem[int, str]) -> dict:
     """Return the first statement of each of some fingerprints that can be sent again, as
     ``trace_statements`` does, by fingerprint.
@@ -821,6 +815,12 @@ def trace_statements(
     trace: str | PathLike[str], first: SupportsIndex, count: SupportsIndex
 ) -> list:
     """Return statements of a trace in the order of its log, as dictionaries.
+
+    Raises NativeError when it is not a trace.
+    """
+
+def trace_time_series(trace: str | PathLike[str]) -> str:
+    """Return the time series of a trace as JSON: calls and time by fingerprint and slice.
 
     Raises NativeError when it is not a trace.
     """

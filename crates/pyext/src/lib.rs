@@ -55,8 +55,8 @@ mod _core {
     use super::sql_replay::{PlaybackLive, PlaybackResult, PySqlPlayback, start_sql_playback};
     #[pymodule_export]
     use super::sql_trace::{
-        fingerprint_sql, show_trace, trace_commits, trace_course, trace_examples, trace_sequences,
-        trace_statements,
+        fingerprint_sql, show_trace, trace_commits, trace_examples, trace_sequences,
+        trace_statements, trace_time_series,
     };
     #[pymodule_export]
     use super::watch::{PyWatch, PyWatchLost, PyWatchedGroup, PyWatchedRequest};

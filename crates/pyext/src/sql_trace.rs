@@ -111,7 +111,7 @@ pub fn fingerprint_sql(sql: &str) -> (String, String, &'static str, u32) {
 ///
 /// Raises NativeError when it is not a trace.
 #[pyfunction]
-pub fn trace_course(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
+pub fn trace_time_series(py: Python<'_>, trace: PathBuf) -> Outcome<String> {
     let read = || TimeSeries::of(&TraceReader::open(&trace)?);
     let time_series = py.detach(read)?;
     as_json(&time_series)

@@ -58,7 +58,6 @@ pub struct QueryTimeSeries {
     /// How many ended with an error.
     pub errors: u64,
     /// Number of a slice, statements with a duration that began in it, the sum of these.
-    #[serde(rename = "course")]
     pub time_series: Vec<(u64, u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-"""The workloads of a database, and what a cell of theirs tells the measuring room.
+"""The workloads of a database, and the specification of their cells for the measuring room.
 
 docs/study-file.md explains every key with an example.
 """

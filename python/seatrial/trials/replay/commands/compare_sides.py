@@ -59,7 +59,7 @@ class _Query(msgspec.Struct, frozen=True, kw_only=True):
     timed: int
     total_us: int
     errors: int
-    course: list[tuple[int, int, int]]
+    time_series: list[tuple[int, int, int]]
 
 
 class _OtherQueries(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ def trace_side(reference: str, trace: Path) -> MeasuredSide:
         UsageError: when it is not a trace, or has no durations.
     """
     with native_errors():
-        timeline = msgspec.json.decode(_core.trace_course(trace), type=_TraceTimeline)
+        timeline = msgspec.json.decode(_core.trace_time_series(trace), type=_TraceTimeline)
     if not timeline.timed or timeline.first_us is None or timeline.last_us is None:
         raise UsageError(
             seen=f"{reference} has no durations",
@@ -122,8 +122,8 @@ def trace_side(reference: str, trace: Path) -> MeasuredSide:
         timeline=CallTimeline(
             slice_s=timeline.slice_us / US_PER_S,
             slices=timeline.slices,
-            calls={q.hash: {at: float(calls) for at, calls, _ in q.course} for q in queries},
-            total_s={q.hash: {at: us / US_PER_S for at, _, us in q.course} for q in queries},
+            calls={q.hash: {at: float(calls) for at, calls, _ in q.time_series} for q in queries},
+            total_s={q.hash: {at: us / US_PER_S for at, _, us in q.time_series} for q in queries},
         ),
     )
     is_wire = _is_capture(trace)

@@ -49,8 +49,9 @@ LAST_FAILED = CACHE / "pytest/v/cache/lastfailed"
 # Puts a command behind all others that need a processor.
 LEAST_FAVOURED = (sys.executable, str(Path(__file__).resolve().with_name("least_favoured.py")))
 
-# A third one was tried four times, the last time with a niceness of its own and without a lane: a run
-# of CI was at most 5 % shorter, for the processors are busy, and up to four tests of times failed.
+# A third one was tried four times, the last time with a niceness of its own and without a lane: a
+# run of CI was at most 5 % shorter, for the processors are busy, and up to four tests of times
+# failed.
 WORKERS = 2
 
 # The background command works on when the tests have ended; after so long it hangs.

@@ -67,27 +67,39 @@ impl Parts {
         self.form.clear();
         self.literals.clear();
         let mut tokens = Tokens::of(sql);
-        let (mut preceding, mut minus) = (PrecedingToken::default(), None);
-        let mut begin = 0;
+        let mut preceding = PrecedingToken::default();
+        // Where a minus that may be a number's sign begins.
+        let mut minus = None;
+        let (mut begin, mut kept_from) = (0, 0);
         while let Some(token) = tokens.next() {
-            let range = begin..tokens.position();
+            let mut range = begin..tokens.position();
             begin = range.end;
-            match token.kind {
-                Kind::Space => self.form.extend_from_slice(token.text),
+            let gap = match token.kind {
+                Kind::Space => continue,
                 Kind::Comment => {
                     minus = None;
-                    self.fill(COMMENT_GAP, range);
+                    COMMENT_GAP
                 }
                 _ => {
                     let sign = minus.take();
-                    if token.text == b"-" && preceding.may_be_signed() {
-                        minus = Some(MinusSign { begin: range.start, form_bytes: self.form.len() });
+                    let is_filled = is_gap(token, preceding);
+                    if token.kind == Kind::Number {
+                        range.start = sign.unwrap_or(range.start);
+                    } else if token.text == b"-" && preceding.may_be_signed() {
+                        minus = Some(range.start);
                     }
-                    self.take(token, range, preceding, sign);
                     preceding = PrecedingToken(Some(token));
+                    if !is_filled {
+                        continue;
+                    }
+                    GAP
                 }
-            }
+            };
+            self.form.extend_from_slice(&sql[kept_from..range.start]);
+            kept_from = range.end;
+            self.fill(gap, range);
         }
+        self.form.extend_from_slice(&sql[kept_from..]);
     }
 
     /// Takes a text as a single literal.
@@ -97,52 +109,23 @@ impl Parts {
         self.fill(GAP, 0..sql.len());
     }
 
-    #[inline]
-    fn take(
-        &mut self,
-        token: Token<'_>,
-        range: Range<usize>,
-        preceding: PrecedingToken<'_>,
-        sign: Option<MinusSign>,
-    ) {
-        match token.kind {
-            Kind::Number => {
-                let begin = sign.map_or(range.start, |minus| {
-                    self.form.truncate(minus.form_bytes);
-                    minus.begin
-                });
-                self.fill(GAP, begin..range.end);
-            }
-            Kind::Text if preceding.keeps_text() => self.keep(token, range),
-            Kind::Text | Kind::Gap | Kind::CommentGap => self.fill(GAP, range),
-            Kind::Word if is_constant(token.text) && preceding.may_be_constant() => {
-                self.fill(GAP, range);
-            }
-            Kind::Word => self.form.extend_from_slice(token.text),
-            _ => self.keep(token, range),
-        }
-    }
-
-    /// Copies the token into the form, unless it could be taken for a gap.
-    fn keep(&mut self, token: Token<'_>, range: Range<usize>) {
-        if memchr2(GAP, COMMENT_GAP, token.text).is_some() {
-            self.fill(GAP, range);
-        } else {
-            self.form.extend_from_slice(token.text);
-        }
-    }
-
     fn fill(&mut self, gap: u8, range: Range<usize>) {
         self.form.push(gap);
         self.literals.push(range);
     }
 }
 
-/// A minus that may be a number's sign.
-#[derive(Debug, Clone, Copy)]
-struct MinusSign {
-    begin: usize,
-    form_bytes: usize,
+/// Whether a gap stands for the token in the form: it is a literal, or has a byte of a gap in it.
+#[inline]
+fn is_gap(token: Token<'_>, preceding: PrecedingToken<'_>) -> bool {
+    let has_gap = || memchr2(GAP, COMMENT_GAP, token.text).is_some();
+    match token.kind {
+        Kind::Number | Kind::Gap | Kind::CommentGap => true,
+        Kind::Text => !preceding.keeps_text() || has_gap(),
+        Kind::Word => is_constant(token.text) && preceding.may_be_constant(),
+        Kind::QuotedName | Kind::Hint => has_gap(),
+        _ => false,
+    }
 }
 
 /// The token before, which says what may follow; none at the beginning.

@@ -99,14 +99,20 @@ test-python: setup ## run the Python tests, including source tree, report and la
 	@.venv/bin/python tools/test/queue_of_tests.py $(CONCURRENT)
 
 # These need no server, guest, browser, device or root and are independent: they run on all processors.
+# The slowest are left to `make test`: many fits and simulations, and those that start pytest.
 PURE := $(addprefix tests/,tidy stats findings study report importers) \
 	$(wildcard tests/trials/*/analysis tests/trials/*/report tests/trials/*/study) \
 	$(wildcard tests/trials/io/test_*.py) tests/trials/replay/compare
+SLOW := tests/tidy/test_queue_of_tests.py tests/stats/compare/test_gates.py \
+	$(addprefix tests/trials/audit/analysis/test_,gaps.py readings.py predict.py fallback.py) \
+	tests/trials/loadline/analysis/test_coverage.py
 
-test-fast: lint test-rust ## run lint, Rust tests and pure Python tests: no servers, guests or browsers
-	@echo "== pytest, pure"
-	@.venv/bin/python -m pytest --quiet --numprocesses auto --dist loadfile \
-		-m "not browser and not root" $(PURE)
+# The checks use one processor most of the time, so the tests run meanwhile.
+test-fast: setup ## run lint, Rust tests and pure Python tests: no servers, guests or browsers
+	@$(MAKE) --no-print-directory --keep-going lint test-rust & checks=$$!; \
+	.venv/bin/python -m pytest --quiet --numprocesses auto --dist loadfile \
+		-m "not browser and not root" $(addprefix --ignore=,$(SLOW)) $(PURE); tests=$$?; \
+	wait $$checks && exit $$tests
 
 # Simulations that count wrong answers: a thousand trials instead of 150.
 LONG := tests/stats/compare/test_gates.py tests/trials/loadline/analysis/test_coverage.py \

@@ -19,6 +19,7 @@ from seatrial.stats.steady.phases import SteadyState
 from seatrial.stats.steady.states import steady_states
 from seatrial.stats.wording import format_cell
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.hosts import loading_hosts
 from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
@@ -151,8 +152,11 @@ def median_over_samples(
 
 
 def null_limit_share(sample: Sample) -> float | None:
-    """Return a sample's rate over that of the engine on the null target; None if unknown."""
-    limit_per_s = sample.counters.get("null_limit_per_s", 0)
+    """Return a sample's rate over that of the engine on the null target; None if unknown.
+
+    That rate was measured on this machine, and each host of a fleet has as much.
+    """
+    limit_per_s = sample.counters.get("null_limit_per_s", 0) * loading_hosts(sample.cell)
     return sample.operations_per_s / limit_per_s if limit_per_s > 0 else None
 
 

@@ -153,6 +153,27 @@ def test_a_host_that_does_less_in_every_round():
     assert "Its processors are at their limit (95 % busy)" in finding.cause
 
 
+def test_the_load_generators_of_hosts_have_the_limit_of_one_each():
+    def figures(*, cpu_share, null_limit_per_s, threads=4):
+        answers = [answer(f"h{n}", 1000, cpu_share=cpu_share) for n in range(8)]
+        sample = sample_of(answers)
+        counters = sample.counters | {"null_limit_per_s": null_limit_per_s}
+        cell = msgspec.structs.replace(sample.cell, threads=threads)
+        sample = msgspec.structs.replace(sample, counters=counters, cell=cell)
+        found_here = found("generator_limited", summary_of([sample]))
+        return [finding.evidence for finding in found_here]
+
+    # Each host is 12.5 % busy, and reaches half of what a generator can.
+    assert figures(cpu_share=0.125, null_limit_per_s=2000.0) == []
+    (near,) = figures(cpu_share=0.125, null_limit_per_s=1250.0)
+    assert near["null_limit_share_max"] == pytest.approx(0.8)
+    (busy,) = figures(cpu_share=0.95, null_limit_per_s=2000.0)
+    assert busy["cpu_share_max"] == pytest.approx(0.95)
+    # Its only thread is busy; one of its two processors is idle.
+    (busy,) = figures(cpu_share=0.475, null_limit_per_s=2000.0, threads=1)
+    assert busy["cpu_share_max"] == pytest.approx(0.95, rel=0.05)
+
+
 def test_a_target_at_its_limit_is_said():
     def cell(hosts, per_s, spread=0.0):
         samples = []

@@ -35,10 +35,10 @@ def generator_limited(context: Context) -> list[Finding]:
 
     Decided:
         Any of three: the test exceeds 70 % of the engine's rate on the null target with the same
-        threads and queue depth (warning); the process used more than 90 % of the CPUs available to
-        its threads and kernel workers within affinity and control group (warning; not with
-        `iopoll`, which spins by design); io_uring handed requests to kernel workers, which costs
-        about twice the CPU time (note).
+        threads and queue depth, times the number of hosts (warning); the process used more than
+        90 % of the CPUs available to its threads and kernel workers within affinity and control
+        group, on the busiest host (warning; not with `iopoll`, which spins by design); io_uring
+        handed requests to kernel workers, which costs about twice the CPU time (note).
 
     Do:
         Use more threads, a faster machine, larger blocks or direct I/O; with kernel workers try
@@ -115,6 +115,11 @@ def _cpu_share(sample: Sample, cpus: float | None) -> float | None:
     if sample.cell.parsed.iopoll:
         return None  # polling keeps a CPU busy by design
     runnable = sample.cell.threads + sample.counters.get("kernel_workers_max", 0)
+    if sample.fleet:  # its hosts may have other processors than this machine
+        hosts = sample.fleet.hosts
+        measured_ns = sum(host.ended_ns - host.started_ns for host in hosts)
+        of_threads_share = (user_ns + system_ns) / max(1.0, measured_ns * runnable)
+        return max(of_threads_share, *(host.cpu_share for host in hosts))
     usable = min(runnable, cpus) if cpus else runnable
     return (user_ns + system_ns) / (sample.duration_s * NS_PER_S * max(1.0, usable))
 

@@ -10,6 +10,7 @@ import pytest
 
 from measure.fake_recorder import FakeRecorder
 from seatrial.measure.rounds import interleaved, remeasuring
+from seatrial.results.fleet import FleetRecord
 from seatrial.stats.cell_estimates import settled
 from seatrial.study.cost import cell_time_s
 from seatrial.study.layouts import cost as layout_cost
@@ -177,6 +178,41 @@ def test_what_file_workloads_write_counts_against_the_budget(tmp_path):
     )
     end = interleaved(lambda _samples, _precision: False)(recorder)
     assert len(recorder.samples) == 3
+    assert "write budget" in end.reason
+
+
+class OnHosts(FakeRecorder):
+    """Makes samples of hosts, with nothing in their common window."""
+
+    def _sample(self, cell, round_number, position, counters):
+        sample = super()._sample(cell, round_number, position, counters)
+        fleet = FleetRecord(
+            hosts=[],
+            planned_hosts=2,
+            on_loss="stop",
+            skew_ns=0,
+            skew_bound_ns=0,
+            unaligned_ns_max=0,
+            outside_completed=0,
+        )
+        return msgspec.structs.replace(sample, fleet=fleet)
+
+
+def test_what_hosts_write_outside_of_their_window_counts_against_the_budget(tmp_path):
+    recorder = OnHosts(
+        {
+            "name": "hosts",
+            "hosts": {"counts": [2]},
+            "rounds": {"min": 4, "max": 4},
+            "budget": {"write_bytes": 350 << 20},
+            "target": [{"label": "here", "path": str(tmp_path), "size": 64 << 20}],
+            "workload": [{"kind": "io", "operations": "write"}],
+        },
+        lambda _cell, _now_s: 1.0,
+    )
+    end = interleaved(lambda _samples, _precision: False)(recorder)
+    # 64 MiB to fill the file, and 128 MiB in each round.
+    assert len(recorder.samples) == 2
     assert "write budget" in end.reason
 
 

@@ -386,6 +386,15 @@ def test_a_first_round_that_may_write_too_much_is_refused() -> None:
     require_write_budget(reading)
 
 
+@pytest.mark.parametrize(("files", "filled"), [("shared", 1), ("own", 4)])
+def test_each_host_writes_up_to_the_limit(files: str, filled: int) -> None:
+    plan = plan_of(
+        f'[hosts]\ncounts = [2, 4]\nfiles = "{files}"\n[[target]]\npath = "/mnt"\n'
+        'size = "16MiB"\n[rounds]\nmin = 1\n[[workload]]\nkind = "io"\noperations = "write"\n'
+    )
+    assert estimate(plan).write_bytes_min == (filled + 2 + 4) << 24
+
+
 def test_a_simulated_device_takes_no_time() -> None:
     plan = plan_of('[[target]]\nkind = "simulated"\n[[workload]]\nkind = "io"\nseconds = 3600')
     assert estimate(plan).time_s_max < 1

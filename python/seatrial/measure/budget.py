@@ -209,4 +209,9 @@ class RunBudget:
         return build_s, layout_cost.build_write_bytes(self.plan, group)
 
     def _count_written(self, sample: Sample) -> None:
-        self._written_bytes += topic_of(sample.cell).written_bytes(sample)
+        topic = topic_of(sample.cell)
+        # The sample of a fleet has the bytes of the common window only: hosts wrote more.
+        is_part = sample.fleet is not None and topic.loads_storage
+        self._written_bytes += (
+            cell_write_bytes(sample.cell) if is_part else topic.written_bytes(sample)
+        )

@@ -9,6 +9,7 @@ import msgspec
 
 from seatrial.errors import StudyError
 from seatrial.study.cell import Cell
+from seatrial.study.hosts import hosts_of
 from seatrial.study.layouts import cost as layout_cost
 from seatrial.study.layouts.layout import parse_drives
 from seatrial.study.model import Plan, PlanEstimate
@@ -86,6 +87,9 @@ def prefill_bytes(plan: Plan) -> int:
     """
     there = plan.of_group("", {})
     files_bytes = sum(file.size_bytes for file in there.files if file.prefill)
+    hosts = plan.study.hosts
+    if hosts and hosts.files == "own":
+        files_bytes *= max(hosts.counts)
     return files_bytes + preparation_write_bytes(there.cells)
 
 
@@ -97,8 +101,13 @@ def cell_time_s(cell: Cell) -> float:
 
 
 def cell_write_bytes(cell: Cell) -> int:
-    """Return the most bytes that one sample of a cell writes; assumed for databases."""
-    return topic_of(cell).sample_write_bytes(cell)
+    """Return the most bytes that one sample of a cell writes; assumed for databases.
+
+    Each host that loads storage may write up to the cell's limit.
+    """
+    topic = topic_of(cell)
+    hosts = max(1, hosts_of(cell)) if topic.loads_storage else 1
+    return topic.sample_write_bytes(cell) * hosts
 
 
 def preparation_s(cells: Sequence[Cell]) -> float:

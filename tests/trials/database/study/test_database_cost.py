@@ -101,6 +101,10 @@ def test_reading_writes_its_copy_only_and_a_rate_bounds_the_rest() -> None:
     slow = written("seconds = 10\nrate = 100")
     assert slow == copied + 10 * 100 * database_cost.TRANSACTION_BYTES
     assert written("seconds = 10\nrate = 100\nprocesses = 2") > slow
+    server = '[hosts]\ncounts = [1, 4]\n[[target]]\nkind = "database"\nurl = "postgresql://db"\n'
+    one, four = plan_of(server + PGBENCH + "seconds = 10\nrate = 100").cells
+    more_bytes = cell_write_bytes(four) - cell_write_bytes(one)
+    assert more_bytes == 3 * 10 * 100 * database_cost.TRANSACTION_BYTES
 
 
 def test_a_crash_trial_copies_nothing() -> None:

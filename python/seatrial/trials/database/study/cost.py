@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.study.cell import Cell
+from seatrial.study.hosts import hosts_of
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.schema import Study
 from seatrial.study.units import format_seconds
@@ -178,7 +179,8 @@ def sample_write_bytes(cell: Cell) -> int:
     per_s = float(ASSUMED_BYTES_PER_S)
     if spec.rate_per_s is not None:
         transaction_bytes = TRANSACTION_BYTES + spec.batch_rows * 2 * TELEMETRY_ROW_BYTES
-        per_s = min(per_s, spec.rate_per_s * spec.processes * transaction_bytes)
+        loads = spec.processes * max(1, hosts_of(cell))
+        per_s = min(per_s, spec.rate_per_s * loads * transaction_bytes)
     return _copy_bytes(spec) + round(per_s * _lasts_s(cell))
 
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from seatrial.cli.terminal import live_text
+from seatrial.findings.context import has_stall_watch
 from seatrial.measure.progress import LiveReading, TimeLeft
 from seatrial.published import Amount, Count, one_of, publish
 from seatrial.report.exports.json_document import Document
@@ -36,7 +37,7 @@ class ProgressDocument(Document, frozen=True, kw_only=True):
         left_s_max: The most seconds that the run may still take; null where that is unknown.
         reading: The last second of the test; null for other events.
         text: The reading in words; empty for other events.
-        stalls: Stalls of the test so far.
+        stalls: Stalls of the test so far; null at its end if they were not watched for.
         completed_per_s: Requests per second of the whole sample; null before its end.
     """
 
@@ -50,7 +51,7 @@ class ProgressDocument(Document, frozen=True, kw_only=True):
     left_s_max: Amount | None = None
     reading: LiveReading | None = None
     text: str = ""
-    stalls: Count = 0
+    stalls: Count | None = 0
     completed_per_s: Amount | None = None
 
 
@@ -96,9 +97,10 @@ class JsonWatcher:
 
     def cell_ended(self, sample: Sample) -> None:
         """Print the end of the test."""
+        is_watched = has_stall_watch([sample])
         self._event(
             "ended",
-            stalls=len(sample.stalls) + sample.stalls_dropped,
+            stalls=len(sample.stalls) + sample.stalls_dropped if is_watched else None,
             completed_per_s=sample.completed_per_s,
         )
 
@@ -107,7 +109,7 @@ class JsonWatcher:
         event: str,
         *,
         reading: LiveReading | None = None,
-        stalls: int = 0,
+        stalls: int | None = 0,
         completed_per_s: float | None = None,
     ) -> None:
         left_s = self._left.after_s(time.monotonic() - self._since_s) if self._left else None

@@ -225,8 +225,13 @@ def stalls_dropped_of(summary: CellSummary) -> int:
 
 
 def has_stall_watch(samples: Iterable[Sample]) -> bool:
-    """Return whether stalls would have been seen: of imported results only if any were."""
-    return any(sample.stalls or sample.engine != IMPORTED for sample in samples)
+    """Return whether stalls would have been seen: of imported results only if any were.
+
+    Samples of several hosts keep none.
+    """
+    return any(
+        sample.stalls or (sample.engine != IMPORTED and sample.fleet is None) for sample in samples
+    )
 
 
 def addresses_of(summary: CellSummary) -> set[object]:

@@ -129,7 +129,7 @@ def figure_of(summary: CellSummary, quantity: str, *, of_target: bool = False) -
         of_target: Whether stalls of the load generator itself are left out.
     """
     if quantity in STALLS and not has_stall_watch(summary.samples):
-        return "stalls unknown: the tool that measured it does not watch for them"
+        return "stalls unknown: they were not watched for"
     stalls_ns = [
         stall.length_s * 1e9
         for stall in (stalls_of(summary) if quantity in STALLS else [])

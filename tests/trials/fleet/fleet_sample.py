@@ -66,6 +66,18 @@ def answer(name, per_s, *, late_ns=0, before=None, after=None, cpu_share=0.1):
             },
             "timeline": {"slice_ns": SLICE_NS, "slices": slices},
             "errors_count": 1,
+            "errors": [
+                {
+                    "operation": "read",
+                    "offset_bytes": 4096,
+                    "length_bytes": 4096,
+                    "errno": 5,
+                    "name": "EIO",
+                    "at_s": 0.5,
+                }
+            ],
+            "stalls": [{"start_s": 0.5, "length_s": 1.0, "cause": "device"}],
+            "stalls_dropped": 0,
             "oldest_in_flight_ns": 0,
             "counters": {
                 "start_lateness_ns": float(late_ns),

@@ -13,6 +13,7 @@ from seatrial.errors import TargetError
 from seatrial.findings.context import Context
 from seatrial.findings.registry import rules
 from seatrial.findings.summary import summarise
+from seatrial.findings.thresholds import figure_of
 from seatrial.fleet import host
 from seatrial.fleet.group import HostLost
 from seatrial.fleet.host import HostActor
@@ -172,6 +173,13 @@ def test_the_load_generators_of_hosts_have_the_limit_of_one_each():
     # Its only thread is busy; one of its two processors is idle.
     (busy,) = figures(cpu_share=0.475, null_limit_per_s=2000.0, threads=1)
     assert busy["cpu_share_max"] == pytest.approx(0.95, rel=0.05)
+
+
+def test_stalls_of_hosts_are_unknown_and_their_errors_are_kept():
+    sample = sample_of([answer("a", 1000), answer("b", 1000, late_ns=200_000_000)])
+    for quantity in ("stalls", "stall_max"):
+        assert str(figure_of(summary_of([sample]), quantity)).startswith("stalls unknown")
+    assert [(each.name, each.at_s) for each in sample.errors] == [("EIO", 0.3), ("EIO", 0.5)]
 
 
 def test_a_target_at_its_limit_is_said():

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.engine import SampleParts
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
-from seatrial.results.model import Outcome, Sample, Timeline
+from seatrial.results.model import ErrorSample, Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
 from seatrial.study.hosts import cell_without
 from seatrial.units import NS_PER_S
+
+ERRORS_MAX: Final = 32
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +90,7 @@ def merged_sample(request: SampleRequest, answers: Sequence[Answer]) -> Sample:
         operations=merged.operations,
         timeline=merged.timeline,
         errors_count=sum(int(each.parts["errors_count"]) for each in answers),
-        errors=[],
+        errors=_errors(samples, answers, merged.start_ns),
         counters=request.grown | _counters(answers),
         oldest_in_flight_ns=max(int(each.parts["oldest_in_flight_ns"]) for each in answers),
         fleet=FleetRecord(
@@ -150,6 +153,19 @@ def _outcome(in_window: int, answers: Sequence[Answer]) -> Outcome:
         for name in ("failed", "late_skipped", "in_flight_at_end")
     }
     return Outcome(completed=in_window, offered=in_window + sum(terms.values()), **terms)
+
+
+def _errors(
+    samples: Sequence[HostSample], answers: Sequence[Answer], window_start_ns: int
+) -> list[ErrorSample]:
+    """Return the examples of all hosts, with their times from the start of the window."""
+    errors = []
+    for sample, answer in zip(samples, answers, strict=True):
+        earlier_s = (window_start_ns - sample.start_ns) / NS_PER_S
+        for each in msgspec.convert(answer.parts["errors"], list[ErrorSample]):
+            at_s = max(0.0, each.at_s - earlier_s)
+            errors.append(msgspec.structs.replace(each, at_s=at_s))
+    return sorted(errors, key=lambda each: each.at_s)[:ERRORS_MAX]
 
 
 def _counters(answers: Sequence[Answer]) -> dict[str, float]:

@@ -114,6 +114,13 @@ def test_own_threads_beyond_the_processors_are_no_noise_of_others():
     assert noisy_machine(context_of(cell, before={"machine": {"cpus_online": 2}})) == []
 
 
+@pytest.mark.parametrize(("late_s", "is_noisy"), [(0.39, False), (0.41, True)])
+def test_the_delays_of_the_watchdogs_of_hosts_are_not_those_of_one(late_s, is_noisy):
+    cell = cell_of(factors={"hosts": 4})
+    late = rounds_of(cell, [1000], counters={"watchdog_lateness_ns_total": late_s * 1e9})
+    assert bool(noisy_machine(context_of(late))) is is_noisy
+
+
 def test_noise_in_few_samples_is_a_note():
     quiet = [rounds_of(cell_of(threads=n), [1000]) for n in range(1, 20)]
     noisy = rounds_of(cell_of(threads=99), [1000], counters={"steal_ns": 0.3e9})

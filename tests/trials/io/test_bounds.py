@@ -395,3 +395,13 @@ def test_an_idle_link_counts_with_its_highest_speed_and_its_present_width(
     pcie = own | {"chain": [end("00", slot_gt_s)], "narrowest": own}
     (link,) = drive_links(fingerprint_of(drive("nvme0n1", kind="disk", pcie=pcie)))
     assert (round(link.bytes_per_s / 1e6), link.words) == (mb_per_s, words)
+
+
+@pytest.mark.parametrize("spec", [{"direct": True}, {"direct": False}])
+def test_the_rate_of_hosts_is_not_bounded_by_the_drive_of_this_machine(spec):
+    before = fingerprint_of(drive(sata_link_gb_s=6.0), memory_copy_bytes_per_s=1e8)
+    factors = {"hosts": 4}
+    of_hosts = rate_of(1680, size_bytes=GIB, factors=factors, **spec)
+    assert bounds_of(before, of_hosts) == []
+    context = context_of(of_hosts, before=before)
+    assert page_cache_served(context) == device_cache_served(context) == []

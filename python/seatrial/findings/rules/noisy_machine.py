@@ -11,6 +11,7 @@ from seatrial.published import HIDDEN
 from seatrial.results.model import Sample
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_duration_ns, format_share
+from seatrial.study.hosts import loading_hosts
 from seatrial.topic import topic_of
 from seatrial.units import NS_PER_S
 
@@ -148,7 +149,8 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     if sample.duration_s <= 0:
         return None
     whole_ns = sample.duration_s * NS_PER_S
-    late_ns = sample.counters.get("watchdog_lateness_ns_total", 0.0)
+    # Each host has a watchdog, and the counter is the sum.
+    late_ns = sample.counters.get("watchdog_lateness_ns_total", 0.0) / loading_hosts(sample.cell)
     if sample.counters.get("cpu_quota_ns", 0.0) >= late_ns > 0:
         return None  # Our own CPU quota delayed the watchdog: ``cpu_quota`` reports it.
     own_crowd = topic_of(sample.cell).has_server or (

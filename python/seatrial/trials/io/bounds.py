@@ -27,6 +27,7 @@ from seatrial.stats.cell_estimates import counted, estimate_of_rounds
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
 from seatrial.study.cell import Cell
+from seatrial.study.hosts import hosts_of
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,7 +299,10 @@ def bounds_of(fingerprint: Fingerprint, summary: CellSummary) -> list[Bound]:
         fingerprint: Seen from the cell's target (``Context.before_of``).
         summary: The cell. Direct I/O is bounded by every part of the path, but not by the memory
             copy, as devices write to memory themselves; buffered I/O only by the memory copy.
+            That of hosts of a cluster took paths of theirs, which are not known.
     """
+    if hosts_of(summary.cell):
+        return []
     if is_direct(summary):
         return path_bounds(fingerprint)
     memory_copy = _memory_copy(fingerprint, summary)

@@ -32,6 +32,7 @@ from seatrial.stats.wording import (
     format_share,
     format_size,
 )
+from seatrial.study.hosts import hosts_of
 from seatrial.trials.io.bounds import Broken, busier_direction, outermost_below, path_bounds
 
 
@@ -63,7 +64,8 @@ def page_cache_served(context: Context) -> list[Finding]:
 
 def _above_path(context: Context, summary: CellSummary) -> Broken | None:
     """Return the link or bus whose bandwidth a buffered cell's rate exceeds."""
-    bounds = path_bounds(context.before_of(summary))
+    # Hosts of a cluster may have other drives.
+    bounds = [] if hosts_of(summary.cell) else path_bounds(context.before_of(summary))
     return outermost_below(busier_direction(summary), bounds)
 
 

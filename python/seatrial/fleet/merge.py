@@ -70,8 +70,12 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     unaligned_ns_max: int
 
 
-def merge(samples: Sequence[HostSample]) -> Merged:
+def merge(samples: Sequence[HostSample], unrated_kind: str = "") -> Merged:
     """Return the sum over hosts in their common window.
+
+    Args:
+        samples: Those of the hosts.
+        unrated_kind: Kind of operation that the parts of hosts leave out: syncs of writes.
 
     Raises:
         ValueError: without a host.
@@ -92,7 +96,10 @@ def merge(samples: Sequence[HostSample]) -> Merged:
         duration_ns=count * slice_ns,
         operations=_operations(slices),
         timeline=Timeline(slice_ns=slice_ns, slices=slices),
-        parts={name: _window_part(window, count) for name, window in windows.items()},
+        parts={
+            name: _window_part([e for e in window if e.operation != unrated_kind], count)
+            for name, window in windows.items()
+        },
         unaligned_ns_max=max(
             abs(e.start_ns + skips[e.name] * slice_ns - start_ns) for e in samples
         ),

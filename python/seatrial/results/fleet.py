@@ -77,7 +77,8 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
         clock_after: Afterwards; None if it could not be read any more.
         completed: Requests of its whole sample.
         failed: Requests of its whole sample that failed.
-        window_completed: Requests that completed in the common window.
+        window_completed: Requests that completed in the common window, without the syncs of
+            ``sync_every``.
         window_bytes: Bytes that these transferred.
         responses: Response times in the common window by operation, as encoded histograms.
         completed_per_slice: Requests in each slice of the common window.

@@ -11,7 +11,7 @@ DURATION_S = 2.0
 SLICE_NS = 100_000_000
 
 
-def cell_of(hosts, **changes):
+def cell_of(hosts, *, sync_every=0, **changes):
     return Cell(
         key=f"io/read/{hosts}hosts",
         target="trial",
@@ -21,7 +21,8 @@ def cell_of(hosts, **changes):
         block_size_bytes=4096,
         threads=4,
         factors={"pattern": "random", "hosts": hosts, **changes},
-        spec={"limit": {"duration_s": DURATION_S}, "target": {"kind": "file"}},
+        spec={"limit": {"duration_s": DURATION_S}, "target": {"kind": "file"}}
+        | {"sync_every": sync_every},
     )
 
 
@@ -90,11 +91,13 @@ def answer(name, per_s, *, late_ns=0, before=None, after=None, cpu_share=0.1):
     )
 
 
-def sample_of(answers, *, round_number=0, lost=(), on_loss="stop", planned_hosts=None):
+def sample_of(
+    answers, *, round_number=0, lost=(), on_loss="stop", planned_hosts=None, sync_every=0
+):
     planned_hosts = planned_hosts or len(answers) + len(lost)
     return merged_sample(
         SampleRequest(
-            cell=cell_of(planned_hosts),
+            cell=cell_of(planned_hosts, sync_every=sync_every),
             round_number=round_number,
             position=0,
             start_ns=5_000_000_000,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seatrial._core import Histogram
 from seatrial.errors import TargetError
 from seatrial.findings.context import Context
 from seatrial.findings.registry import rules
@@ -27,7 +28,7 @@ from seatrial.trials.fleet.measure.stage import PREPARE_S, FleetStage
 from seatrial.trials.fleet.report.section import USL_NAME, hosts_part
 from seatrial.trials.fleet.report.tables import hosts_tables, scaling_sentence, scaling_tables
 
-from .fleet_sample import answer, clock, sample_of
+from .fleet_sample import SLICE_NS, answer, clock, sample_of
 
 RUN = Run(
     id="r",
@@ -180,6 +181,36 @@ def test_stalls_of_hosts_are_unknown_and_their_errors_are_kept():
     for quantity in ("stalls", "stall_max"):
         assert str(figure_of(summary_of([sample]), quantity)).startswith("stalls unknown")
     assert [(each.name, each.at_s) for each in sample.errors] == [("EIO", 0.3), ("EIO", 0.5)]
+
+
+def with_timeline(given, slices, **parts):
+    timeline = {"slice_ns": SLICE_NS, "slices": slices}
+    return msgspec.structs.replace(given, parts={**given.parts, "timeline": timeline, **parts})
+
+
+def test_syncs_of_a_host_are_no_requests():
+    fast = Histogram.of([1_000] * 100).encode()
+    slow = Histogram.of([9_000_000] * 100).encode()
+    slices = [
+        (index, operation, 100, moved, response)
+        for index in range(20)
+        for operation, moved, response in (("sync", 0, slow), ("write", 409_600, fast))
+    ]
+    host = with_timeline(answer("a", 2000), slices)
+    sample = sample_of([host], sync_every=1)
+    (record,) = sample.fleet.hosts
+    assert (sample.completed_per_s, record.window_completed) == (1000.0, 2000)
+    assert (record.completed_per_slice, [*record.responses]) == ([100] * 20, ["write"])
+    assert sample.fleet.outside_completed == record.completed - 4000
+
+
+def test_a_common_window_of_less_than_a_slice_is_an_error():
+    whole = (0, "read", 8192, 1 << 26, Histogram.of([10_000] * 8192).encode())
+    hosts = [with_timeline(answer(name, 1000), [whole], duration_s=0.06) for name in "ab"]
+    with pytest.raises(TargetError, match="less than one slice"):
+        sample_of(hosts)
+    lost = LostHost(name="c", how="died", noticed_s=0.1)
+    assert sample_of(hosts, lost=[lost]).outcome.completed == 0
 
 
 def test_a_target_at_its_limit_is_said():

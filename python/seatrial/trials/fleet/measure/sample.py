@@ -7,10 +7,11 @@ from typing import Final
 
 import msgspec
 
+from seatrial.errors import TargetError
 from seatrial.fleet.merge import HostSample, Merged, merge
 from seatrial.measure.engine import SampleParts
 from seatrial.results.fleet import ClockOffset, FleetRecord, HostRecord, LostHost, skew_bound_ns
-from seatrial.results.model import ErrorSample, Outcome, Sample, Timeline
+from seatrial.results.model import SYNC, ErrorSample, Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
 from seatrial.study.hosts import cell_without
 from seatrial.units import NS_PER_S
@@ -69,9 +70,16 @@ def merged_sample(request: SampleRequest, answers: Sequence[Answer]) -> Sample:
 
     Raises:
         ValueError: without an answer.
+        TargetError: when all of them measured together for less than a slice.
     """
     samples = [_host_sample(request, each) for each in answers]
-    merged = merge(samples)
+    merged = merge(samples, SYNC if request.cell.parsed.has_syncs else "")
+    if merged.duration_ns == 0 and not request.lost:
+        raise TargetError(
+            seen="The hosts measured together for less than one slice of the timeline",
+            cause="They reached limit_bytes too soon, or started too far apart",
+            next_step="Use a larger --size or limit_bytes, or a smaller slice_ms",
+        )
     first_ns = min(each.start_ns for each in samples)
     hosts = [
         _record(answer, sample, merged, first_ns)

@@ -1,5 +1,6 @@
 """The generator's own limits, noise on the machine, schedules that were not kept."""
 
+import msgspec
 import pytest
 
 from seatrial.findings.context import Context
@@ -196,6 +197,19 @@ def test_skipped_requests(skipped, severity):
         "The target could not keep up with the schedule in matrix: read 8 KiB, 1 thread"
     )
     assert finding.evidence["late_skipped_count"] == skipped
+
+
+def test_syncs_are_not_due_by_the_schedule():
+    """17 of 1,000 writes were skipped; each other one had a sync."""
+    cell = scheduled(late_skipped=17, completed=983, operation="write", sync_every=1)
+    (sample,) = cell.samples
+    outcome = msgspec.structs.replace(sample.outcome, completed=2 * 983, offered=1000 + 983)
+    operations = sample.operations | {"sync": sample.operations["write"]}
+    sample = msgspec.structs.replace(sample, outcome=outcome, operations=operations)
+    (finding,) = late_requests(context_of(summary_of(sample)))
+    assert finding.severity == "critical"
+    assert finding.evidence["offered_count"] == 1000
+    assert finding.evidence["late_skipped_share_max"] == 0.017
 
 
 def test_late_cells_are_merged_and_the_worst_is_named():

@@ -277,7 +277,7 @@ def _extent(summary: Summary) -> str:
     texts.append("one round" if rounds == 1 else f"up to {format_plural(rounds, 'round')}")
     durations_s = [known_duration_s(sample) for sample in samples]
     if None not in durations_s:
-        requests = sum(sample.outcome.offered for sample in samples)
+        requests = sum(sample.offered_requests for sample in samples)
         nouns = {topic_of(part.cell).request_noun(part.cell) for part in summary.cells}
         noun = nouns.pop() if len(nouns) == 1 else "requests"
         texts.append(format_duration_s(sum(filter(None, durations_s))))

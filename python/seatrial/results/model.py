@@ -448,6 +448,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         return synced.completed if synced else 0
 
     @property
+    def offered_requests(self) -> int:
+        """Requests that were due, whatever became of them, without completed syncs."""
+        return self.outcome.offered - self.completed_syncs
+
+    @property
     def completed_per_s(self) -> float:
         """Completed requests per second, without the syncs of ``sync_every``."""
         completed = self.outcome.completed - self.completed_syncs

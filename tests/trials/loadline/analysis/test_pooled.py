@@ -99,11 +99,12 @@ def test_syncs_are_not_requests_of_the_limit():
     sample = msgspec.structs.replace(
         sample,
         operations=sample.operations | {"sync": sync},
-        outcome=msgspec.structs.replace(sample.outcome, completed=1250),
+        outcome=msgspec.structs.replace(sample.outcome, completed=1250, offered=1255),
         timeline=Timeline(slice_ns=100 * MS_NS, slices=parts),
     )
     (step,) = measured_steps([sample], latency_target_of("p90"))
     assert step.percentile("p90") == pytest.approx(MS_NS, rel=0.01)
+    assert step.step.late_share == 5 / 1005
     (counts,) = step.limit_counts
     assert sum(counts.above) == 5  # those that were skipped
     assert sum(counts.requests) < 1100

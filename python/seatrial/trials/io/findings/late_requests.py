@@ -218,7 +218,7 @@ def _lateness(summary: CellSummary) -> Lateness:
     return Lateness(
         cell=summary.cell,
         rate_per_s=summary.cell.parsed.arrival.rate_per_s,
-        offered=sum(sample.outcome.offered for sample in summary.samples),
+        offered=sum(sample.offered_requests for sample in summary.samples),
         skipped=sum(sample.outcome.late_skipped for sample in summary.samples),
         response_ns=response_times(summary.samples).percentile_ns(99),
         service_ns=service.percentile_ns(99),

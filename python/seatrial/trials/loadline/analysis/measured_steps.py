@@ -84,7 +84,7 @@ def measured_steps(samples: Sequence[Sample], latency_target: LatencyTarget) -> 
 def _measured(
     own: Sequence[Sample], limit_counts: Sequence[LimitCounts], verdict: RateVerdict
 ) -> MeasuredStep:
-    offered = sum(sample.outcome.offered for sample in own)
+    offered = sum(sample.offered_requests for sample in own)
     missed = sum(s.outcome.late_skipped + s.outcome.in_flight_at_end for s in own)
     times = [_merged(sample, of_response=True) for sample in own]
     response = _percentiles(own, times)

@@ -368,6 +368,10 @@ class Group:
                 )
         return found
 
+    def silent(self, hosts: Sequence[Host]) -> set[str]:
+        """Return the names of the hosts that no longer answer."""
+        return {name for name, each in self.clocks(hosts).items() if isinstance(each, HostLost)}
+
 
 @contextmanager
 def group_of_hosts(address: str, count: int | None = None) -> Iterator[Group]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -16,19 +17,21 @@ from seatrial.findings.registry import rules
 from seatrial.findings.summary import summarise
 from seatrial.findings.thresholds import figure_of
 from seatrial.fleet import host
-from seatrial.fleet.group import HostLost
+from seatrial.fleet.group import Group, HostLost
 from seatrial.fleet.host import HostActor
 from seatrial.machine.file import TrialFolder
 from seatrial.results.fleet import LostHost
 from seatrial.results.model import Run
 from seatrial.stats.cell_estimates import rate_estimate
 from seatrial.stats.model import CellSummary
+from seatrial.study.hosts import Hosts
+from seatrial.trials.database.measure.hosts import HostLoadGenerator
 from seatrial.trials.fleet.analysis.scaling import analyse, fairness, fit, usl_rate_per_s
 from seatrial.trials.fleet.measure.stage import PREPARE_S, FleetStage
 from seatrial.trials.fleet.report.section import USL_NAME, hosts_part
 from seatrial.trials.fleet.report.tables import hosts_tables, scaling_sentence, scaling_tables
 
-from .fleet_sample import SLICE_NS, answer, clock, sample_of
+from .fleet_sample import SLICE_NS, answer, cell_of, clock, sample_of
 
 RUN = Run(
     id="r",
@@ -259,6 +262,26 @@ def test_files_that_hosts_did_not_remove_are_named():
     pending = RuntimeError("x")
     stage.__exit__(type(pending), pending, None)
     assert "host3" in pending.__notes__[0]
+
+
+@pytest.mark.parametrize(("on_loss", "left"), [("continue", 2), ("stop", 3)])
+def test_a_host_that_died_between_samples_leaves_the_tests_of_fewer_hosts(
+    on_loss, left, monkeypatch
+):
+    group = Group.__new__(Group)
+    group.hosts = [SimpleNamespace(name=name) for name in ("a", "b", "c")]
+
+    def clocks(hosts):
+        lost = HostLost(host="b", how="silent", noticed_s=5.0, detail="")
+        return {each.name: lost if each.name == "b" else clock() for each in hosts}
+
+    monkeypatch.setattr(group, "clocks", clocks)
+    stage = FleetStage.__new__(FleetStage)
+    stage._group, stage._lost, stage._hosts = group, set(), Hosts(on_loss=on_loss)
+    assert [stage.is_available(cell_of(count)) for count in (2, 3)] == [True, left == 3]
+    load = HostLoadGenerator.__new__(HostLoadGenerator)
+    load._group, load._lost, load._hosts = group, set(), Hosts(on_loss=on_loss)
+    assert load.remaining_count == left
 
 
 def test_what_a_host_made_before_it_failed_is_removed(tmp_path, monkeypatch):

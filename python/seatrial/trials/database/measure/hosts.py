@@ -151,7 +151,9 @@ class HostLoadGenerator:
 
     @property
     def remaining_count(self) -> int:
-        """Number of remaining hosts."""
+        """Number of remaining hosts, without any that died between samples."""
+        if self._hosts.on_loss == "continue":
+            self._lost |= self._group.silent(self._remaining())
         return len(self._remaining())
 
     def attach_to(self, driver: Databases) -> None:

@@ -100,7 +100,9 @@ class FleetStage(Stage):
             raise left
 
     def is_available(self, cell: Cell) -> bool:
-        """Return whether enough hosts are left for a cell."""
+        """Return whether enough hosts are left for a cell, after any that died between samples."""
+        if self._hosts.on_loss == "continue":
+            self._lost |= self._open_group().silent(self._remaining())
         return hosts_of(cell) <= len(self._remaining())
 
     def _remaining(self) -> list[Host]:

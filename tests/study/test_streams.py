@@ -26,6 +26,13 @@ def study(*lines: str, workload: str = "") -> str:
     return f'{WORKLOAD}{workload}\n[[access]]\nname = "both"\nlines = [{listed}]\n'
 
 
+def test_hosts_take_no_schedule_of_a_stream():
+    hosts = '[hosts]\ncounts = [1, 2]\n[[target]]\npath = "/mnt"\n'
+    with pytest.raises(StudyError, match=r"workload\[0\] cannot be measured by several hosts"):
+        plan_of(hosts + study(LOG, PAGES))
+    assert len(plan_of(hosts + study(LOG)).cells) == 2
+
+
 def test_each_line_is_a_stream_with_workers_of_its_own():
     (cell,) = plan_of(study(LOG, PAGES)).cells
     assert (cell.threads, cell.depth) == (3, 8)

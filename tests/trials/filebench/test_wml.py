@@ -71,6 +71,8 @@ def test_a_variable_can_be_overridden_and_an_unknown_one_is_an_error() -> None:
     assert (program.threads, program.entries) == (2, 50)
     with pytest.raises(WorkloadFileError, match=r"no variable \$nfile.* Did you mean 'nfiles'"):
         workload_of("varmail", text_of("varmail"), {"nfile": 50})
+    with pytest.raises(WorkloadFileError, match="out of range"):
+        workload_of("varmail", text_of("varmail"), {"nfiles": 10**400})
 
 
 def test_a_composite_is_repeated_with_its_parameters() -> None:

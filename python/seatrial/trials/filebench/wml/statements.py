@@ -144,7 +144,6 @@ class Program:
         event_rate: Of ``eventgen``.
         run_s: Duration of the first ``run`` or ``psrun``.
         mode: Of ``set mode quit``.
-        notes: Differences from Filebench, as sentences without a full stop.
     """
 
     file_name: str
@@ -155,7 +154,6 @@ class Program:
     event_rate: Attribute | None = None
     run_s: Attribute | None = None
     mode: str = "timeout"
-    notes: list[str] = field(default_factory=list)
 
 
 SET_ATTRIBUTES: Final = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
@@ -78,7 +79,6 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         direct: Whether some files are opened with O_DIRECT.
         descriptors: Most files that are open at once.
         notes: Differences from Filebench, as sentences without a full stop.
-        variables: Names of the variables that the file sets.
     """
 
     engine: Engine
@@ -92,7 +92,6 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     direct: bool
     descriptors: int
     notes: list[str]
-    variables: list[str]
 
 
 def workload_of(file_name: str, text: str, changed: Variables | None = None) -> Workload:
@@ -122,12 +121,12 @@ def _value(value: float | bool | str) -> Value:
     """Return a value of an option or a study; ``16k`` and ``8KiB`` are numbers."""
     if isinstance(value, bool):
         return Flag(value)
-    if not isinstance(value, str):
-        return Number(float(value))
     try:
-        return Number(float(parse_size_bytes(value)))
+        return Number(float(parse_size_bytes(value) if isinstance(value, str) else value))
+    except OverflowError:  # a larger integer: as a number out of range
+        return Number(math.inf)
     except ValueError:
-        return Text(value)
+        return Text(str(value))
 
 
 class _WorkloadBuilder:
@@ -137,7 +136,7 @@ class _WorkloadBuilder:
         self._program = program
         self._file_name = program.file_name
         self._scope = Scope(program.file_name, program.variables)
-        self._notes: list[str] = list(program.notes)
+        self._notes: list[str] = []
         self._sets: list[FileSet] = []
         self._kinds: dict[tuple[str, str], int] = {}
         self._origins: dict[Flowop, Origin] = {}
@@ -183,7 +182,6 @@ class _WorkloadBuilder:
             direct=any(flowop.direct is True for flowop in flowops),
             descriptors=sum(each.instances * open_files_max(each.steps) for each in threads),
             notes=list(dict.fromkeys(self._notes)),
-            variables=sorted(program.variables),
         )
 
     def _error(self, line: int, seen: str, cause: str) -> WorkloadFileError:

@@ -33,7 +33,7 @@ def check_io(study: Study) -> Iterator[ConstraintError]:
     for index, workload in _io_workloads(study):
         for error in _name_errors(workload, known, streamed):
             yield ConstraintError(error.seen, error.expected, "workload", index, *error.path)
-    for each in (_adaptive, _verifying, _keeping):
+    for each in (_adaptive, _verifying, _keeping, _on_hosts):
         yield from each(study)
 
 
@@ -224,6 +224,24 @@ def _keeping(study: Study) -> Iterator[ConstraintError]:
                     index,
                     "data",
                 )
+
+
+def _on_hosts(study: Study) -> Iterator[ConstraintError]:
+    """Yield mixes of which a stream has a schedule, in a study of several hosts."""
+    scheduled = {
+        access.name
+        for access in study.accesses
+        if any(stream.arrival not in ("closed", "think") for stream in access.streams())
+    }
+    for index, workload in _io_workloads(study) if study.hosts else ():
+        if isinstance(workload, Mix) and scheduled.intersection(many(workload.accesses)):
+            yield ConstraintError(
+                "cannot be measured by several hosts: the arrivals of a stream are a schedule of "
+                "one machine",
+                "Remove [hosts], or this workload",
+                "workload",
+                index,
+            )
 
 
 def writes_trial_file(workload: WorkloadBase) -> bool:

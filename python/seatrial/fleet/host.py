@@ -66,7 +66,6 @@ class HostActor:
             "seatrial": _core.__version__,
             "python": platform.python_version(),
             "port": str(self._links.port),
-            "host": socket.gethostname(),
             "cpus": str(os.cpu_count() or 1),
         }
 

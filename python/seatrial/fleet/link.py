@@ -36,18 +36,9 @@ class LinkServer:
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="link", daemon=True).start()
 
-    def close(self) -> None:
-        """Close the port."""
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
     def _accept(self) -> None:
         while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
+            connection, _ = self._listener.accept()
             threading.Thread(target=_serve, args=(connection,), name="link", daemon=True).start()
 
 

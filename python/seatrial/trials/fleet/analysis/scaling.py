@@ -21,12 +21,10 @@ from seatrial.results.fleet import FleetRecord
 from seatrial.results.model import Sample
 from seatrial.stats.cell_estimates import estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate
-from seatrial.study.hosts import FACTOR, hosts_of
+from seatrial.study.hosts import FACTOR, LOST_FACTOR, hosts_of
 
 COUNTS_MIN: Final = 3
 """Numbers of hosts needed for a fit: the law has three parameters."""
-LOST: Final = "lost_hosts"
-"""Factor of the cell of samples that lost hosts."""
 SATURATED_GAIN_MAX: Final = 1.1
 """Gain by twice the hosts up to which the target is at its limit."""
 
@@ -114,7 +112,7 @@ def analyse(cells: Iterable[CellSummary]) -> list[Scaling]:
     """Return how each workload scales, in the order of the cells."""
     groups: dict[str, list[CellSummary]] = {}
     for each in cells:
-        if hosts_of(each.cell) and LOST not in each.cell.factors and not each.blank:
+        if hosts_of(each.cell) and LOST_FACTOR not in each.cell.factors and not each.blank:
             groups.setdefault(each.cell.key.rpartition("/")[0], []).append(each)
     return [_scaling(name, found) for name, found in groups.items()]
 

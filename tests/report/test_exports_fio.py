@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.exports_hand import make_cell, make_sample, make_summary, summarised
+from report.exports_hand import make_cell, make_run, make_sample, make_summary, summarised
 from report.sample_run import sample_summary
 from seatrial._core import Histogram
 from seatrial.importers import read_results
@@ -83,8 +83,9 @@ def test_rounds_are_added_up_and_units_are_those_of_fio():
     assert job["job_runtime"] == 4000
     assert (job["usr_cpu"], job["sys_cpu"]) == (pytest.approx(20.0), pytest.approx(30.0))
     assert job["job options"] == {
-        "name": job["jobname"], "rw": "randrw", "bs": "4k", "iodepth": "4", "numjobs": "4",
-        "direct": "1", "runtime": "4",
+        "name": job["jobname"], "description": "seatrial kind=matrix target=ssd", "rw": "randrw",
+        "bs": "4k", "iodepth": "4", "numjobs": "4", "direct": "1", "runtime": "4",
+        "ioengine": "io_uring", "rwmixread": "70",
     }  # fmt: skip
 
 
@@ -177,10 +178,36 @@ def test_options_say_how_writes_are_synced(tmp_path, spec, options):
     said = document["jobs"][0]["job options"]
     assert {name: said[name] for name in ("sync", "fsync", "fdatasync") if name in said} == options
     if "sync_every" in spec:
-        path = tmp_path / "fio.json"
-        path.write_text(json.dumps(document))
-        (back,) = read_results(path).samples
+        (back,) = imported(tmp_path, document).samples
         assert back.completed_per_s == pytest.approx(100 / back.duration_s)
+
+
+def imported(tmp_path, document):
+    path = tmp_path / "fio.json"
+    path.write_text(json.dumps(document))
+    return read_results(path)
+
+
+def test_import_gives_the_same_tests_again(tmp_path):
+    parts = []
+    for count, rate in ((500, 500.0), (2000, 2000.0)):
+        cell = make_cell("read", 8192, depth=4, kind="io", rate=rate)
+        spec = {"arrival": {"kind": "poisson", "rate_per_s": rate}}
+        cell = msgspec.structs.replace(cell, spec=spec)
+        parts.append(summarised([make_sample(cell, {"read": count})]))
+    commit = make_cell("commit", 8192, kind="commit", method="fdatasync")
+    parts.append(summarised([make_sample(commit, {"commit": 90}, latency_ns=400_000)]))
+    document = exported(*parts)
+    known = [job["job options"] for job in document["jobs"]]
+    assert [each.get("rate_iops") for each in known] == ["500", "2000", None]
+    back = imported(tmp_path, document)
+    found = {sample.cell.key: sample for sample in back.samples}
+    assert {key: sample.completed_per_s for key, sample in found.items()} == {
+        part.cell.key: pytest.approx(part.iops.value) for part in parts
+    }
+    assert [sample.cell.depth for sample in back.samples] == [4, 4, 1]
+    assert found[commit.key].operations["commit"].response_histogram().min_ns == 400_000
+    assert back.run.started_at == pytest.approx(make_run().started_at, abs=1)
 
 
 def test_a_copy_is_left_out_and_named():

@@ -158,14 +158,9 @@ _ABSENT: Final = {
 """Operations without an equivalent in fio, each with a sentence."""
 
 
-def durability(cell: Cell) -> Options:
-    """Return the option by which fio makes the writes of a cell durable; empty for none."""
-    spec = cell.parsed
-    if spec.target.dsync:
-        return {"sync": "dsync"}
-    if cell.operation == "commit":
-        return {"fdatasync": "1"}
-    return {spec.sync_kind: str(spec.sync_every)} if spec.sync_every else {}
+def load_options(cell: Cell) -> Options:
+    """Return engine, read share, distribution, durability and rate of a cell, as far as known."""
+    return _Job(cell, JobTarget("", holds_files=True, size_bytes=SIZE_BYTES)).load()
 
 
 class _Job:
@@ -205,6 +200,17 @@ class _Job:
         options |= {"ioengine": self._engine(), "direct": str(int(self.spec.target.direct))}
         options |= self._durability() | self._arrival() | self._data() | self._limits()
         return options
+
+    def load(self) -> Options:
+        """Return the options of the load, without its sizes, its range and its limits."""
+        options = {"ioengine": self._engine()} | self._durability()
+        if self.missing():
+            return options
+        named = {"random_distribution"}
+        if self.spec.accesses or "read_share" in self.cell.factors:
+            named.add("rwmixread")
+        options |= {name: text for name, text in self._access().items() if name in named}
+        return options | self._arrival()
 
     def _original_options(self, options: Mapping[str, str]) -> Options:
         """Return the options of a job that fio ran, without those of its file."""
@@ -319,7 +325,11 @@ class _Job:
     def _durability(self) -> Options:
         if self.cell.operation == "commit" and not self.spec.target.dsync:
             self.comments.append("fio times write and fdatasync separately, not as one commit.")
-        return durability(self.cell)
+        if self.spec.target.dsync:
+            return {"sync": "dsync"}
+        if self.cell.operation == "commit":
+            return {"fdatasync": "1"}
+        return {self.spec.sync_kind: str(self.spec.sync_every)} if self.spec.sync_every else {}
 
     def _arrival(self) -> Options:
         arrival = self.spec.arrival

@@ -22,7 +22,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary
-from seatrial.report.exports.fio_job import durability, nothing_for_fio
+from seatrial.report.exports.fio_job import load_options, nothing_for_fio
 from seatrial.results.model import Sample, merged_histogram
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import DATABASE_OPERATIONS, FILES
@@ -62,13 +62,15 @@ def render(summary: Summary) -> str:
     if summary.cells and not known:
         raise nothing_for_fio(f"run {summary.run.id}")
     left_out = [part.cell.key for part in summary.cells if part.cell.operation in WITHOUT_WORDS]
-    started_at = summary.run.started_at
+    jobs = [_job(index, part) for index, part in enumerate(known)]
+    # fio prints the time of its end; readers subtract the longest time since the start.
+    printed_at = summary.run.started_at + max((job["elapsed"] for job in jobs), default=0)
     content = {
         "fio version": f"seatrial-{summary.run.seatrial_version}",
-        "timestamp": int(started_at),
-        "timestamp_ms": int(started_at * 1000),
+        "timestamp": int(printed_at),
+        "timestamp_ms": int(printed_at * 1000),
         "seatrial": {"run": summary.run.id, "left_out": left_out},
-        "jobs": [_job(index, part) for index, part in enumerate(known)],
+        "jobs": jobs,
         "disk_util": [],
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
@@ -107,13 +109,14 @@ def _options(cell: Cell, runtime_s: float) -> dict[str, str]:
     """Return the options with which fio would run the cell, as text."""
     return {
         "name": cell.key,
+        "description": f"seatrial kind={cell.kind} target={cell.target}",
         "rw": _access(cell),
         "bs": _size(cell.block_size_bytes),
         "iodepth": str(cell.depth),
         "numjobs": str(cell.threads),
         "direct": str(int(cell.parsed.target.direct)),
         "runtime": str(math.ceil(runtime_s)),
-        **durability(cell),
+        **load_options(cell),
     }
 
 

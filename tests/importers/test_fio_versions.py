@@ -116,6 +116,15 @@ def test_without_options_only_what_the_figures_say_is_claimed(tmp_path, version)
     assert "printed no job options" in " ".join(origin_of(imported.run).notes)
 
 
+def test_jobs_without_options_are_rounds_only_if_their_names_are_equal(tmp_path):
+    jobs = [job("qd1", 0), job("qd32", 1, reads=9000), job("qd32", 2, reads=9000)]
+    for each in jobs:
+        del each["job options"]
+    found = read(tmp_path, document(*jobs, **{"fio version": "fio-2.2.10"}))
+    assert [sample.cell.factors["job"] for sample in found.samples] == ["qd1", "qd32", "qd32"]
+    assert [sample.round for sample in found.samples] == [0, 0, 1]
+
+
 def test_whole_iops_stand_in_where_no_block_size_gives_the_requests(tmp_path):
     part = summary(100_000, 48 << 10) | {"runtime": 3001}
     imported = read(tmp_path, parsed("fio-2.1.4", before_2_1_14, read=part))

@@ -319,14 +319,19 @@ def _distinguished(jobs: Sequence[JobResult], drafts: Sequence[Draft]) -> list[D
     """Return the drafts with the job's name as a factor where nothing else distinguishes cells.
 
     Equal jobs are rounds of one cell, unless they ran at the same time or their names differ in
-    more than a number at the end.
+    more than a number at the end. Without options, such a number may be that of the depth.
     """
     by_key: dict[str, list[int]] = {}
     for index, draft in enumerate(drafts):
         by_key.setdefault(draft.key or f"{draft.target}/{key_of(draft)}", []).append(index)
     apart = list(drafts)
     for indexes in by_key.values():
-        names = {_NUMBERED.sub("", jobs[index].job.jobname) for index in indexes}
+        names = {
+            _NUMBERED.sub("", jobs[index].job.jobname)
+            if jobs[index].options
+            else jobs[index].job.jobname
+            for index in indexes
+        }
         groups = {(id(jobs[index].report), jobs[index].job.groupid) for index in indexes}
         if len(names) > 1 or len(groups) < len(indexes):
             for index in indexes:

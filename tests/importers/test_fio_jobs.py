@@ -113,6 +113,12 @@ def test_options_become_what_a_study_says(tmp_path, options, key):
     assert cell.key == key
 
 
+def test_a_limit_of_reads_or_writes_alone_is_noted(tmp_path):
+    jobs = jobs_of(tmp_path, "[a]\nrw=randrw\nsize=1m\nrate_iops=1000,\n")
+    assert "rate" not in jobs.mapping["workload"][0]
+    assert any("rate_iops=1000," in note for note in jobs.notes)
+
+
 @pytest.mark.parametrize(
     ("written", "theta", "is_noted"),
     [

@@ -249,6 +249,13 @@ def test_options_that_differ_become_factors(tmp_path):
         ({"random_distribution": "zipf"}, "io/read/4096B/1t/1d/pattern=zipf/theta=1.1"),
         ({"rw": "randwrite", "bs": "8k,64k"}, "io/write/65536B/1t/1d"),
         ({"rate_iops": "500", "numjobs": "2"}, "io/read/4096B/2t/1d/arrival=fixed/rate=1000"),
+        ({"rate_iops": "500,"}, "io/read/4096B/1t/1d/arrival=fixed/rate=500"),
+        ({"rate_iops": ",500"}, "io/read/4096B/1t/1d"),
+        ({"rw": "randwrite", "rate_iops": "500,"}, "io/write/4096B/1t/1d"),
+        (
+            {"rw": "randrw", "rate_iops": ",500"},
+            "io/mixed/4096B/1t/1d/read_share=0.5/rate_iops=,500",
+        ),
         ({"bssplit": "4k/50:8k/50"}, "io/read/various/1t/1d/bs=4k/50:8k/50"),
         ({"bs": "4KiB"}, "io/read/4000B/1t/1d"),
         ({"bs": "4KiB", "kb_base": "1000"}, "io/read/4096B/1t/1d"),

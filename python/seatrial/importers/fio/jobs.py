@@ -524,6 +524,8 @@ class _Job:
     def _driving(self) -> Table:
         access = self.access
         found: Table = {}
+        if limit := access.factors.get("rate_iops"):
+            self.note(f"rate_iops={limit} is ignored: it limits only reads, or only writes")
         if access.arrival["kind"] != "closed":
             found = {"arrival": access.arrival["kind"], "rate": access.arrival["rate_per_s"]}
             self.note(

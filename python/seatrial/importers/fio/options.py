@@ -259,9 +259,10 @@ def _pattern(options: Options, *, is_random: bool) -> dict[str, FactorValue]:
 
 def _rates_per_s(options: Options) -> tuple[int, int]:
     """Return the rates of reads and of writes of one thread; 0 where unlimited."""
-    first, _, rest = options.get("rate_iops", "").partition(",")
-    second = rest.partition(",")[0] or first
-    read_per_s, write_per_s = (number({"": text}, "", 0) for text in (first, second))
+    parts = options.get("rate_iops", "").split(",")
+    # A blank part sets no limit: only a single part applies to both.
+    texts = (parts[0], parts[1] if len(parts) > 1 else parts[0])
+    read_per_s, write_per_s = (number({"": text}, "", 0) for text in texts)
     return read_per_s, write_per_s
 
 
@@ -270,6 +271,8 @@ def _arrival(
 ) -> tuple[dict[str, FactorValue], dict[str, FactorValue]]:
     """Return how requests arrive, for the engine and as factors; rates are of all threads."""
     read_per_s, write_per_s = _rates_per_s(options)
+    if operation == "mixed" and bool(read_per_s) != bool(write_per_s):
+        return {"kind": "closed"}, {"rate_iops": options["rate_iops"]}
     of_one = {"read": read_per_s, "write": write_per_s}.get(operation, read_per_s + write_per_s)
     rate_per_s = of_one * threads
     if not rate_per_s:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from report.exports_hand import make_cell, make_finding, make_summary, make_threshold, summary_with
+from report.exports_hand import (
+    make_cell,
+    make_finding,
+    make_sample,
+    make_summary,
+    make_threshold,
+    summarised,
+    summary_with,
+)
 from seatrial._core import Histogram
 from seatrial.findings.summary import summarise_cell
 from seatrial.report.exports import export
@@ -34,6 +43,24 @@ def test_every_rate_has_its_value_and_interval():
     assert of_ten == {"value": 74_000, "low": 74_000 * 0.97, "high": 74_000 * 1.03}
     severities = {s.labels["severity"]: s.value for s in found["seatrial_findings"].samples}
     assert severities == {"critical": 1, "warning": 0, "note": 0}
+
+
+def test_rounds_that_scatter_have_no_interval():
+    cell = make_cell()
+    rounds = [make_sample(cell, {"read": n}, index=n) for n in (100, 200, 900)]
+    found = metrics_of(make_summary([summarised(rounds)]))["seatrial_requests_per_second"]
+    ends = {s.labels["bound"]: s.value for s in found.samples}
+    assert ends == {"value": 200, "lowest_round": 100, "highest_round": 900}
+
+
+def test_a_factor_named_as_a_label_is_kept():
+    (one, *_), names = cells(), {"bound": "low", "request": "a", "le": "1", "run": "b"}
+    cell = msgspec.structs.replace(one.cell, factors=names)
+    found = metrics_of(make_summary([msgspec.structs.replace(one, cell=cell)]))
+    for name in ("seatrial_requests_per_second", "seatrial_response_seconds"):
+        labels = found[name].samples[0].labels
+        assert {key: labels[f"factor_{key}"] for key in names} == names
+        assert labels["run"] == make_summary([]).run.id
 
 
 def test_the_node_exporter_knows_every_type():

@@ -26,6 +26,9 @@ BOUNDS_S: Final = tuple(
 )
 """Upper bounds of the histogram: 10 µs to 50 s, three a decade."""
 
+OWN_LABELS: Final = {"run", "bound", "request", "le"}
+"""Labels of the metrics themselves; a factor of such a name gets a prefix."""
+
 
 class _Collected:
     """A collector as the writer of prometheus_client expects it."""
@@ -73,7 +76,8 @@ def _metrics(summary: Summary) -> Iterator[Metric]:
     for name, (meaning, figure) in figures.items():
         family = GaugeMetricFamily(
             name,
-            f"{meaning}; bound is value, or an end of the 95 % interval",
+            f"{meaning}; bound is value, an end of the 95 % interval (low, high), or the slowest "
+            "and fastest round where they differ by more than twice (lowest_round, highest_round)",
             labels=[*names, "bound"],
         )
         for part in summary.cells:
@@ -87,14 +91,17 @@ def _metrics(summary: Summary) -> Iterator[Metric]:
 
 def _ends(estimate: Estimate) -> dict[str, float]:
     shown = estimate.shown
-    ends = {"value": shown.value, "low": shown.low, "high": shown.high}
+    low, high = ("lowest_round", "highest_round") if shown.over == "range" else ("low", "high")
+    ends = {"value": shown.value, low: shown.low, high: shown.high}
     return {name: value for name, value in ends.items() if value is not None}
 
 
 def labels_of(part: CellSummary, run_id: str) -> dict[str, str]:
     """Return what distinguishes a test from others, as labels of a metric."""
-    identity = {name: str(value) for name, value in part.cell.identity().items()}
-    return {"run": run_id} | identity
+    identity = part.cell.identity().items()
+    return {"run": run_id} | {
+        f"factor_{name}" if name in OWN_LABELS else name: str(value) for name, value in identity
+    }
 
 
 def label_names(summary: Summary) -> list[str]:

@@ -96,6 +96,14 @@ def test_a_threshold_that_is_not_met_and_a_critical_finding_fail_in_junit():
     assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
 
 
+def test_junit_is_xml_whatever_a_text_contains():
+    summary = make_summary(cells())
+    run = msgspec.structs.replace(summary.run, label="a\x1b[31m\x00\ud800b\tc")
+    text = export(msgspec.structs.replace(summary, run=run), "junit")
+    name = ElementTree.fromstring(text)[0].get("name")
+    assert name == "a\ufffd[31m\ufffd\ufffdb\tc"
+
+
 def test_the_summary_of_a_job_is_short_and_complete():
     summary = make_summary(cells(), [make_finding()], thresholds=[make_threshold()])
     text = export(summary, "ci-summary")

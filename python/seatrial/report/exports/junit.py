@@ -6,11 +6,16 @@ threshold that is not met and a critical finding fail; a warning passes, with it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from seatrial.findings.answer import answer
 from seatrial.findings.model import Summary
+
+_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 has no way to write."""
 
 
 def render(summary: Summary) -> str:
@@ -31,7 +36,8 @@ def render(summary: Summary) -> str:
     suites = Element("testsuites")
     suites.append(suite)
     indent(suites)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suites, encoding="unicode")}\n'
+    text = _NOT_XML.sub("\ufffd", tostring(suites, encoding="unicode"))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
 def _thresholds(summary: Summary) -> Iterator[Element]:

@@ -151,6 +151,23 @@ def test_logs_that_do_not_add_up_are_left_out_with_a_note(tmp_path):
     assert any("do not match its request count" in note for note in origin_of(imported.run).notes)
 
 
+def test_the_mean_is_used_where_a_log_also_has_the_largest_value(tmp_path):
+    lines = [f"{end_ms}, 1000, 1, 0, 0, 0\n" for end_ms in range(100, 1001, 100)]
+    (tmp_path / "run_iops.1.log").write_text("".join(lines), encoding="utf-8")
+    options = {"write_iops_log": "run", "log_avg_msec": "100", "log_window_value": "both"}
+    entry = job(options=options)
+    (sample,) = read_results(written(tmp_path, document(entry))).samples
+    assert [part.completed for part in sample.timeline.slices] == [100] * 10
+
+
+def test_a_log_that_cannot_be_read_is_left_out_with_a_note(tmp_path):
+    (tmp_path / "run_iops.1.log").write_text("100, 1000, 0, 0\n200, 10", encoding="utf-8")
+    entry = job(options={"write_iops_log": "run", "log_avg_msec": "100"})
+    imported = read_results(written(tmp_path, document(entry)))
+    assert imported.samples[0].completed_per_s == 1000
+    assert any("line 2" in note for note in origin_of(imported.run).notes)
+
+
 def test_a_log_alone_is_a_run_of_one_thread(tmp_path):
     with_logs(tmp_path)
     place = tmp_path / "run_iops.1.log"

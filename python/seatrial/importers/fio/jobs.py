@@ -280,7 +280,7 @@ HARMLESS: Final = {
     *("allrandrepeat", "refill_buffers", "scramble_buffers", "create_on_open", "fallocate"),
     *("gtod_reduce", "gtod_cpu", "clocksource", "disk_util", "eta", "status_interval"),
     *("percentile_list", "lat_percentiles", "clat_percentiles", "slat_percentiles", "unlink"),
-    *("create_serialize", "exitall", "invalidate", "per_job_logs", "overwrite"),
+    *("create_serialize", "exitall", "invalidate", "per_job_logs", "overwrite", "log_window_value"),
     *("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log", "log_avg_msec"),
     *("log_hist_msec", "log_hist_coarseness", "log_max_value", "log_offset", "log_unix_epoch"),
     *("unit_base", "allow_file_create", "unified_rw_reporting", "random_generator"),

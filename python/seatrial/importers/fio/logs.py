@@ -46,6 +46,8 @@ EPOCH_MS_MIN: Final = 10**11
 ENDING_WINDOWS_MAX: Final = 2
 """A log that ends more windows than this before its job is of a thread that ended then."""
 _LINE: Final = re.compile(r"\s*(\d{1,15}),\s*(\d{1,18}),\s*([012]),\s*(\d{1,12})(?:,.*)?")
+_LINE_OF_BOTH: Final = re.compile(_LINE.pattern.replace("18}),", r"18}),\s*\d{1,18},", 1))
+"""With ``log_window_value=both``, the largest value of the window follows the mean."""
 _NAME: Final = re.compile(r"(?P<prefix>.+)_(?P<kind>bw|iops|lat|clat|slat)(?P<number>\.\d+)?\.log")
 
 
@@ -73,13 +75,13 @@ def is_log(text: str) -> bool:
     return bool(lines) and all(_LINE.fullmatch(line) for line in lines)
 
 
-def log_of(document: Document) -> Log:
+def log_of(document: Document, line_of: re.Pattern[str] = _LINE) -> Log:
     """Return the lines of a log; raises UsageError for an invalid line."""
     found: Log = defaultdict(list)
     for number, line in enumerate(document.text.splitlines(), start=1):
         if not line.strip():
             continue
-        parts = _LINE.fullmatch(line)
+        parts = line_of.fullmatch(line)
         if parts is None:
             raise no_number(document, number, "a line of fio", line[:40], "a line of fio")
         direction = int(parts[3])
@@ -99,7 +101,11 @@ def nearby_logs(
         options: The job's options, which name the logs.
         threads: Numbers of its threads.
         latency: ``lat`` or ``clat``: the one of its histogram.
+
+    Raises:
+        UsageError: A log is not one of fio.
     """
+    line_of = _LINE_OF_BOTH if options.get("log_window_value") == "both" else _LINE
     kinds = {"write_lat_log": latency, "write_iops_log": "iops", "write_bw_log": "bw"}
     found = {}
     for option, kind in kinds.items():
@@ -111,7 +117,7 @@ def nearby_logs(
             numbers = [""]
         files = [_sibling_file(path, f"{prefix}_{kind}{number}.log") for number in numbers]
         if files and all(files):
-            found[kind] = [log_of(open_document(file)) for file in files if file]
+            found[kind] = [log_of(open_document(file), line_of) for file in files if file]
     return _since_start(found)
 
 

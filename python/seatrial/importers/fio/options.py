@@ -57,7 +57,7 @@ NOT_FACTORS: Final = {
     *("write_iops_log", "write_lat_log", "write_hist_log", "log_avg_msec", "log_hist_msec"),
     *("log_hist_coarseness", "log_offset", "log_max_value", "log_unix_epoch", "per_job_logs"),
     *("percentile_list", "lat_percentiles", "clat_percentiles", "slat_percentiles", "randseed"),
-    *("filename_format", "unlink", "create_only", "kb_base", "unit_base"),
+    *("log_window_value", "filename_format", "unlink", "create_only", "kb_base", "unit_base"),
     *("status_interval", "eta", "disk_util", "exec_prerun"),
 }  # fmt: skip
 """Options that are read here, or that do not affect the measurement: they are not factors."""

@@ -184,7 +184,11 @@ def _with_logs(document: Document, measured: JobResult, draft: Draft, notes: lis
     done = list(measured.job.directions(measured.access.operation).values())
     latency = selected_latency(done[0]).name if done else ""
     kind = latency.removesuffix("_ns") or "lat"
-    logs = nearby_logs(document.path, measured.options, measured.threads, kind)
+    try:
+        logs = nearby_logs(document.path, measured.options, measured.threads, kind)
+    except UsageError as error:
+        notes.append(f"The logs of job {measured.job.jobname} are ignored: {error.seen}.")
+        return draft
     if not logs or measured.job.hostname:
         return draft
     release = measured.report.release

@@ -148,6 +148,8 @@ def test_a_test_with_syncs_comes_back_with_the_rates_of_its_writes(tmp_path, how
         ("size,threads,iops\n4kB,1,12\n", ["line 2", "'size'", "4kB"]),
         ("size,threads,iops\n4096,1,-3\n", ["line 2", "'-3'"]),
         ("size,threads,iops\n4096,1,inf\n", ["line 2", "'inf'"]),
+        ("size,threads,iops\n4096,1,1e-320\n", ["line 2", "'1e-320'"]),
+        ("size,threads,iops\n64MiB,1,1e14\n", ["matrix/read/67108864B/1t/1d", "2^63"]),
         ("size,rw,iops\n4096,erase,1\n", ["line 2", "'erase'"]),
         ("size,threads,bw\n4096,1,12\n", ["'bw'", "no unit"]),
         ("size,threads,iops\n", ["no lines below"]),
@@ -252,6 +254,13 @@ def test_a_row_that_a_grid_lacks_is_an_absent_test(tmp_path):
 def own_rows(tmp_path) -> tuple[list[str], list[str]]:
     lines = export(sample_summary(), "csv").splitlines()
     return lines[0].split(","), lines[1].split(",")
+
+
+def test_a_rate_that_nothing_can_have_is_refused_in_an_export(tmp_path):
+    headings, values = own_rows(tmp_path)
+    values[headings.index("completed_per_s")] = "1e-320"
+    with pytest.raises(UsageError, match="'completed_per_s'"):
+        read_results(table(tmp_path, f"{','.join(headings)}\n{','.join(values)}\n"))
 
 
 def test_settings_that_were_put_into_an_export_are_factors(tmp_path):

@@ -24,6 +24,7 @@ import msgspec
 from seatrial.errors import UsageError
 from seatrial.importers import own_csv
 from seatrial.importers.document import (
+    FIGURE_MIN,
     Document,
     Draft,
     Imported,
@@ -113,8 +114,9 @@ class Reading(msgspec.Struct):
             value = float(written)
         except ValueError:
             value = math.nan
-        if not 0 <= value <= RATE_PER_S_MAX:
-            raise no_number(self.document, line, column, written, "a number")
+        if value and not FIGURE_MIN <= value <= RATE_PER_S_MAX:
+            wanted = f"a number, 0 or from {FIGURE_MIN:g} to {RATE_PER_S_MAX:g}"
+            raise no_number(self.document, line, column, written, wanted)
         return value
 
     def count(self, line: Line, cell: tuple[Column, str] | None) -> int:

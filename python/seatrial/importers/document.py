@@ -187,6 +187,10 @@ def no_number(document: Document, line: int, column: str, written: str, wanted: 
 
 
 SLICE_NS: Final = 100_000_000
+STORED_MAX: Final = 2**63 - 1
+"""The largest integer of a results file."""
+FIGURE_MIN: Final = 1e-9
+"""The smallest figure of a table but 0: with a smaller rate, a request would last for ever."""
 NO_TIMELINE: Final = Timeline(slice_ns=SLICE_NS, slices=[])
 NO_LATENCIES: Final = Histogram.of([]).encode()
 IMPLIED: Final[Mapping[str, FactorValue]] = {"pattern": "random"}
@@ -278,7 +282,11 @@ def imported(
         drafts: Its measurements, in its order.
         started_at: Unix time in seconds of the first of them; by default the file's last
             modification.
+
+    Raises:
+        UsageError: A test has more requests or bytes than can be stored.
     """
+    _refuse_overflow(document, drafts)
     begun_at = document.changed_at if started_at is None else started_at
     if started_at is None:
         note = (
@@ -307,6 +315,18 @@ def imported(
         seatrial_version=_core.__version__,
     )
     return Imported(run=run, samples=samples)
+
+
+def _refuse_overflow(document: Document, drafts: Sequence[Draft]) -> None:
+    for draft in drafts:
+        results = draft.operations.values()
+        requests = draft.errors_count + draft.late_skipped + sum(each.completed for each in results)
+        if max(requests, sum(each.transferred_bytes for each in results)) > STORED_MAX:
+            raise UsageError(
+                seen=f"{document.path}: {key_of(draft)} has more than 2^63 requests or bytes",
+                cause="The file is damaged, or its figures have other units than it says",
+                next_step="Correct or remove that test",
+            )
 
 
 def _is_reported(result: OperationResult) -> bool:

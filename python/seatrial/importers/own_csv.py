@@ -19,6 +19,7 @@ import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.importers.document import (
+    FIGURE_MIN,
     Document,
     Draft,
     Imported,
@@ -328,7 +329,7 @@ def _number(document: Document, line: int, row: Mapping[str, str], column: str) 
         value = float(row.get(column, ""))
     except ValueError:
         value = math.nan
-    if not 0 <= value <= COUNT_MAX:
+    if value and not FIGURE_MIN <= value <= COUNT_MAX:
         raise no_number(document, line, column, row.get(column, ""), "a number")
     return value
 

@@ -46,7 +46,8 @@ DIRECTIONS: Final = ("read", "write", "trim", "mixed")
 LATENCIES: Final = ("slat", "clat", "lat")
 BLOCK_BYTES_MIN: Final = 512
 BLOCK_BYTES_MAX: Final = 64 << 20
-COUNT_MAX: Final = 2**62
+COUNT_MAX: Final = 2**53
+"""Sums over threads and rounds have to fit 63 bits; 8 PiB and 9e15 requests are beyond any run."""
 BITS_KEY: Final = "FIO_IO_U_PLAT_BITS"
 PLAT_BITS: Final = 6
 _SERVER: Final = ("hostname", "port")
@@ -299,15 +300,15 @@ SAME_START_WHOLE_S: Final = 2.0
 ALL_CLIENTS: Final = "All clients"
 _RELEASE: Final = re.compile(r"fio-(\d{1,4}(?:\.\d{1,4}){1,3})")
 
-Count = Annotated[int, Meta(ge=0, le=2**62)]
-Figure = Annotated[float, Meta(ge=0, le=2.0**63)]
+Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
+Figure = Annotated[float, Meta(ge=0, le=2.0**60)]
 Milliseconds = Annotated[int, Meta(ge=0, le=2**40)]
 Seconds = Annotated[int, Meta(ge=0, le=2**36)]
 UnixSeconds = Annotated[float, Meta(ge=0, le=2.0**36)]
 UnixMilliseconds = Annotated[int, Meta(ge=0, le=2**46)]
 
 Percent = Annotated[str, Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,9})?$")]
-Middle = Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
+Middle = Annotated[str, Meta(pattern="^[0-9]{1,18}$")]
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):

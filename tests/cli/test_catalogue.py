@@ -48,6 +48,11 @@ def test_a_row_that_would_be_broken_is_not_written(tmp_path):
         (("prices/aws/gp3/capacity/us-east-1",), "No figure of"),
         (("price/aws/gp3", "mid=1"), "no table 'price'"),
         (("rates/USD/EUR", "ratio=much"), "Expected `float`"),
+        (("volumes/aws/gp3", "max_iops=-5"), "max_iops"),
+        (("volumes/aws/gp3", "slice_ms=0"), "slice_ms"),
+        (("volumes/aws/gp3", "free_mib_s=-5"), "free_mib_s"),
+        (("drives/Samsung/PM9A3", "read_iops_4k=1e400"), "read_iops_4k"),
+        (("instances/aws/r7i.large", "burst_iops=-1"), "burst_iops"),
     ):
         done = called(tmp_path, "set", *words)
         assert (done.code, said in done.err) == (2, True), done

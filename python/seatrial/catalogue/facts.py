@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 
@@ -15,6 +15,13 @@ DAYS_PER_YEAR: Final = 365.25
 Confidence = Literal["high", "medium", "low"]
 """``high``: a provider's own text or interface; ``medium``: second hand, or several sources that
 agree; ``low``: a maximum only, from memory, few cases, or sources that differ."""
+
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+Figure = Annotated[float, msgspec.Meta(gt=0, le=1e18)]
+Limit = Annotated[float, msgspec.Meta(gt=0)]
+"""The most of something; infinite for none."""
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
 
@@ -131,33 +138,33 @@ class Volume(Fact, frozen=True, kw_only=True):
     rule: Literal[
         "provisioned", "io1", "gp2", "throughput", "tier", "linear", "fixed", "by-throughput"
     ]
-    min_gib: float = 0.0
-    max_gib: float = float("inf")
-    base_iops: float = 0.0
-    free_iops: float = 0.0
-    iops_per_gib: float = 0.0
-    iops_per_gib_write: float = 0.0
-    iops_per_gib_max: float = float("inf")
-    max_iops: float = float("inf")
+    min_gib: Amount = 0.0
+    max_gib: Limit = float("inf")
+    base_iops: Amount = 0.0
+    free_iops: Amount = 0.0
+    iops_per_gib: Amount = 0.0
+    iops_per_gib_write: Amount = 0.0
+    iops_per_gib_max: Limit = float("inf")
+    max_iops: Limit = float("inf")
     throughput_unit: Literal["MiB/s", "MB/s"]
-    base_mib_s: float = 0.0
-    free_mib_s: float = 0.0
-    mib_s_per_gib: float = 0.0
-    mib_s_per_tib: float = 0.0
-    mib_s_per_iops: float = float("inf")
+    base_mib_s: Amount = 0.0
+    free_mib_s: Amount = 0.0
+    mib_s_per_gib: Amount = 0.0
+    mib_s_per_tib: Amount = 0.0
+    mib_s_per_iops: Limit = float("inf")
     mib_s_bought: bool = True
-    iops_per_mib_s: float = 0.0
-    max_mib_s: float = float("inf")
-    burst_iops: float = 0.0
-    burst_credits: float = 0.0
-    burst_s: float = 0.0
-    burst_mib_s: float = 0.0
-    burst_mib_s_per_tib: float = 0.0
-    burst_mib_per_tib: float = 0.0
-    io_unit_kib: float = 0.0
-    slice_ms: float = 10.0
-    afr_percent_low: float | None = None
-    afr_percent_high: float | None = None
+    iops_per_mib_s: Amount = 0.0
+    max_mib_s: Limit = float("inf")
+    burst_iops: Amount = 0.0
+    burst_credits: Amount = 0.0
+    burst_s: Amount = 0.0
+    burst_mib_s: Amount = 0.0
+    burst_mib_s_per_tib: Amount = 0.0
+    burst_mib_per_tib: Amount = 0.0
+    io_unit_kib: Amount = 0.0
+    slice_ms: Figure = 10.0
+    afr_percent_low: Percent | None = None
+    afr_percent_high: Percent | None = None
     performance_claim: str = ""
     iops_rule: str = ""
     throughput_rule: str = ""
@@ -229,18 +236,18 @@ class Instance(Fact, frozen=True, kw_only=True):
     provider: str
     instance: str
     path: str = ""
-    vcpu: int | None = None
-    memory_gib: float | None = None
+    vcpu: Count | None = None
+    memory_gib: Figure | None = None
     base_iops: float
     base_mb_s: float
-    burst_iops: float | None = None
-    burst_mb_s: float | None = None
-    burst_min_per_day: float = 0.0
-    local_disks: int = 0
-    local_disk_gb: float = 0.0
+    burst_iops: Figure | None = None
+    burst_mb_s: Figure | None = None
+    burst_min_per_day: Amount = 0.0
+    local_disks: Count = 0
+    local_disk_gb: Amount = 0.0
     local_disk_type: str = ""
-    local_iops: float | None = None
-    local_mb_s: float | None = None
+    local_iops: Figure | None = None
+    local_mb_s: Figure | None = None
 
     def __post_init__(self) -> None:
         """Refuse limits that no load can keep; raises ValueError."""
@@ -343,22 +350,22 @@ class Drive(Fact, frozen=True, kw_only=True):
     model: str
     class_: str = msgspec.field(name="class")
     interface: str = ""
-    capacity_gb: float | None = None
-    read_iops_4k: float | None = None
-    write_iops_4k: float | None = None
-    read_mb_s: float | None = None
-    write_mb_s: float | None = None
-    read_latency_us: float | None = None
-    write_latency_us: float | None = None
-    dwpd_low: float | None = None
-    dwpd_high: float | None = None
-    tbw_tb: float | None = None
-    workload_tb_year: float | None = None
+    capacity_gb: Figure | None = None
+    read_iops_4k: Figure | None = None
+    write_iops_4k: Figure | None = None
+    read_mb_s: Figure | None = None
+    write_mb_s: Figure | None = None
+    read_latency_us: Figure | None = None
+    write_latency_us: Figure | None = None
+    dwpd_low: Amount | None = None
+    dwpd_high: Amount | None = None
+    tbw_tb: Amount | None = None
+    workload_tb_year: Amount | None = None
     power_loss_protection: str = ""
-    active_w: float | None = None
-    idle_w: float | None = None
-    mtbf_million_h: float | None = None
-    ube_max: float | None = None
+    active_w: Amount | None = None
+    idle_w: Amount | None = None
+    mtbf_million_h: Figure | None = None
+    ube_max: Figure | None = None
 
     @property
     def key(self) -> str:

@@ -205,6 +205,7 @@ def test_the_heat_map_opens_on_the_longest_stall_else_on_the_busiest():
     assert figure.views[figure.chosen].label == "matrix: random write 4 KiB, 10 threads"
     assert figure.title.endswith(": one 2.1 s I/O stall (cause: device)")
     calm = [s for s in CELLS if not any(sample.stalls for sample in s.samples)]
+    assert heat_figures(calm, views_max=0) == []
     [figure] = heat_figures(calm)
     busiest = max(calm, key=lambda s: s.completed)
     assert figure.views[figure.chosen].label.startswith("matrix: random read 512 B, 40 threads")

@@ -302,6 +302,8 @@ def heat_figures(cells: Sequence[CellSummary], views_max: int = COLUMNS_MAX) -> 
     if not drawn:
         return []
     kept = _most_informative(drawn, min(views_max, COLUMNS_MAX // POINTS_OVER_TIME_MIN))
+    if not kept:
+        return []
     columns_max = _columns_per_cell(kept)
     views = [
         View(

@@ -34,10 +34,10 @@ def test_programs_that_wrote_much_are_named():
     (finding,) = found(
         after={"other_processes": programs},
         device_write_bytes=256.0 * MIB,
-        other_process_write_bytes=300.0 * MIB,
+        other_process_write_bytes=250.0 * MIB,
     )
     assert "256 MiB" in finding.sentence
-    assert "pg_dump 300 MiB" in finding.sentence
+    assert finding.sentence.endswith("possibly pg_dump.")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from seatrial.fingerprint import FingerprintAfter, OtherProcess, OtherRun
 from seatrial.machine.file import FULL_NAMES, free_text, no_space
 from seatrial.machine.fingerprint import GAUGES, counters
 from seatrial.machine.fingerprint.process_usage import (
+    ProcessIo,
     is_server_of_a_trial,
     own_processes,
     processes_io,
@@ -174,17 +175,14 @@ class OtherProcessIo:
         self._lock = lock
         self._runs: dict[int, Holder] = {}
         self._runs_of_sample: list[Holder] = []
-        self._before: dict[tuple[int, int], tuple[int, int]] = {}
+        self._before: dict[tuple[int, int], ProcessIo] = {}
         self._read_bytes: Counter[str] = Counter()
         self._write_bytes: Counter[str] = Counter()
 
     def before(self) -> None:
         """Read before a sample."""
         self._runs_of_sample = self._lock.neighbours()
-        self._before = {
-            (each.pid, each.began_ticks): (each.read_bytes, each.write_bytes)
-            for each in processes_io()
-        }
+        self._before = {(each.pid, each.began_ticks): each for each in processes_io()}
 
     def after(self) -> dict[str, float]:
         """Read after it; return the I/O of others during it, by counter.
@@ -197,12 +195,17 @@ class OtherProcessIo:
         runs = {run.pid: run for run in (*self._runs_of_sample, *self._lock.neighbours())}
         self._runs |= runs
         own = own_processes()
+        found = {(each.pid, each.began_ticks): each for each in processes_io()}
+        inherited = self._inherited(found)
         read_bytes = write_bytes = 0
-        for each in processes_io():
+        for key, each in found.items():
             if each.pid in own or is_server_of_a_trial(each.pid):
                 continue
-            was = self._before.get((each.pid, each.began_ticks), (0, 0))
-            grown = (each.read_bytes - was[0], each.write_bytes - was[1])
+            before = [*inherited.get(each.pid, []), *filter(None, [self._before.get(key)])]
+            grown = (
+                max(0, each.read_bytes - sum(was.read_bytes for was in before)),
+                max(0, each.write_bytes - sum(was.write_bytes for was in before)),
+            )
             if max(grown) >= _WORTH_NAMING_BYTES:
                 self._read_bytes[each.name] += grown[0]
                 self._write_bytes[each.name] += grown[1]
@@ -213,6 +216,20 @@ class OtherProcessIo:
             "other_process_write_bytes": float(write_bytes),
             "other_runs": float(len(runs)),
         }
+
+    def _inherited(self, found: Mapping[tuple[int, int], ProcessIo]) -> dict[int, list[ProcessIo]]:
+        """Return the ended processes as they were before, by the process that reaped them.
+
+        The kernel adds all that a child ever read and wrote to the parent that reaps it.
+        """
+        ended = {each.pid: each for key, each in self._before.items() if key not in found}
+        inherited: dict[int, list[ProcessIo]] = {}
+        for each in ended.values():
+            parent = each.parent
+            while parent in ended:
+                parent = ended[parent].parent
+            inherited.setdefault(parent, []).append(each)
+        return inherited
 
     def noted(self, after: FingerprintAfter) -> FingerprintAfter:
         """Return the fingerprint after the run with the other processes found."""

@@ -53,7 +53,8 @@ def foreign_traffic(context: Context) -> list[Finding]:
         waits (`--wait`). Other processes: in tests with direct I/O at least 16 MiB and 10 % of what
         the device transferred were not requested, and other processes transferred at least half of
         that at the same time, on any device, according to `/proc/PID/io` (without root, only
-        processes of the same user are visible). If no visible process accounts for it, nothing is
+        processes of the same user are visible). The names are those with the most I/O during the
+        whole run. If no visible process accounts for it, nothing is
         reported, since writeback of earlier tests looks the same. Tests that sync each write and
         file workloads are not examined, nor are btrfs, ZFS, bcachefs and F2FS, which transfer much
         more than was requested. Warning.
@@ -201,8 +202,5 @@ def _traffic(cell: CellSummary, sample: Sample) -> Traffic | None:
 def _names(listed: list[OtherProcess]) -> str:
     if not listed:
         return ""
-    named = ", ".join(
-        f"{each.name} {format_size(each.read_bytes + each.write_bytes)}"
-        for each in listed[:NAMED_MAX]
-    )
-    return f", mainly {named}"
+    # Without bytes: theirs are those of the whole run, in both directions.
+    return f", possibly {', '.join(each.name for each in listed[:NAMED_MAX])}"

@@ -270,6 +270,18 @@ def test_options_say_what_a_cell_is(tmp_path, options, key):
     assert sample.cell.key == key
 
 
+def test_the_size_is_that_of_all_threads(tmp_path):
+    def size_of(**options):
+        threads = {"rw": "write", "bs": "4k", "numjobs": "4", "size": "16m"}
+        done = job(options=threads | options, write=direction(100))
+        (sample,) = read_results(written(tmp_path, document(done))).samples
+        return sample.cell.parsed.target.size_bytes
+
+    assert size_of(filename="/dev/sdx") == 16 << 20
+    assert size_of(filename="/dev/sdx", offset_increment="16m") == 64 << 20
+    assert size_of() == 64 << 20
+
+
 def test_global_options_stand_below_those_of_the_job(tmp_path):
     reported = {"global options": {"bs": "64k", "filename": "/mnt/a/trial.dat", "direct": "1"}}
     content = document(job(), **reported)

@@ -293,6 +293,18 @@ def test_what_forbids_a_comparison(change, said):
     assert said in reported.warnings[0]
 
 
+def test_parts_that_fio_gives_its_threads_are_whole_blocks():
+    a, b = sized("A"), sized("B", size_bytes=(1 << 30) - 4096)
+    (sample, *_) = b.samples
+    cell = msgspec.structs.replace(
+        sample.cell, spec=sample.cell.spec | {"fio_options": {"offset_increment": "1"}}
+    )
+    threaded = msgspec.structs.replace(cell, threads=2)
+    split = side_of("B", [sample_of(threaded, round=number) for number in range(2)])
+    assert not any("of its target" in each for each in of(a, split, anyway=True).warnings)
+    assert "of its target" in of(a, b, anyway=True).warnings[0]
+
+
 def test_samples_of_other_length_are_warned_of():
     lengths = {"A": 1.0, "B": 10.0}
     a, b = (

@@ -296,14 +296,20 @@ def _spec(options: Mapping[str, str], access: Access) -> SpecDocument:
         "sync_kind": access.sync_kind,
         "fio_options": dict(options),
     }
+    kb_base = options.get("kb_base", "1024")
     try:
-        range_bytes = size_bytes(options["size"], options.get("kb_base", "1024"))
+        each_bytes = size_bytes(options["size"], kb_base)
+        # Without a name, each thread has its own file.
+        step_bytes = (
+            size_bytes(options.get("offset_increment", "0"), kb_base)
+            if "filename" in options
+            else each_bytes
+        )
     except (KeyError, ValueError):  # a device without a size, or a share of it in percent
         return spec
-    # Without a name, each thread has its own file.
-    own_files = 1 if "filename" in options else access.threads
-    target["size_bytes"] = range_bytes * own_files
-    spec["range"] = {"start_bytes": 0, "length_bytes": range_bytes * own_files}
+    range_bytes = each_bytes + step_bytes * (access.threads - 1)
+    target["size_bytes"] = range_bytes
+    spec["range"] = {"start_bytes": 0, "length_bytes": range_bytes}
     return spec
 
 

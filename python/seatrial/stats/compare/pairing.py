@@ -401,8 +401,10 @@ def _sizes(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[Us
     """Find trial files of different size: more of the smaller one fits in caches."""
     for cell in matched.cells:
         size_a_bytes, size_b_bytes = _size_bytes(a, cell.a), _size_bytes(b, cell.b)
-        if None not in (size_a_bytes, size_b_bytes) and size_a_bytes != size_b_bytes:
-            texts = [format_size(each or 0) for each in (size_a_bytes, size_b_bytes)]
+        if size_a_bytes is None or size_b_bytes is None:
+            continue
+        if abs(size_a_bytes - size_b_bytes) > max(_rounded_bytes(cell.a), _rounded_bytes(cell.b)):
+            texts = [format_size(each) for each in (size_a_bytes, size_b_bytes)]
             if texts[0] == texts[1]:
                 texts = [f"{size_a_bytes} bytes", f"{size_b_bytes} bytes"]
             yield UsageError(
@@ -412,6 +414,13 @@ def _sizes(a: SideSamples, b: SideSamples, matched: MatchedCells) -> Iterator[Us
                 next_step=f"Measure both with the same --size, {ANYWAY}",
             )
             return
+
+
+def _rounded_bytes(samples: Sequence[Sample]) -> int:
+    """Return what a range may lack because fio gives each thread an equal part, in whole blocks."""
+    cell = samples[0].cell
+    is_split = "offset_increment" in (cell.parsed.fio_options or {})
+    return cell.threads * cell.block_size_bytes if is_split else 0
 
 
 def _size_bytes(one_side: SideSamples, samples: Sequence[Sample]) -> int | None:

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from findings.test_verdict import database_cells, finding_of
@@ -18,8 +19,9 @@ from seatrial.findings.summary import summarise_cell
 from seatrial.findings.thresholds import evaluate
 from seatrial.report.answer_text import answer_text
 from seatrial.stats.compare.comparison import compare
+from seatrial.stats.steady.states import steady_states
 from seatrial.study.thresholds import parse_threshold
-from stats.builders import MS_NS, cell_of, rounds_of, run_of
+from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of
 from stats.builders import finding_of as stated
 from stats.compare.sides import side_with_rates
 from stats.timed import noisy_counts, timed_sample
@@ -163,3 +165,24 @@ def test_a_finding_keeps_the_spelling_of_a_side():
     (reported,) = compare(sides[0], sides[1:])
     (finding,) = find_in_comparison(reported)
     assert in_one_line(finding).startswith("c.db is slower")
+
+
+def test_a_test_that_ended_by_its_bytes_says_so():
+    def confidence(kind="io", duration_s=0.028, completed=1024):
+        limit = {"duration_s": 1.0, "bytes": 1024 * 8192}
+        cell = cell_of(operation="write", kind=kind, limit=limit)
+        sample = sample_of(cell, completed=completed, duration_s=duration_s)
+        return answer(summary_of([summarise_cell([sample])])).confidence
+
+    assert "1 of 1 test ended by `limit_bytes`, after 28 ms" in confidence()
+    assert "limit_bytes" not in confidence(kind="fill")
+    assert "limit_bytes" not in confidence(duration_s=0.9)
+    assert "limit_bytes" not in confidence(completed=100)
+
+
+def test_a_run_that_reached_steady_state_over_its_rounds_is_not_too_short_for_it():
+    cells = [rounds_of(cell_of(address="random"), [1000] * 6)]
+    summary = summary_of(cells)
+    assert "too short to show steady state" in answer(summary).confidence
+    steady = steady_states(cells)
+    assert "steady" not in answer(msgspec.structs.replace(summary, steady=steady)).confidence

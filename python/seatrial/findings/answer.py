@@ -24,6 +24,7 @@ from seatrial.findings.profile import (
 )
 from seatrial.findings.profiles import BUILT_IN
 from seatrial.findings.tile import Tile
+from seatrial.findings.traffic import requested_write_bytes
 from seatrial.findings.verdict import doubts_of, io_tiles
 from seatrial.published import HIDDEN
 from seatrial.stats.fastest import Served, served_by_caches
@@ -45,6 +46,10 @@ TILES_MAX: Final = 6
 WORST_MAX: Final = 3
 STEADY_S_MIN: Final = 60.0
 """Shorter samples do not show garbage collection, full write caches or burst credit."""
+EARLY_SHARE_MAX: Final = 0.5
+"""Largest share of its planned time after which a sample has ended long before it."""
+WRITTEN_SHARE_MIN: Final = 0.9
+"""Least share of `limit_bytes` that a sample which ended by it has completed."""
 _FIT_WORDS: Final = {"good": "fit for", "marginal": "marginal for", "poor": "not fit for"}
 
 
@@ -350,10 +355,16 @@ def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
             f"{format_plural(len(summary.cells), 'test')}"
         )
     longest_s = max((s.duration_s for each in summary.cells for s in each.samples), default=0)
-    if tiles and 0 < longest_s < STEADY_S_MIN:
+    phrases += _ended_by_bytes(summary.cells)
+    is_steady = any(
+        rule.rule == "snia" and rule.met
+        for state in summary.steady
+        if state.over == "rounds"
+        for rule in state.rules
+    )
+    if tiles and 0 < longest_s < STEADY_S_MIN and not is_steady:
         phrases.append(
-            f"samples of at most {format_duration_s(longest_s)} show no steady state under "
-            "sustained load"
+            f"samples of at most {format_duration_s(longest_s)} are too short to show steady state"
         )
     if checks := [s.verification for c in summary.cells for s in c.samples if s.verification]:
         corrupt = sum(each.corrupt_blocks for each in checks)
@@ -365,6 +376,29 @@ def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
         phrases.append(f"the run is {summary.run.status}")
     sentence = "; ".join(phrases)
     return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _ended_by_bytes(cells: Sequence[CellSummary]) -> list[str]:
+    """Return how many tests had written all that they may long before their time was over."""
+    shortest_s: dict[str, float] = {}
+    for each in cells:
+        limit = each.cell.parsed.limit
+        if each.cell.kind == "fill" or each.cell.operation == "copy" or limit.bytes is None:
+            continue
+        early_s = [
+            sample.duration_s
+            for sample in each.samples
+            if sample.duration_s < EARLY_SHARE_MAX * each.cell.parsed.duration_s
+            and requested_write_bytes(sample) >= WRITTEN_SHARE_MIN * limit.bytes
+        ]
+        if early_s:
+            shortest_s[each.cell.key] = min(early_s)
+    if not shortest_s:
+        return []
+    return [
+        f"{len(shortest_s)} of {format_plural(len(cells), 'test')} ended by `limit_bytes`, "
+        f"after {format_duration_s(min(shortest_s.values()))}"
+    ]
 
 
 def _widest(tiles: Sequence[Tile], over: str) -> str:

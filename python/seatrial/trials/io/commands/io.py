@@ -107,7 +107,11 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
     "--data", type=click.Choice(["random", "compressible", "verifiable"]), help="Data to write."
 )
 @click.option("--compressible-share", type=float, help="Compressible share of each 4 KiB.")
-@click.option("--limit-bytes", metavar="SIZE", help="End a writing sample after this many bytes.")
+@click.option(
+    "--limit-bytes",
+    metavar="SIZE",
+    help="End a writing sample after this many bytes; default: the size of the file or range.",
+)
 @click.option("--verify", is_flag=True, help="Verify every block read.")
 @click.option("--buffered", is_flag=True, help="Use the page cache.")
 @engine_option

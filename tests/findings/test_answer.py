@@ -186,3 +186,19 @@ def test_a_run_that_reached_steady_state_over_its_rounds_is_not_too_short_for_it
     assert "too short to show steady state" in answer(summary).confidence
     steady = steady_states(cells)
     assert "steady" not in answer(msgspec.structs.replace(summary, steady=steady)).confidence
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 160])
+def test_a_graded_figure_keeps_its_grade_at_any_width(width):
+    found = answer(summary_of(database_cells(latency_ns=90 * MS_NS)), "oltp")
+    lines = answer_text(found, width, colour=False).splitlines()
+    figures = [line for line in lines if line.startswith(" ")]
+    for tile, line in zip(found.tiles, figures, strict=False):
+        assert tile.grade in line
+
+
+def test_what_a_profile_needs_and_nobody_measured_is_unknown():
+    cells = [each for each in database_cells(latency_ns=90 * MS_NS) if each.cell.kind != "commit"]
+    text = answer_text(answer(summary_of(cells), "oltp"), 80, colour=False)
+    assert re.search(r"^Unknown: .*commit", text, re.MULTILINE)
+    assert "Unknown:" not in answer_text(answer(summary_of(cells)), 80, colour=False)

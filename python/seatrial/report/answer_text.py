@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from seatrial.findings.answer import RunAnswer, clipped, first_clauses
-from seatrial.findings.profile import Grade
+from seatrial.findings.profile import Assessment, Grade
 from seatrial.findings.tile import Tile
 from seatrial.report.terminal import SEVERITY_COLOURS, SEVERITY_MARKS
 from seatrial.stats.wording import format_interval, format_plural, format_value
@@ -33,6 +33,8 @@ def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
     blocks = [click.style(verdict, fg=verdict_colour, bold=True)]
     if answer.tiles:
         blocks.append("\n".join(_tile_lines(answer.tiles, width)))
+    if answer.profile and (unknown := _unknown(answer.assessments)):
+        blocks.append("\n".join(_labelled("Unknown", f"{unknown} (not measured)", width)))
     if worst := _worst_lines(answer, width):
         blocks.append("\n".join(worst))
     blocks.append(
@@ -54,7 +56,7 @@ def tile_value(tile: Tile) -> str:
 
 
 def _tile_lines(tiles: Sequence[Tile], width: int) -> list[str]:
-    """Return a line for each figure; details that do not fit are left out."""
+    """Return a line for each figure; details that do not fit are left out, but no grade."""
     labels = [clipped(each.label, _LABEL_MAX) for each in tiles]
     values = [tile_value(each) for each in tiles]
     doubts = [format_interval(each.estimate) for each in tiles]
@@ -68,11 +70,22 @@ def _tile_lines(tiles: Sequence[Tile], width: int) -> list[str]:
             longer = f"{words}; {part}" if words else part
             words = longer if len(longer) <= room else words
         line = f" {start}  {words}"
-        if len(line.rstrip()) > width:
-            line = f" {label:<{widths[0]}}  {value:>{widths[1]}}"
+        if len(line.rstrip()) > width or not words.startswith(each.grade):
+            line = f" {label:<{widths[0]}}  {value:>{widths[1]}}  {each.grade}"
         colour = COLOURS.get(each.grade) if each.grade else None
         lines.append(click.style(line.rstrip(), fg=colour) if colour else line.rstrip())
     return lines
+
+
+def _unknown(assessments: Sequence[Assessment]) -> str:
+    """Return the figures that the chosen profile needs and nobody measured."""
+    several = len({each.target for each in assessments}) > 1
+    return ", ".join(
+        f"{assessment.target}: {each.requirement.label}" if several else each.requirement.label
+        for assessment in assessments
+        for each in assessment.figures
+        if each.figure is None
+    )
 
 
 def _worst_lines(answer: RunAnswer, width: int) -> list[str]:

@@ -74,11 +74,11 @@ def answer_text(
     verdict: str, notable: Iterable[str], confidence: str, next_step: str, tables: Iterable[Table]
 ) -> str:
     """Return an answer as lines: verdict, notable properties, confidence, next step, tables."""
+    remarks = [wrapped(each, "- ") for each in notable]
     first = [
         wrapped(verdict),
         "",
-        *(wrapped(each, "- ") for each in notable),
-        "",
+        *([*remarks, ""] if remarks else []),
         wrapped(confidence, "Confidence: ", "  "),
         wrapped(next_step, "Next: ", "  "),
     ]

@@ -42,6 +42,20 @@ def test_the_answer_comes_first_and_tables_follow(folder: Path):
     assert "Storage serves" in text
 
 
+def test_no_ssd_is_advised_if_nothing_is_reused(tmp_path: Path):
+    lines = [
+        f"{128166372003061629 + number * 10_000},hm,0,Read,{number * 8192},8192,50000\n"
+        for number in range(1000)
+    ]
+    (tmp_path / "scan.csv").write_text("".join(lines))
+    seatrial("trace", "import", "scan.csv", "-o", "scan.rec", folder=tmp_path)
+    done = seatrial("cache", "predict", "scan.rec", folder=tmp_path)
+    assert "No cache helps: 100 %" in done.out
+    assert "watch --record FILE --for 1h" in done.out
+    assert "--ssd" not in done.out
+    assert "\n\n\n" not in done.out
+
+
 def test_the_document_has_what_the_page_has(folder: Path):
     options = ("--ram", "4MiB,16MiB", "--ssd", "0,32MiB", "--ssd-kind", "bcache", "--policy", "arc")
     page = folder / "cache.html"

@@ -325,6 +325,10 @@ def _ssd_reads(reference: str, results: Path) -> tuple[list[int], int]:
 
 
 def _next_step(recording: Path, prediction: CachePrediction, output: Output) -> str:
+    from seatrial.trials.cache.report.prediction_phrases import is_reused  # noqa: PLC0415
+
+    if not is_reused(prediction):
+        return "Record for longer: `seatrial watch --record FILE --for 1h`"
     if not any(each.device_bytes for each in prediction.tiers):
         return f"Try an SSD: `seatrial cache predict {recording} --ssd 0,SIZE`"
     if output.path is None:

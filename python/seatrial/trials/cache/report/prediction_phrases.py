@@ -35,7 +35,7 @@ _TIMES_MAX_RATIO: Final = 1.1
 
 def verdict_line(found: CachePrediction) -> str:
     """Return the verdict in one line."""
-    if found.repeated_share < _LITTLE_SHARE:
+    if not is_reused(found):
         return (
             f"No cache helps: {format_share(1 - found.repeated_share)} of the reads are of blocks "
             "that were not accessed before."
@@ -45,6 +45,11 @@ def verdict_line(found: CachePrediction) -> str:
         f"{format_size(enough.cache_bytes)} of cache would serve {share_phrase(enough)} of the "
         f"reads; more gains little: no size serves over {format_share(found.repeated_share)}."
     )
+
+
+def is_reused(found: CachePrediction) -> bool:
+    """Return whether a cache of any size could help."""
+    return found.repeated_share >= _LITTLE_SHARE
 
 
 def share_phrase(point: CachePoint) -> str:

@@ -42,6 +42,33 @@ def test_the_page_of_commands_names_every_command() -> None:
     assert named == set(commands.list_commands(click.Context(commands)))
 
 
+def leaves(command: click.Command, *names: str) -> Iterator[tuple[str, set[str]]]:
+    """Each command that has no commands below it, with the options that its help shows."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            each = command.get_command(context, name)
+            assert each is not None, name
+            yield from leaves(each, *names, name)
+    else:
+        shown = [each for each in command.params if not getattr(each, "hidden", False)]
+        yield " ".join(names), {word for each in shown for word in each.opts}
+
+
+def test_the_page_of_commands_names_those_without_json_or_live() -> None:
+    page = (ROOT / "docs/commands.md").read_text()
+    sentence = page.split("prints one JSON document")[1].partition("have none")[0]
+    found = dict(leaves(group()))
+    assert set(re.findall(r"`([\w ]+)`", sentence)) == {
+        name for name, options in found.items() if "--json" not in options
+    }
+    assert [
+        name
+        for name, options in found.items()
+        if "--progress" in options and "--live" not in options
+    ] == ["lab"]
+
+
 @pytest.mark.parametrize(
     ("epilog", "offences"), [(None, 1), ("Example: seatrial check /mnt/ssd", 0)]
 )

@@ -477,9 +477,6 @@ def _draft(
         depth=cell.depth,
         factors=cell.factors,
         duration_s=duration_s,
-        operations={
-            kind: reported_operation(completed, moved_bytes, latencies_ns)
-            for kind in [cell.operation]
-        },
+        operations={cell.operation: reported_operation(completed, moved_bytes, latencies_ns)},
         counters=assumed(duration_s),
     )

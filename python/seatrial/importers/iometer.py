@@ -10,14 +10,13 @@ that begins with an apostrophe names the values of the lines below it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 from seatrial.errors import UsageError
 from seatrial.importers.document import Document
-from seatrial.importers.fio.jobs import JobStudy
+from seatrial.importers.fio.jobs import JobStudy, unique_name
 from seatrial.study.load import Table
 from seatrial.units import SECTOR_BYTES
 
@@ -26,7 +25,6 @@ NAME_LINE: Final = "'access specification name"
 FIELDS: Final = ("size", "% of size", "% reads", "% random", "delay", "burst", "align", "reply")
 RUN_S_USUAL: Final = 10.0
 _OUTSTANDING: Final = "'# of outstanding io"
-_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def is_configuration(text: str) -> bool:
@@ -57,7 +55,7 @@ def study_of(document: Document) -> JobStudy:
     notes.append("Targets are not imported: specify one with --target")
     return JobStudy(
         mapping={
-            "name": _NAME.sub("-", document.path.stem).strip("-") or "iometer",
+            "name": unique_name(document.path.stem, [], "iometer"),
             "description": f"The access specifications of {document.name}",
             "target": [{"label": "trial"}],
             "workload": [
@@ -108,7 +106,8 @@ def _specifications(
         elif text.startswith("'"):
             expects = ""
         elif expects == "name" and text:
-            name = _unique(text.rpartition(",")[0] or text, taken)
+            name = unique_name(text.rpartition(",")[0] or text, taken, "access")
+            taken.append(name)
             expects = ""
         elif expects == "row" and text:
             rows.append(_row(document, number, text, name, notes))
@@ -169,15 +168,6 @@ def _pause(rows: Sequence[Table], name: str, notes: list[str]) -> None:
                 f"{name}: the delay of {1000 * stream['pause']:g} ms after every "
                 f"{stream['burst']:g} requests is ignored, as the specification has several lines"
             )
-
-
-def _unique(written: str, taken: list[str]) -> str:
-    plain = _NAME.sub("-", written).strip("-_")[:60] or "access"
-    unique, count = plain, 2
-    while unique in taken:
-        unique, count = f"{plain}-{count}", count + 1
-    taken.append(unique)
-    return unique
 
 
 def _values_below(lines: Sequence[tuple[int, str]], heading: str) -> str:

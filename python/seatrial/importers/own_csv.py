@@ -309,13 +309,7 @@ def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationR
             if row.get(column)
         },
     )
-    return OperationResult(
-        completed=result.completed,
-        failed=_count(document, line, row, "failed"),
-        transferred_bytes=result.transferred_bytes,
-        response=result.response,
-        reported_ns=result.reported_ns,
-    )
+    return msgspec.structs.replace(result, failed=_count(document, line, row, "failed"))
 
 
 def _factors(row: Mapping[str, str]) -> Iterator[tuple[str, FactorValue]]:

@@ -464,6 +464,15 @@ def entries_needed(percent: float) -> int:
     return round(ENTRIES_BEYOND_PERCENTILE_MIN / (1 - percent / 100))
 
 
+def known_percentiles(histogram: Histogram) -> dict[str, float]:
+    """Return the percentiles (ns) with enough entries, by names such as ``p99_9``."""
+    return {
+        name.replace(".", "_"): float(histogram.percentile_ns(percent))
+        for name, percent in PERCENTS.items()
+        if histogram.count >= entries_needed(percent)
+    }
+
+
 def latency_estimates(
     samples: Sequence[Sample], phases: Sequence[RunningPhase] | None = None
 ) -> dict[str, dict[str, Estimate]]:

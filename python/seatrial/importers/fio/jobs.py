@@ -217,12 +217,8 @@ class JobTargets:
         return found
 
     def _label(self, path: str) -> str:
-        plain = _FAR.sub("-", Path(path).name).strip("-_")[:LABEL_CHARACTERS_MAX] or "trial"
-        labels = {job_target.label for job_target in self._targets.values()}
-        count, label = 2, plain
-        while label in labels:
-            label, count = f"{plain}-{count}", count + 1
-        return label
+        labels = [job_target.label for job_target in self._targets.values()]
+        return unique_name(Path(path).name, labels, "trial", LABEL_CHARACTERS_MAX)
 
     def _path(self, section: JobSection, *, writes: bool) -> str:
         named, folder = section.options.get("filename", ""), section.options.get("directory", "")
@@ -332,7 +328,7 @@ def study_of(document: Document) -> JobStudy:
         if not job.access.operation:
             notes.add(section.name, "skipped, as Seatrial does not trim")
             continue
-        name = _unique(section.name, [workload["name"] for workload in workloads])
+        name = unique_name(section.name, [each["name"] for each in workloads], "job")
         label = job_targets.of(section, name, writes=job.access.operation != "read")
         workload = job.workload(name, label)
         if job.mix:
@@ -362,9 +358,11 @@ def study_of(document: Document) -> JobStudy:
     return JobStudy(mapping=mapping, notes=notes.sentences())
 
 
-def _unique(name: str, taken: Sequence[str]) -> str:
-    """Return a section's name as a valid and unique workload name."""
-    plain = _FAR.sub("-", name).strip("-_")[: NAME_CHARACTERS_MAX - 4] or "job"
+def unique_name(
+    written: str, taken: Sequence[str], instead: str, characters_max: int = NAME_CHARACTERS_MAX - 4
+) -> str:
+    """Return a valid and unique name of a study; ``instead`` where nothing is left of it."""
+    plain = _FAR.sub("-", written).strip("-_")[:characters_max] or instead
     count = 2
     unique = plain
     while unique in taken:

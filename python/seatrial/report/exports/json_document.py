@@ -32,7 +32,7 @@ from seatrial.results.model import (
     Verification,
 )
 from seatrial.results.replay import ReplayRecord
-from seatrial.stats.cell_estimates import PERCENTS, entries_needed
+from seatrial.stats.cell_estimates import known_percentiles
 from seatrial.stats.estimate import AtLeast, Spread
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.steady.phases import SteadyState
@@ -485,9 +485,5 @@ def _times(histogram: _core.Histogram) -> Times:
     """Return the times of a histogram: none if empty, percentiles with enough entries."""
     if histogram.count == 0:
         return Times()
-    known = {
-        name.replace(".", "_"): float(histogram.percentile_ns(percent))
-        for name, percent in PERCENTS.items()
-        if histogram.count >= entries_needed(percent)
-    }
+    known = known_percentiles(histogram)
     return Times(min=histogram.min_ns, mean=histogram.mean_ns, max=histogram.max_ns, **known)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import asdict
 
@@ -26,13 +26,9 @@ from seatrial.report.exports.json_document import in_utf8, json_text
 from seatrial.report.exports.parquet import tables
 from seatrial.report.exports.parquet.tables import TABLES, Column, Row, columns_of
 from seatrial.results.model import OperationResult, Run, Sample, known_duration_s, origin_of
-from seatrial.stats.cell_estimates import PERCENTS, entries_needed
+from seatrial.stats.cell_estimates import known_percentiles
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.set_up import drive_of, firmware_of, host_of, kernel_of
-
-if TYPE_CHECKING:
-    from seatrial.results.model import Run, Sample
-
 
 ROWS_A_GROUP: Final = 1 << 16
 """Rows of a row group, the most that are held in memory for each table."""
@@ -308,9 +304,7 @@ def _times(what: str, histogram: _core.Histogram) -> dict[str, float | None]:
     if histogram.count == 0:
         return {}
     known: dict[str, float | None] = {
-        f"{what}_ns_{name.replace('.', '_')}": histogram.percentile_ns(percent)
-        for name, percent in PERCENTS.items()
-        if histogram.count >= entries_needed(percent)
+        f"{what}_ns_{name}": value_ns for name, value_ns in known_percentiles(histogram).items()
     }
     return known | {
         f"{what}_ns_min": histogram.min_ns,

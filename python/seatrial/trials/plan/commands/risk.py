@@ -62,7 +62,13 @@ _HOUR_S: Final = 3600.0
 @click.option("--afr", metavar="PERCENT", help="Annual failure rate, instead of that of --model.")
 @click.option("--failures", type=click.IntRange(min=0), help="Number of observed failures.")
 @click.option("--drive-years", type=float, help="Total years of service of all drives.")
-@click.option("--years", type=FiniteRange(min=0.01, max=50), default=5.0, show_default=True)
+@click.option(
+    "--years",
+    type=FiniteRange(min=0.01, max=50),
+    default=5.0,
+    show_default=True,
+    help="Years for which the risk is estimated.",
+)
 @click.option("--rebuild", metavar="RUN", help="Layout run with measured rebuilds.")
 @click.option("--rebuild-hours", metavar="HOURS", help="Duration of a rebuild, instead of a run.")
 @click.option("--replace-hours", metavar="HOURS", help="Time until a failed drive is replaced.")

@@ -81,7 +81,13 @@ class SpeedType(click.ParamType[float | str]):
 )
 @click.option("--device", metavar="NAME", help="Only requests of this recorded device.")
 @click.option("--size", metavar="SIZE", help="Size of the trial file, or part of the device used.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=1, show_default=True)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Number of replays.",
+)
 @click.option(
     "--depth",
     type=int,

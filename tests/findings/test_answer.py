@@ -96,6 +96,18 @@ def test_a_breached_threshold_comes_first_and_is_red():
     assert found.verdict.startswith("1 of 2 thresholds breached")
     assert found.grade == "poor"
     assert [tile.grade for tile in found.tiles if tile.label == "commits"] == ["poor"]
+    text = answer_text(found, 80, colour=False)
+    assert "!! commit[threads=1].p99_ms < 1: not met" in text
+    assert "p99_ms < 100:" not in text
+
+
+def test_a_threshold_of_an_unknown_figure_is_not_breached():
+    thresholds = [(f"commit[threads=1].{name}_ms", "< 1000") for name in ("p99.9", "p50")]
+    found = answer(summary_of(database_cells(), thresholds=thresholds))
+    assert found.verdict.startswith("1 of 2 thresholds not shown")
+    assert found.grade == "unknown"
+    assert [tile.grade for tile in found.tiles if tile.label == "commits"] == ["unknown"]
+    assert "commit[threads=1].p99.9_ms < 1000: not shown" in answer_text(found, 80, colour=False)
 
 
 def test_several_targets_show_one_figure_each():

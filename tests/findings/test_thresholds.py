@@ -130,6 +130,7 @@ def test_what_was_not_shown_was_not_kept(name, cells, reason):
     result = evaluated(name, "< 1000000000", *cells)
     assert not result.met
     assert result.worst is None
+    assert result.mark == "not shown"
     assert reason in result.sentence
 
 

@@ -68,6 +68,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
         next_step: What to do next.
         assessments: Assessments of each target by the chosen profile, else by all shipped ones.
         profile: Name of the chosen profile; empty for none.
+        missed: A sentence for each threshold that is not kept.
     """
 
     verdict: str
@@ -80,6 +81,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str
     assessments: list[Assessment]
     profile: str = ""
+    missed: Annotated[list[str], HIDDEN] = []
 
 
 def answer(summary: Summary, profile: str = "") -> RunAnswer:
@@ -114,6 +116,7 @@ def answer(summary: Summary, profile: str = "") -> RunAnswer:
         next_step=_next_step(summary, worst),
         assessments=assessments,
         profile=profile,
+        missed=[each.sentence for each in summary.thresholds if not each.met],
     )
 
 
@@ -176,7 +179,8 @@ def _graded_tiles(assessments: Sequence[Assessment], summary: Summary) -> list[T
 def _with_threshold(tile: Tile, summary: Summary) -> Tile:
     for result in summary.thresholds:
         if result.cell == tile.cell and not result.met:
-            return msgspec.structs.replace(tile, grade="poor", limit=result.sentence)
+            grade: Grade = "poor" if result.mark == "breached" else "unknown"
+            return msgspec.structs.replace(tile, grade=grade, limit=result.sentence)
     return tile
 
 
@@ -328,9 +332,11 @@ def _tile_phrase(tile: Tile) -> str:
 
 def _grade(summary: Summary, assessments: Sequence[Assessment]) -> Grade:
     grades: list[Grade] = [each.grade for each in assessments]
-    if any(not each.met for each in summary.thresholds):
+    if any(each.mark == "breached" for each in summary.thresholds):
         return "poor"
-    if summary.thresholds:
+    if any(not each.met for each in summary.thresholds):
+        grades.append("unknown")
+    elif summary.thresholds:
         grades.append("marginal" if any(each.doubtful for each in summary.thresholds) else "good")
     return worst_grade(grades)
 

@@ -39,10 +39,10 @@ class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        """``kept``, ``breached``, or ``not shown`` by a figure that is only a lower bound."""
+        """``kept``, ``breached``, or ``not shown`` by an unknown figure or a lower bound."""
         if self.met:
             return "kept"
-        is_open = self.doubtful and self.worst is not None and self.worst.is_lower_bound
+        is_open = self.worst is None or (self.doubtful and self.worst.is_lower_bound)
         return "not shown" if is_open else "breached"
 
 

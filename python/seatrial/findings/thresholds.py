@@ -64,7 +64,7 @@ def _unjudged(threshold: Threshold, reason: str, cell: CellSummary | None) -> Th
         doubtful=False,
         worst=None,
         cell=cell.cell.key if cell else "",
-        sentence=f"{threshold.name} {threshold.condition}: not met, {reason}.",
+        sentence=f"{threshold.name} {threshold.condition}: not shown, {reason}.",
     )
 
 

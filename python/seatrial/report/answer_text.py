@@ -18,6 +18,7 @@ COLOURS: Final[dict[Grade, str]] = {"good": "green", "marginal": "yellow", "poor
 _NEXT_LINES_MAX: Final = 3
 _CONFIDENCE_LINES_MAX: Final = 3
 _LABEL_MAX: Final = 36
+_MISSED_MAX: Final = 3
 
 
 def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
@@ -35,6 +36,8 @@ def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
         blocks.append("\n".join(_tile_lines(answer.tiles, width)))
     if answer.profile and (unknown := _unknown(answer.assessments)):
         blocks.append("\n".join(_labelled("Unknown", f"{unknown} (not measured)", width)))
+    if answer.missed:
+        blocks.append("\n".join(_missed_lines(answer.missed, width)))
     if worst := _worst_lines(answer, width):
         blocks.append("\n".join(worst))
     blocks.append(
@@ -75,6 +78,17 @@ def _tile_lines(tiles: Sequence[Tile], width: int) -> list[str]:
         colour = COLOURS.get(each.grade) if each.grade else None
         lines.append(click.style(line.rstrip(), fg=colour) if colour else line.rstrip())
     return lines
+
+
+def _missed_lines(sentences: Sequence[str], width: int) -> list[str]:
+    """Return a line for each threshold that is not kept, up to a few."""
+    mark, colour = SEVERITY_MARKS["critical"], SEVERITY_COLOURS.get("critical")
+    lines = [
+        click.style(clipped(f"{mark} {each.rstrip('.')}", width), fg=colour)
+        for each in sentences[:_MISSED_MAX]
+    ]
+    rest = len(sentences) - len(lines)
+    return [*lines, f"   and {rest} more"] if rest > 0 else lines
 
 
 def _unknown(assessments: Sequence[Assessment]) -> str:

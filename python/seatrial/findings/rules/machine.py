@@ -145,8 +145,8 @@ class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy")
                 "their requests share the device."
             ),
             next=(
-                "Find the busy processes with 'top', 'iotop -o' or 'pidstat -d 1', stop or postpone "
-                "them, then measure."
+                "Find the busy processes with 'top', 'iotop -o' or 'pidstat -d 1', stop or "
+                "postpone them, then measure."
             ),
         )
 

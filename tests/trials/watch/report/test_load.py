@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from seatrial.trials.watch.analysis.activity import Losses
-from seatrial.trials.watch.analysis.load.profile import LoadProfile, load_of
+from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile, load_of
 from seatrial.trials.watch.recording import ADDRESS, TIME, RecordingMetadata
 from seatrial.trials.watch.report.load_figures import load_figures
 from seatrial.trials.watch.report.load_phrases import doubts, kind_line, notable
@@ -95,6 +96,17 @@ def test_what_limits_it_is_said(changes: dict[str, object], words: str):
 
 def test_nothing_limits_a_long_recording_of_which_all_is_known():
     assert doubts(random_reads(), about()) == []
+
+
+def test_a_block_of_no_known_file_is_not_mapped_as_in_a_watch():
+    rows = [
+        BreakdownRow(name=name, reads=5, writes=0, transferred_bytes=40960, latency_ns_p99=None)
+        for name in ("", "public.t")
+    ]
+    load = msgspec.structs.replace(random_reads(), relations=rows, processes=rows)
+    tables = {each.id: each.rows[0][0] for each in load_tables(load)}
+    assert tables["load-relation"] == "not mapped"
+    assert tables["load-process"] == "unknown"
 
 
 def test_the_first_25_lines_have_kind_confidence_and_next_step():

@@ -38,7 +38,7 @@ from seatrial.trials.watch.analysis.load.over_time import (
     rates_of,
 )
 from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile
-from seatrial.trials.watch.report.load_phrases import cache_for
+from seatrial.trials.watch.report.load_phrases import cache_for, nameless
 
 if TYPE_CHECKING:
     from seatrial.trials.watch.recording import Recording
@@ -230,7 +230,7 @@ def _breakdown_figure(name: str, parts: Sequence[BreakdownRow]) -> Figure:
             count = getattr(each, operation)
             if count:
                 shares.append(count / total)
-                rows.append(_bar(each.name or "unknown", count / total, count))
+                rows.append(_bar(each.name or nameless(name), count / total, count))
     title = f"Reads and writes by {name}"
     return _bars(f"load-{name}", f"By {name}", title, rows, shares)
 

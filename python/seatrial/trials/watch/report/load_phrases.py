@@ -127,6 +127,11 @@ def _cache(reuse: Reuse | None) -> Iterator[str]:
     )
 
 
+def nameless(breakdown: str) -> str:
+    """Return what requests without a name are called in a breakdown, as ``watch`` calls them."""
+    return NOT_MAPPED if breakdown == "relation" else "unknown"
+
+
 def cache_for(reuse: Reuse, part: float) -> HitRatio:
     """Return the smallest cache that serves a part of the accesses that the largest one serves."""
     wanted = part * reuse.hit_ratios[-1].share

@@ -17,7 +17,13 @@ from seatrial.stats.wording import (
 from seatrial.study.units import format_size
 from seatrial.trials.watch.analysis.load.profile import BreakdownRow, LoadProfile
 from seatrial.trials.watch.recording import RecordingMetadata
-from seatrial.trials.watch.report.load_phrases import confidence, kind_line, notable, number
+from seatrial.trials.watch.report.load_phrases import (
+    confidence,
+    kind_line,
+    nameless,
+    notable,
+    number,
+)
 
 _ROWS_MAX: Final = 10
 _CACHE_ROWS: Final = 6
@@ -202,7 +208,7 @@ def _breakdown_table(
     more = f", the first {_ROWS_MAX} of {len(parts)}" if len(parts) > _ROWS_MAX else ""
     rows = [
         [
-            each.name or "unknown",
+            each.name or nameless(name),
             format_count(each.reads),
             format_share(each.reads / reads) if reads else NO_FIGURE,
             format_count(each.writes),

@@ -244,6 +244,14 @@ def test_the_dominating_cause_is_in_the_first_sentence(tmp_path: Path):
     assert document["wear"]["years"]["mid"] > 0
 
 
+def test_ends_that_agree_are_one_figure(tmp_path: Path):
+    words = ("--drives", "4", "--capacity", "8TB", "--level", "raid10", "--written", "1.7TB")
+    done = called(tmp_path, *words, "--endurance", "3504TB")
+    text = done.out.replace("\n", " ").replace("   ", " ")
+    assert "At 1.7 TB written per day (typed), each drive lasts 11 years (5.7 to 22): 50 %" in text
+    assert "Rebuild: 22.2 hours (11.1 to 44.4; assumed" in text
+
+
 def test_a_failure_rate_is_a_percentage_with_and_without_its_sign(tmp_path: Path):
     words = ("--drives", "4", "--capacity", "8TB", "--level", "raid5", "--json", "--afr")
     plain, signed = (called(tmp_path, *words, afr).document["risk"] for afr in ("1..2", "1%..2%"))

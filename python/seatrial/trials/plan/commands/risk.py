@@ -93,7 +93,9 @@ _HOUR_S: Final = 3600.0
 @click.option("--endurance", metavar="SIZE", help="Rated write endurance of a drive (TBW).")
 @click.option("--waf", metavar="FACTOR", help="Write amplification of the drives by this load.")
 @click.option(
-    "--rated-waf", metavar="FACTOR", help="Write amplification of the test of their rating."
+    "--rated-waf",
+    metavar="FACTOR",
+    help="Write amplification in the test behind the rated endurance (TBW).",
 )
 @results_option
 @json_option

@@ -38,11 +38,12 @@ def bytes_phrase(amount_bytes: float) -> str:
     return f"{amount_bytes:.2g} bytes"
 
 
-def figure_phrase(figure: Figure) -> str:
-    """Return a figure with its interval and its origin."""
+def figure_phrase(figure: Figure, unit: str = "") -> str:
+    """Return a figure with its unit, its interval and its origin."""
+    mid = f"{figure.mid:.3g} {unit}".rstrip()
     if figure.low == figure.high:
-        return f"{figure.mid:.3g} ({figure.origin})"
-    return f"{figure.mid:.3g}, {figure.low:.3g} to {figure.high:.3g} ({figure.origin})"
+        return f"{mid} ({figure.origin})"
+    return f"{mid} ({figure.low:.3g} to {figure.high:.3g}; {figure.origin})"
 
 
 def years_phrase(years: float) -> str:
@@ -118,10 +119,10 @@ def assumed_lines(assumed: RiskAssumptions, array: Array) -> list[str]:
     }[assumed.on_unreadable]
     return [
         f"Failures: {assumed.failures.origin}",
-        f"Rebuild: {figure_phrase(assumed.rebuild_h)} hours",
-        f"A failed drive is replaced after {figure_phrase(assumed.replace_h)} hours"
+        f"Rebuild: {figure_phrase(assumed.rebuild_h, 'hours')}",
+        f"A failed drive is replaced after {figure_phrase(assumed.replace_h, 'hours')}"
         + (
-            f"; a spare takes over after {figure_phrase(assumed.detect_h)} hours"
+            f"; a spare takes over after {figure_phrase(assumed.detect_h, 'hours')}"
             if array.spares
             else ""
         ),
@@ -134,14 +135,19 @@ def assumed_lines(assumed: RiskAssumptions, array: Array) -> list[str]:
 def wear_line(wear: Wear) -> str:
     """Return how long a drive lasts, in a sentence."""
     years = wear.years
+    share = _ends(format_share(wear.per_drive_low), format_share(wear.per_drive_high))
+    times = _ends(f"{wear.over_rated.low:.2g}", f"{wear.over_rated.high:.2g}")
     return (
-        f"Each drive lasts {years.mid:.2g} years ({years.low:.2g} to {years.high:.2g}) of being "
-        f"written: {bytes_phrase(wear.written_per_day.mid)} per day "
-        f"({wear.written_per_day.origin}), {wear.per_drive_low:.2g} to "
-        f"{wear.per_drive_high:.2g} of that on each drive, "
-        f"{wear.over_rated.low:.2g} to {wear.over_rated.high:.2g} times the write amplification "
-        f"of its rating ({wear.over_rated.origin}), of {bytes_phrase(wear.endurance.mid)} "
-        f"({wear.endurance.origin})"
+        f"At {bytes_phrase(wear.written_per_day.mid)} written per day "
+        f"({wear.written_per_day.origin}), each drive lasts {years.mid:.2g} years "
+        f"({years.low:.2g} to {years.high:.2g}): {share} of that is written to each drive, with "
+        f"{times} times the write amplification of its rating ({wear.over_rated.origin}); it is "
+        f"rated for {bytes_phrase(wear.endurance.mid)} ({wear.endurance.origin})"
         + (f", {format_share(wear.used_share)} used already" if wear.used_share else "")
         + "."
     )
+
+
+def _ends(low: str, high: str) -> str:
+    """Return both ends of an interval, or one of them if they are equal."""
+    return low if low == high else f"{low} to {high}"

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from report import json_schema
 from report.exports_hand import make_finding
 from seatrial.cli.check_command import check_server
-from seatrial.cli.documents import check_document, clean_document, plan_document, report_document
+from seatrial.cli.documents import CleanDocument, ReportDocument, check_document, plan_document
 from seatrial.findings.context import Context
 from seatrial.findings.registry import find, kinds, preflight
 from seatrial.fingerprint import Fingerprint
@@ -82,13 +82,13 @@ def test_every_kind_of_undoing():
         for kind in (*UNDOERS, "journal")
         for outcome in Outcome
     ]
-    document = assert_as_published(clean_document(rows))
+    document = assert_as_published(CleanDocument(undone=rows).as_text())
     assert len(document["undone"]) == len(rows)
-    assert_as_published(clean_document([]))
+    assert_as_published(CleanDocument(undone=[]).as_text())
 
 
 def test_a_report_says_where_it_is():
-    assert assert_as_published(report_document("r", Path("a b.html")))["path"] == "a b.html"
+    assert_as_published(ReportDocument(run_id="r", path="a b.html").as_text())
 
 
 def test_every_kind_is_published_and_explained():

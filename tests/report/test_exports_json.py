@@ -26,7 +26,7 @@ from report.sample_run import sample_summary
 from report.steady_hand import make_steady
 from seatrial.errors import UsageError
 from seatrial.report.exports import export
-from seatrial.report.exports.json_document import as_text, error_document, runs_document
+from seatrial.report.exports.json_document import error_document, runs_document
 from seatrial.results.model import Corruption, ErrorSample, Verification
 from trials.audit.report.audit_hand import article_summary
 from trials.loadline.report.loadline_hand import make_load_line
@@ -109,12 +109,12 @@ def test_a_run_without_a_sample_is_as_published():
 
 
 def test_lists_and_errors_are_as_published():
-    runs = json.loads(as_text(runs_document([make_run(), make_run(id="b", ended_at=None)])))
+    runs = json.loads(runs_document([make_run(), make_run(id="b", ended_at=None)]).as_text())
     assert_published(runs)
     error = UsageError(
         seen="There is no run x.", cause="It is misspelt.", next_step="seatrial list"
     )
-    document = json.loads(as_text(error_document(error)))
+    document = json.loads(error_document(error).as_text())
     assert_published(document)
     assert (document["error"], document["exit_code"]) == ("UsageError", 2)
 
@@ -164,7 +164,7 @@ def test_a_percentile_that_too_few_requests_know_is_absent():
 
 def test_a_name_that_is_no_utf8_is_shown_by_its_codes():
     error = UsageError(seen=os.fsdecode(b"/mnt/n\xff is gone"), cause="c", next_step="n")
-    document = json.loads(as_text(error_document(error)))
+    document = json.loads(error_document(error).as_text())
     assert document["seen"] == "/mnt/n\\xff is gone."
 
 

@@ -15,7 +15,7 @@ from seatrial.cli.outcome import run_text
 from seatrial.cli.stored_runs import list_command
 from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.report.exports import export
-from seatrial.report.exports.json_document import as_text, runs_document
+from seatrial.report.exports.json_document import runs_document
 from seatrial.report.lab import LAB_NOTICE
 from seatrial.report.page import render
 from seatrial.results.store import ResultsFile
@@ -48,6 +48,6 @@ def test_the_list_marks_the_runs_of_the_lab(tmp_path):
     assert lines[LAB.id].endswith("lab")
     assert lines[OTHER.id].endswith("–")
     assert reported.rstrip().endswith(LAB_NOTICE)
-    document = json.loads(as_text(runs_document([LAB, OTHER])))
+    document = json.loads(runs_document([LAB, OTHER]).as_text())
     assert document["notices"] == {LAB.id: LAB_NOTICE}
     json_schema.assert_published(document)

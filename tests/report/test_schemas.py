@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from seatrial.published import FLATTENED, HIDDEN, Count, named, one_of, publish
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.stats.estimate import Estimate, Range
 
 TOOL = Path(__file__).parents[2] / "tools" / "generate" / "schemas.py"
@@ -211,4 +211,4 @@ def test_every_document_has_the_head(tool):
     for document in tool.documents():
         assert list(tool.schema_of(document)["required"])[:3] == ["seatrial", "schema", "kind"]
         assert issubclass(document, Document)
-    assert as_text(tool.documents()[0].__base__(kind="x")).startswith('{\n  "seatrial": "')
+    assert tool.documents()[0].__base__(kind="x").as_text().startswith('{\n  "seatrial": "')

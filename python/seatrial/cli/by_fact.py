@@ -11,7 +11,7 @@ import click
 from seatrial.cli.compare_command import side_differences
 from seatrial.cli.sources import is_results_file, load_source
 from seatrial.errors import UsageError
-from seatrial.report.by_fact import common_rows, fact_document, fact_sentences, fact_table
+from seatrial.report.by_fact import FactDocument, common_rows, fact_sentences, fact_table
 from seatrial.report.terminal import table_text, wrapped
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
@@ -61,7 +61,7 @@ def compare_by_fact(
     if not found.rows:
         raise _nothing(count, figures)
     if as_json:
-        click.echo(fact_document(found, list(warnings)), nl=False)
+        click.echo(FactDocument(by_fact=found, warnings=list(warnings)).as_text(), nl=False)
         return 0
     common = len(common_rows(found))
     if common:

@@ -13,7 +13,7 @@ import msgspec
 from seatrial.cli.options import json_option
 from seatrial.errors import UsageError
 from seatrial.published import FLATTENED, Count
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.report.table import Table
 from seatrial.report.terminal import table_text, wrapped
 
@@ -346,4 +346,4 @@ def _echo_document(facts: Catalogue, found: list[tuple[str, Fact]]) -> None:
         tables=counts_of(facts),
         facts=[_row(facts, name, each) for name, each in found],
     )
-    click.echo(as_text(document), nl=False)
+    click.echo(document.as_text(), nl=False)

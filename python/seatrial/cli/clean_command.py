@@ -34,11 +34,11 @@ def command(dry_run: bool, as_json: bool) -> int:
 
 def report_undone(undone: Sequence[Undone], *, as_json: bool) -> int:
     """Print the changes with their outcome; return 1 if one could not be undone, else 0."""
-    from seatrial.cli.documents import clean_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.documents import CleanDocument  # noqa: PLC0415 - not for --help
     from seatrial.machine.undoers import Outcome  # noqa: PLC0415
 
     if as_json:
-        click.echo(clean_document(undone), nl=False)
+        click.echo(CleanDocument(undone=list(undone)).as_text(), nl=False)
     elif not undone:
         click.echo("There is nothing to undo.")
     else:

@@ -128,7 +128,7 @@ def command(
     """
     from seatrial.cli.outcome import first_text  # noqa: PLC0415
     from seatrial.findings.comparison_answer import comparison_answer  # noqa: PLC0415
-    from seatrial.report.comparison_page import comparison_document  # noqa: PLC0415
+    from seatrial.report.comparison_page import ComparisonDocument  # noqa: PLC0415
 
     # Millions of small objects live to the end, none of them in a reference cycle: the collector's
     # search for cycles would take a quarter of the time.
@@ -155,7 +155,8 @@ def command(
     if report.is_named:
         _write_report(found, report)
     if as_json:
-        click.echo(comparison_document(found), nl=False)
+        document = ComparisonDocument(a=found[0].a, comparisons=found)
+        click.echo(document.as_text(), nl=False)
     else:
         rest = (
             "\n".join(comparison_text(each) for each in found) if display_options().tables else ""

@@ -12,7 +12,7 @@ from seatrial.cli.check_command import ServerCheck
 from seatrial.fingerprint import Device, Fingerprint
 from seatrial.machine.undo_journal import Undone
 from seatrial.published import AS_KEPT, FLATTENED, Amount, Count, filled, one_of
-from seatrial.report.exports.json_document import Document, Factors, as_text, factors_of
+from seatrial.report.exports.json_document import Document, Factors, factors_of
 from seatrial.report.terminal import wrapped
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
@@ -193,7 +193,7 @@ class EditDocument(Document, frozen=True, kw_only=True):
     kind: Literal["edit"] = "edit"
     action: Annotated[str, one_of("rename", "annotate", "delete", "merge")]
     run_ids: list[str]
-    left_out_ids: list[str]
+    left_out_ids: list[str] = msgspec.field(default_factory=list)
 
 
 def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -203,20 +203,18 @@ def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = Non
         plan: The plan.
         commands: What builds each of its layouts, by label, as a shell would take it.
     """
-    return as_text(
-        PlanDocument(
-            study_name=plan.study.name,
-            seed=plan.study.seed,
-            plan_hash=plan.plan_hash,
-            targets=[filled(PlanTarget, target) for target in plan.targets],
-            drives=plan.drives,
-            commands={label: list(each) for label, each in (commands or {}).items()},
-            cells=[_cell(cell) for cell in plan.cells],
-            files=plan.files,
-            notes=plan.notes,
-            estimate=estimate(plan),
-        )
-    )
+    return PlanDocument(
+        study_name=plan.study.name,
+        seed=plan.study.seed,
+        plan_hash=plan.plan_hash,
+        targets=[filled(PlanTarget, target) for target in plan.targets],
+        drives=plan.drives,
+        commands={label: list(each) for label, each in (commands or {}).items()},
+        cells=[_cell(cell) for cell in plan.cells],
+        files=plan.files,
+        notes=plan.notes,
+        estimate=estimate(plan),
+    ).as_text()
 
 
 def _cell(cell: Cell) -> PlanCell:
@@ -243,30 +241,19 @@ def check_document(
         layouts: Which layouts could be built on this machine.
     """
     found = list(findings)
-    return as_text(
-        CheckDocument(fingerprint=fingerprint, findings=found, server=server, layouts=layouts)
+    document = CheckDocument(
+        fingerprint=fingerprint, findings=found, server=server, layouts=layouts
     )
-
-
-def clean_document(undone: Sequence[Undone]) -> str:
-    """Return what was undone, and what could not be."""
-    return as_text(CleanDocument(undone=list(undone)))
-
-
-def report_document(run_id: str, path: Path) -> str:
-    """Return where the report of a run was written."""
-    return as_text(ReportDocument(run_id=run_id, path=str(path)))
+    return document.as_text()
 
 
 def reports_document(index: Path, pages: Mapping[str, Path], comparisons: Sequence[Path]) -> str:
     """Return where the index of a results file and its pages were written."""
-    return as_text(
-        ReportsDocument(
-            path=str(index),
-            pages={run_id: str(path) for run_id, path in pages.items()},
-            comparisons=[str(path) for path in comparisons],
-        )
-    )
+    return ReportsDocument(
+        path=str(index),
+        pages={run_id: str(path) for run_id, path in pages.items()},
+        comparisons=[str(path) for path in comparisons],
+    ).as_text()
 
 
 def tables_document(
@@ -281,16 +268,8 @@ def tables_document(
         rows: Its number of rows.
     """
     files = {name: str(path) for name, path in paths.items()}
-    return as_text(
-        TablesDocument(path=str(folder), run_ids=list(run_ids), files=files, rows=dict(rows))
-    )
-
-
-def edit_document(action: str, run_ids: Sequence[str], left_out_ids: Sequence[str] = ()) -> str:
-    """Return which runs were changed, and how."""
-    return as_text(
-        EditDocument(action=action, run_ids=list(run_ids), left_out_ids=list(left_out_ids))
-    )
+    document = TablesDocument(path=str(folder), run_ids=list(run_ids), files=files, rows=dict(rows))
+    return document.as_text()
 
 
 def stack_text(fingerprint: Fingerprint) -> str:

@@ -270,10 +270,10 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
 
 def _report(error: SeatrialError, arguments: list[str]) -> int:
     if "--json" in arguments and not isinstance(error, output.OutputError):
-        from seatrial.report.exports.json_document import as_text, error_document  # noqa: PLC0415
+        from seatrial.report.exports.json_document import error_document  # noqa: PLC0415
 
         with suppress(output.OutputError, output.OutputClosed):
-            click.echo(as_text(error_document(error)), nl=False)
+            click.echo(error_document(error).as_text(), nl=False)
             sys.stdout.flush()
             return error.exit_code
     click.echo(f"seatrial: {error}", err=True)

@@ -71,7 +71,7 @@ def _edited(
     label: str | None = None,
     note: str | None = None,
 ) -> int:
-    from seatrial.cli.documents import edit_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.documents import EditDocument  # noqa: PLC0415 - not for --help
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
     with ResultsFile.open(results) as store:
@@ -79,7 +79,7 @@ def _edited(
         store.edit_run(run.id, label=label, note=note)
         stored = store.run(run.id)
     if as_json:
-        click.echo(edit_document(action, [run.id]), nl=False)
+        click.echo(EditDocument(action=action, run_ids=[run.id]).as_text(), nl=False)
     elif label is not None:
         click.echo(f"{run.id}: label {stored.label!r}, before {run.label!r}")
     else:
@@ -97,7 +97,7 @@ def delete(runs: tuple[str, ...], yes: bool, results: Path, as_json: bool) -> in
 
     A run that is being measured is not deleted.
     """
-    from seatrial.cli.documents import edit_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.documents import EditDocument  # noqa: PLC0415 - not for --help
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
     with ResultsFile.open(results) as store:
@@ -106,7 +106,8 @@ def delete(runs: tuple[str, ...], yes: bool, results: Path, as_json: bool) -> in
             _confirm(found, as_json=as_json)
         store.delete_runs([run.id for run in found])
     if as_json:
-        click.echo(edit_document("delete", [run.id for run in found]), nl=False)
+        document = EditDocument(action="delete", run_ids=[run.id for run in found])
+        click.echo(document.as_text(), nl=False)
     else:
         click.echo("\n".join(f"Deleted {_line(run)}" for run in found))
     return 0
@@ -156,7 +157,7 @@ def merge_files(
         RefusedError: Some runs are there already, or one is being measured; nothing was copied.
         ResultsFileError: A file is missing, damaged, not ours or newer; nothing was copied.
     """
-    from seatrial.cli.documents import edit_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.documents import EditDocument  # noqa: PLC0415 - not for --help
     from seatrial.results.copying import merge as merged  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
@@ -165,8 +166,9 @@ def merge_files(
         store = stack.enter_context(ResultsFile.open(results, create=True))
         copied, left_out = merged(sources, store, skip_existing=skip_existing)
     if as_json:
-        ids = ([run.id for run in each] for each in (copied, left_out))
-        click.echo(edit_document("merge", *ids), nl=False)
+        ids, left_out_ids = ([run.id for run in each] for each in (copied, left_out))
+        document = EditDocument(action="merge", run_ids=ids, left_out_ids=left_out_ids)
+        click.echo(document.as_text(), nl=False)
         return 0
     click.echo("\n".join(f"Copied {_line(run)}" for run in copied) or "Nothing to copy.")
     if left_out:

@@ -49,15 +49,14 @@ Examples:
 @json_option
 def list_command(results: Path, as_json: bool) -> int:
     """List the runs, the newest first."""
-    from seatrial.report.exports import json_document  # noqa: PLC0415 - not for --help
-    from seatrial.report.exports.json_document import as_text as json_text  # noqa: PLC0415
+    from seatrial.report.exports.json_document import runs_document  # noqa: PLC0415 - not for --help
     from seatrial.report.lab import LAB_NOTICE, notices_of  # noqa: PLC0415
     from seatrial.report.tables import runs_table  # noqa: PLC0415
 
     with ResultsFile.open(results, read_only=True) as store:
         runs = store.runs()
     if as_json:
-        click.echo(json_text(json_document.runs_document(runs)), nl=False)
+        click.echo(runs_document(runs).as_text(), nl=False)
     else:
         click.echo(table_text(runs_table(runs)))
         if notices_of(runs):
@@ -153,13 +152,13 @@ def report_command(
         source = context.get_parameter_source("run")
         refuse_run([] if source == click.core.ParameterSource.DEFAULT else [run], "report")
         return _report_all(output, results, as_json=as_json)
-    from seatrial.cli.documents import report_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.documents import ReportDocument  # noqa: PLC0415 - not for --help
     from seatrial.cli.outcome import write_report  # noqa: PLC0415
 
     summary = stored_summary(results, run)
     path = write_report(summary, output, results, with_published=reference)
     if as_json:
-        click.echo(report_document(summary.run.id, path), nl=False)
+        click.echo(ReportDocument(run_id=summary.run.id, path=str(path)).as_text(), nl=False)
     else:
         click.echo(f"Report: {click.format_filename(path)}")
     return 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.stats.compare.by_fact import ByFact, FactRow
 from seatrial.stats.compare.verdict import figure_phrase
@@ -29,11 +28,6 @@ class FactDocument(Document, frozen=True, kw_only=True):
     kind: Literal["by_fact"] = "by_fact"
     by_fact: ByFact
     warnings: list[str]
-
-
-def fact_document(found: ByFact, warnings: Sequence[str]) -> str:
-    """Return runs by a fact as JSON, with warnings about what was compared anyway."""
-    return as_text(FactDocument(by_fact=found, warnings=list(warnings)))
 
 
 def common_rows(found: ByFact) -> list[FactRow]:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from seatrial.findings.comparison_answer import comparison_answer
 from seatrial.grouping import grouped
 from seatrial.report.document import BYTES_MAX, chapters, page_document
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.report.figures.axes import (
     block_size_axis,
     extent,
@@ -62,11 +62,6 @@ class ComparisonDocument(Document, frozen=True, kw_only=True):
     kind: Literal["comparison"] = "comparison"
     a: Side
     comparisons: list[Comparison]
-
-
-def comparison_document(comparisons: Sequence[Comparison]) -> str:
-    """Return comparisons with the same A as JSON."""
-    return as_text(ComparisonDocument(a=comparisons[0].a, comparisons=list(comparisons)))
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -11,7 +11,7 @@ from seatrial.findings.registry import find_in_hosts
 from seatrial.fingerprint import Fingerprint, Machine
 from seatrial.results.fleet import ClockOffset, Reachability, Throughput
 from seatrial.trials.fleet.analysis.hosts import FleetFacts, HostAbsent, HostFacts
-from seatrial.trials.fleet.documents import fleet_check_document
+from seatrial.trials.fleet.documents import FleetCheckDocument
 from seatrial.trials.fleet.report.check_text import hosts_table, reach_table, verdict_line
 
 MACHINE = Machine(cpus_online=8, kernel="6.1", cpu_model="X", memory_bytes=32 << 30)
@@ -179,5 +179,6 @@ def test_tables_and_document_have_every_host():
     found = facts(host("a", is_head=True, reached=reached), host("b", reached=reached))
     assert [row[0] for row in hosts_table(found).rows] == ["a head", "b"]
     assert reach_table(found).rows[0] == ["10.0.0.9:5432", "a", "usable", "–", "150 µs"]
-    document = json.loads(fleet_check_document("fine", found, []))
+    text = FleetCheckDocument(verdict="fine", facts=found, findings=[]).as_text()
+    document = json.loads(text)
     assert (document["kind"], len(document["facts"]["hosts"])) == ("fleet_check", 2)

@@ -60,6 +60,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal[1] = SCHEMA
     kind: str
 
+    def as_text(self) -> str:
+        """Return it as indented JSON; numbers that are not finite are null.
+
+        Bytes of a file's name that are not UTF-8 become escape sequences.
+        """
+        return msgspec.json.format(json_text(self), indent=2) + "\n"
+
 
 Operation = Literal[
     "read",
@@ -143,12 +150,7 @@ def error_document(error: SeatrialError) -> ErrorDocument:
     )
 
 
-def as_text(document: Document) -> str:
-    """Return a document as indented JSON; numbers that are not finite are null.
-
-    Bytes of a file's name that are not UTF-8 become escape sequences.
-    """
-    return msgspec.json.format(json_text(document), indent=2) + "\n"
+as_text = Document.as_text  # trials/replay/documents.py still calls it so
 
 
 def json_text(value: object) -> str:
@@ -450,7 +452,7 @@ def runs_document(runs: Sequence[Run]) -> RunsDocument:
 
 def render(summary: Summary, profile: str = "", earlier: Sequence[Sequence[Sample]] = ()) -> str:
     """Return a run as one JSON document; see ``run_document``."""
-    return as_text(run_document(summary, profile, earlier))
+    return run_document(summary, profile, earlier).as_text()
 
 
 def _threshold(result: ThresholdResult) -> JudgedThreshold:

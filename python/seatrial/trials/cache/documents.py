@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.trials.cache.analysis.prediction import CachePrediction
 from seatrial.trials.cache.analysis.sweep import CacheSweepResult
 from seatrial.trials.cache.analysis.sweep_bound import CacheBound
@@ -65,32 +64,21 @@ class CacheBoundDocument(CacheAnswer, frozen=True, kw_only=True):
     bound: CacheBound
 
 
-def cache_document(
-    prediction: CachePrediction, verdict: str, notable: Sequence[str], doubts: Sequence[str]
-) -> str:
-    """Return what caches would do, as JSON."""
-    return as_text(
-        CacheDocument(verdict=verdict, notable=[*notable], doubts=[*doubts], prediction=prediction)
-    )
-
-
 def sweep_document(found: CacheSweepResult) -> str:
     """Return what one replay says of every size, as JSON."""
-    document = CacheSweepDocument(
+    return CacheSweepDocument(
         verdict=sweep_phrases.verdict_line(found),
         notable=sweep_phrases.notable(found),
         doubts=sweep_phrases.doubts(found),
         sweep=found,
-    )
-    return as_text(document)
+    ).as_text()
 
 
 def bound_document(found: CacheBound) -> str:
     """Return what a server that runs bounds, as JSON."""
-    document = CacheBoundDocument(
+    return CacheBoundDocument(
         verdict=sweep_phrases.bound_verdict(found),
         notable=sweep_phrases.bound_notable(found),
         doubts=sweep_phrases.bound_doubts(found),
         bound=found,
-    )
-    return as_text(document)
+    ).as_text()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.stats.model import Finding
 from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
@@ -25,8 +24,3 @@ class FleetCheckDocument(Document, frozen=True, kw_only=True):
     verdict: str
     facts: FleetFacts
     findings: list[Finding]
-
-
-def fleet_check_document(verdict: str, facts: FleetFacts, findings: Sequence[Finding]) -> str:
-    """Return a check of hosts, as JSON."""
-    return as_text(FleetCheckDocument(verdict=verdict, facts=facts, findings=list(findings)))

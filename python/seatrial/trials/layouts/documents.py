@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from seatrial.published import FLATTENED
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.trials.layouts.build.build import VariantPlan
 from seatrial.trials.layouts.build.check import LayoutCheck
 from seatrial.trials.layouts.build.standing import StandingLayout
@@ -54,12 +54,7 @@ class StandingDocument(Document, frozen=True, kw_only=True):
     check: LayoutCheck
 
 
-def variants_document(variants: Sequence[VariantPlan]) -> str:
-    """Return the document of a study's variants."""
-    return as_text(LayoutsDocument(variants=list(variants)))
-
-
 def standing_document(standing: Sequence[StandingLayout], check: LayoutCheck) -> str:
     """Return the document of the standing layouts and of what can be built."""
     rows = [StandingLayoutState(standing=each, is_there=each.is_there()) for each in standing]
-    return as_text(StandingDocument(standing=rows, check=check))
+    return StandingDocument(standing=rows, check=check).as_text()

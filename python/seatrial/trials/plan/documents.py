@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.trials.plan.analysis.answer import StoragePlan
 from seatrial.trials.plan.analysis.caps import CapReport
 from seatrial.trials.plan.analysis.certificate import Certificate
@@ -33,13 +32,6 @@ class CapsDocument(Document, frozen=True, kw_only=True):
     found: CapReport
 
 
-def caps_document(
-    verdict: str, notes: Sequence[str], machine: RentedMachine, found: CapReport
-) -> str:
-    """Return what limits storage, as JSON."""
-    return as_text(CapsDocument(verdict=verdict, notes=list(notes), machine=machine, found=found))
-
-
 class RiskDocument(Document, frozen=True, kw_only=True):
     """The risk of an array.
 
@@ -57,11 +49,6 @@ class RiskDocument(Document, frozen=True, kw_only=True):
     assumed: list[str]
     risk: Risk
     wear: Wear | None
-
-
-def risk_document(verdict: str, assumed: Sequence[str], risk: Risk, wear: Wear | None) -> str:
-    """Return what an array risks, as JSON."""
-    return as_text(RiskDocument(verdict=verdict, assumed=list(assumed), risk=risk, wear=wear))
 
 
 class StoragePlanDocument(Document, frozen=True, kw_only=True):
@@ -83,15 +70,6 @@ class StoragePlanDocument(Document, frozen=True, kw_only=True):
     plan: StoragePlan
 
 
-def storage_plan_document(
-    verdict: str, notes: Sequence[str], steps: Sequence[str], plan: StoragePlan
-) -> str:
-    """Return what to buy or rent, as JSON."""
-    return as_text(
-        StoragePlanDocument(verdict=verdict, notes=list(notes), steps=list(steps), plan=plan)
-    )
-
-
 class CertificateDocument(Document, frozen=True, kw_only=True):
     """Promised against delivered, and the price of what was sustained.
 
@@ -107,8 +85,3 @@ class CertificateDocument(Document, frozen=True, kw_only=True):
     verdict: str
     notes: list[str]
     certificate: Certificate
-
-
-def certificate_document(verdict: str, notes: Sequence[str], found: Certificate) -> str:
-    """Return the certificate of a run, as JSON."""
-    return as_text(CertificateDocument(verdict=verdict, notes=list(notes), certificate=found))

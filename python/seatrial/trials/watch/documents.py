@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from seatrial.published import Amount, Count, filled, one_of, publish
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.trials.watch.analysis.activity import OPERATIONS, Losses, RequestGroup, broken_down
 from seatrial.trials.watch.analysis.events import Frame, Mark, Stall
 from seatrial.trials.watch.analysis.headroom import Headroom
@@ -141,15 +141,6 @@ class RecordingDocument(Document, frozen=True, kw_only=True):
     load: LoadProfile
 
 
-def recording_document(
-    about: RecordingMetadata, load: LoadProfile, verdict: str, notable: list[str], doubts: list[str]
-) -> str:
-    """Return the load of a recording as JSON; see :class:`RecordingDocument`."""
-    return as_text(
-        RecordingDocument(about=about, verdict=verdict, notable=notable, doubts=doubts, load=load)
-    )
-
-
 class LoadsDocument(Document, frozen=True, kw_only=True):
     """Two loads side by side.
 
@@ -165,8 +156,3 @@ class LoadsDocument(Document, frozen=True, kw_only=True):
     a: str
     b: str
     figures: list[LoadFigure]
-
-
-def loads_document(a: str, b: str, figures: list[LoadFigure]) -> str:
-    """Return two loads side by side as JSON; see :class:`LoadsDocument`."""
-    return as_text(LoadsDocument(a=a, b=b, figures=figures))

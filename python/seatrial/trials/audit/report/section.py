@@ -11,7 +11,7 @@ from markupsafe import Markup
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
 from seatrial.grouping import grouped
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.report.exports.markdown import escape
 from seatrial.report.figures.naming import requests_word
 from seatrial.report.markup import fill
@@ -333,11 +333,9 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
 
 def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:
     """Return the audits of a run and its findings."""
-    return as_text(
-        AuditDocument(
-            run=summary.run,
-            audits=audits_of(summary),
-            findings=summary.findings,
-            answers=list(answered),
-        )
-    )
+    return AuditDocument(
+        run=summary.run,
+        audits=audits_of(summary),
+        findings=summary.findings,
+        answers=list(answered),
+    ).as_text()

@@ -173,15 +173,15 @@ def predict(
         again = f"seatrial cache predict {recording} --output FILE"
         output.write(render(recording.name, found.about, prediction, next_step), otherwise=again)
     if as_json:
-        from seatrial.trials.cache.documents import cache_document  # noqa: PLC0415
+        from seatrial.trials.cache.documents import CacheDocument  # noqa: PLC0415
 
-        document = cache_document(
-            prediction,
-            prediction_phrases.verdict_line(prediction),
-            prediction_phrases.notable(prediction),
-            prediction_phrases.doubts(prediction, found.about),
+        document = CacheDocument(
+            verdict=prediction_phrases.verdict_line(prediction),
+            notable=prediction_phrases.notable(prediction),
+            doubts=prediction_phrases.doubts(prediction, found.about),
+            prediction=prediction,
         )
-        click.echo(document, nl=False)
+        click.echo(document.as_text(), nl=False)
     else:
         from seatrial.trials.cache.report.prediction_text import prediction_text  # noqa: PLC0415
 

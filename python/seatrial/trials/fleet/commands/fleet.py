@@ -51,7 +51,7 @@ def check(*, address: str, targets: tuple[str, ...], as_json: bool) -> int:
         ClusterError: when Ray is not installed, or the cluster cannot be used.
     """
     from seatrial.findings.registry import find_in_hosts  # noqa: PLC0415 - not for --help
-    from seatrial.trials.fleet.documents import fleet_check_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.fleet.documents import FleetCheckDocument  # noqa: PLC0415 - likewise
     from seatrial.trials.fleet.measure.check import inspect_hosts  # noqa: PLC0415 - likewise
     from seatrial.trials.fleet.report.check_text import verdict_line  # noqa: PLC0415 - likewise
 
@@ -59,7 +59,8 @@ def check(*, address: str, targets: tuple[str, ...], as_json: bool) -> int:
     findings = find_in_hosts(facts)
     verdict = verdict_line(facts, [*findings, *(f for host in facts.hosts for f in host.findings)])
     if as_json:
-        click.echo(fleet_check_document(verdict, facts, findings), nl=False)
+        document = FleetCheckDocument(verdict=verdict, facts=facts, findings=findings)
+        click.echo(document.as_text(), nl=False)
         return 0
     _show(verdict, facts, findings)
     return 0

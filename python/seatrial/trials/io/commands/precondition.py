@@ -226,12 +226,12 @@ def _without_none(value: Any) -> Any:  # noqa: ANN401 - whatever a study is made
 
 def _show(cost: Cost, *, as_json: bool) -> None:
     from seatrial.trials.io.measure.precondition import (  # noqa: PLC0415
+        PreconditionDocument,
         cost_text,
-        precondition_document,
     )
 
     if as_json:
-        click.echo(precondition_document(cost), nl=False)
+        click.echo(PreconditionDocument(cost=cost).as_text(), nl=False)
     else:
         click.echo(cost_text(cost))
 

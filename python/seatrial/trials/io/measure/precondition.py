@@ -17,7 +17,7 @@ from seatrial.fingerprint import Health
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Interrupted, Recorder, RoundsResult
 from seatrial.published import FLATTENED, Amount, Count, one_of
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_share
 from seatrial.study.cell import Cell
@@ -231,11 +231,6 @@ class PreconditionDocument(Document, frozen=True, kw_only=True):
 
     kind: Literal["precondition"] = "precondition"
     cost: Annotated[Cost, FLATTENED]
-
-
-def precondition_document(cost: Cost) -> str:
-    """Return the document of the cost of preconditioning."""
-    return as_text(PreconditionDocument(cost=cost))
 
 
 def cost_of(plan: Plan, method: str, health: Mapping[str, Health]) -> Cost:

@@ -92,11 +92,11 @@ def show(
     """Show the layouts of the study FILE, or one VARIANT; without FILE, the standing layouts."""
     if file is None:
         return _show_standing(as_json=as_json)
-    from seatrial.trials.layouts.documents import variants_document  # noqa: PLC0415 - late
+    from seatrial.trials.layouts.documents import LayoutsDocument  # noqa: PLC0415 - late
 
     found = _variants(_study(file, devices, loop, loop_dir), variant)
     if as_json:
-        click.echo(variants_document(found), nl=False)
+        click.echo(LayoutsDocument(variants=found).as_text(), nl=False)
     elif variant is not None:
         click.echo(variant_text(found[0]))
     else:
@@ -201,10 +201,10 @@ def _variants(study: Study, label: str | None) -> list[VariantPlan]:
 
 
 def _show_plan(variant: VariantPlan, *, as_json: bool) -> int:
-    from seatrial.trials.layouts.documents import variants_document  # noqa: PLC0415 - only here
+    from seatrial.trials.layouts.documents import LayoutsDocument  # noqa: PLC0415 - only here
 
     if as_json:
-        click.echo(variants_document([variant]), nl=False)
+        click.echo(LayoutsDocument(variants=[variant]).as_text(), nl=False)
     else:
         click.echo(f"{variant_text(variant)}\n\nNothing was changed.")
     return 0

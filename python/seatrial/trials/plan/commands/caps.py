@@ -190,12 +190,13 @@ def _check_any(found: list[Cap], machine: RentedMachine) -> None:
 
 
 def _show(found: CapReport, machine: RentedMachine, notes: list[str], *, as_json: bool) -> None:
-    from seatrial.trials.plan.documents import caps_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.documents import CapsDocument  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import caps_text  # noqa: PLC0415 - likewise
 
     verdict = caps_text.verdict_line(found)
     if as_json:
-        click.echo(caps_document(verdict, notes, machine, found), nl=False)
+        document = CapsDocument(verdict=verdict, notes=notes, machine=machine, found=found)
+        click.echo(document.as_text(), nl=False)
         return
     click.echo(wrapped(verdict))
     click.echo()

@@ -64,7 +64,7 @@ def command(
     from seatrial.catalogue.store import catalogue  # noqa: PLC0415 - not for --help
     from seatrial.cli.stored_runs import stored_summary  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.certificate import certificate_of  # noqa: PLC0415
-    from seatrial.trials.plan.documents import certificate_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.documents import CertificateDocument  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import certificate_text  # noqa: PLC0415 - likewise
 
     facts = catalogue()
@@ -81,7 +81,8 @@ def command(
         page = render(found, summary, notes)
         output.write(page, otherwise=f"seatrial certify {run} --output FILE")
     if as_json:
-        click.echo(certificate_document(verdict, notes, found), nl=False)
+        document = CertificateDocument(verdict=verdict, notes=notes, certificate=found)
+        click.echo(document.as_text(), nl=False)
         return 0
     click.echo(wrapped(verdict))
     click.echo()

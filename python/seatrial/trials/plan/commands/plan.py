@@ -670,7 +670,7 @@ def _write_files(
 
 
 def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> None:
-    from seatrial.trials.plan.documents import storage_plan_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.documents import StoragePlanDocument  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import plan_text  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report.proof import proof_sentence  # noqa: PLC0415 - likewise
 
@@ -680,7 +680,8 @@ def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> 
     if plan.choices and not plan.lacks:
         notes.append(proof_sentence(plan, str(study.path or "FILE")))
     if as_json:
-        click.echo(storage_plan_document(verdict, notes, steps, plan), nl=False)
+        document = StoragePlanDocument(verdict=verdict, notes=notes, steps=steps, plan=plan)
+        click.echo(document.as_text(), nl=False)
         return
     click.echo(wrapped(verdict))
     if plan.choices:

@@ -374,13 +374,14 @@ def _used_share(path: str) -> float:
 
 
 def _show(risk: Risk, wear: Wear | None, *, as_json: bool) -> None:
-    from seatrial.trials.plan.documents import risk_document  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.documents import RiskDocument  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.report import risk_text  # noqa: PLC0415 - likewise
 
     verdict = risk_text.verdict_line(risk)
     lines = risk_text.assumed_lines(risk.assumed, risk.array)
     if as_json:
-        click.echo(risk_document(verdict, lines, risk, wear), nl=False)
+        document = RiskDocument(verdict=verdict, assumed=lines, risk=risk, wear=wear)
+        click.echo(document.as_text(), nl=False)
         return
     click.echo(wrapped(verdict))
     if wear is not None:

@@ -297,9 +297,7 @@ def run(options: CompareOptions) -> int:
     if options.report.is_named:
         _write_page(found, runs, options)
     if options.as_json:
-        from seatrial.trials.replay.compare.model import before_after_document  # noqa: PLC0415
-
-        click.echo(before_after_document(found), nl=False)
+        click.echo(found.as_text(), nl=False)
     elif options.words != "none":
         _print(found, slow, options)
     return EXIT_THRESHOLD if slow else 0

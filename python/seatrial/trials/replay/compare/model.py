@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.stats.estimate import Estimate
 
 Kind = Literal["replay", "log", "statements", "web", "batch"]
@@ -305,22 +305,25 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
 
 
-class BeforeAfter(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison of before and after.
+class BeforeAfter(Document, frozen=True, kw_only=True):
+    """Before and after.
+
+    ``seatrial sql compare``: queries, pages and batches before a change and after it.
 
     Attributes:
+        verdict: The sentences, such as ``Average query 6.1x faster (5.8 to 6.4).``
         queries: None if no queries were compared.
         pages: None if no access logs were compared.
         batches: In the order of the command line.
-        verdict: The sentences, such as ``Average query 6.1x faster (5.8 to 6.4).``
         warnings: Limits of the whole comparison, as sentences.
     """
 
+    kind: Literal["before_after"] = "before_after"
+    verdict: list[str] = msgspec.field(default_factory=list)
     queries: Table | None = None
     pages: Table | None = None
-    batches: list[Batch] = []
-    verdict: list[str] = []
-    warnings: list[str] = []
+    batches: list[Batch] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
     @property
     def tables(self) -> list[Table]:
@@ -401,37 +404,3 @@ class MeasuredSide(msgspec.Struct, frozen=True, kw_only=True):
     server: Mapping[str, ServerWork] = {}
     plans: Mapping[str, Mapping[str, str]] = {}
     warnings: Sequence[str] = ()
-
-
-class BeforeAfterDocument(Document, frozen=True, kw_only=True):
-    """Before and after.
-
-    ``seatrial sql compare``: queries, pages and batches before a change and after it.
-
-    Attributes:
-        verdict: The sentences, such as ``Average query 6.1x faster (5.8 to 6.4).``
-        queries: None if no queries were compared.
-        pages: None if no access logs were compared.
-        batches: In the order of the command line.
-        warnings: Limits of the whole comparison, as sentences.
-    """
-
-    kind: Literal["before_after"] = "before_after"
-    verdict: list[str]
-    queries: Table | None
-    pages: Table | None
-    batches: list[Batch]
-    warnings: list[str]
-
-
-def before_after_document(found: BeforeAfter) -> str:
-    """Return the comparison as a JSON document; unknown values are null."""
-    return as_text(
-        BeforeAfterDocument(
-            verdict=found.verdict,
-            queries=found.queries,
-            pages=found.pages,
-            batches=found.batches,
-            warnings=found.warnings,
-        )
-    )

@@ -234,16 +234,16 @@ def show(*, recording: Path, output: Output, as_json: bool) -> int:
         again = f"seatrial trace show {recording} --output FILE"
         output.write(render(recording.name, found, load, next_step), otherwise=again)
     if as_json:
-        from seatrial.trials.watch.documents import recording_document  # noqa: PLC0415
+        from seatrial.trials.watch.documents import RecordingDocument  # noqa: PLC0415
 
-        document = recording_document(
-            found.about,
-            load,
-            load_phrases.kind_line(load),
-            load_phrases.notable(load),
-            load_phrases.doubts(load, found.about),
+        document = RecordingDocument(
+            about=found.about,
+            verdict=load_phrases.kind_line(load),
+            notable=load_phrases.notable(load),
+            doubts=load_phrases.doubts(load, found.about),
+            load=load,
         )
-        click.echo(document, nl=False)
+        click.echo(document.as_text(), nl=False)
     else:
         from seatrial.trials.watch.report.load_text import load_text  # noqa: PLC0415
 
@@ -384,9 +384,9 @@ def compare(*, first: Path, second: str, results: Path, as_json: bool) -> int:
         figures = compared(figures_of(load), figures_of_run(_only_test(second, results)))
     name = Path(second).name
     if as_json:
-        from seatrial.trials.watch.documents import loads_document  # noqa: PLC0415
+        from seatrial.trials.watch.documents import LoadsDocument  # noqa: PLC0415
 
-        click.echo(loads_document(str(first), second, figures), nl=False)
+        click.echo(LoadsDocument(a=str(first), b=second, figures=figures).as_text(), nl=False)
     else:
         from seatrial.trials.watch.report.imitation_text import comparison_text  # noqa: PLC0415
 

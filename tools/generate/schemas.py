@@ -178,6 +178,9 @@ def structures(of: type) -> list[type]:
             found.setdefault(info.cls)
             waiting += [field.type for field in info.fields]
             waiting += [msgspec.inspect.type_info(shown(info.cls))] * (shown(info.cls) not in found)
+            waiting += [
+                msgspec.inspect.type_info(returned(info.cls, name)) for name in properties(info.cls)
+            ]
         elif isinstance(info, msgspec.inspect.Type):
             waiting += [getattr(info, name, ()) for name in ("type", "types", *ITEMS)]
     return list(found)
@@ -187,6 +190,12 @@ def shown(of: type) -> type:
     """Return what a structure is published as: what its property ``shown`` returns, or itself."""
     getter = inspect.getattr_static(of, "shown", None)
     return typing.get_type_hints(getter.fget)["return"] if isinstance(getter, property) else of
+
+
+def returned(of: type, name: str) -> Any:  # noqa: ANN401 - a type
+    """Return the type of a property."""
+    getter = inspect.getattr_static(of, name).fget
+    return typing.get_type_hints(getter, include_extras=True)["return"]
 
 
 def published(of: type, part: Schema) -> Schema:
@@ -212,9 +221,11 @@ def published(of: type, part: Schema) -> Schema:
         elif field.how == "flattened":
             content[field.name] = {"flattened": schema}
     for name in properties(of):
-        getter = inspect.getattr_static(of, name).fget
-        schema = msgspec.json.schema(typing.get_type_hints(getter)["return"])
-        content[name] = schema | {"description": inspect.getdoc(getter)}
+        (schema,), _ = msgspec.json.schema_components(
+            [returned(of, name)], ref_template="#/$defs/{name}", schema_hook=of_any
+        )
+        text = inspect.getdoc(inspect.getattr_static(of, name))
+        content[name] = schema | {"description": as_json_has_it(text)}
     defaults = {each.encode_name: each.default for each in msgspec.structs.fields(of)}
     required = [name for name in content if defaults.get(name) is not msgspec.UNSET]
     rest = {"required": required, "properties": content}

@@ -55,8 +55,9 @@ pub struct Mix {
     pub timed: u64,
     /// Sum of the durations.
     pub total_us: u64,
-    /// Average number of statements active at once: durations by the time from first to last.
-    pub running_mean: f64,
+    /// Average number of statements active at once: durations by the time from first to last;
+    /// None without durations.
+    pub running_mean: Option<f64>,
     /// Texts with several statements.
     pub several: u64,
     /// Statements by class, those with the most time first.
@@ -76,7 +77,7 @@ pub struct Mix {
     /// The minute with the most statements; None without any.
     pub busiest_minute: Option<BusiestMinute>,
     /// Statements by fingerprint, those with the most time first.
-    pub fingerprints: Vec<FingerprintMix>,
+    pub queries: Vec<FingerprintMix>,
     /// What is not among these.
     pub others: EvictedStatements,
     /// By database, user and application, those with the most statements first.
@@ -187,14 +188,15 @@ impl MixBuilder {
         let code = |(code, count): ([u8; 5], u64)| (String::from_utf8_lossy(&code).into(), count);
         let busiest_minute = self.timeline.busiest_minute();
         let sessions = self.sessions.finish(self.names, self.timeline);
-        let (fingerprints, others) = self.fingerprints.finish();
+        let (queries, others) = self.fingerprints.finish();
         Mix {
             counts,
             first_us: self.first_us,
             last_us: self.last_us,
             timed: self.all.timed,
             total_us: self.all.total_us,
-            running_mean: self.all.total_us as f64 / range_us.max(1) as f64,
+            running_mean: (self.all.timed > 0)
+                .then(|| self.all.total_us as f64 / range_us.max(1) as f64),
             several: self.several,
             classes,
             protocols: by_protocol
@@ -207,7 +209,7 @@ impl MixBuilder {
             think: sessions.think,
             timeline: sessions.timeline,
             busiest_minute,
-            fingerprints,
+            queries,
             others,
             names: sessions.names,
         }
@@ -238,7 +240,7 @@ pub struct TraceSummary {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct UnlistedStatements {
     /// Fingerprints; a lower bound where the trace has more than are counted separately.
-    pub fingerprints: u64,
+    pub queries: u64,
     /// Their statements.
     pub calls: u64,
     /// Sum of their durations.
@@ -255,7 +257,7 @@ impl TraceSummary {
         let reader = TraceReader::open(trace)?;
         let mut mix = Mix::of(&reader)?;
         let rest = rest(&mix, top);
-        mix.fingerprints.truncate(top);
+        mix.queries.truncate(top);
         Ok(TraceSummary {
             trace: trace.to_string_lossy().into_owned(),
             trace_bytes: trace.metadata().map_or(0, |about| about.len()),
@@ -268,12 +270,12 @@ impl TraceSummary {
 
 fn rest(mix: &Mix, top: usize) -> UnlistedStatements {
     let others = UnlistedStatements {
-        fingerprints: mix.others.evicted,
+        queries: mix.others.evicted,
         calls: mix.others.calls,
         total_us: mix.others.total_us,
     };
-    mix.fingerprints.iter().skip(top).fold(others, |rest, one| UnlistedStatements {
-        fingerprints: rest.fingerprints + 1,
+    mix.queries.iter().skip(top).fold(others, |rest, one| UnlistedStatements {
+        queries: rest.queries + 1,
         calls: rest.calls + one.sums.calls,
         total_us: rest.total_us.saturating_add(one.sums.total_us),
     })

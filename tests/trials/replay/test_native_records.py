@@ -37,7 +37,7 @@ NOT_READ = {
     "timeline.others": {"timed", "total_us", "fingerprints", "let_go"},
     "trace.mix": {"others"},
     "trace.mix.transactions.length": {"histogram"},
-    "trace.mix.fingerprints[].latency": {"histogram"},
+    "trace.mix.queries[].latency": {"histogram"},
     "trace.mix.think.between": {"histogram"},
     "trace.mix.think.inside": {"histogram"},
 }

@@ -21,8 +21,8 @@ const TEXT_BYTES_MAX: usize = 4 << 10;
 /// Statements of a fingerprint.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FingerprintMix {
-    /// The hash, as 16 hexadecimal digits.
-    pub hash: String,
+    /// The hash of the text, as 16 hexadecimal digits.
+    pub fingerprint: String,
     /// The text, of which more than 4 KiB are cut off.
     pub text: String,
     pub class: Class,
@@ -84,7 +84,7 @@ impl Fingerprints {
             .tracked
             .into_iter()
             .map(|(hash, tracked)| FingerprintMix {
-                hash: format!("{hash:016x}"),
+                fingerprint: format!("{hash:016x}"),
                 text: tracked.text,
                 class: tracked.class,
                 sums: tracked.sums,

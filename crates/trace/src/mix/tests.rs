@@ -53,7 +53,7 @@ proptest! {
         let count = rows.len() as u64;
         prop_assert_eq!((mix.counts.statements, mix.total_us), (count, total_us));
         prop_assert_eq!(mix.classes.iter().map(|class| class.sums.calls).sum::<u64>(), count);
-        prop_assert_eq!(mix.fingerprints.iter().map(|one| one.sums.calls).sum::<u64>(), count);
+        prop_assert_eq!(mix.queries.iter().map(|one| one.sums.calls).sum::<u64>(), count);
         prop_assert_eq!(mix.timeline.slices.iter().map(|one| one.statements).sum::<u64>(), count);
         prop_assert_eq!(mix.names.databases.iter().map(|one| one.statements).sum::<u64>(), count);
         let transactions = &mix.transactions;
@@ -71,10 +71,10 @@ proptest! {
         }
         for (text, sums) in by_text {
             let expected = fingerprint(text).0;
-            let found = mix.fingerprints.iter().find(|one| one.text == expected.text).unwrap();
+            let found = mix.queries.iter().find(|one| one.text == expected.text).unwrap();
             prop_assert_eq!((found.sums.calls, found.sums.total_us), sums);
             prop_assert_eq!(found.latency.entries, found.sums.timed);
-            prop_assert_eq!(&found.hash, &format!("{:016x}", expected.hash));
+            prop_assert_eq!(&found.fingerprint, &format!("{:016x}", expected.hash));
         }
         let mut minutes: BTreeMap<i64, u64> = BTreeMap::new();
         rows.iter().for_each(|row| *minutes.entry(row.1 / 60).or_default() += 1);
@@ -87,8 +87,8 @@ fn mix_of_a_pgbench_trace() {
     let mix = mix_of(&pgbench(1_000, 8));
     assert_eq!((mix.counts.sessions, mix.counts.statements), (8, 7_000));
     assert_eq!((mix.transactions.count, mix.transactions.statements_max), (1_000, 7));
-    assert_eq!((mix.fingerprints.len(), mix.others), (7, EvictedStatements::default()));
-    assert!(mix.fingerprints.iter().all(|one| one.sums.calls == 1_000));
+    assert_eq!((mix.queries.len(), mix.others), (7, EvictedStatements::default()));
+    assert!(mix.queries.iter().all(|one| one.sums.calls == 1_000));
     assert_eq!(mix.protocols, BTreeMap::from([("simple".to_owned(), 7_000)]));
     let calls = |class| mix.classes.iter().find(|one| one.class == class).unwrap().sums.calls;
     assert_eq!((calls(Class::Update), calls(Class::Transaction)), (3_000, 2_000));
@@ -178,6 +178,6 @@ fn costly_fingerprints_are_kept() {
 fn an_empty_trace_has_empty_figures() {
     let mix = mix_of(&[]);
     assert_eq!((mix.first_us, mix.busiest_minute, mix.timeline.slices.len()), (None, None, 0));
-    assert!(mix.fingerprints.is_empty() && mix.running_mean == 0.0);
+    assert!(mix.queries.is_empty() && mix.running_mean.is_none());
     assert!(serde_json::to_value(&mix).unwrap()["sessions"]["count"] == 0);
 }

@@ -5,7 +5,7 @@ Clock times (``_at``) are Unix time in seconds.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -223,6 +223,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         capture: Further counts of a capture on the network; None for a log.
     """
 
+    PUBLISHED: ClassVar = ("log_bytes",)
+
     is_masked: bool
     files: list[LogFile]
     accounting: Accounting
@@ -236,8 +238,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     capture: CaptureCounts | None = None
 
     @property
-    def log_bytes(self) -> int:
-        """Uncompressed size of all files."""
+    def log_bytes(self) -> Count:
+        """Uncompressed size of the logs."""
         return sum(file.log_bytes for file in self.files)
 
 

@@ -177,6 +177,18 @@ def test_a_file_of_sql_is_split(tmp_path):
     assert shown["slices"] == []
 
 
+def test_made_up_times_are_not_published(tmp_path):
+    (tmp_path / "a.sql").write_text("BEGIN;\nSELECT 1;\nCOMMIT;\nSELECT 2;\n")
+    read(tmp_path / "a.sql", tmp_path / "a.trace")
+    trace = read_trace(tmp_path / "a.trace", top=1)
+    assert trace.mix.first_us is not None
+    assert trace.mix.transactions.length.entries == 1
+    shown = seatrial("sql", "show", "a.trace", "--json", folder=tmp_path).document
+    times = ("started_at", "ended_at", "running_mean", "busiest_minute")
+    assert [shown[name] for name in times] == [None] * len(times)
+    assert shown["transactions"]["length_ns"] is None
+
+
 def test_the_concurrency_of_a_log_without_sessions_is_measured(tmp_path):
     lines = [
         f"2026-11-21 12:00:00.{at_ms} UTC LOG:  duration: {took_ms}.000 ms  statement: SELECT 1"

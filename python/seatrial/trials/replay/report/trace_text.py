@@ -33,7 +33,7 @@ from seatrial.trials.replay.reading import (
     Unreadable,
 )
 from seatrial.trials.replay.report.wording import shortened
-from seatrial.trials.replay.trace import Mix, Query, Spread, Sums, Timeline, Trace
+from seatrial.trials.replay.trace import ClassSums, Mix, Query, Spread, Timeline, Trace
 from seatrial.units import US_PER_S
 
 
@@ -300,7 +300,7 @@ def trace_text(trace: Trace) -> str:
         _facts_text(_facts(trace)),
         timeline_text(mix.timeline) if trace.has_clock else "",
         table_text(without_empty(classes_table(mix))) if mix.classes else "",
-        table_text(without_empty(queries_table(trace))) if mix.fingerprints else "",
+        table_text(without_empty(queries_table(trace))) if mix.queries else "",
         "\n".join(_missing(trace)),
     ]
     return "\n\n".join(block.rstrip() for block in blocks if block)
@@ -333,7 +333,7 @@ def _facts(trace: Trace) -> Iterator[tuple[str, str]]:
     again = f"{format_count(counts.executable)} can be replayed{cannot}"
     yield "statements", f"{format_count(counts.statements)}: {again}"
     yield "transactions", _transactions(trace)
-    if mix.timed and trace.has_clock:
+    if mix.running_mean is not None and trace.has_clock:
         yield "running", f"{mix.running_mean:.2g} concurrent statements on average"
         yield "think time", _think(mix)
     if _is_longer_than_a_minute(trace) and mix.busiest_minute is not None:
@@ -419,16 +419,14 @@ def queries_table(trace: Trace) -> Table:
     """Return the first queries by total time, or by calls without durations."""
     mix, rest = trace.mix, trace.rest
     by = "total time" if mix.timed else "calls, as the log has no durations"
-    count = format_plural(len(mix.fingerprints), "query", "queries")
-    others = (
-        f"; {format_count(rest.fingerprints)} more have {format_plural(rest.calls, 'statement')}"
-    )
+    count = format_plural(len(mix.queries), "query", "queries")
+    others = f"; {format_count(rest.queries)} more have {format_plural(rest.calls, 'statement')}"
     return Table(
         id="queries",
-        title=f"{count} by {by}{others if rest.fingerprints else ''}",
+        title=f"{count} by {by}{others if rest.queries else ''}",
         labels=1,
         headers=["Query", "Statements", "Time", "Share", "Mean", "p99", "Max", "Failed"],
-        rows=[_query_row(query, mix) for query in mix.fingerprints],
+        rows=[_query_row(query, mix) for query in mix.queries],
     )
 
 
@@ -441,7 +439,7 @@ def _query_row(query: Query, mix: Mix) -> list[str]:
     return [shortened(query.text, QUERY_CHARACTERS_MAX), calls, total, share, mean, *slow, failed]
 
 
-def _sum_cells(sums: Sums, mix: Mix) -> list[str]:
+def _sum_cells(sums: ClassSums, mix: Mix) -> list[str]:
     """Return statements with their share, time with its share, mean, and failures."""
     calls = format_count(sums.calls)
     share = format_share(sums.calls / mix.counts.statements)

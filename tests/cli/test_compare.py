@@ -285,6 +285,9 @@ def test_what_forbids_a_comparison_can_be_overruled(place):
     ended = seatrial("compare", "--tables", "before", "larger", "--anyway", folder=place)
     assert ended.code == 0
     assert " ! before used 64 MiB of its target, larger 128 MiB" in ended.out
+    assert "--tables" not in ended.out
+    short = seatrial("compare", "before", "larger", "--anyway", folder=place)
+    assert "add --tables" in short.out
 
 
 def test_foreign_tables_are_compared_cell_by_cell(tmp_path):

@@ -146,7 +146,7 @@ def _confidence(comparisons: Sequence[Comparison]) -> str:
         phrases.append(f"{undecided} of {format_plural(len(every), 'figure')} undecided")
     warnings = sum(len(each.warnings) for each in comparisons)
     if warnings:
-        phrases.append(f"{format_plural(warnings, 'warning')} below")
+        phrases.append(format_plural(warnings, "warning"))
     sentence = "; ".join(phrases)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
@@ -161,7 +161,7 @@ def _next_step(comparisons: Sequence[Comparison]) -> str:
     if failed:
         return f"Find out why {failed[0]}."
     if any(each.differences for each in comparisons):
-        return "Check the differences between the two below: they are usually the reason."
+        return "Check the differences between the two: they are usually the reason."
     if any(_is_undecided(each) for each in comparisons):
         return "Measure more rounds of both."
     if not any(each.overall for each in comparisons):

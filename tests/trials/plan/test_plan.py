@@ -329,6 +329,8 @@ def test_the_answer_its_page_its_document_and_its_proof(tmp_path: Path):
     assert "table-choices" in page
     document = called(tmp_path, *words, "--json").document
     assert_published(document)
+    assert "`seatrial study p.toml --target DIR`" in text
+    assert "add `--study proof.toml`, then `seatrial study proof.toml" in document["notes"][-1]
     assert document["plan"]["worlds"] == 10_000
     assert document["verdict"].split()[0] in ("Not", "r7i.4xlarge")
 

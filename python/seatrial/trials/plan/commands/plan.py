@@ -678,7 +678,7 @@ def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> 
     notes = plan_text.notes(plan)
     steps = [*plan_text.explained(plan)]
     if plan.choices and not plan.lacks:
-        notes.append(proof_sentence(plan, str(study.path or "FILE")))
+        notes.append(proof_sentence(plan, str(study.path or "")))
     if as_json:
         document = StoragePlanDocument(verdict=verdict, notes=notes, steps=steps, plan=plan)
         click.echo(document.as_text(), nl=False)

@@ -71,8 +71,13 @@ def block_bytes(size_bytes: float) -> int:
     return power
 
 
-def proof_sentence(plan: StoragePlan, study_path: str) -> str:
-    """Return the cost of the proof in minutes and money."""
+def proof_sentence(plan: StoragePlan, study_path: str = "") -> str:
+    """Return the cost of the proof in minutes and money, and its command.
+
+    Args:
+        plan: The plan.
+        study_path: The study file of the proof; empty where none was written.
+    """
     first = plan.choices[0]
     minutes = BUDGET_S // 60 + 5
     money = first.month.mid / HOURS_PER_MONTH * RENTED_H_MIN
@@ -81,5 +86,7 @@ def proof_sentence(plan: StoragePlan, study_path: str) -> str:
         if first.kind != "own"
         else "on drives that you own or borrow"
     )
-    command = f"seatrial study {study_path} --target DIR"
-    return f"The proof takes about {minutes} minutes {cost}: `{command}`."
+    how = f"`seatrial study {study_path or 'proof.toml'} --target DIR`"
+    if not study_path:
+        how = f"add `--study proof.toml`, then {how}"
+    return f"The proof takes about {minutes} minutes {cost}: {how}."

@@ -11,6 +11,7 @@ from seatrial.findings.answer import (
     VERDICT_LETTERS_MAX,
     answer,
     clipped,
+    first_clauses,
     in_one_line,
 )
 from seatrial.findings.model import Summary
@@ -147,6 +148,11 @@ def test_the_text_fits_its_width_and_breaks_no_figure(width, profile):
 def test_words_are_cut_whole():
     assert clipped("one two three", 13) == "one two three"
     assert clipped("one two three", 9) == "one two…"
+
+
+def test_a_bracket_within_a_sentence_does_not_end_it():
+    assert first_clauses("4 GiB of it (58 %) were not requested", 22) == "4 GiB of it (58 %)…"
+    assert first_clauses("4 GiB were not requested (58 % of it)", 28) == "4 GiB were not requested"
 
 
 def test_a_run_without_a_leading_figure_does_not_say_that_nothing_completed(monkeypatch):

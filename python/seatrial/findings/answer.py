@@ -235,7 +235,7 @@ def _joined(parts: Sequence[str], ending: str) -> str:
     return f"{line}{ending}{stop}"
 
 
-_CLAUSE_ENDS: Final = re.compile(r"; |: | \(")
+_CLAUSE_ENDS: Final = re.compile(r"; |: | \((?=[^()]*\)(?:[.;:]|$))")
 _CLAUSE_SHARE_MIN: Final = 0.5
 """The shortest clause that may represent its sentence."""
 
@@ -246,8 +246,9 @@ def first_clauses(text: str, letters_max: int) -> str:
         return text
     ends = [
         each.start()
-        for each in _CLAUSE_ENDS.finditer(text, 0, letters_max + 1)
-        if text.count("(", 0, each.start()) == text.count(")", 0, each.start())
+        for each in _CLAUSE_ENDS.finditer(text)
+        if each.end() <= letters_max + 1
+        and text.count("(", 0, each.start()) == text.count(")", 0, each.start())
     ]
     if ends and ends[-1] >= letters_max * _CLAUSE_SHARE_MIN:
         return text[: ends[-1]]

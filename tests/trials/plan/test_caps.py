@@ -197,6 +197,17 @@ def test_an_instance_that_the_catalogue_lacks_weakens_the_verdict():
     assert weak.endswith("m5.large is not in the catalogue, so its limits were not judged.")
 
 
+def test_one_subject_that_limits_both_is_named_once():
+    limits = [
+        caps.Cap(subject="instance", name="m5", quantity=quantity, per_s=per_s, origin="")
+        for quantity, per_s in (("IOPS", 12_000), ("throughput", 312e6))
+    ]
+    found = caps.report_without_load(limits, None)
+    assert verdict_line(found) == "The instance limits both: 12,000 IOPS and 312 MB/s."
+    found = caps.report_with_load(limits, demand([30_000.0]), None, None, None)
+    assert "peaks at 30,000 IOPS, the limit is 12,000 IOPS" in verdict_line(found)
+
+
 def test_limits_of_commits_are_not_compared_with_a_load():
     commits = caps.Cap(subject="commit", name="o_dsync", quantity="commits", per_s=500, origin="")
     found = caps.report_with_load([commits], demand([100.0]), None, None, None)

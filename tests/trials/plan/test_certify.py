@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.command import Ended, seatrial
 from report.json_schema import assert_published
 from seatrial.catalogue.units import Money
 from seatrial.findings.model import Summary
+from seatrial.report.table import as_text, table_width
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.plan.analysis.certificate import certificate_of, price_per_million
-from seatrial.trials.plan.report.certificate_text import verdict_line
+from seatrial.trials.plan.report.certificate_text import sustained_table, verdict_line
 from stats.builders import run_of
 from trials.loadline.report.loadline_hand import make_load_line
 
@@ -53,7 +55,10 @@ def test_a_rate_that_is_only_a_lower_bound_costs_at_most_its_price():
     (line,) = found.sustained
     assert line.per_million is not None
     assert line.per_million.low == 0
-    assert "at most 1 USD a million" in verdict_line(found)
+    assert "at most 1 USD per million" in verdict_line(found)
+    known = msgspec.structs.replace(line, p99=rate)
+    narrow = sustained_table(msgspec.structs.replace(found, sustained=[known]))
+    assert "at most 1 USD" in as_text(narrow, table_width(narrow) - 1)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import click
 import numpy as np
@@ -18,7 +20,7 @@ from seatrial.catalogue.units import Money
 from seatrial.catalogue.volumes import Item
 from seatrial.errors import UsageError
 from seatrial.results.store import ResultsFile
-from seatrial.trials.plan.analysis.answer import StoragePlan, plan_of
+from seatrial.trials.plan.analysis.answer import Choice, StoragePlan, plan_of
 from seatrial.trials.plan.analysis.array import Array
 from seatrial.trials.plan.analysis.candidates import (
     Candidate,
@@ -37,6 +39,7 @@ from seatrial.trials.plan.analysis.queueing import log_normal
 from seatrial.trials.plan.analysis.ranking import pareto
 from seatrial.trials.plan.analysis.scenarios import Scenarios, evaluate
 from seatrial.trials.plan.commands.plan import _capacity
+from seatrial.trials.plan.report.plan_text import times_phrase
 from seatrial.units import GIB
 
 from .made import facts
@@ -320,7 +323,7 @@ def test_the_answer_its_page_its_document_and_its_proof(tmp_path: Path):
     text = " ".join(done.out.split())
     assert "One measurement would separate" in text
     assert "it loses its data with a probability of 3 % per year" in text
-    assert "Another day: 1, 0.8 to 1.6 (assumed" in text
+    assert "Another day: 1 times that (0.8 to 1.6; assumed" in text
     study = tomllib.loads((tmp_path / "p.toml").read_text())
     assert study["workload"][1]["read_share"] == 0.75
     planned = seatrial("study", "p.toml", "--plan", "--target", tmp_path, folder=tmp_path)
@@ -559,3 +562,8 @@ def test_every_option_says_what_it_does_in_one_line():
             assert record is not None
             assert option.help, option.name
             assert any(line.split() == " ".join(record).split() for line in lines), record
+
+
+def test_the_end_that_a_candidate_does_not_serve_is_an_overload():
+    ends = SimpleNamespace(response_ms_low=4.0, response_ms_mid=6.3, response_ms_high=None)
+    assert times_phrase(cast(Choice, ends)) == "6.3 ms (4 ms to overload)"

@@ -124,7 +124,7 @@ class LoadFields(TypedDict):
 @click.option(
     "--other-day",
     metavar="TIMES",
-    help="Load of other days over this one; default 0.8..1.6.",
+    help="Load on other days, as a multiple; default 0.8..1.6.",
 )
 @click.option("--budget", metavar="MONEY", help="Exclude what costs more per month: 800EUR.")
 @click.option("--loss-max", metavar="SHARE", help="Exclude a higher yearly risk of loss: 0.1%.")

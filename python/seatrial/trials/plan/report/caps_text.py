@@ -32,6 +32,10 @@ def verdict_line(found: CapReport) -> str:
         return "No limit is known for this storage."
     if found.load and found.binding[0].share is not None:
         return _with_load(found) + _not_judged(found)
+    subjects = {each.subject for each in found.binding}
+    if len(found.binding) == 2 and len(subjects) == 1:
+        rates = " and ".join(rate_phrase(each.quantity, each.per_s) for each in found.binding)
+        return f"The {subjects.pop()} limits both: {rates}.{_not_judged(found)}"
     parts = [
         f"{each.limited} by the {each.subject}, {rate_phrase(each.quantity, each.per_s)}"
         for each in found.binding
@@ -57,14 +61,14 @@ def _with_load(found: CapReport) -> str:
             f"{format_duration_s(cap.dry_after_s)}, and then it has {rate}."
         )
     if cap.is_broken:
-        return f"The load exceeds {limit}: {load} at its busiest, of {rate}."
+        return f"The load exceeds {limit}: it peaks at {load}, the limit is {rate}."
     if (cap.share or 0.0) >= AT_LIMIT_SHARE:
-        return f"The load is at {limit}: {load} at its busiest, of {rate}."
+        return f"The load is at {limit}: it peaks at {load}, the limit is {rate}."
     every = "every known limit" if found.not_judged else "every limit"
     if any(each.share is None for each in found.caps):
         every += " of IOPS and throughput"
     return (
-        f"The load stays within {every}; it comes nearest to {limit}: {load} at its busiest, "
+        f"The load stays within {every}; it comes nearest to {limit}: it peaks at {load}, "
         f"{format_share(cap.share or 0.0)} of {rate}."
     )
 
@@ -85,7 +89,7 @@ def wasted_sentence(wasted: WastedPerformance, instance: str) -> str:
 def caps_table(found: CapReport) -> Table:
     """Return all caps."""
     with_load = bool(found.load)
-    load = ["Busiest", "Share", "Dry"] if with_load else []
+    load = ["Busiest", "Share", "Credits last"] if with_load else []
     return Table(
         id="table-caps",
         title="Limits, the tightest first",
@@ -120,7 +124,7 @@ def _row(cap: Cap, *, with_load: bool) -> list[str]:
 def _dry(cap: Cap) -> str:
     if cap.burst_per_s is None or cap.share is None:
         return _NOTHING
-    return "never" if cap.dry_after_s is None else f"{format_duration_s(cap.dry_after_s)}"
+    return "indefinitely" if cap.dry_after_s is None else f"{format_duration_s(cap.dry_after_s)}"
 
 
 def caps_notes(found: CapReport, rules: Sequence[str]) -> list[str]:
@@ -129,7 +133,7 @@ def caps_notes(found: CapReport, rules: Sequence[str]) -> list[str]:
     if any(each.burst_per_s is not None for each in found.caps):
         notes.append(
             "A burst lasts as long as a full bucket of credits does at its rate."
-            + (" Dry: the time after which the load has used them up." if found.load else "")
+            + (" Credits last until the load has used them up." if found.load else "")
         )
     if found.load and found.repeated:
         notes.append(

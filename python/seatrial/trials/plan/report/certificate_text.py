@@ -21,7 +21,7 @@ def verdict_line(found: Certificate) -> str:
         first = found.sustained[0]
         text = f"{first.what}: {format_estimate(first.rate)}"
         if first.per_million is not None:
-            text += f", {_price(first.per_million)} a million"
+            text += f", {_price(first.per_million)} per million"
         parts.append(text)
     return f"{'; '.join(parts)}." if parts else "Nothing was sustained."
 
@@ -96,7 +96,7 @@ def notes(found: Certificate) -> list[str]:
             f"Price: {format_money(found.month)} per month ({found.month_origin}); a million costs "
             "its share of that if the rate lasts the whole month."
         )
-    lines.append(f"Rounds of the least measured test: {found.rounds:g}.")
-    lines += [f"Weakened: {each}" for each in found.warnings]
+    lines.append(f"Fewest rounds of any test: {found.rounds:g}.")
+    lines += [f"Caveat: {each}" for each in found.warnings]
     lines.append(f"To repeat it: {found.command}")
     return lines

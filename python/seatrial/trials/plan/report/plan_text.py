@@ -73,12 +73,13 @@ def _summary(choice: Choice, plan: StoragePlan) -> str:
 
 
 def times_phrase(choice: Choice) -> str:
-    """Return the percentile with its interval; an infinite end is not served."""
+    """Return the percentile with its interval; an infinite end is an overload."""
     if choice.response_ms_mid is None:
         return "not served in most scenarios"
     low, mid = choice.response_ms_low or 0.0, choice.response_ms_mid
-    high = "not served" if choice.response_ms_high is None else _ms(choice.response_ms_high)
-    return f"{_ms(mid)} ms ({_ms(low)} to {high})"
+    if choice.response_ms_high is None:
+        return f"{_ms(mid)} ms ({_ms(low)} ms to overload)"
+    return f"{_ms(mid)} ms ({_ms(low)} to {_ms(choice.response_ms_high)})"
 
 
 def _ms(value_ms: float) -> str:
@@ -254,7 +255,7 @@ def explained(plan: StoragePlan) -> Iterator[str]:
     yield from plan.logged
     if plan.follows is not None:
         yield f"Share that reaches storage: {figure_phrase(plan.follows)}"
-    yield f"Another day: {figure_phrase(plan.other_day)} times that"
+    yield f"Another day: {figure_phrase(plan.other_day, 'times that')}"
     yield f"Stored now: {_size_phrase(plan.capacity)}"
     yield f"Growth per year: {figure_phrase(plan.growth)}; judged after {years_phrase(plan.years)}"
     if plan.objective is not None:

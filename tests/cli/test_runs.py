@@ -77,6 +77,8 @@ def test_an_index_is_written_where_it_is_wanted(folder):
     assert seatrial(*graded, folder=folder).out.endswith("2 pages written, 1 up to date.\n")
     assert seatrial(*graded, folder=folder).out.endswith("0 pages written, 3 up to date.\n")
     page = (folder / "public" / "20261102-074500-0001.html").read_text()
+    (folder / "public" / "20261102-074500-0001.html").unlink()
+    assert "1 page written" in seatrial(*graded, folder=folder).out
     assert "<h1>" not in page
     assert "OLTP" in page[page.index("<h1 class=") :].partition("</h1>")[0]
     ended = seatrial("report", "last", "--all", folder=folder)

@@ -295,6 +295,7 @@ def origin_text(run: Run) -> str:
         return ""
     lines = [wrapped(f"Imported from {origin.file} ({origin.format}, {origin.tool}).")]
     if origin.blank_cells:
-        lines.append(f"{len(origin.blank_cells)} of its tests are blank.")
+        blank = len(origin.blank_cells)
+        lines.append(f"{blank} of its tests {'is' if blank == 1 else 'are'} blank.")
     lines += [wrapped(note, "   ") for note in origin.notes]
     return "\n".join(lines) + "\n"

@@ -167,6 +167,7 @@ def report_command(
 def _report_all(output: Output, results: Path, *, as_json: bool) -> int:
     from seatrial.cli.documents import reports_document  # noqa: PLC0415 - not for --help
     from seatrial.cli.index_files import write_index  # noqa: PLC0415
+    from seatrial.stats.wording import format_plural  # noqa: PLC0415
 
     profile = display_options().profile
     made = write_index(results, output.path, profile=profile, force=output.force)
@@ -175,7 +176,7 @@ def _report_all(output: Output, results: Path, *, as_json: bool) -> int:
     else:
         kept = len(made.pages) + len(made.comparisons) - made.written
         click.echo(f"Index: {click.format_filename(made.index)}")
-        click.echo(f"{made.written} pages written, {kept} up to date.")
+        click.echo(f"{format_plural(made.written, 'page')} written, {kept} up to date.")
     return 0
 
 

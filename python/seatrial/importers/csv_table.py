@@ -297,7 +297,7 @@ def _note_missing(reading: Reading, series: Iterable[Sequence[_Cell]]) -> None:
                 missing += 1
     if missing:
         reading.notes.append(
-            f"{missing} combinations of size and threads are missing in the table."
+            f"The table lacks {missing} combination{'s' * (missing > 1)} of size and threads."
         )
 
 

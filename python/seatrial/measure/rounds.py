@@ -142,7 +142,8 @@ class Rounds:
                 left = self._time_left(cell, round_number, cells)
                 self._budget.measure(cell, round_number, position, time_left=left)
         rounds = self._plan.study.rounds.max
-        which = "The only round was" if rounds == 1 else f"All {rounds} rounds were"
+        few = {1: "The only round was", 2: "Both rounds were"}
+        which = few.get(rounds, f"All {rounds} rounds were")
         return f"{which} measured."
 
     def _settled_after(self, rounds: int) -> str:

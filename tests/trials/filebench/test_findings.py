@@ -7,6 +7,7 @@ import json
 import msgspec
 
 from seatrial.findings.context import Context
+from seatrial.trials.filebench.analysis import named
 from seatrial.trials.filebench.findings.files_ended_early import files_ended_early
 from seatrial.trials.filebench.wml.workload import workload_of
 from stats.builders import cell_of, run_of, sample_of, summary_of
@@ -22,6 +23,12 @@ def write(tmp_path, text):
     path = tmp_path / "mine.f"
     path.write_text(text)
     return path
+
+
+def test_a_personality_has_its_variables_in_brackets() -> None:
+    for factors, name in (({}, "varmail"), ({"nfiles": 100}, "varmail (nfiles 100)")):
+        own = cell_of(workload="varmail", factors=factors)
+        assert named(summary_of(sample_of(own))) == name
 
 
 def test_a_workload_that_is_out_of_files_says_so(tmp_path) -> None:

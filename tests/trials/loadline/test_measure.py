@@ -164,7 +164,7 @@ def test_failed_requests_are_no_good_answers(tmp_path):
 def test_the_budget_of_the_study_ends_the_search(tmp_path):
     found = sought(tmp_path, PLAIN, study={"budget": {"time_s": 0.2}})
     assert found.end.status == "complete"
-    assert "ended after" in found.end.reason
+    assert "was used up after" in found.end.reason
     assert 1 <= len(found.samples) < 15
     assert found.line.steps == sorted(found.line.steps, key=lambda step: step.offered_per_s)
 

@@ -78,7 +78,7 @@ class Adaptive:
         exhausted = self._steps()
         matrix = self._matrix_sentence()
         again = "" if exhausted else measure_again(self._budget, self._outlier)
-        text = f"{exhausted} ended." if exhausted else ""
+        text = f"{exhausted} was used up." if exhausted else ""
         return RoundsResult(status=COMPLETE, reason=" ".join(filter(None, (matrix, text, again))))
 
     def _steps(self) -> str:

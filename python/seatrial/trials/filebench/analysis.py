@@ -137,7 +137,7 @@ def headline_phrase(cells: Sequence[CellSummary]) -> tuple[str, tuple[CellSummar
         cells: Cells of one target; other topics are ignored.
     """
     own = [each for each in cells if each.cell.kind == FILEBENCH][:HEADLINE_CELLS_MAX]
-    words = "; ".join(f"{named(each)} {format_estimate(each.iops)}" for each in own)
+    words = "; ".join(f"{named(each)}: {format_estimate(each.iops)}" for each in own)
     return words, tuple(own)
 
 
@@ -157,10 +157,11 @@ def headline_tiles(cells: Sequence[CellSummary]) -> list[Tile]:
 
 
 def named(summary: CellSummary) -> str:
-    """Return a cell's personality with its variables: ``varmail, nfiles 100``."""
+    """Return a cell's personality with its variables: ``varmail (nfiles 100)``."""
     factors = dict(summary.cell.factors)
     personality = str(factors.pop("personality", summary.cell.workload))
-    return ", ".join([personality, *(f"{name} {value}" for name, value in factors.items())])
+    values = ", ".join(f"{name} {value}" for name, value in factors.items())
+    return f"{personality} ({values})" if values else personality
 
 
 def _slowest(summary: CellSummary) -> str:

@@ -98,7 +98,7 @@ class _Line:
                 return step.reason
             cell = at_rate(self._template, self._workload.arrival, step.rate_per_s, step.sample_s)
             if exhausted := self._exhausted(step, cell):
-                return f"{exhausted} ended after {len(self._samples)} samples."
+                return f"{exhausted} was used up after {len(self._samples)} samples."
             if step.rest_s > 0:
                 self._budget.rest(cell, step.rest_s)
             self._measure(cell)
@@ -106,7 +106,7 @@ class _Line:
     def _exhausted(self, step: RateStep, cell: Cell) -> str:
         needed_s = 0.0 if _is_virtual(cell) else step.rest_s + step.sample_s
         if time.monotonic() + needed_s > self._deadline_s:
-            return f"Its budget of {self._workload.budget_s:g} s"
+            return f"The load line's budget of {self._workload.budget_s:g} s"
         return self._budget.exhausted(cell)
 
     def _measure(self, cell: Cell) -> None:

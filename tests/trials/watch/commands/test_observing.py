@@ -77,7 +77,7 @@ def test_the_page_follows_the_run_and_becomes_its_report(tmp_path):
     last = ended(run.process, 30)
     assert last.code == 0, last
     assert "until Ctrl-C, or 10 minutes after the last request" in last.err
-    assert "All 2 rounds were measured" in last.out
+    assert "Both rounds were measured" in last.out
 
 
 def test_the_exit_code_stays_what_it_was(tmp_path):

@@ -44,6 +44,7 @@ def test_a_load_is_named_by_shares_order_and_sizes():
     mixed = random_reads(operation=operation, offset_bytes=offsets, length_bytes=lengths)
     line = kind_line(mixed)
     assert line == "75 % random reads of 8 KiB and 25 % sequential writes of 4 KiB, 100 requests/s."
+    assert "of the writes begin where one of the previous 16 ended" in said(mixed)
     several = random_reads(length_bytes=RANDOM.choice([4096, 8192, 16384], COUNT))
     assert "reads of 4 KiB to 16 KiB" in kind_line(several)
     flushes = random_reads(operation=[FLUSH] * COUNT, length_bytes=[0] * COUNT)

@@ -508,5 +508,8 @@ def write_snapshot(
             f"{format_plural(len(counters.hidden), 'statement')} of other roles are hidden from "
             "this one: it lacks pg_read_all_stats"
         )
-    click.echo("Again later, then: seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv")
+    click.echo(
+        "Take more snapshots later, then compare two periods: "
+        "seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv"
+    )
     return 0

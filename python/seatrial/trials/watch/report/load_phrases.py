@@ -184,9 +184,9 @@ def _runs(load: LoadProfile) -> Iterator[str]:
         share = each.sequential / each.requests
         if share > RANDOM_SHARE_MAX:
             yield (
-                f"{format_share(share)} of the {each.operation}s continue one of the {WINDOW} "
-                f"before; half of their bytes are in runs of {format_size(each.run_bytes['p50'])} "
-                "or more."
+                f"{format_share(share)} of the {each.operation}s begin where one of the previous "
+                f"{WINDOW} ended (sequential); half of their bytes are in runs of "
+                f"{format_size(each.run_bytes['p50'])} or more."
             )
 
 

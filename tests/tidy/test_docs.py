@@ -20,6 +20,7 @@ SKIP_MARK = "pytest.mark." + "skip"
 ALWAYS = re.escape(SKIP_MARK) + r"\b"
 SKIPS = (SKIP_MARK, "pytest.skip", "pytest.xfail", "pytest.importorskip")
 SKIPS += ("pytest.mark.skipif", "pytest.mark.xfail")
+OVERRIDES = ("text", "in_short")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -44,10 +45,23 @@ def name_of(node: Documented) -> str:
     return "the module" if isinstance(node, ast.Module) else node.name
 
 
+def figures_of_findings(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Subclasses of ``Figures`` and what they override: tag and base class explain these."""
+    for node in ast.walk(tree):
+        bases = node.bases if isinstance(node, ast.ClassDef) else []
+        if any(ast.unparse(base).endswith(("Figures", "InShort")) for base in bases):
+            yield node
+            yield from (each for each in node.body if getattr(each, "name", "") in OVERRIDES)
+
+
 def undocumented(sources: list[Source]) -> Iterator[str]:
     for source in sources:
-        for node in public_nodes(source.tree()):
-            if not is_setter_or_overload(node) and not ast.get_docstring(node):
+        tree = source.tree()
+        explained = {*figures_of_findings(tree)}
+        for node in public_nodes(tree):
+            if is_setter_or_overload(node) or node in explained:
+                continue
+            if not ast.get_docstring(node):
                 line = getattr(node, "lineno", 1)
                 yield breach(source, line, f"{name_of(node)} has no docstring")
 
@@ -176,6 +190,16 @@ def test_undocumented_name_is_seen(text: str) -> None:
 def test_private_name_is_left_alone() -> None:
     text = '"""M."""\ndef _f():\n    def g(): ...\nclass _A:\n    def f(self): ...'
     assert not list(undocumented([Source("a.py", text)]))
+
+
+def test_figures_of_a_finding_need_no_explanation() -> None:
+    text = (
+        '"""M."""\nclass A(Figures, tag="a"):\n    def text(self): ...\n    def in_short(self): ...'
+    )
+    assert not list(undocumented([Source("a.py", text)]))
+    assert list(undocumented([Source("a.py", text.replace("Figures", "Struct"))]))
+    (other,) = undocumented([Source("a.py", text.replace("in_short", "further"))])
+    assert "further" in other
 
 
 def test_unannounced_error_is_seen() -> None:

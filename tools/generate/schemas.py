@@ -155,7 +155,9 @@ def published_only(figures: type[Figures]) -> type[msgspec.Struct]:
         for each in fields(figures)
         if each.how != "hidden"
     ]
-    namespace = {"__doc__": figures.__doc__}
+    # Figures that say no more than their tag have no docstring.
+    tag = figures.__struct_config__.tag
+    namespace = {"__doc__": figures.__doc__ or f"Figures of ``{tag}``."}
     return msgspec.defstruct(figures.__name__, seen, kw_only=True, namespace=namespace)
 
 

@@ -15,14 +15,11 @@ OF_EACH_GUEST: Final = frozenset({"machine.memory_bytes"})
 
 
 class ChangedMeanwhileFigures(Figures, frozen=True, kw_only=True, tag="changed_meanwhile"):
-    """Figures of ``changed_meanwhile``."""
-
     changed_values: dict[str, tuple[object, object]]
     restarted: bool
     values_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         texts = ["the machine was restarted"] if self.restarted else []
         texts += [
             _difference(path, pair)

@@ -18,8 +18,6 @@ SHARE_WARNING = 0.05
 
 
 class CpuQuotaFigures(Figures, frozen=True, kw_only=True, tag="cpu_quota"):
-    """Figures of ``cpu_quota``."""
-
     samples_count: int
     stopped_share_max: float
     cpu_limit_cpus: float | None
@@ -27,7 +25,6 @@ class CpuQuotaFigures(Figures, frozen=True, kw_only=True, tag="cpu_quota"):
     worst_duration_s: Annotated[float, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"A CPU quota throttled the load generator in {self.samples_count} of "

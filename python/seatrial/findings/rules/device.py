@@ -18,14 +18,11 @@ SPARE_PERCENT_MIN_DEFAULT = 10.0
 
 
 class DriveHealthFigures(Figures, frozen=True, kw_only=True, tag="drive_health"):
-    """Figures of ``drive_health``."""
-
     device: str
     smart: Smart
     device_label: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.device_label} reports "
@@ -109,15 +106,12 @@ _ERROR_COUNTS = {
 
 
 class ArrayDegradedFigures(Figures, frozen=True, kw_only=True, tag="array_degraded"):
-    """Figures of ``array_degraded``."""
-
     device: str
     missing_count: float
     sync_action: str | None
     busy: Annotated[str | None, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         missing = self.missing_count
         texts = [f"is degraded ({missing:.0f} missing)"] if missing else []
         texts += [f"is running a {self.busy}"] if self.busy else []
@@ -165,13 +159,10 @@ def array_degraded(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class CgroupThrottleFigures(Figures, frozen=True, kw_only=True, tag="cgroup_throttle"):
-    """Figures of ``cgroup_throttle``."""
-
     io_limits: dict[str, Mapping[str, int]]
     names: Annotated[dict[str, str], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         texts = [
             f"{self.names[number]} to {_limits(limit)}" for number, limit in self.io_limits.items()
         ]
@@ -242,8 +233,6 @@ def loop_device(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class LoopDeviceFigures(Figures, frozen=True, kw_only=True, tag="loop_device"):
-    """Figures of ``loop_device``."""
-
     device: str
     direct_io: bool | None
     buffered: Annotated[bool, HIDDEN]
@@ -251,7 +240,6 @@ class LoopDeviceFigures(Figures, frozen=True, kw_only=True, tag="loop_device"):
     names_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         are = "is a loop device" if self.names_count == 1 else "are loop devices"
         return FindingText(
             sentence=f"{self.device} {are}{' with buffered I/O (page cache)' * self.buffered}.",
@@ -281,14 +269,11 @@ def _loops(names: Sequence[str], direct_io: bool | None) -> Finding:
 
 
 class MisalignedPartitionFigures(Figures, frozen=True, kw_only=True, tag="misaligned_partition"):
-    """Figures of ``misaligned_partition``."""
-
     device: str
     start_bytes: float
     physical_block_bytes: int
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"Partition {self.device} is misaligned: it starts at byte "
@@ -336,8 +321,6 @@ def misaligned_partition(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class SchedulerFigures(Figures, frozen=True, kw_only=True, tag="scheduler"):
-    """Figures of ``scheduler``."""
-
     device: str
     scheduler: str | None
     device_label: Annotated[str, HIDDEN]
@@ -345,7 +328,6 @@ class SchedulerFigures(Figures, frozen=True, kw_only=True, tag="scheduler"):
     wanted: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.device_label} uses the I/O scheduler {self.scheduler}.",
             cause=_SCHEDULERS[self.reason],
@@ -406,13 +388,10 @@ _SCHEDULERS = {
 
 
 class WriteCacheFigures(Figures, frozen=True, kw_only=True, tag="write_cache"):
-    """Figures of ``write_cache``."""
-
     write_cache: str
     devices: list[str]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{', '.join(self.devices)} {'has' if len(self.devices) == 1 else 'have'} "

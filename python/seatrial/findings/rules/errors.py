@@ -195,8 +195,6 @@ def name_of(example: ErrorSample) -> str:
 
 
 class ErrorsFigures(Figures, frozen=True, kw_only=True, tag="errors"):
-    """Figures of ``errors``."""
-
     errno_name: str
     failed_count: int
     failed_count_is_exact: bool
@@ -210,7 +208,6 @@ class ErrorsFigures(Figures, frozen=True, kw_only=True, tag="errors"):
     explained: Annotated[ErrorAdvice, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         share = self.failed_count / self.offered_count if self.offered_count else 1.0
         return FindingText(
             sentence=(

@@ -28,13 +28,10 @@ BARRIERS_OFF_OPTIONS = ("nobarrier", "barrier=0", "barrier=none")
 
 
 class FilesystemNearlyFullFigures(Figures, frozen=True, kw_only=True, tag="filesystem_nearly_full"):
-    """Figures of ``filesystem_nearly_full``."""
-
     free_bytes: float
     size_bytes: float
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"Only {format_size(int(self.free_bytes))} of {format_size(int(self.size_bytes))} "
@@ -76,13 +73,10 @@ def filesystem_nearly_full(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class MemoryFileSystemFigures(Figures, frozen=True, kw_only=True, tag="memory_file_system"):
-    """Figures of ``memory_file_system``."""
-
     filesystem_type: str
     mount_point: str | None
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The target is on {self.filesystem_type}: this measures memory, not a drive."
@@ -115,12 +109,9 @@ def memory_file_system(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class OverlayFileSystemFigures(Figures, frozen=True, kw_only=True, tag="overlay_file_system"):
-    """Figures of ``overlay_file_system``."""
-
     mount_point: str | None
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=("The target is on an overlay file system, like the root of a container."),
             cause=(
@@ -153,13 +144,10 @@ def overlay_file_system(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class NetworkFileSystemFigures(Figures, frozen=True, kw_only=True, tag="network_file_system"):
-    """Figures of ``network_file_system``."""
-
     filesystem_type: str
     mount_point: str | None
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The target is on {self.filesystem_type}, a remote file system, not on a local "
@@ -198,13 +186,10 @@ def network_file_system(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class BarriersOffFigures(Figures, frozen=True, kw_only=True, tag="barriers_off"):
-    """Figures of ``barriers_off``."""
-
     mount_options: list[str]
     mount_point: str | None
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The file system is mounted with {', '.join(self.mount_options)}: commits are not "

@@ -72,11 +72,9 @@ class ForeignRunsFigures(Figures, frozen=True, kw_only=True, tag="foreign_traffi
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def in_short(self, cells_count: int) -> str:
-        """Return it in a few words."""
         return f"another run of Seatrial used the same medium{_during(cells_count)}"
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 "Another run of Seatrial used the same medium"
@@ -129,7 +127,6 @@ class ForeignProgramsFigures(Figures, frozen=True, kw_only=True, tag="foreign_tr
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"In {self.concerned} the device transferred {format_size(int(self.moved_bytes))}, "

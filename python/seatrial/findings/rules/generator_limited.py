@@ -64,7 +64,6 @@ class GeneratorLimitedInShort(Figures, frozen=True, kw_only=True, tag="generator
     """Figures of every ``generator_limited``."""
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         tests = format_plural(cells_count, "test")
         return f"the load generator, not the device, was the bottleneck in {tests}"
 
@@ -78,7 +77,6 @@ class NearNullLimitFigures(GeneratorLimitedInShort, frozen=True, kw_only=True):
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The load generator reached {format_share(self.null_limit_share_max)} of its own "
@@ -134,7 +132,6 @@ class OutOfProcessorFigures(GeneratorLimitedInShort, frozen=True, kw_only=True):
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The load generator used up to {format_share(self.cpu_share_max)} of the "
@@ -176,7 +173,6 @@ class KernelWorkersFigures(GeneratorLimitedInShort, frozen=True, kw_only=True):
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"io_uring handed requests to up to {self.kernel_workers_max:.0f} kernel "

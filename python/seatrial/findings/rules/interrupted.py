@@ -15,15 +15,12 @@ RESUMABLE: Final = ("run", "study", "db", "lab")
 
 
 class InterruptedFigures(Figures, frozen=True, kw_only=True, tag="interrupted"):
-    """Figures of ``interrupted``."""
-
     run_status: str
     samples_count: int
     samples_cut_short_count: int
     context_run_command: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         text = f"the run has status '{self.run_status}'"
         if self.samples_cut_short_count:
             cut_short = format_plural(self.samples_cut_short_count, "sample")
@@ -35,7 +32,6 @@ class InterruptedFigures(Figures, frozen=True, kw_only=True, tag="interrupted"):
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return "the result is partial"
 

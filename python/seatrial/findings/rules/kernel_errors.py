@@ -109,7 +109,6 @@ class ErrorsLoggedFigures(Figures, frozen=True, kw_only=True, tag="kernel_errors
     is_meant: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         text = ", ".join(
             f"{format_count(count)} {_NAMES[kind]}" for kind, count in self.by_kind.items()
         )
@@ -148,7 +147,6 @@ class ErrorsCountedFigures(Figures, frozen=True, kw_only=True, tag="kernel_error
     grown: Annotated[dict[str, int], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         texts = [f"{format_count(count)} {_COUNTERS[key]}" for key, count in self.grown.items()]
         return FindingText(
             sentence=f"{self.device} counted {', '.join(texts)} during the run.",

@@ -11,13 +11,10 @@ from seatrial.stats.model import Figures, Finding, FindingText
 
 
 class LabFigures(Figures, frozen=True, kw_only=True, tag="lab"):
-    """Figures of ``lab``."""
-
     kinds_left_out: list[str]
     kernel: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         clock = " It has one CPU and a 100 Hz timer tick." * _is_uml(self.kernel)
         return FindingText(
             sentence=(

@@ -27,14 +27,11 @@ DIRTY_LIMIT_BYTES_MAX = 4 << 30
 
 
 class ClockSourceFigures(Figures, frozen=True, kw_only=True, tag="clock_source"):
-    """Figures of ``clock_source``."""
-
     clock_source: str
     clock_sources_available: list[str]
     slow: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"The kernel's clock source is {self.clock_source}, not tsc.",
             cause=(
@@ -80,12 +77,9 @@ _READING = "each reading takes some tens of nanoseconds more"
 
 
 class CpuGovernorFigures(Figures, frozen=True, kw_only=True, tag="cpu_governor"):
-    """Figures of ``cpu_governor``."""
-
     cpu_governor: str | None
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"The CPU frequency governor is {self.cpu_governor}.",
             cause=(
@@ -121,15 +115,12 @@ def cpu_governor(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class MachineBusyFigures(Figures, frozen=True, kw_only=True, tag="machine_busy"):
-    """Figures of ``machine_busy``."""
-
     load_average_1m: float | None
     cpus_usable: float | None
     others: Annotated[dict[str, float], FLATTENED]
     is_loaded: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         texts = []
         if self.is_loaded:
             texts.append(
@@ -192,14 +183,11 @@ def machine_busy(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class VirtualisedFigures(Figures, frozen=True, kw_only=True, tag="virtualised"):
-    """Figures of ``virtualised``."""
-
     virtualisation: str | None
     container: str | None
     names: Annotated[list[str], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"This is a virtual machine or container ({', '.join(self.names)}).",
             cause=(
@@ -237,12 +225,9 @@ def virtualised(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class IoUringDisabledFigures(Figures, frozen=True, kw_only=True, tag="io_uring_disabled"):
-    """Figures of ``io_uring_disabled``."""
-
     io_uring_disabled: float
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         whom = "all processes" if self.io_uring_disabled >= 2 else "unprivileged processes"
         return FindingText(
             sentence=(
@@ -281,14 +266,11 @@ def io_uring_disabled(fingerprint: Fingerprint) -> list[Finding]:
 
 
 class DirtyPagesFigures(Figures, frozen=True, kw_only=True, tag="dirty_pages"):
-    """Figures of ``dirty_pages``."""
-
     dirty_limit_bytes: float
     dirty_limit_percent: float | None
     memory_bytes: float | None
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The kernel may keep up to {format_size(int(self.dirty_limit_bytes))} of dirty "

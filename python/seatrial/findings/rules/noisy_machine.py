@@ -48,8 +48,6 @@ class Noise:
 
 
 class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine"):
-    """Figures of ``noisy_machine``."""
-
     samples_count: int
     steal_share_max: float
     watchdog_lateness_ns_max: float
@@ -58,7 +56,6 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
     of_samples_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         steal_share, pressure_share = self.steal_share_max, self.cpu_pressure_share_max
         causes = []
         if steal_share > STEAL_SHARE_MAX:
@@ -86,7 +83,6 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return "there was CPU contention on the host"
 

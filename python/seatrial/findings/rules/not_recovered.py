@@ -19,8 +19,6 @@ RATIO_MIN = 0.8
 
 
 class NotRecoveredFigures(Figures, frozen=True, kw_only=True, tag="not_recovered"):
-    """Figures of ``not_recovered``."""
-
     probe_ratio_min: float
     probe_ratio_allowed: float
     samples_count: int
@@ -28,7 +26,6 @@ class NotRecoveredFigures(Figures, frozen=True, kw_only=True, tag="not_recovered
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 "The target had not recovered before "

@@ -77,7 +77,6 @@ class NotRepeatableInShort(Figures, frozen=True, kw_only=True, tag="not_repeatab
     """Figures of every ``not_repeatable``."""
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         return f"results varied between rounds in {format_plural(cells_count, 'test')}"
 
 
@@ -96,7 +95,6 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
     command: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         slowest, fastest = (
             format_iops(min(self.worst_rounds_per_s)),
             format_iops(max(self.worst_rounds_per_s)),
@@ -155,7 +153,6 @@ class IntervalWideFigures(NotRepeatableInShort, frozen=True, kw_only=True):
     known: Annotated[list[int], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         if self.known_count == self.needed_count:
             text = f"about {format_count(max(self.known))} rounds would reach it in all tests"
         else:

@@ -13,8 +13,6 @@ from seatrial.topic import topic_of
 
 
 class NothingCompletedFigures(Figures, frozen=True, kw_only=True, tag="nothing_completed"):
-    """Figures of ``nothing_completed``."""
-
     cells_count: int
     failed_count: int
     oldest_in_flight_s: float
@@ -24,7 +22,6 @@ class NothingCompletedFigures(Figures, frozen=True, kw_only=True, tag="nothing_c
     have_servers: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"No request completed in {self.concerned}: {self.first_blank}"
@@ -35,7 +32,6 @@ class NothingCompletedFigures(Figures, frozen=True, kw_only=True, tag="nothing_c
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         oldest = ""
         if self.oldest_in_flight_s:
             oldest = f", oldest in flight {format_duration_s(self.oldest_in_flight_s)}"

@@ -9,10 +9,7 @@ from seatrial.stats.model import Finding, FindingText
 
 
 class RegressedFigures(ChangeFigures, frozen=True, kw_only=True, tag="regressed"):
-    """Figures of ``regressed``."""
-
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=self.sentence(),
             cause=self.cause(),

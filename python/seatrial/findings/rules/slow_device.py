@@ -18,8 +18,6 @@ from seatrial.stats.wording import format_duration_s, format_plural
 
 
 class SlowDeviceFigures(Figures, frozen=True, kw_only=True, tag="slow_device"):
-    """Figures of ``slow_device``."""
-
     median_latency_s_min: float
     median_latency_s_max: float
     gaps_count: int
@@ -28,7 +26,6 @@ class SlowDeviceFigures(Figures, frozen=True, kw_only=True, tag="slow_device"):
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         low, high = (
             format_duration_s(self.median_latency_s_min),
             format_duration_s(self.median_latency_s_max),
@@ -51,7 +48,6 @@ class SlowDeviceFigures(Figures, frozen=True, kw_only=True, tag="slow_device"):
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         return f"the device was slow in {format_plural(cells_count, 'test')}"
 
 

@@ -52,8 +52,6 @@ def slower_at_end(context: Context) -> list[Finding]:
 
 
 class SlowerAtEndFigures(Figures, frozen=True, kw_only=True, tag="slower_at_end"):
-    """Figures of ``slower_at_end``."""
-
     trend_ratio: float
     trend_ratio_low: float | None
     trend_ratio_high: float | None
@@ -68,7 +66,6 @@ class SlowerAtEndFigures(Figures, frozen=True, kw_only=True, tag="slower_at_end"
     start_bandwidth: Annotated[Estimate, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.start_cell_operation.capitalize()}s at the end of the address range reach "

@@ -81,8 +81,6 @@ def _dropped_by_cause(seen: Sequence[StallOccurrence]) -> Counter[str]:
 
 
 class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
-    """Figures of ``stall``."""
-
     cause: str
     others: Annotated[dict[str, list[str]], FLATTENED]
     stalls_count: int
@@ -96,7 +94,6 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
     command: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         dropped = self.stalls_dropped_count
         more = f", and {format_count(dropped)} more that were not stored" if dropped else ""
         return FindingText(
@@ -109,7 +106,6 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         longest = format_duration_s(self.longest_s)
         what = _OF_MACHINE.get(self.cause, "stalled")

@@ -24,8 +24,6 @@ _SLOWER = (
 
 
 class StartUpPhaseFigures(Figures, frozen=True, kw_only=True, tag="start_up_phase"):
-    """Figures of ``start_up_phase``."""
-
     cells_count: int
     samples_cut_count: int
     start_up_s_max: float
@@ -38,7 +36,6 @@ class StartUpPhaseFigures(Figures, frozen=True, kw_only=True, tag="start_up_phas
     cell: Annotated[Cell, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         direction = "faster" if self.worst_start_up_ratio > 1 else "slower"
         return FindingText(
             sentence=(

@@ -35,7 +35,6 @@ class HeatLoggedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     thermal_messages_count: float
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 "The kernel logged overheating or thermal throttling "
@@ -82,7 +81,6 @@ class ThrottledFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     others: Annotated[dict[str, int], FLATTENED]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         at = (
             f" (maximum {self.temperature_c_max:.0f} °C)"
             if self.temperature_c_max is not None
@@ -103,7 +101,6 @@ class AtLimitFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     temperature_limit_c: float
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.device} reached {self.temperature_c_max:.0f} °C; its limit is "
@@ -123,7 +120,6 @@ class WarmedFigures(Figures, frozen=True, kw_only=True, tag="temperature"):
     first_c: Annotated[float, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.device} warmed up from {self.first_c:.0f} °C to "

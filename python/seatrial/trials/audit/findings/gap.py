@@ -74,8 +74,6 @@ def _is_reported(audit: TableAudit, each: Gap) -> bool:
 
 
 class GapFigures(Figures, frozen=True, kw_only=True, tag="gap"):
-    """Figures of ``gap``."""
-
     class_: GapKind = msgspec.field(name="class")
     status: GapStatus
     cells_count: int
@@ -91,7 +89,6 @@ class GapFigures(Figures, frozen=True, kw_only=True, tag="gap"):
     points: Annotated[list[TablePoint], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=self.each.sentence,
             cause=self.each.cause,

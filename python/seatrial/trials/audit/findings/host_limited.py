@@ -79,8 +79,6 @@ def _agree(one: TableAudit, other: TableAudit) -> bool:
 
 
 class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited"):
-    """Figures of ``host_limited``."""
-
     host_service_us: float | None
     host_service_us_low: float | None
     host_service_us_high: float | None
@@ -97,7 +95,6 @@ class HostLimitedFigures(Figures, frozen=True, kw_only=True, tag="host_limited")
     on_other_drives: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         shared = _OR_THE_DRIVES
         if self.targets_count > 1:
             shared = f" The limit is the same on {format_list(self.targets)}" + (

@@ -74,8 +74,6 @@ def _gain_of_threads(audit: TableAudit) -> Estimate | None:
 
 
 class LockLimitedFigures(Figures, frozen=True, kw_only=True, tag="lock_limited"):
-    """Figures of ``lock_limited``."""
-
     gain_ratio: float
     gain_ratio_low: float | None
     gain_ratio_high: float | None
@@ -91,7 +89,6 @@ class LockLimitedFigures(Figures, frozen=True, kw_only=True, tag="lock_limited")
     lock: Annotated[Parameter | None, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.concurrency_most} {self.operation}s in flight{on_target(self.target)} "

@@ -38,8 +38,6 @@ def predicted(context: Context) -> list[Finding]:
 
 
 class PredictedFigures(Figures, frozen=True, kw_only=True, tag="predicted"):
-    """Figures of ``predicted``."""
-
     measured_count: int
     predicted_count: int
     half_width_share_max: float | None
@@ -52,7 +50,6 @@ class PredictedFigures(Figures, frozen=True, kw_only=True, tag="predicted"):
     table_points: Annotated[list[TablePoint], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         known = (
             "no model fits, so they are unknown"
             if self.half_width_share_max is None

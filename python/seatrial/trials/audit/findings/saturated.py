@@ -54,8 +54,6 @@ def saturated(context: Context) -> list[Finding]:
 
 
 class SaturatedFigures(Figures, frozen=True, kw_only=True, tag="saturated"):
-    """Figures of ``saturated``."""
-
     saturated_from_count: int
     gain_before_ratio: float | None
     gain_beyond_ratio: float
@@ -69,7 +67,6 @@ class SaturatedFigures(Figures, frozen=True, kw_only=True, tag="saturated"):
     admitted: Annotated[Parameter | None, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 (

@@ -36,8 +36,6 @@ def cache_size(context: Context) -> list[Finding]:
 
 
 class CacheSizeFigures(Figures, frozen=True, kw_only=True, tag="cache_size"):
-    """Figures of ``cache_size``."""
-
     sizes_bytes: list[int]
     next_size_bytes: int
     predicted_per_s: float | None
@@ -47,7 +45,6 @@ class CacheSizeFigures(Figures, frozen=True, kw_only=True, tag="cache_size"):
     sweep: Annotated[CacheSweep, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=self.sweep.sentence,
             cause=_cause(self.sweep),

@@ -62,8 +62,6 @@ class Dip:
 
 
 class CheckpointDipsFigures(Figures, frozen=True, kw_only=True, tag="checkpoint_dips"):
-    """Figures of ``checkpoint_dips``."""
-
     cells_count: int
     worst_cell: str
     rate_ratio: float
@@ -77,7 +75,6 @@ class CheckpointDipsFigures(Figures, frozen=True, kw_only=True, tag="checkpoint_
     effect: Annotated[CheckpointEffect, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{_concerned(self.worst_summary_cell, self.cells_count)}: the rate during "

@@ -14,8 +14,6 @@ from seatrial.trials.database.analysis.rivals import DRIVER_CAUSE, DRIVER_SHARE_
 
 
 class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limited"):
-    """Figures of ``client_limited``."""
-
     client_cpu_share_max: float
     client_cpu_share_allowed: float
     ceiling_share_max: float
@@ -25,7 +23,6 @@ class ClientLimitedFigures(Figures, frozen=True, kw_only=True, tag="client_limit
     ceiling_per_s: Annotated[float, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         ceiling_per_s = f"{format_iops(self.ceiling_per_s)} transactions/s"
         limits = driver_sentence(self.client_cpu_share_max, self.ceiling_share_max, ceiling_per_s)
         return FindingText(

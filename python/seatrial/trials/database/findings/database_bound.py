@@ -113,15 +113,12 @@ def database_bound(context: Context) -> list[Finding]:
 
 
 class DatabaseBoundFigures(Figures, frozen=True, kw_only=True, tag="database_bound"):
-    """Figures of ``database_bound``."""
-
     bound: str
     cells_count: int
     others: Annotated[dict[str, float], FLATTENED]
     typical: Annotated[DatabaseCell, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         verdict, count = self.typical.verdict, self.cells_count - 1
         others = f"{format_plural(count, 'other test')} on this target"
         also = f" The same holds for {others}." if count else ""

@@ -96,8 +96,6 @@ def _has(summary: CellSummary, loosened: Loosened, value: str) -> bool:
 
 
 class DurabilityOffFigures(Figures, frozen=True, kw_only=True, tag="durability_off"):
-    """Figures of ``durability_off``."""
-
     setting: str
     value: str
     cells_count: int
@@ -105,7 +103,6 @@ class DurabilityOffFigures(Figures, frozen=True, kw_only=True, tag="durability_o
     loosened: Annotated[Loosened, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.concerned}: {self.setting} is {self.value}. These figures cannot be "

@@ -97,7 +97,6 @@ class FasterThanItTurnsFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     fastest: Annotated[CellSummary, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{format_cell(self.fastest.cell)}: {format_estimate(self.fastest.iops)} in one "
@@ -148,7 +147,6 @@ class FlushesNotSentFigures(Figures, frozen=True, kw_only=True, tag="flushes_not
     worst: Annotated[CellSummary, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{format_cell(self.worst.cell)}: only {format_share(self.flushes_share)} of the "
@@ -208,7 +206,6 @@ class FlushesAddNothingFigures(Figures, frozen=True, kw_only=True, tag="flushes_
     write: Annotated[CellSummary, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{format_cell(self.worst.cell)}: {format_estimate(self.worst.iops)}, compared "

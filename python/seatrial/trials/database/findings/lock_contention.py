@@ -17,8 +17,6 @@ LOCK_SHARE_WARNING: Final = 0.2
 
 
 class LockContentionFigures(Figures, frozen=True, kw_only=True, tag="lock_contention"):
-    """Figures of ``lock_contention``."""
-
     cells_count: int
     lock_share_max: float | None
     clients_count: int
@@ -27,7 +25,6 @@ class LockContentionFigures(Figures, frozen=True, kw_only=True, tag="lock_conten
     worst_cell: Annotated[Cell, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         may = "" if (self.lock_share_max or 0.0) >= LOCK_SHARE_WARNING else "may "
         waited = (
             f"; lock waits took {format_share(self.lock_share_max)} of the active clients' time "

@@ -16,14 +16,11 @@ NOTES_SHOWN_MAX: Final = 3
 
 
 class ObserverMissingFigures(Figures, frozen=True, kw_only=True, tag="observer_missing"):
-    """Figures of ``observer_missing``."""
-
     samples_count: int
     notes: dict[str, int]
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         notes = list(self.notes)[:NOTES_SHOWN_MAX]
         more = len(self.notes) - len(notes)
         return FindingText(

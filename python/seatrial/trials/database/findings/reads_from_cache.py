@@ -26,8 +26,6 @@ _DEFAULT_BUFFERS: Final = "128MB"
 
 
 class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_cache"):
-    """Figures of ``reads_from_cache``."""
-
     cells_count: int
     device_share_max: float
     database_bytes_max: int
@@ -37,7 +35,6 @@ class ReadsFromCacheFigures(Figures, frozen=True, kw_only=True, tag="reads_from_
     limit_min_bytes: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         sizes = f" (database: {format_size(self.database_bytes_max)}"
         if self.memory_bytes:
             sizes += f", memory: {format_size(int(self.memory_bytes))}"

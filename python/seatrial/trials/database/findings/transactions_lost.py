@@ -50,8 +50,6 @@ def transactions_lost(context: Context) -> list[Finding]:
 
 
 class TransactionsLostFigures(Figures, frozen=True, kw_only=True, tag="transactions_lost"):
-    """Figures of ``transactions_lost``."""
-
     wrong: str
     crashes_count: int
     acknowledged_count: int
@@ -66,7 +64,6 @@ class TransactionsLostFigures(Figures, frozen=True, kw_only=True, tag="transacti
     off: Annotated[list[str], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         crashes = format_plural(self.crashes_count, "crash", "crashes")
         return FindingText(
             sentence=(
@@ -78,7 +75,6 @@ class TransactionsLostFigures(Figures, frozen=True, kw_only=True, tag="transacti
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return f"{self.wrong}, of {format_count(self.acknowledged_count)} acknowledged commits"
 

@@ -17,14 +17,11 @@ REACHED_SHARE_MIN: Final = 0.95
 
 
 class EventRateMissedFigures(Figures, frozen=True, kw_only=True, tag="event_rate_missed"):
-    """Figures of ``event_rate_missed``."""
-
     due_per_s: float
     taken_per_s: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         share = format_share(self.taken_per_s / self.due_per_s)
         return FindingText(
             sentence=f"{self.concerned} took {share} of its events: {self.taken_per_s:,.0f} of "

@@ -20,15 +20,12 @@ LIMIT: Final = "files_ended_by_limit"
 
 
 class FilesEndedEarlyFigures(Figures, frozen=True, kw_only=True, tag="files_ended_early"):
-    """Figures of ``files_ended_early``."""
-
     samples_count: int
     out_of_files_count: int
     duration_s_min: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         after = format_seconds(self.duration_s_min)
         ended = format_plural(self.samples_count, "sample")
         if self.out_of_files_count:

@@ -22,7 +22,6 @@ class ClockNotComparableFigures(Figures, frozen=True, kw_only=True, tag="clock_n
     wall_offset_ns: int | None
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         if self.bound_ns is None:
             return FindingText(
                 sentence=f"The clock of {self.host} could not be read.",

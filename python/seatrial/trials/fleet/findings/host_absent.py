@@ -16,15 +16,12 @@ _CAUSES = {
 
 
 class HostAbsentFigures(Figures, frozen=True, kw_only=True, tag="host_absent"):
-    """Figures of ``host_absent``."""
-
     host: str
     how: str
     waited_s: float
     detail: str
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         detail = f": {self.detail.rstrip('.')}" if self.detail else ""
         return FindingText(
             sentence=f"{self.host} does not take part ({self.how} after "

@@ -15,8 +15,6 @@ DRIFT_SHARE_MAX: Final = 500e-6
 
 
 class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_clock_changed"):
-    """Figures of ``host_clock_changed``."""
-
     host: str
     change_ns: int
     bound_ns: int
@@ -24,7 +22,6 @@ class HostClockChangedFigures(Figures, frozen=True, kw_only=True, tag="host_cloc
     is_time_of_day: bool = False
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         direction = "ahead" if self.change_ns > 0 else "back"
         if self.is_time_of_day:
             return FindingText(

@@ -14,15 +14,12 @@ HOSTS_MIN = 3
 
 
 class HostLinkSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_link_slower"):
-    """Figures of ``host_link_slower``."""
-
     host: str
     bytes_per_s: float
     bytes_per_s_p50: float
     obstacle: str
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         if self.obstacle:
             return FindingText(
                 sentence=f"{self.host} has no connection to the first host: {self.obstacle}.",

@@ -26,8 +26,6 @@ _CAUSES = {
 
 
 class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
-    """Figures of ``host_lost``."""
-
     host: str
     how: str
     noticed_s: float
@@ -38,7 +36,6 @@ class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
     cell: Annotated[Cell, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         detail = f" ({self.detail})" if self.detail else ""
         return FindingText(
             sentence=f"{self.host} {_HOW[self.how]}{detail} in round {self.round + 1} of "
@@ -51,7 +48,6 @@ class HostLostFigures(Figures, frozen=True, kw_only=True, tag="host_lost"):
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return its short form for a verdict."""
         del cells_count
         return f"{self.host} {_HOW[self.how]}"
 

@@ -19,15 +19,12 @@ CPU_SHARE_MIN: Final = 0.9
 
 
 class HostSlowerFigures(Figures, frozen=True, kw_only=True, tag="host_slower"):
-    """Figures of ``host_slower``."""
-
     host: str
     share_of_median: float
     cpu_share: float
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         cause = "Its network, its mount options or its drive are slower than those of the others."
         if self.cpu_share >= CPU_SHARE_MIN:
             cause = f"Its processors are at their limit ({format_share(self.cpu_share)} busy)."

@@ -23,13 +23,10 @@ _NEXT = {
 
 
 class HostsDifferFigures(Figures, frozen=True, kw_only=True, tag="hosts_differ"):
-    """Figures of ``hosts_differ``."""
-
     what: str
     values: dict[str, str]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         (usual, count), *_ = Counter(self.values.values()).most_common(1)
         has_usual = count > 1
         parts = [

@@ -14,8 +14,6 @@ SKEW_NS_MAX: Final = 5_000_000
 
 
 class HostsStartedApartFigures(Figures, frozen=True, kw_only=True, tag="hosts_started_apart"):
-    """Figures of ``hosts_started_apart``."""
-
     skew_ns_max: int
     skew_bound_ns: int
     last_host: str
@@ -24,7 +22,6 @@ class HostsStartedApartFigures(Figures, frozen=True, kw_only=True, tag="hosts_st
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"In {self.samples_count} of {self.of_samples_count} samples the hosts "
             f"started up to {format_duration_ns(self.skew_ns_max)} apart (± "

@@ -8,13 +8,10 @@ from seatrial.trials.fleet.analysis.hosts import FleetFacts
 
 
 class NoProcessorLeftFigures(Figures, frozen=True, kw_only=True, tag="no_processor_left"):
-    """Figures of ``no_processor_left``."""
-
     hosts: list[str]
     cpus: int
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"Ray may use all {self.cpus} processors of {', '.join(self.hosts)}.",
             cause="`ray start` counts them all, and its daemons then wait for the load "

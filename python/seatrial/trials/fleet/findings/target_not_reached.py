@@ -10,14 +10,11 @@ NETWORK_FILESYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lust
 
 
 class TargetNotReachedFigures(Figures, frozen=True, kw_only=True, tag="target_not_reached"):
-    """Figures of ``target_not_reached``."""
-
     target: str
     hosts: list[str]
     obstacle: str
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{', '.join(self.hosts)} cannot use {self.target}: {self.obstacle}.",
             cause="It is not mounted there, its server refuses the host, or a firewall blocks it.",
@@ -59,13 +56,10 @@ def target_not_reached(facts: FleetFacts) -> list[Finding]:
 
 
 class MountsDifferFigures(Figures, frozen=True, kw_only=True, tag="mounts_differ"):
-    """Figures of ``mounts_differ``."""
-
     target: str
     mounts: dict[str, str]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         seen = "; ".join(f"{host}: {mount}" for host, mount in self.mounts.items())
         return FindingText(
             sentence=f"{self.target} is mounted differently: {seen}.",

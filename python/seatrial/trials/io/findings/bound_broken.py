@@ -69,8 +69,6 @@ def bound_broken(context: Context) -> list[Finding]:
 
 
 class BoundBrokenFigures(Figures, frozen=True, kw_only=True, tag="bound_broken"):
-    """Figures of ``bound_broken``."""
-
     bound: str
     bound_bytes_per_s: float
     bound_source: str
@@ -84,7 +82,6 @@ class BoundBrokenFigures(Figures, frozen=True, kw_only=True, tag="bound_broken")
     bound_detail: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         significant = "" if self.bandwidth_low_bytes_per_s is None else "at least "
         return FindingText(
             sentence=(

@@ -296,8 +296,6 @@ def _episodes(
 
 
 class BurstCreditFigures(Figures, frozen=True, kw_only=True, tag="burst_credit"):
-    """Figures of ``burst_credit``."""
-
     cells_count: int
     others: Annotated[dict[str, float], FLATTENED]
     episodes_count: int
@@ -312,7 +310,6 @@ class BurstCreditFigures(Figures, frozen=True, kw_only=True, tag="burst_credit")
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The target drops to a base rate of {format_estimate(self.credit_base)} after "

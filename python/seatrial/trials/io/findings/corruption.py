@@ -23,8 +23,6 @@ _NAMES = {
 
 
 class CorruptionFigures(Figures, frozen=True, kw_only=True, tag="corruption"):
-    """Figures of ``corruption``."""
-
     corrupt_blocks_count: int
     checked_blocks_count: int
     kinds: dict[str, int]
@@ -33,7 +31,6 @@ class CorruptionFigures(Figures, frozen=True, kw_only=True, tag="corruption"):
     first_bytes: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.corrupt_blocks_count:,} of {self.checked_blocks_count:,} reads failed "

@@ -91,7 +91,6 @@ class DeviceCacheServedInShort(Figures, frozen=True, kw_only=True, tag="device_c
     """Figures of every ``device_cache_served``."""
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         return f"a cache below the file system served {format_plural(cells_count, 'test')}"
 
 
@@ -108,7 +107,6 @@ class AboveLinksFigures(DeviceCacheServedInShort, frozen=True, kw_only=True):
     bound_detail: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"A cache served {self.concerned}: up to {format_estimate(self.rate)}, but "
@@ -162,7 +160,6 @@ class ControllerCacheFigures(DeviceCacheServedInShort, frozen=True, kw_only=True
     cache_phrase: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.concerned} may be served by a cache: {self.cache_phrase} "
@@ -211,7 +208,6 @@ class DeviceIdleFigures(DeviceCacheServedInShort, frozen=True, kw_only=True):
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"Most direct reads of {self.concerned} did not reach the device: it delivered "
@@ -257,7 +253,6 @@ class SmallFileFigures(DeviceCacheServedInShort, frozen=True, kw_only=True):
     most: Annotated[Estimate, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The small file ({format_size(self.small_bytes)}) is up to "

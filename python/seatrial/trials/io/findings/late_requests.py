@@ -110,8 +110,6 @@ def _in_turn_ns(load: SpecStream, service_ns: int) -> float:
 
 
 class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests"):
-    """Figures of ``late_requests``."""
-
     cells_count: int
     offered_count: int
     late_skipped_count: int
@@ -123,7 +121,6 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
     worst: Annotated[Lateness, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         worst = self.worst
         if worst.lacks_slots:
             busiest = worst.busiest
@@ -154,7 +151,6 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         tests = format_plural(cells_count, "test")
         return f"{_subject(lacks_slots=self.worst.lacks_slots)} in {tests}"
 

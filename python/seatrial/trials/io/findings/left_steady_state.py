@@ -51,8 +51,6 @@ class Drop:
 
 
 class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_steady_state"):
-    """Figures of ``left_steady_state``."""
-
     cells_count: int
     worst_cell: str
     worst_operation: str
@@ -72,7 +70,6 @@ class LeftSteadyStateFigures(Figures, frozen=True, kw_only=True, tag="left_stead
     command: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         ending = "and then recovered" if self.returned else "and did not recover"
         over = "over its rounds" if self.over == "rounds" else "within a sample"
         return FindingText(

@@ -49,7 +49,6 @@ class LinkNarrowerInShort(Figures, frozen=True, kw_only=True, tag="link_narrower
     lost_share: float
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return f"the drive's link is {format_share(self.lost_share)} below the drive's maximum"
 
@@ -73,7 +72,6 @@ class PcieNarrowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True):
     reason: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.device_label} supports PCIe {self.own_link}, but its path to the CPU has a "
@@ -191,7 +189,6 @@ class SataSlowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True):
     drive_max_gb_s: Annotated[float | None, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         ends = "its port supports" if self.drive_max_gb_s is None else "both ends support"
         return FindingText(
             sentence=(

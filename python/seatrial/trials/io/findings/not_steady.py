@@ -98,7 +98,6 @@ class NotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_steady"):
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         where = "most of the run" if self.is_whole_run else f"{self.concerned}"
         among = "rounds" if self.over == "rounds" else "parts of a sample"
         broken, share, limit_share = "slope", self.line_share, LINE_SHARE_MAX
@@ -166,7 +165,6 @@ class DatabaseNotSteadyFigures(Figures, frozen=True, kw_only=True, tag="not_stea
     last: Annotated[Estimate, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"Steady state was not reached in {self.concerned}: "

@@ -86,7 +86,6 @@ class PageCacheServedInShort(Figures, frozen=True, kw_only=True, tag="page_cache
     """Figures of every ``page_cache_served``."""
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         return f"memory, not the device, served {format_plural(cells_count, 'test')}"
 
 
@@ -101,7 +100,6 @@ class ReadsCachedFigures(PageCacheServedInShort, frozen=True, kw_only=True):
     above: Annotated[Broken | None, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         text = _path_phrase(self.above)
         if self.device_read_share_min is not None:
             text.append(
@@ -190,7 +188,6 @@ class WritesCachedFigures(PageCacheServedInShort, frozen=True, kw_only=True):
     above: Annotated[Broken | None, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         text = _path_phrase(self.above)
         if self.device_write_share_min is not None:
             least = format_share(self.device_write_share_min)

@@ -13,8 +13,6 @@ from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 
 
 class ArrayFailedFigures(Figures, frozen=True, kw_only=True, tag="array_failed"):
-    """Figures of ``array_failed``."""
-
     samples_count: int
     losses_survived_count: int
     at_stake_bytes: int
@@ -23,7 +21,6 @@ class ArrayFailedFigures(Figures, frozen=True, kw_only=True, tag="array_failed")
     first: Annotated[Recovery, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"The array failed in {format_plural(self.samples_count, 'sample')} "

@@ -41,8 +41,6 @@ def array_saturated(context: Context) -> list[Finding]:
 
 
 class ArraySaturatedFigures(Figures, frozen=True, kw_only=True, tag="array_saturated"):
-    """Figures of ``array_saturated``."""
-
     saturated_from_drives_count: int
     drives_count_max: int
     gain_beyond_ratio: float
@@ -54,7 +52,6 @@ class ArraySaturatedFigures(Figures, frozen=True, kw_only=True, tag="array_satur
     reached: Annotated[ArraySaturation, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         others = ""
         if self.series_count > 1:
             count = format_plural(self.series_count - 1, "other series", "other series")

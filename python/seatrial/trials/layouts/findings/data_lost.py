@@ -37,8 +37,6 @@ def data_lost(context: Context) -> list[Finding]:
 
 
 class DataLostFigures(Figures, frozen=True, kw_only=True, tag="data_lost"):
-    """Figures of ``data_lost``."""
-
     unreadable_bytes: int | None
     wrong_bytes: int | None
     checked_bytes: int
@@ -51,7 +49,6 @@ class DataLostFigures(Figures, frozen=True, kw_only=True, tag="data_lost"):
     recovery: Annotated[Recovery, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{format_cell(self.recovery.cell)} {lost_phrase(self.recovery)}, of "

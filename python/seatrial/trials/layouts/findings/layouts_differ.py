@@ -51,8 +51,6 @@ def _distance(ratio: LayoutRatio) -> float:
 
 
 class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_differ"):
-    """Figures of ``layouts_differ``."""
-
     factor: str
     value_a: str | int | float
     value_b: str | int | float
@@ -60,7 +58,6 @@ class LayoutsDifferFigures(Figures, frozen=True, kw_only=True, tag="layouts_diff
     ordered: Annotated[list[LayoutRatio], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         text = "; ".join(_words(each) for each in self.ordered[:PAIRS_SHOWN_MAX])
         more = len(self.ordered) - PAIRS_SHOWN_MAX
         rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""

@@ -19,8 +19,6 @@ from seatrial.stats.wording import format_plural, format_size
 
 
 class LegImbalanceFigures(Figures, frozen=True, kw_only=True, tag="leg_imbalance"):
-    """Figures of ``leg_imbalance``."""
-
     rate_ratio: float
     slower_target: str
     others: Annotated[dict[str, list[dict[str, object]]], FLATTENED]
@@ -30,7 +28,6 @@ class LegImbalanceFigures(Figures, frozen=True, kw_only=True, tag="leg_imbalance
     comparison: Annotated[Comparison, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         of = self.comparison
         return FindingText(
             sentence=(

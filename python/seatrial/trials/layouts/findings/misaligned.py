@@ -32,13 +32,10 @@ def misaligned(context: Context) -> list[Finding]:
 
 
 class MisalignedFigures(Figures, frozen=True, kw_only=True, tag="misaligned"):
-    """Figures of ``misaligned``."""
-
     layouts: list[str]
     reason: str
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         count = len(self.layouts)
         named = self.layouts[0] if count == 1 else format_plural(count, "layout")
         return FindingText(

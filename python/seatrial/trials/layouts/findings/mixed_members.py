@@ -66,7 +66,6 @@ class SlowMemberFigures(Figures, frozen=True, kw_only=True, tag="mixed_members")
     member: Annotated[MemberIo, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         ratio = self.member.busy_ratio
         return FindingText(
             sentence=(
@@ -136,7 +135,6 @@ class UnequalMembersFigures(Figures, frozen=True, kw_only=True, tag="mixed_membe
     drives: list[str]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.layout} has {format_plural(len(self.drives), 'kind')} of drives: "

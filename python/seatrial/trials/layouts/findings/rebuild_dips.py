@@ -32,8 +32,6 @@ _WHEN: Final = {
 
 
 class RebuildDipsFigures(Figures, frozen=True, kw_only=True, tag="rebuild_dips"):
-    """Figures of ``rebuild_dips``."""
-
     cells_count: int
     worst_cell: str
     phase: PhaseName
@@ -47,7 +45,6 @@ class RebuildDipsFigures(Figures, frozen=True, kw_only=True, tag="rebuild_dips")
     phase_figures: Annotated[PhaseFigures, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=_sentence(self.worst, self.phase_figures, self.cells_count),
             cause=_cause(self.worst, self.phase),

@@ -13,8 +13,6 @@ from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 
 
 class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_unfinished"):
-    """Figures of ``rebuild_unfinished``."""
-
     rebuilds_count: int
     open_s_max: float | None
     done_share: float | None
@@ -22,7 +20,6 @@ class RebuildUnfinishedFigures(Figures, frozen=True, kw_only=True, tag="rebuild_
     first: Annotated[Recovery, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         done = (
             f" ({format_share(self.done_share)} complete when the load ended)"
             if self.done_share is not None

@@ -44,8 +44,6 @@ def redundancy_window(context: Context) -> list[Finding]:
 
 
 class RedundancyWindowFigures(Figures, frozen=True, kw_only=True, tag="redundancy_window"):
-    """Figures of ``redundancy_window``."""
-
     window_s: float
     has_ended: bool
     at_stake_bytes: int
@@ -56,7 +54,6 @@ class RedundancyWindowFigures(Figures, frozen=True, kw_only=True, tag="redundanc
     recovery: Annotated[Recovery, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.target} was without redundancy for {window_phrase(self.recovery)}: in this "

@@ -49,15 +49,12 @@ def _has_injected(summary: CellSummary) -> bool:
 
 
 class ScrubMismatchFigures(Figures, frozen=True, kw_only=True, tag="scrub_mismatch"):
-    """Figures of ``scrub_mismatch``."""
-
     mismatch_blocks_count: int
     cells_count: int
     concerned: Annotated[AffectedCells, HIDDEN]
     is_injected: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         what = "the injected corruption" if self.is_injected else "inconsistent copies or parity"
         return FindingText(
             sentence=(

@@ -37,8 +37,6 @@ class ExcessIo:
 
 
 class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_amplified"):
-    """Figures of ``write_amplified``."""
-
     cells_count: int
     above_rule_ratio: float
     reads_for_each: float
@@ -50,7 +48,6 @@ class WriteAmplifiedFigures(Figures, frozen=True, kw_only=True, tag="write_ampli
     worst: Annotated[ExcessIo, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         others = (
             f" (worst of {format_plural(self.cells_count, 'test')})" if self.cells_count > 1 else ""
         )

@@ -51,8 +51,6 @@ def knee(context: Context) -> list[Finding]:
 
 
 class KneeFigures(Figures, frozen=True, kw_only=True, tag="knee"):
-    """Figures of ``knee``."""
-
     breaks: Break
     percentile: str
     limit_ns: int
@@ -70,7 +68,6 @@ class KneeFigures(Figures, frozen=True, kw_only=True, tag="knee"):
     is_one_of_several: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         opening = _opening(self.line, is_one_of_several=self.is_one_of_several)
         own = f" {self.generator}." if self.generator else ""
         return FindingText(

@@ -14,8 +14,6 @@ from seatrial.trials.replay.findings.replaying import query_text
 
 
 class PlanChangedFigures(Figures, frozen=True, kw_only=True, tag="plan_changed"):
-    """Figures of ``plan_changed``."""
-
     changed_count: int
     known_count: int
     slower_count: int
@@ -24,7 +22,6 @@ class PlanChangedFigures(Figures, frozen=True, kw_only=True, tag="plan_changed")
     once: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         how = change_phrase(self.example, once=self.once)
         return FindingText(
             sentence=(

@@ -44,8 +44,6 @@ def query_regressed(found: BeforeAfter) -> list[Finding]:
 
 
 class QueryRegressedFigures(Figures, frozen=True, kw_only=True, tag="query_regressed"):
-    """Figures of ``query_regressed``."""
-
     slower_count: int
     compared_count: int
     slower_factor_max: float
@@ -56,7 +54,6 @@ class QueryRegressedFigures(Figures, frozen=True, kw_only=True, tag="query_regre
     slower: Annotated[list[Change], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=_sentence(self.table, self.slower, self.cost_s, self.cost_share),
             cause=_cause(self.slower),

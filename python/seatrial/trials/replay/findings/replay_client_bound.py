@@ -14,8 +14,6 @@ from seatrial.trials.replay.analysis.model import replays_of
 
 
 class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_client_bound"):
-    """Figures of ``replay_client_bound``."""
-
     client_core_share_max: float
     client_core_share_allowed: float
     client_delay_share_max: float
@@ -26,7 +24,6 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         ceiling_per_s = f"{format_iops(self.ceiling_per_s or 0.0)} statements/s"
         limits = driver_sentence(
             self.client_core_share_max, self.ceiling_share_max or 0.0, ceiling_per_s
@@ -42,7 +39,6 @@ class ReplayClientBoundFigures(Figures, frozen=True, kw_only=True, tag="replay_c
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return "the client limited the rate, not the database"
 

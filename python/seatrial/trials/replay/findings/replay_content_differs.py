@@ -25,8 +25,6 @@ _CAUSE_OF_ROUNDS: Final = (
 
 
 class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="replay_content_differs"):
-    """Figures of ``replay_content_differs``."""
-
     tables_compared_count: int
     tables_different_count: int
     rows_compared_count: int
@@ -37,7 +35,6 @@ class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="repla
     content: Annotated[ReplayContent, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {lowered(content_sentence(self.content))}.",
             cause=_CAUSE if self.content.against == CAPTURE else _CAUSE_OF_ROUNDS,
@@ -49,7 +46,6 @@ class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="repla
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         verb = "differs" if self.rows_different_count == 1 else "differ"
         rows = format_plural(self.rows_different_count, "row")

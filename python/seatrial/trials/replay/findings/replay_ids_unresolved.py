@@ -25,8 +25,6 @@ WARNING_SHARE: Final = 0.01
 
 
 class ReplayIdsUnresolvedFigures(Figures, frozen=True, kw_only=True, tag="replay_ids_unresolved"):
-    """Figures of ``replay_ids_unresolved``."""
-
     mapped_count: int
     exact_count: int
     proved_count: int
@@ -41,7 +39,6 @@ class ReplayIdsUnresolvedFigures(Figures, frozen=True, kw_only=True, tag="replay
     sums: Annotated[IdSums, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {_ids_text(self.ids, self.sums)}{_first_example(self.ids)}.",
             cause=(

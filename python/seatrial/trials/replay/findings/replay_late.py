@@ -45,8 +45,6 @@ _NEXT: Final = {
 
 
 class ReplayLateFigures(Figures, frozen=True, kw_only=True, tag="replay_late"):
-    """Figures of ``replay_late``."""
-
     due_count: int
     within_1ms_share: float
     lag_p50_ns: int
@@ -65,7 +63,6 @@ class ReplayLateFigures(Figures, frozen=True, kw_only=True, tag="replay_late"):
     by: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=_sentence(self.concerned, self.part, self.worst),
             cause=_CAUSES[self.by],
@@ -73,7 +70,6 @@ class ReplayLateFigures(Figures, frozen=True, kw_only=True, tag="replay_late"):
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return f"{format_share(1 - self.within_1ms_share)} of the statements were sent late"
 

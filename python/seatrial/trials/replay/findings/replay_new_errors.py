@@ -22,8 +22,6 @@ _NEW: Final = ("new", "other", "unanswered")
 
 
 class ReplayNewErrorsFigures(Figures, frozen=True, kw_only=True, tag="replay_new_errors"):
-    """Figures of ``replay_new_errors``."""
-
     new_count: int
     other_code_count: int
     unanswered_count: int
@@ -39,7 +37,6 @@ class ReplayNewErrorsFigures(Figures, frozen=True, kw_only=True, tag="replay_new
     errors: Annotated[ReplayErrors, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {_errors_text(self.record)}.",
             cause=_cause(self.errors, self.beyond_capture_count),
@@ -51,7 +48,6 @@ class ReplayNewErrorsFigures(Figures, frozen=True, kw_only=True, tag="replay_new
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         count = self.new_count + self.other_code_count + self.unanswered_count
         return format_plural(count, "new error")

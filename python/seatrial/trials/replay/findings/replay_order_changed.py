@@ -14,15 +14,12 @@ from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 
 class ReplayOrderChangedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_changed"):
-    """Figures of ``replay_order_changed``."""
-
     postponed_count: int
     delayed_count: int
     sent_count: int
     where: Annotated[Affected, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         share = self.postponed_count / self.sent_count if self.sent_count else 0.0
         return FindingText(
             sentence=(

@@ -14,8 +14,6 @@ from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 
 class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay_order_released"):
-    """Figures of ``replay_order_released``."""
-
     delayed_count: int
     waited_ns: int
     released_by_lock_count: int
@@ -26,7 +24,6 @@ class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay
     released: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.where}: {format_plural(self.released, 'statement')} of "
@@ -50,7 +47,6 @@ class ReplayOrderReleasedFigures(Figures, frozen=True, kw_only=True, tag="replay
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return "statements were sent out of order"
 

@@ -17,8 +17,6 @@ CRITICAL_SHARE: Final = 0.01
 
 
 class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_rolled_back"):
-    """Figures of ``replay_rolled_back``."""
-
     commits_captured_count: int
     committed_count: int
     rolled_back_count: int
@@ -27,7 +25,6 @@ class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     where: Annotated[Affected, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.where}: {format_plural(self.lost_count, 'transaction')} of "
@@ -42,7 +39,6 @@ class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return f"{format_plural(self.lost_count, 'transaction')} of the capture did not commit"
 

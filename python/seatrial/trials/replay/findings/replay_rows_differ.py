@@ -17,8 +17,6 @@ WARNING_SHARE: Final = 0.01
 
 
 class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_rows_differ"):
-    """Figures of ``replay_rows_differ``."""
-
     rows_compared_count: int
     rows_different_count: int
     tags_compared_count: int
@@ -30,7 +28,6 @@ class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     record: Annotated[ReplayRecord, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {' and '.join(_difference_texts(self.record))}.",
             cause=(
@@ -45,7 +42,6 @@ class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return f"row counts differ in {format_share(self.different_share)} of the comparisons"
 

@@ -43,8 +43,6 @@ def replay_schema_mismatch(context: Context) -> list[Finding]:
 
 
 class ReplaySchemaMismatchFigures(Figures, frozen=True, kw_only=True, tag="replay_schema_mismatch"):
-    """Figures of ``replay_schema_mismatch``."""
-
     schema_errors_count: int
     sent_count: int
     schema_error_share: float
@@ -53,7 +51,6 @@ class ReplaySchemaMismatchFigures(Figures, frozen=True, kw_only=True, tag="repla
     example: Annotated[ReplayErrorExample, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"Schema {self.schema}: {format_plural(self.schema_errors_count, 'statement')} of "

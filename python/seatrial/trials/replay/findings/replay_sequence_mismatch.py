@@ -19,8 +19,6 @@ SEQUENCE_ELSEWHERE = "sequence_elsewhere"
 class ReplaySequenceMismatchFigures(
     Figures, frozen=True, kw_only=True, tag="replay_sequence_mismatch"
 ):
-    """Figures of ``replay_sequence_mismatch``."""
-
     sequences_count: int
     next_value_log: int
     next_value_target: int
@@ -30,7 +28,6 @@ class ReplaySequenceMismatchFigures(
     first_column: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         more = (
             format_plural(self.sequences_count - 1, "more sequence")
             if self.sequences_count > 1

@@ -32,8 +32,6 @@ _REASONS: Final = {
 
 
 class ReplaySkippedFigures(Figures, frozen=True, kw_only=True, tag="replay_skipped"):
-    """Figures of ``replay_skipped``."""
-
     captured_count: int
     skipped_share: float
     others: Annotated[dict[str, int], FLATTENED]
@@ -41,7 +39,6 @@ class ReplaySkippedFigures(Figures, frozen=True, kw_only=True, tag="replay_skipp
     reasons: Annotated[dict[str, int], HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         listed = ", ".join(f"{format_count(n)} {_REASONS[why]}" for why, n in self.reasons.items())
         return FindingText(
             sentence=(
@@ -61,7 +58,6 @@ class ReplaySkippedFigures(Figures, frozen=True, kw_only=True, tag="replay_skipp
         )
 
     def in_short(self, cells_count: int) -> str:
-        """Return the short form for a verdict."""
         del cells_count
         return f"{format_share(self.skipped_share)} of the capture could not be replayed"
 

@@ -21,8 +21,6 @@ ORDER: Final = ("rows", "contents", "sequence", "source", "restore", "checkpoint
 
 
 class ReplayStartsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_starts_differ"):
-    """Figures of ``replay_starts_differ``."""
-
     differences_count: int
     starts_count: int
     others: Annotated[dict[str, int], FLATTENED]
@@ -31,7 +29,6 @@ class ReplayStartsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_
     is_estimated: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.concerned}: the replays did not start with the same data: "

@@ -41,8 +41,6 @@ _CAUSES: Final = {
 
 
 class ReplayUnderDeliveredFigures(Figures, frozen=True, kw_only=True, tag="replay_under_delivered"):
-    """Figures of ``replay_under_delivered``."""
-
     fault: str
     captured_count: int
     sent_count: int
@@ -57,7 +55,6 @@ class ReplayUnderDeliveredFigures(Figures, frozen=True, kw_only=True, tag="repla
     worst_record: Annotated[ReplayRecord, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=(
                 f"{self.where}: {lowered(self.judged.sentence)}; {account_text(self.worst_record)}."

@@ -16,8 +16,6 @@ KINDS: Final = ("wrong_database", "empty_database", "other_rows")
 
 
 class ReplayWrongDatabaseFigures(Figures, frozen=True, kw_only=True, tag="replay_wrong_database"):
-    """Figures of ``replay_wrong_database``."""
-
     fault: str
     writes_count: int
     empty_writes_count: int
@@ -31,7 +29,6 @@ class ReplayWrongDatabaseFigures(Figures, frozen=True, kw_only=True, tag="replay
     judged: Annotated[Fault, HIDDEN]
 
     def text(self) -> FindingText:
-        """Return sentence, cause and next step."""
         return FindingText(
             sentence=f"{self.where}: {lowered(self.judged.sentence)}.",
             cause=(

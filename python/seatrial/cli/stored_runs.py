@@ -49,7 +49,7 @@ Examples:
 @json_option
 def list_command(results: Path, as_json: bool) -> int:
     """List the runs, the newest first."""
-    from seatrial.report.exports.json_document import runs_document  # noqa: PLC0415 - not for --help
+    from seatrial.report.exports.json_document import runs_document  # noqa: PLC0415
     from seatrial.report.lab import LAB_NOTICE, notices_of  # noqa: PLC0415
     from seatrial.report.tables import runs_table  # noqa: PLC0415
 

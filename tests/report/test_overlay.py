@@ -9,6 +9,7 @@ from report.page_reader import read
 from seatrial.report.figures.model import View
 from seatrial.report.page import render
 from seatrial.trials.audit.analysis.model import Parameter, audits_of
+from seatrial.trials.audit.report.page import audit_answer
 from seatrial.trials.audit.report.section import (
     audit_tables,
     cells_table,
@@ -188,10 +189,10 @@ def test_the_table_says_observed_predicted_ratio_class_and_status():
 def test_parameters_bear_interval_and_meaning_or_say_that_they_are_not_determined():
     rows = parameters_table(make_audit()).rows
     assert rows[0] == [
-        "host service", "15.9 µs", "15.7 µs to 16.1 µs",
+        "host cost per I/O", "15.9 µs", "15.7 µs to 16.1 µs",
         "Host cost per I/O: 15.9 µs, which limits any drives to 62,800 IOPS.",
     ]  # fmt: skip
-    assert rows[1][:3] == ["link", "1,740 MiB/s", "1,730 MiB/s to 1,740 MiB/s"]
+    assert rows[1][:3] == ["bandwidth ceiling", "1,740 MiB/s", "1,730 MiB/s to 1,740 MiB/s"]
     assert rows[2] == ["queue", "7.7", "not determined by this table", "–"]
 
 
@@ -208,6 +209,12 @@ def test_every_unit_of_a_parameter_has_its_words(name: str, unit: str, words: st
     parameter = Parameter(name=name, value=value, low=None, high=None, unit=unit, sentence="")
     assert parameter_name(name) == words
     assert parameter_text(parameter) == text
+
+
+def test_each_tile_names_its_table_in_words():
+    labels = [each.label for each in audit_answer(SUMMARY, ()).tiles]
+    assert "reads: host cost per I/O" in labels
+    assert len(labels) == len(set(labels))
 
 
 def test_the_page_says_it_without_scripts():

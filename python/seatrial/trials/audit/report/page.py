@@ -102,7 +102,7 @@ def _verdict(audits: Sequence[TableAudit]) -> str:
     errors = [e for audit in fitting if (e := audit.error_share_median) is not None]
     error = f" (median error {format_share(max(errors))})" if errors else ""
     tables = format_plural(len(audits), "table")
-    gap_phrase = format_plural(gaps, "gap") if gaps else "no gap"
+    gap_phrase = format_plural(gaps, "gap") if gaps else "no gaps"
     return f"A model fits {len(fitting)} of {tables}{error}; {gap_phrase}."
 
 
@@ -110,7 +110,7 @@ def _answer_tiles(answered: Sequence[Answer]) -> Iterator[Tile]:
     for each in answered:
         if each.prediction is None:
             continue
-        where = f"{format_size(each.block_size_bytes)}, {each.concurrency} in flight"
+        where = f"{format_size(each.block_size_bytes)}, QD {each.concurrency}"
         yield Tile(
             label=f"predicted {each.operation}, {where}",
             estimate=Estimate(
@@ -132,7 +132,7 @@ def _model_tiles(audits: Sequence[TableAudit]) -> Iterator[Tile]:
                 continue
             factor, unit = _UNITS[each.unit]
             yield Tile(
-                label=parameter_name(each.name),
+                label=f"{audit.table.operation}s: {parameter_name(each.name)}",
                 estimate=Estimate(
                     value=each.value * factor,
                     low=each.low * factor,

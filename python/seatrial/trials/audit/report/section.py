@@ -124,6 +124,20 @@ def cells_table(audit: TableAudit, *, gaps_only: bool = False) -> Table:
     )
 
 
+_NAMES: Final = {
+    "setup_us": "base latency",
+    "host_service_us": "host cost per I/O",
+    "submit_us": "submission cost",
+    "link_mib_per_s": "bandwidth ceiling",
+    "sub_page_us": "added below 4 KiB",
+    "locked_us": "serialised part",
+    "request_us": "fixed cost",
+    "partial_stripe_us": "partial-stripe page",
+    "full_stripe_mib_per_s": "full-stripe bandwidth",
+}
+"""Parameters in the words of their sentences."""
+
+
 def parameters_table(audit: TableAudit) -> Table:
     """Return the parameters of an audit's model with their intervals and meanings."""
     return Table(
@@ -144,7 +158,9 @@ def parameters_table(audit: TableAudit) -> Table:
 
 
 def parameter_name(name: str) -> str:
-    """Return a parameter's name as words without its unit, such as ``host service``."""
+    """Return a parameter's name as words without its unit, such as ``host cost per I/O``."""
+    if name in _NAMES:
+        return _NAMES[name]
     ending = next((known for known in _UNIT_ENDINGS if name.endswith(known)), "")
     return name.removesuffix(ending).replace("_", " ")
 
@@ -212,9 +228,8 @@ def audits_section(audits: Sequence[TableAudit], *, every_cell: bool = True) -> 
 
 def _line(audits: Sequence[TableAudit]) -> str:
     gaps = sum(len(audit.gaps) for audit in audits)
-    return (
-        f"{format_plural(len(audits), 'table')}, {format_plural(gaps, 'gap') if gaps else 'no gap'}"
-    )
+    gap_phrase = format_plural(gaps, "gap") if gaps else "no gaps"
+    return f"{format_plural(len(audits), 'table')}, {gap_phrase}"
 
 
 def _of_one_chart(audits: Sequence[TableAudit], every_cell: bool) -> list[dict[str, object]]:

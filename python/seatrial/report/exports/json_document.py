@@ -150,9 +150,6 @@ def error_document(error: SeatrialError) -> ErrorDocument:
     )
 
 
-as_text = Document.as_text  # trials/replay/documents.py still calls it so
-
-
 def json_text(value: object) -> str:
     """Return a value as a document contains it, as JSON in one line."""
     content = publish(value)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from seatrial.published import FLATTENED
-from seatrial.report.exports.json_document import Document, as_text
+from seatrial.report.exports.json_document import Document
 from seatrial.trials.replay.reading import Reading
 from seatrial.trials.replay.trace import Trace
 
@@ -44,11 +44,11 @@ class TraceDocument(Document, frozen=True, kw_only=True):
 
 def reading_document(reading: Reading) -> str:
     """Return the document of reading logs."""
-    return as_text(ReadingDocument(reading=reading))
+    return ReadingDocument(reading=reading).as_text()
 
 
 def trace_document(shown: Trace) -> str:
     """Return the document of a trace; without clock times, their fields are null or empty."""
     if not shown.has_clock:
         shown = msgspec.structs.replace(shown, mix=shown.mix.without_clock)
-    return as_text(TraceDocument(contents=shown))
+    return TraceDocument(contents=shown).as_text()

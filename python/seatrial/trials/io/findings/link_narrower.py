@@ -89,7 +89,7 @@ def _pcie(device: Device, own: PciePath) -> Finding | None:
     """Return the finding on the narrowest link between device and CPU; None if none is narrow."""
     narrowest = own.narrowest or own
     most, now = own.bandwidth_max_bytes_per_s, _path_bytes_per_s(own)
-    if most is None or now is None or now >= most * (1 - ROUNDING_SHARE):
+    if not most or now is None or now >= most * (1 - ROUNDING_SHARE):
         return None
     lost_share = 1 - now / most
     reason = _reason(own, narrowest)
@@ -208,7 +208,7 @@ class SataSlowerFigures(LinkNarrowerInShort, frozen=True, kw_only=True):
 def _sata(device: Device, drive_max_gb_s: float | None) -> Finding | None:
     """Return the finding on a SATA link that is slower than both of its ends."""
     now, port_max = device.sata_link_gb_s, device.sata_link_max_gb_s
-    if now is None or port_max is None:
+    if now is None or not port_max:
         return None
     most = min(port_max, drive_max_gb_s or port_max)
     if now >= most:

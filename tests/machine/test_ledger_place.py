@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.machine.undo_journal import UndoJournal, clean
-from seatrial.measure.stage import Stage
+from seatrial.measure.stage import Stage, StageRequest
 from seatrial.study.load import parse_study
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.plan import make_plan
@@ -28,10 +28,8 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def stage(plan: Plan, journal: UndoJournal, *, resumed: bool = False) -> Stage:
-    destroy = plan.targets[0].path
-    return Stage(
-        plan, RUN_ID, journal, destroy=destroy, target_state="resumed" if resumed else "new"
-    )
+    state = "resumed" if resumed else "new"
+    return Stage(StageRequest(plan, RUN_ID, journal, plan.targets[0].path, state))
 
 
 def test_it_lies_with_the_journal_and_goes_with_the_run(plan, tmp_path, monkeypatch):

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from seatrial.machine.undo_journal import UndoJournal
+from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import SilentWatcher
-from seatrial.measure.stage import Stage
+from seatrial.measure.stage import Stage, StageRequest
 from seatrial.study.load import parse_study
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
@@ -34,13 +35,13 @@ def measured(place, kind, exchange, state):
     plan = planned(place, kind)
     with (
         UndoJournal(RUN_ID, state) as journal,
-        Stage(plan, RUN_ID, journal, destroy=str(place)) as stage,
+        Stage(StageRequest(plan, RUN_ID, journal, destroy=str(place))) as stage,
     ):
         exchange(stage)
         stage.prepare(SilentWatcher())
         (cell,) = plan.cells
         spec = stage.spec(cell, 0)
-        return stage.measure(cell, spec, round_number=0, position=0, watcher=SilentWatcher())
+        return stage.measure(cell, spec, SampleContext(0, 0, SilentWatcher()))
 
 
 def by_a_link(path, precious):

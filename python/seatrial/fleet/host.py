@@ -23,7 +23,7 @@ from seatrial.fingerprint import Fingerprint
 from seatrial.fleet.link import LinkServer, throughput
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.progress import SilentWatcher
-from seatrial.measure.stage import Stage, TargetState
+from seatrial.measure.stage import Stage, StageRequest, TargetState
 from seatrial.results.fleet import Reachability, Throughput
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.model import Plan
@@ -115,7 +115,7 @@ class HostActor:
             SeatrialError: when the target cannot be used.
         """
         journal = UndoJournal(run_id)
-        stage = Stage(plan, run_id, journal, target_state=target_state)
+        stage = Stage(StageRequest(plan, run_id, journal, target_state=target_state))
         # What a failure leaves is removed by ``close_own``.
         self._own = journal, stage
         stage.__enter__()

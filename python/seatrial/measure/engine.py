@@ -153,6 +153,23 @@ class SampleContext:
     opened: Mapping[str, str] = field(default_factory=dict)
 
 
+def sample_of(
+    cell: Cell, sample_context: SampleContext, result: EngineResult, counters: Mapping[str, float]
+) -> Sample:
+    """Return the sample of an engine's result; ``counters`` come before the engine's own."""
+    parts = result.parts
+    fields = {
+        **parts,
+        "cell": cell,
+        "round": sample_context.round_number,
+        "position": sample_context.position,
+        "started_at": parts["started_unix_s"],
+        "status": "interrupted" if result.interrupted else parts["status"],
+        "counters": {**counters, **parts["counters"]},
+    }
+    return msgspec.convert(fields, Sample, from_attributes=True)
+
+
 class Driver(Protocol):
     """Prepares what the cells of a topic need, such as servers, and measures them."""
 

@@ -25,7 +25,7 @@ from seatrial.machine.fingerprint.process_usage import (
     processes_io,
 )
 from seatrial.machine.run_lock import Holder, RunLock
-from seatrial.measure.engine import measure_spec
+from seatrial.measure.engine import SampleContext, measure_spec
 from seatrial.measure.progress import SilentWatcher, TimeLeft, Watcher
 from seatrial.measure.stage import AnyStage
 from seatrial.postgres.page_cache import write_back
@@ -348,9 +348,8 @@ class Recorder:
             looks = None if not is_on_storage(cell) else self._neighbours
             if looks:
                 looks.before()
-            sample = self._stage.measure(
-                cell, spec, round_number=round_number, position=position, watcher=self.watcher
-            )
+            sample_context = SampleContext(round_number, position, self.watcher)
+            sample = self._stage.measure(cell, spec, sample_context)
             others = looks.after() if looks else {}
         is_only_cell = len(self.plan.cells) == 1 and topic_of(cell).in_rounds
         if sample.status == INTERRUPTED and not is_only_cell:
@@ -433,9 +432,8 @@ class Recorder:
             TargetError: when a target goes away.
         """
         self._stage.bring_up(cell.target, self.watcher)
-        sample = self._stage.measure(
-            cell, self._spec(cell, number), round_number=number, position=0, watcher=SilentWatcher()
-        )
+        sample_context = SampleContext(number, 0, SilentWatcher())
+        sample = self._stage.measure(cell, self._spec(cell, number), sample_context)
         if sample.status == INTERRUPTED:
             raise Interrupted
         return sample

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self
@@ -21,7 +21,6 @@ from seatrial.machine.file import FULL_ERRNOS, FULL_NAMES, RESERVE_BYTES, TrialF
 from seatrial.machine.fingerprint import block_device_of
 from seatrial.machine.guard import Permit, inspect, permit_write
 from seatrial.machine.undo_journal import UndoJournal
-from seatrial.measure.background import Background
 from seatrial.measure.engine import Driver, SampleContext, SampleParts, measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
@@ -80,15 +79,7 @@ class AnyStage(Protocol):
     def spec(self, cell: Cell, round_number: int) -> SpecDocument:
         """Return the engine's complete specification of a cell whose target is available."""
 
-    def measure(
-        self,
-        cell: Cell,
-        spec: Mapping[str, Any],
-        *,
-        round_number: int,
-        position: int,
-        watcher: Watcher,
-    ) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Measure one cell, whose target is available, once."""
 
     def discard(self, label: str) -> int:
@@ -115,9 +106,9 @@ class StageRequest:
     plan: Plan
     run_id: str
     journal: UndoJournal
-    destroy: str | None
-    target_state: TargetState
-    report_target: Callable[[str, Target], None]
+    destroy: str | None = None
+    target_state: TargetState = "new"
+    report_target: Callable[[str, Target], None] | None = None
     ray: str = ""
 
 
@@ -125,32 +116,20 @@ class Stage:
     """Where the cells of a plan are measured; a context that cleans up when it is left.
 
     Args:
-        plan: What is measured.
-        run_id: The run.
-        journal: Records every change before it is made.
-        destroy: Serial number or exact path of what may be overwritten.
-        target_state: The state of the targets.
+        request: The plan, what may be overwritten, and the state of the targets.
         side: Folder for what may not be on the targets; the journal's folder by default.
         filled_next: Label of a target that a cell fills before any other use.
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        run_id: str,
-        journal: UndoJournal,
-        *,
-        destroy: str | None = None,
-        target_state: TargetState = "new",
-        side: Path | None = None,
-        filled_next: str = "",
+        self, request: StageRequest, *, side: Path | None = None, filled_next: str = ""
     ) -> None:
-        self.plan = plan
-        self.run_id = run_id
-        self._journal = journal
-        self._destroy = destroy
-        self._target_state: TargetState = target_state
-        self._side = side or journal.path.parent
+        self.plan = request.plan
+        self.run_id = request.run_id
+        self._journal = request.journal
+        self._destroy = request.destroy
+        self._target_state: TargetState = request.target_state
+        self._side = side or self._journal.path.parent
         self._filled_next = filled_next
         self._folders: dict[str, TrialFolder] = {}
         self._devices: dict[str, Device] = {}
@@ -158,8 +137,8 @@ class Stage:
         self._opened: dict[str, str] = {}
         self._ledgers: TrialFolder | None = None
         self._drivers: dict[str, Driver] = {}
-        for topic in dict.fromkeys(map(topic_of, plan.cells)):
-            if driver := topic.driver(plan, journal, side):
+        for topic in dict.fromkeys(map(topic_of, self.plan.cells)):
+            if driver := topic.driver(self.plan, self._journal, side):
                 self._drivers[topic.name] = driver
 
     def open(self) -> Self:
@@ -424,25 +403,13 @@ class Stage:
             target["copy_to"] = self._writable(cell.target, planned.copy_to)
         return self._with_ledger(spec, cell.target, planned.file or "")
 
-    def measure(
-        self,
-        cell: Cell,
-        spec: Mapping[str, Any],
-        *,
-        round_number: int,
-        position: int,
-        watcher: Watcher,
-        background: Background | None = None,
-    ) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Measure one cell once, by the driver of its kind.
 
         Args:
             cell: The cell.
             spec: As returned by ``spec``.
-            round_number: The round, from 0.
-            position: The cell's position in the round's order, from 0.
-            watcher: Receives the progress.
-            background: Background activity during the load.
+            sample_context: Round, position, watcher and background activity.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -453,7 +420,7 @@ class Stage:
             EngineError: when the engine refuses or fails.
         """
         topic = topic_of(cell)
-        sample_context = SampleContext(round_number, position, watcher, background, self._opened)
+        sample_context = replace(sample_context, opened=self._opened)
         if driver := self._drivers.get(topic.name):
             return driver.measure(cell, sample_context)
         return topic.measure(cell, spec, sample_context)

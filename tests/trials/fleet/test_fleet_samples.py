@@ -281,15 +281,15 @@ def test_a_host_that_died_between_samples_leaves_the_tests_of_fewer_hosts(
     assert [stage.is_available(cell_of(count)) for count in (2, 3)] == [True, left == 3]
     load = HostLoadGenerator.__new__(HostLoadGenerator)
     load._group, load._lost, load._hosts = group, set(), Hosts(on_loss=on_loss)
-    assert load.remaining_count == left
+    assert load.count_remaining() == left
 
 
 def test_what_a_host_made_before_it_failed_is_removed(tmp_path, monkeypatch):
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / "state"))
 
     class Failing:
-        def __init__(self, _plan, run_id, journal, **_options):
-            self.folder = TrialFolder(tmp_path, run_id, journal)
+        def __init__(self, request):
+            self.folder = TrialFolder(tmp_path, request.run_id, request.journal)
 
         def __enter__(self):
             self.folder.open(0, direct=False)

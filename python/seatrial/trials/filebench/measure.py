@@ -15,7 +15,7 @@ from seatrial.errors import SeatrialError, TargetError, UsageError, native_error
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint import block_device_of
 from seatrial.measure.background import NoBackground
-from seatrial.measure.engine import SampleContext, SampleParts, parts_of, wait_for
+from seatrial.measure.engine import EngineResult, SampleContext, parts_of, sample_of, wait_for
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import SystemCounters
 from seatrial.results.model import Sample
@@ -87,11 +87,12 @@ class FilesDriver:
             sample_context.watcher.step(f"Making the files of {cell.key}: {size}")
         with sample_context.background or NoBackground():
             system = SystemCounters(Path(spec["folder"]))
-            parts, interrupted = _run(spec, sample_context.watcher)
-            system_counters = system.grown()
+            result = _run(spec, sample_context.watcher)
+            counters = system.grown()
         if not cost_of(cell).keeps_files:
             self._clear(cell.target)
-        return _sample(cell, sample_context, parts, system_counters, interrupted=interrupted)
+        counters |= counters_of(result.parts["files"])
+        return sample_of(cell, sample_context, result, counters)
 
     def _provide(self, cell: Cell) -> bool:
         """Make the folder of a cell's files; return whether its files are there already."""
@@ -135,46 +136,16 @@ class FilesDriver:
         }
 
 
-def _run(spec: Mapping[str, Any], watcher: Watcher) -> tuple[SampleParts, bool]:
+def _run(spec: Mapping[str, Any], watcher: Watcher) -> EngineResult:
     with native_errors():
         running = _core.start_files(msgspec.json.encode(spec).decode())
     interrupted = wait_for(running, watcher)
     try:
-        return parts_of(running), interrupted
+        return EngineResult(parts=parts_of(running), interrupted=interrupted)
     except UsageError:
         if interrupted:  # while files were made: nothing was measured
             raise KeyboardInterrupt from None
         raise
-
-
-def _sample(
-    cell: Cell,
-    sample_context: SampleContext,
-    parts: SampleParts,
-    system_counters: Mapping[str, float],
-    *,
-    interrupted: bool,
-) -> Sample:
-    return msgspec.convert(
-        {
-            "cell": cell,
-            "round": sample_context.round_number,
-            "position": sample_context.position,
-            "started_at": parts["started_unix_s"],
-            "duration_s": parts["duration_s"],
-            "status": "interrupted" if interrupted else parts["status"],
-            **{key: parts[key] for key in _COPIED_PARTS},
-            "counters": {**system_counters, **parts["counters"], **counters_of(parts["files"])},
-        },
-        Sample,
-        from_attributes=True,
-    )
-
-
-_COPIED_PARTS: Final = (
-    *("engine", "engine_reason", "outcome", "operations", "timeline", "stalls", "stalls_dropped"),
-    *("oldest_in_flight_ns", "errors_count", "errors"),
-)
 
 
 def counters_of(files: Mapping[str, Any]) -> dict[str, float]:

@@ -48,14 +48,7 @@ class LayoutsTopic(Topic):
             return None
         from seatrial.trials.layouts.measure.stage import LayoutStage
 
-        return LayoutStage(
-            request.plan,
-            request.run_id,
-            request.journal,
-            destroy=request.destroy,
-            target_state=request.target_state,
-            report_target=request.report_target,
-        )
+        return LayoutStage(request)
 
     def undoers(self) -> Mapping[str, Undoer]:
         """Return the undoers of all backends, and those of the lab's virtual machines."""

@@ -11,7 +11,7 @@ from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo_journal import UndoJournal
-from seatrial.measure.progress import Watcher
+from seatrial.measure.engine import SampleContext
 from seatrial.measure.recorder import SystemCounters
 from seatrial.measure.requests import Request, timeline_of
 from seatrial.postgres.binaries import Binaries, find_binaries
@@ -88,14 +88,12 @@ class CrashTrials:
                 for data_folder in (left, left / DATA_FOLDER):
                     end_server(data_folder)
 
-    def measure(self, cell: Cell, round_number: int, position: int, watcher: Watcher) -> Sample:
+    def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Crash the server of a cell once.
 
         Args:
             cell: A cell of kind ``crash``.
-            round_number: The round, from 0.
-            position: The cell's position in the round's order, from 0.
-            watcher: Receives the progress.
+            sample_context: Round, position and watcher.
 
         Returns:
             The sample, not stored yet.
@@ -104,10 +102,11 @@ class CrashTrials:
             KeyboardInterrupt: when the user ended it.
             SeatrialError: when a server cannot be created or started, or died before it was killed.
         """
+        watcher = sample_context.watcher
         trial = self._trials.get(cell.key)
         if trial is None:
             watcher.step(f"Creating a server for the crash trial on {cell.target}")
-            trial = self._trials[cell.key] = self._trial(cell, round_number)
+            trial = self._trials[cell.key] = self._trial(cell, sample_context.round_number)
         system = SystemCounters(trial.data_folder)
         crashed = trial.crash(cell.parsed.duration_s, watcher)
         increases = system.grown() if crashed.recovered else {}
@@ -115,7 +114,7 @@ class CrashTrials:
             del self._trials[cell.key]
             trial.close()
         _require_work(crashed)
-        return self._sample(cell, crashed, increases, round_number, position)
+        return self._sample(cell, sample_context, crashed, increases)
 
     def close(self) -> None:
         """Stop all servers and clean up."""
@@ -142,18 +141,17 @@ class CrashTrials:
     def _sample(
         self,
         cell: Cell,
+        sample_context: SampleContext,
         crashed: CrashResult,
         increases: dict[str, float],
-        round_number: int,
-        position: int,
     ) -> Sample:
         load = crashed.load
         completed, in_flight = len(load.answers), load.cut_off
         response = _core.Histogram.of([answer.took_ns for answer in load.answers])
         return Sample(
             cell=cell,
-            round=round_number,
-            position=position,
+            round=sample_context.round_number,
+            position=sample_context.position,
             started_at=crashed.began_s,
             duration_s=crashed.lasted_s,
             engine=ENGINE,

@@ -88,13 +88,7 @@ class HostsStage(Stage):
         self._driver_of = driver_of
         self._driver: HostDriver | None = None
         self._stack = ExitStack()
-        super().__init__(
-            request.plan,
-            request.run_id,
-            request.journal,
-            destroy=request.destroy,
-            target_state=request.target_state,
-        )
+        super().__init__(request)
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
@@ -119,15 +113,14 @@ class HostsStage(Stage):
 
     def is_available(self, cell: Cell) -> bool:
         """Return whether enough hosts remain for a cell."""
-        return self._driver is None or hosts_of(cell) <= self._driver.remaining_count
+        return self._driver is None or hosts_of(cell) <= self._driver.count_remaining()
 
 
 class HostDriver(Protocol):
     """Hosts that load databases for the driver of a stage."""
 
-    @property
-    def remaining_count(self) -> int:
-        """Number of remaining hosts."""
+    def count_remaining(self) -> int:
+        """Return the number of remaining hosts."""
 
     def attach_to(self, driver: Databases) -> None:
         """Let the hosts generate the load of a driver."""
@@ -149,9 +142,8 @@ class HostLoadGenerator:
         self._pg_bins = {target.url: target.pg_bin for target in request.plan.targets}
         self._lost: set[str] = set()
 
-    @property
-    def remaining_count(self) -> int:
-        """Number of remaining hosts, without any that died between samples."""
+    def count_remaining(self) -> int:
+        """Return the number of remaining hosts, without any that died between samples."""
         if self._hosts.on_loss == "continue":
             self._lost |= self._group.silent(self._remaining())
         return len(self._remaining())

@@ -15,6 +15,7 @@ import msgspec
 
 from seatrial.errors import SeatrialError
 from seatrial.measure.background import Background
+from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import SystemCounters
 from seatrial.postgres.page_cache import cached_bytes
@@ -210,9 +211,8 @@ def sample_of(
     cell: Cell,
     ready: ReadyServer,
     parts: Parts,
+    sample_context: SampleContext,
     *,
-    round_number: int,
-    position: int,
     ceiling_per_s: float | None,
 ) -> Sample:
     """Return the sample, not stored yet; ``interrupted`` in its status if the user ended it."""
@@ -232,8 +232,8 @@ def sample_of(
         {
             **msgspec.structs.asdict(result.completions),
             "cell": cell_without(cell, len(result.fleet.lost) if result.fleet else 0),
-            "round": round_number,
-            "position": position,
+            "round": sample_context.round_number,
+            "position": sample_context.position,
             "status": "interrupted" if result.interrupted else "complete",
             "engine": engine,
             "engine_reason": _REASON[engine],

@@ -265,10 +265,9 @@ class Databases:
             KeyboardInterrupt: when the user ended it before any result.
             SeatrialError: when the server does not start or dies, or the driver fails.
         """
-        round_number, position = sample_context.round_number, sample_context.position
-        watcher, background = sample_context.watcher, sample_context.background
+        round_number, background = sample_context.round_number, sample_context.background
         if cell.kind == crash_sample.KIND:
-            return self._crashes.measure(cell, round_number, position, watcher)
+            return self._crashes.measure(cell, sample_context)
         spec = spec_of(cell.spec)
         host = self._hosts[_server_key(cell)]
         ceiling = client_ceiling(cell.kind, spec, host.binaries, self._socket_folder())
@@ -284,7 +283,12 @@ class Databases:
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
             parts = run_load(
-                ready, cell, spec, options, watcher, background=background or NoBackground()
+                ready,
+                cell,
+                spec,
+                options,
+                sample_context.watcher,
+                background=background or NoBackground(),
             )
             if background and cell.parsed.fail:
                 parts = _after_failure(parts, ready, cell, background)
@@ -296,8 +300,7 @@ class Databases:
             cell,
             ready,
             parts,
-            round_number=round_number,
-            position=position,
+            sample_context,
             # It is that of one driver, not of several hosts.
             ceiling_per_s=None if self.play or self.load else ceiling.per_s,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -26,7 +27,7 @@ from seatrial.fleet.group import (
     known_clocks,
     lost_before_start,
 )
-from seatrial.measure.background import Background
+from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import SystemCounters
 from seatrial.measure.stage import Stage, StageRequest
@@ -63,12 +64,8 @@ class FleetStage(Stage):
         self._mounts: dict[str, str] = {}
         self._stack = ExitStack()
         self._group: Group | None = None
-        super().__init__(
-            request.plan if self._shared else _without_files(request.plan),
-            request.run_id,
-            request.journal,
-            target_state=request.target_state,
-        )
+        plan = request.plan if self._shared else _without_files(request.plan)
+        super().__init__(replace(request, plan=plan, destroy=None))
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
@@ -165,16 +162,7 @@ class FleetStage(Stage):
             return super().spec(cell, round_number)
         return {"target": {}, "seed": self._seed(cell.key, round_number)}
 
-    def measure(
-        self,
-        cell: Cell,
-        spec: Mapping[str, Any],
-        *,
-        round_number: int,
-        position: int,
-        watcher: Watcher,
-        background: Background | None = None,
-    ) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Measure one cell on its number of hosts.
 
         Returns:
@@ -184,7 +172,7 @@ class FleetStage(Stage):
         Raises:
             TargetError: when no host finished its part.
         """
-        del background
+        round_number = sample_context.round_number
         hosts = hosts_in_turn(self._remaining(), hosts_of(cell), round_number)
         before = self._open_group().clocks(hosts)
         if lost := [each for each in before.values() if isinstance(each, HostLost)]:
@@ -220,7 +208,7 @@ class FleetStage(Stage):
         request = SampleRequest(
             cell=cell,
             round_number=round_number,
-            position=position,
+            position=sample_context.position,
             start_ns=start_ns,
             hosts_count=len(hosts),
             on_loss=self._hosts.on_loss,

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from seatrial import _core
 from seatrial.measure.background import NoBackground
 from seatrial.measure.descriptors import DescriptorNeed
-from seatrial.measure.engine import SampleContext, measure_spec
+from seatrial.measure.engine import SampleContext, measure_spec, sample_of
 from seatrial.measure.recorder import SystemCounters
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
@@ -39,31 +37,7 @@ def measure_cell(cell: Cell, spec: Mapping[str, Any], sample_context: SampleCont
         system = SystemCounters(target_path)
         measured = measure_spec(spec, sample_context.watcher, sample_context.opened)
         counters = system.grown()
-    parts = measured.parts
-    return msgspec.convert(
-        {
-            "cell": cell,
-            "round": sample_context.round_number,
-            "position": sample_context.position,
-            "started_at": parts["started_unix_s"],
-            "duration_s": parts["duration_s"],
-            "status": "interrupted" if measured.interrupted else parts["status"],
-            "engine": parts["engine"],
-            "engine_reason": parts["engine_reason"],
-            "outcome": parts["outcome"],
-            "operations": parts["operations"],
-            "timeline": parts["timeline"],
-            "stalls": parts["stalls"],
-            "stalls_dropped": parts["stalls_dropped"],
-            "oldest_in_flight_ns": parts["oldest_in_flight_ns"],
-            "errors_count": parts["errors_count"],
-            "errors": parts["errors"],
-            "counters": counters | parts["counters"],
-            "verification": parts["verification"],
-        },
-        Sample,
-        from_attributes=True,
-    )
+    return sample_of(cell, sample_context, measured, counters)
 
 
 _HAS_SEQUENCES: Final = ("commit", "copy")

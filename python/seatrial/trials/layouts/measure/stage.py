@@ -6,23 +6,22 @@ measures on the existing layout; ordinary targets have another that stays open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from seatrial.fingerprint import Target
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint import target_fingerprint
-from seatrial.machine.undo_journal import UndoJournal
 from seatrial.machine.undo_result import Outcome
 from seatrial.measure.background import Background
+from seatrial.measure.engine import SampleContext
 from seatrial.measure.progress import Watcher
-from seatrial.measure.stage import Stage, TargetState
+from seatrial.measure.stage import Stage, StageRequest, TargetState
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell, SpecDocument
 from seatrial.study.layouts.layout import LayoutSpec
-from seatrial.study.model import Plan
 from seatrial.study.seeds import seed_of
 from seatrial.topic import topic_of
 from seatrial.trials.layouts.build.drives import OpenDrives
@@ -34,55 +33,33 @@ PLAIN: Final = ""
 """The group of existing targets."""
 SIDE: Final = "layouts"
 
-ReportTarget = Callable[[str, Target], None]
-"""Called with label and fingerprint when a target is first built."""
-
 
 class LayoutStage:
     """The stage for a plan with layouts; a context that removes everything.
 
     Args:
-        plan: What is measured.
-        run_id: The run.
-        journal: Records every change before it is made.
-        destroy: Serial numbers or exact paths of what may be overwritten, comma-separated.
-        target_state: Whether a killed run may have left files.
-        report_target: Called for each target when it is first built.
+        request: The plan, what may be overwritten, and the state of the targets.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        run_id: str,
-        journal: UndoJournal,
-        *,
-        destroy: str | None = None,
-        target_state: TargetState = "new",
-        report_target: ReportTarget | None = None,
-    ) -> None:
+    def __init__(self, request: StageRequest) -> None:
+        plan, journal = request.plan, request.journal
         self.plan = plan
-        self.run_id = run_id
+        self._request = request
         self._journal = journal
-        self._target_state: TargetState = target_state
-        self._report_target = report_target
         self._reported: set[str] = set()
         self._built_count = 0
         self._specs = {t.group: t.layout for t in plan.targets if t.layout}
         # Variants skipped for lack of drives are not targets of the plan.
         needed = max((spec.members for spec in self._specs.values()), default=0)
-        self._drives = OpenDrives(plan.study.drives, run_id, journal, destroy, needed)
-        self._side = TrialFolder(journal.path.parent, run_id, journal)
+        self._drives = OpenDrives(
+            plan.study.drives, request.run_id, journal, request.destroy, needed
+        )
+        self._side = TrialFolder(journal.path.parent, request.run_id, journal)
         self._array: Array | None = None
         self._stage: Stage | None = None
         self._plain: Stage | None = None
         if PLAIN in plan.groups():
-            self._plain = Stage(
-                plan.of_group(PLAIN, {}),
-                run_id,
-                journal,
-                destroy=destroy,
-                target_state=target_state,
-            )
+            self._plain = Stage(replace(request, plan=plan.of_group(PLAIN, {})))
 
     def open(self) -> Self:
         """Check everything that can be checked before a build, and open the drives.
@@ -97,7 +74,7 @@ class LayoutStage:
             SpaceError: when the files of loop devices, or trial files, do not fit.
             UsageError: when a server cannot have the settings of a cell.
         """
-        if self._target_state == "resumed":
+        if self._request.target_state == "resumed":
             self._undo_leftovers()
         for group, spec in self._specs.items():
             require(spec)
@@ -193,23 +170,13 @@ class LayoutStage:
         """
         return self._on(label).discard(label)
 
-    def measure(
-        self,
-        cell: Cell,
-        spec: Mapping[str, Any],
-        *,
-        round_number: int,
-        position: int,
-        watcher: Watcher,
-    ) -> Sample:
+    def measure(self, cell: Cell, spec: Mapping[str, Any], sample_context: SampleContext) -> Sample:
         """Measure one cell once, with the I/O of its array and its faults.
 
         Args:
             cell: A cell on an available target.
             spec: As returned by ``spec``.
-            round_number: The round, from 0.
-            position: The cell's position in the round's order, from 0.
-            watcher: Receives the progress.
+            sample_context: Round, position and watcher.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -223,14 +190,7 @@ class LayoutStage:
         target = self.plan.target(cell.target)
 
         def load(background: Background | None = None, spec: Mapping[str, Any] = spec) -> Sample:
-            return stage.measure(
-                cell,
-                spec,
-                round_number=round_number,
-                position=position,
-                watcher=watcher,
-                background=background,
-            )
+            return stage.measure(cell, spec, replace(sample_context, background=background))
 
         if target.layout is None or self._array is None:
             return load()
@@ -240,8 +200,8 @@ class LayoutStage:
             self._array.record_of(target),
             cell,
             journal=self._journal,
-            seed=_seed(self.plan.study.seed, cell.key, round_number),
-            watcher=watcher,
+            seed=_seed(self.plan.study.seed, cell.key, sample_context.round_number),
+            watcher=sample_context.watcher,
         )
         return trial.measure(load, spec, lambda other: load(spec=other))
 
@@ -261,20 +221,19 @@ class LayoutStage:
         """Open a stage on an array, and fill and load what its cells need."""
         group = array.built.spec.label
         # The fills of a round come first; later, their data was removed with the previous array.
-        is_first = group not in self._reported and self._target_state == "new"
+        is_first = group not in self._reported and self._request.target_state == "new"
         target_state: TargetState = "new" if is_first else "emptied"
-        self._stage = Stage(
-            self.plan.of_group(group, array.paths),
-            self.run_id,
-            self._journal,
+        request = replace(
+            self._request,
+            plan=self.plan.of_group(group, array.paths),
+            destroy=None,
             target_state=target_state,
-            side=self._side.file(SIDE),
-            filled_next=filled_next,
         )
+        self._stage = Stage(request, side=self._side.file(SIDE), filled_next=filled_next)
         self._stage.open()
-        if group not in self._reported and self._report_target:
+        if group not in self._reported and self._request.report_target:
             for label, path in array.paths.items():
-                self._report_target(label, target_fingerprint(Path(path)))
+                self._request.report_target(label, target_fingerprint(Path(path)))
         self._reported.add(group)
         self._stage.prepare(watcher)
 

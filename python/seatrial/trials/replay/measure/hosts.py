@@ -73,9 +73,8 @@ class HostReplayer:
     def __init__(self, group: Group) -> None:
         self._group = group
 
-    @property
-    def remaining_count(self) -> int:
-        """Number of remaining hosts."""
+    def count_remaining(self) -> int:
+        """Return the number of remaining hosts."""
         return len(self._group.hosts)
 
     def attach_to(self, driver: Databases) -> None:

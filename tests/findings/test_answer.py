@@ -22,6 +22,7 @@ from seatrial.report.answer_text import answer_text
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.steady.states import steady_states
 from seatrial.study.thresholds import parse_threshold
+from seatrial.units import MIB
 from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of
 from stats.builders import finding_of as stated
 from stats.compare.sides import side_with_rates
@@ -121,6 +122,15 @@ def test_several_targets_show_one_figure_each():
         "hdd: 8 KiB random read",
         "ssd: 8 KiB random read",
     ]
+
+
+def test_a_mix_and_not_the_fill_before_it_is_shown():
+    fill = cell_of(workload="fill", operation="write", block_size_bytes=MIB, address="sequential")
+    mix = cell_of(kind="mix", workload="oltp", operation="mixed")
+    found = answer(summary_of([rounds_of(fill, [1800] * 3), rounds_of(mix, [2700] * 3)]))
+    assert [(tile.label, tile.cell) for tile in found.tiles] == [("8 KiB mixed I/O", mix.key)]
+    alone = answer(summary_of([rounds_of(fill, [1800] * 3)]))
+    assert [tile.label for tile in alone.tiles] == ["1 MiB sequential write"]
 
 
 def test_nothing_measured():

@@ -149,9 +149,9 @@ def _tiles(summary: Summary) -> list[Tile]:
 
 def _tiles_of(summary: Summary, cells: Sequence[CellSummary], served: Served) -> list[Tile]:
     own = [tiles for each in topics() if (tiles := each.tiles(cells, summary.analyses))]
-    firsts = [tiles[0] for tiles in own]
-    others = [tile for tiles in own for tile in tiles[1:]]
-    return [*firsts, *io_tiles(cells, served), *others]
+    firsts = [t for tiles in own for t in tiles if t.estimate.unit == tiles[0].estimate.unit]
+    others = [tile for tiles in own for tile in tiles if tile not in firsts]
+    return [*firsts, *io_tiles(cells, served, has_headline=bool(own)), *others]
 
 
 def _graded_tiles(assessments: Sequence[Assessment], summary: Summary) -> list[Tile]:

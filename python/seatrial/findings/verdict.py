@@ -157,7 +157,7 @@ def _speed_by_target(
     """Return the parts of the first sentence; of several targets one each, with its name."""
     speeds = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
-        own = [c for c in cells if c.cell.target == label and not c.blank]
+        own = _after_preparation([c for c in cells if c.cell.target == label and not c.blank])
         headlines = _headlines(own, cells, analyses)
         speeds[label] = headlines + _speed(own, served, has_headline=bool(headlines))
     if len(speeds) == 1:
@@ -233,22 +233,32 @@ def _fastest_of_both(
     return [cell for cell in best if cell]
 
 
-def io_tiles(cells: Sequence[CellSummary], served: Served) -> list[Tile]:
-    """Return the figures of block I/O on one target: random, sequential, commits, else the highest.
+def _after_preparation(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Return the cells that were not only measured to prepare others, if there are any."""
+    return [each for each in cells if not topic_of(each.cell).comes_first(each.cell)] or [*cells]
+
+
+def io_tiles(cells: Sequence[CellSummary], served: Served, *, has_headline: bool) -> list[Tile]:
+    """Return the figures of block I/O on one target: random, sequential, mixed and commits.
 
     Args:
         cells: Cells of the target.
         served: Cells that a cache served, by identity.
+        has_headline: Whether a topic has figures of its own.
     """
-    known = [each for each in cells if not each.blank and topic_of(each.cell).shows_io]
+    known = _after_preparation(
+        [each for each in cells if not each.blank and topic_of(each.cell).shows_io]
+    )
     tiles = []
     if random := _random(known, served):
         tiles += [_tile(each, f"random {each.cell.operation}", each.iops) for each in random.cells]
-    if sequential := _sequential(known, served, has_headline=False):
+    if sequential := _sequential(known, served, has_headline):
         tiles += [
             _tile(each, f"sequential {each.cell.operation}", each.bandwidth)
             for each in sequential.cells
         ]
+    if mixed := fastest(_of(known, "mixed"), _rate, served):
+        tiles.append(_tile(mixed, "mixed I/O", mixed.iops))
     if commits := _commits(known, served):
         tiles += [_tile(each, "commits", each.iops, size=False) for each in commits.cells]
     if not tiles and (most := fastest(known, _bandwidth, served)):

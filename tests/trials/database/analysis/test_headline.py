@@ -1,5 +1,6 @@
 """The first words on a database: its transactions and commits, and no toy figure with it."""
 
+from seatrial.findings.answer import answer
 from stats.builders import cell_of as io_cell_of
 from stats.builders import sample_of as io_sample_of
 from trials.database.analysis.hand import cell_of, record_of, rounds_of, sample_of, summarised
@@ -58,3 +59,21 @@ def test_a_batch_has_one_length_with_its_doubt():
     ]
     reported = summarised(*samples).verdict
     assert "Runs nightly.sql in 11 s (median of 3 rounds: 10 s to 48 s)" in reported
+
+
+def test_each_setting_of_a_server_has_its_rate_on_the_first_screen():
+    rates_per_s = {"fdatasync": 100.0, "open_datasync": 200.0}
+    samples = [
+        sample
+        for method, rate in rates_per_s.items()
+        for sample in rounds_of(cell_of(settings={"wal_sync_method": method}), [rate, rate + 1])
+    ]
+    own = [io_sample_of(cell, round=number) for cell in (COMMIT, WRITE) for number in range(2)]
+    found = answer(summarised(*samples, *own))
+    assert [tile.label for tile in found.tiles] == [
+        *(f"wal_sync_method={method}" for method in rates_per_s),
+        "commits",
+        "transaction p99",
+    ]
+    rates = "; ".join(f"{rate:.0f} tps with wal_sync_method={m}" for m, rate in rates_per_s.items())
+    assert found.verdict.startswith(rates)

@@ -282,6 +282,12 @@ def test_the_size_is_that_of_all_threads(tmp_path):
     assert size_of() == 64 << 20
 
 
+def test_a_range_begins_at_its_offset(tmp_path):
+    options = {"rw": "read", "filename": "/dev/sdx", "size": "16m", "offset": "1g"}
+    (sample,) = read_results(written(tmp_path, document(job(options=options, reads=9)))).samples
+    assert sample.cell.spec["range"] == {"start_bytes": 1 << 30, "length_bytes": 16 << 20}
+
+
 def test_global_options_stand_below_those_of_the_job(tmp_path):
     reported = {"global options": {"bs": "64k", "filename": "/mnt/a/trial.dat", "direct": "1"}}
     content = document(job(), **reported)

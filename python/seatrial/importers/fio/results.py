@@ -298,6 +298,7 @@ def _spec(options: Mapping[str, str], access: Access) -> SpecDocument:
     }
     kb_base = options.get("kb_base", "1024")
     try:
+        start_bytes = size_bytes(options.get("offset", "0"), kb_base)
         each_bytes = size_bytes(options["size"], kb_base)
         # Without a name, each thread has its own file.
         step_bytes = (
@@ -305,11 +306,11 @@ def _spec(options: Mapping[str, str], access: Access) -> SpecDocument:
             if "filename" in options
             else each_bytes
         )
-    except (KeyError, ValueError):  # a device without a size, or a share of it in percent
+    except (KeyError, ValueError):  # a device without a size, or shares of it in percent
         return spec
     range_bytes = each_bytes + step_bytes * (access.threads - 1)
-    target["size_bytes"] = range_bytes
-    spec["range"] = {"start_bytes": 0, "length_bytes": range_bytes}
+    target["size_bytes"] = start_bytes + range_bytes
+    spec["range"] = {"start_bytes": start_bytes, "length_bytes": range_bytes}
     return spec
 
 

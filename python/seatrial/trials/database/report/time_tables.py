@@ -293,7 +293,8 @@ def _columns(cell: DatabaseCell, names: Sequence[str]) -> list[str]:
 def _without_unit(name: str, estimate: Estimate) -> str:
     if name.endswith("_share"):
         return format_share(estimate.value)
-    return figure_value(name, estimate).partition(" ")[0]
+    # A rate below 1 MB/s keeps its own unit, as in all tables.
+    return figure_value(name, estimate).removesuffix(" MB/s").removesuffix(" per second")
 
 
 def _longest_waits(cell: DatabaseCell) -> str:

@@ -210,6 +210,27 @@ def test_import_gives_the_same_tests_again(tmp_path):
     assert back.run.started_at == pytest.approx(make_run().started_at, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("cell", "line"),
+    [
+        (make_cell("write", 0, kind="fill"), "its block size is unknown"),
+        (
+            make_cell("read", kind="io", pattern="unknown"),
+            ";   is left out: its pattern is unknown",
+        ),
+        (make_cell("write", 1 << 20, kind="fill"), "\nrw=write"),
+        (make_cell("commit", 8192, kind="commit"), "\nrw=write"),
+    ],
+)
+def test_the_job_of_an_imported_test_has_only_what_is_known_or_implied(cell, line):
+    """fio takes a block size of 0 as 4 KiB."""
+    tests = [make_cell("write", 4096), cell]
+    cells = [summarised([make_sample(each, {each.operation: 100})]) for each in tests]
+    first, last = export(make_summary(cells), "fio-job").split("\n\n")[-2:]
+    assert "rw=randwrite" in first.splitlines()
+    assert f"{line}\n" in last
+
+
 def test_a_copy_is_left_out_and_named():
     copy = make_cell("copy", 131_072, kind="copy")
     document = exported(mixed_cell(), summarised([make_sample(copy, {"copy": 10})]))

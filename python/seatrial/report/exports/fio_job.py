@@ -132,7 +132,8 @@ def nothing_for_fio(what: str) -> UsageError:
     """Return the error for a run or a study without any test that fio can run."""
     return UsageError(
         seen=f"fio has no options for any test of {what}",
-        cause="It makes requests to files and devices; it has no copies, databases or sets",
+        cause="It makes requests of a known size and pattern to files and devices; "
+        "it has no copies, databases or sets",
         next_step="Export it with --format json, csv or markdown",
     )
 
@@ -181,7 +182,16 @@ class _Job:
             return "fio has no arrivals in bursts"
         if self.spec.streams:
             return "fio has one load per job, but the test has several streams"
+        return self._missing_of_accesses()
+
+    def _missing_of_accesses(self) -> str:
         kinds = {access.address.kind for access in self.accesses}
+        is_stated = bool(self.spec.accesses or self.spec.fio_options)
+        # fio takes a block size of 0 as 4 KiB.
+        if not self.cell.block_size_bytes and not is_stated:
+            return "its block size is unknown"
+        if "unknown" in kinds:
+            return "its pattern is unknown"
         if "one_pass" in kinds:
             return "fio has no pass that fills flash to its steady state"
         if len(kinds - {"random", "sequential"}) and len(kinds) > 1:
@@ -379,9 +389,15 @@ def _direction(access: SpecAccess) -> str:
     return "read" if access.operation == "read" else "write"
 
 
+def pattern_of(cell: Cell) -> str:
+    """Return the order of a cell's addresses, by its factors or else by its kind."""
+    is_ordered = cell.kind in {"fill", "sequential", "commit"}
+    return str(cell.factors.get("pattern", "sequential" if is_ordered else "random"))
+
+
 def _accesses(cell: Cell) -> Iterator[SpecAccess]:
     """Yield the accesses of a cell; for an imported cell, those that its operation implies."""
-    pattern = str(cell.factors.get("pattern", "random"))
+    pattern = pattern_of(cell)
     theta = float(cell.factors.get("theta", 0.99)) if pattern == "zipf" else None
     address = SpecAddress(kind=pattern, theta=theta)
     share = float(cell.factors.get("read_share", 0.5))

@@ -22,7 +22,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary
-from seatrial.report.exports.fio_job import load_options, nothing_for_fio
+from seatrial.report.exports.fio_job import load_options, nothing_for_fio, pattern_of
 from seatrial.results.model import Sample, merged_histogram
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import DATABASE_OPERATIONS, FILES
@@ -122,10 +122,8 @@ def _options(cell: Cell, runtime_s: float) -> dict[str, str]:
 
 def _access(cell: Cell) -> str:
     """Return fio's word for the direction and the order of addresses."""
-    ordered = cell.kind in {"fill", "sequential", "commit"}
-    pattern = cell.factors.get("pattern", "sequential" if ordered else "random")
     plain = {"read": "read", "write": "write", "commit": "write"}.get(cell.operation, "rw")
-    return plain if pattern in {"sequential", "strided"} else f"rand{plain}"
+    return plain if pattern_of(cell) in {"sequential", "strided"} else f"rand{plain}"
 
 
 def _size(size_bytes: int) -> str:

@@ -119,6 +119,18 @@ def test_status_by_rounds(factors, status):
         assert articles.place(gaps[0].keys[0]) == (16384, 10)
 
 
+@pytest.mark.parametrize(
+    ("factors", "statuses"),
+    [
+        ([0.05, 3.2], {"too_fast": "transient", "noise": "transient"}),
+        ([0.0, 0.1], {"noise": "persistent"}),
+    ],
+)
+def test_slow_rounds_and_fast_rounds_are_not_counted_together(factors, statuses):
+    table = with_rounds(table_of("read", READ_VALUES), {(16384, 10): factors})
+    assert {gap.kind: gap.status for gap in audit_table(table).gaps} == statuses
+
+
 def test_a_cell_measured_once_whose_own_doubt_reaches_the_limit_is_not_called():
     table = with_rounds(table_of("read", READ_VALUES), {(16384, 10): [0.4]})
     unsure = [

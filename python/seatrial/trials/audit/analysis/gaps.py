@@ -112,7 +112,7 @@ COLLAPSE_CELLS_MIN: Final = 3
 POINTS_NAMED_MAX: Final = 4
 BOUND_SHARE_MAX: Final = 1.02
 PASSED: Final = (
-    "Other rounds of the same tests are normal: a transient disturbance, another tenant, or a "
+    "Other rounds of the same tests are not slow: a transient disturbance, another tenant, or a "
     "background task of the device."
 )
 ORDER: Final[tuple[GapKind, ...]] = (
@@ -223,17 +223,19 @@ def _is_too_fast(point: TablePoint, predicted_per_s: float, limit_log: float) ->
 
 
 def _status(
-    points: Sequence[TablePoint], predicted_per_s: Mapping[str, float], limit_log: float
+    points: Sequence[TablePoint],
+    predicted_per_s: Mapping[str, float],
+    limit_log: float,
+    *,
+    is_fast: bool = False,
 ) -> GapStatus:
     """Return the status of a gap, that of the point with the most rounds."""
     most = max(points, key=lambda point: len(point.rounds_per_s))
     if len(most.rounds_per_s) <= 1:
         return "seen_once"
-    everywhere = all(
-        rate > 0 and abs(math.log(rate / predicted_per_s[point.key])) > limit_log
-        for point in points
-        for rate in point.rounds_per_s
-    )
+    limit = math.exp(limit_log if is_fast else -limit_log)
+    ratios = [rate / predicted_per_s[p.key] for p in points for rate in p.rounds_per_s]
+    everywhere = min(ratios) > limit if is_fast else max(ratios) < limit
     return "persistent" if everywhere else "transient"
 
 
@@ -447,7 +449,7 @@ def _too_fast(
     limit_log: float,
 ) -> Gap:
     worst = max(points, key=lambda point: _ratio_to(point, predicted_per_s, is_fast=True))
-    status = _status(points, predicted_per_s, limit_log)
+    status = _status(points, predicted_per_s, limit_log, is_fast=True)
     ratio = _ratio_to(worst, predicted_per_s, is_fast=True)
     is_first = min(point.position for point in table.points) in {point.position for point in points}
     least = "" if len(points) == 1 else "up to "

@@ -45,6 +45,14 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
     worst: Annotated[FigureComparison | None, HIDDEN]
     are_dead: Annotated[bool, HIDDEN]
     differences: Annotated[list[Difference], HIDDEN]
+    has_fingerprints: Annotated[bool, HIDDEN]
+
+    def in_short(self, cells_count: int) -> str:
+        """Return the change with the number of tests, if it is one of some tests only."""
+        if self.overall or cells_count == self.all_cells_count:
+            return ""
+        every = format_plural(self.all_cells_count, "test")
+        return f"{self.b} is {self.word} than {self.a} in {format_count(cells_count)} of {every}"
 
     def sentence(self) -> str:
         """Return the change: overall, in how many tests, and the largest one."""
@@ -82,6 +90,8 @@ class ChangeFigures(Figures, frozen=True, kw_only=True):
         likely = summary_phrase(self.differences)
         if likely:
             return f"Likely reasons, from the two fingerprints: {likely}."
+        if not self.has_fingerprints:
+            return "Unknown without the fingerprints of both sides."
         return (
             "The two fingerprints show no difference that usually matters. They cannot show wear "
             "and fill level of the drive, temperature, burst credit or the load of other tenants."
@@ -115,6 +125,9 @@ def changes(
         worst=max(cells, key=lambda each: distance_share(each.ratio), default=None),
         are_dead=all(map(is_dead, cells)),
         differences=comparison.differences,
+        has_fingerprints=all(
+            side.run.fingerprint_before.is_taken for side in (comparison.a, comparison.b)
+        ),
     )
     severity = "warning" if is_large else "note"
     return [Finding(severity=severity, cells=list(identities.values()), figures=found)]

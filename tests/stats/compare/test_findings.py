@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from seatrial.findings.answer import in_one_line
 from seatrial.findings.context import Context
 from seatrial.findings.registry import (
     find_in_comparison,
@@ -70,6 +71,20 @@ def test_a_faster_side_is_an_improvement():
 
 def test_both_can_hold():
     assert [each.kind for each in found(*sides(0.7, 0.7, 1.5))] == ["regressed", "improved"]
+
+
+def test_in_one_line_a_change_of_some_tests_keeps_their_number():
+    worse, _ = found(*sides(0.4, 3.2))
+    assert in_one_line(worse) == "B is slower than A in 1 of 2 tests"
+    (only,) = found(*sides(0.8))
+    assert in_one_line(only) == "B is slower than A"
+
+
+def test_without_fingerprints_nothing_is_said_of_their_differences():
+    a = side_with_rates("A", scaled(1.0), before={})
+    b = side_with_rates("B", scaled(2.0), before={})
+    (finding,) = found(a, b)
+    assert "no difference" not in finding.cause
 
 
 def test_a_small_regression_is_a_note():

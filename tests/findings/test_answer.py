@@ -216,6 +216,14 @@ def test_a_run_that_reached_steady_state_over_its_rounds_is_not_too_short_for_it
     assert "steady" not in answer(msgspec.structs.replace(summary, steady=steady)).confidence
 
 
+def test_an_imported_rate_of_unknown_duration_is_not_called_too_short():
+    cell = cell_of(address="random")
+    known = sample_of(cell, completed=1000, duration_s=3.0)
+    assumed = msgspec.structs.replace(known, counters={"assumed_duration_s": 1.0})
+    found = answer(summary_of([summarise_cell([known]), summarise_cell([assumed])]))
+    assert found.confidence == "Measured once."
+
+
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 160])
 def test_a_graded_figure_keeps_its_grade_at_any_width(width):
     found = answer(summary_of(database_cells(latency_ns=90 * MS_NS)), "oltp")

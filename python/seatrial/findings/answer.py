@@ -27,6 +27,7 @@ from seatrial.findings.tile import Tile
 from seatrial.findings.traffic import requested_write_bytes
 from seatrial.findings.verdict import doubts_of, io_tiles
 from seatrial.published import HIDDEN
+from seatrial.results.model import known_duration_s
 from seatrial.stats.fastest import Served, served_by_caches
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import (
@@ -361,7 +362,8 @@ def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
             f"rounds differ by more than 2x in {unsteady} of "
             f"{format_plural(len(summary.cells), 'test')}"
         )
-    longest_s = max((s.duration_s for each in summary.cells for s in each.samples), default=0)
+    durations_s = [known_duration_s(s) for each in summary.cells for s in each.samples]
+    longest_s = 0.0 if None in durations_s else max(filter(None, durations_s), default=0.0)
     phrases += _ended_by_bytes(summary.cells)
     is_steady = any(
         rule.rule == "snia" and rule.met

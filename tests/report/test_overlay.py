@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from report.page_reader import read
+from seatrial.report.answer_text import answer_text
 from seatrial.report.figures.model import View
 from seatrial.report.page import render
 from seatrial.trials.audit.analysis.model import Parameter, audits_of
@@ -215,6 +216,19 @@ def test_each_tile_names_its_table_in_words():
     labels = [each.label for each in audit_answer(SUMMARY, ()).tiles]
     assert "reads: host cost per I/O" in labels
     assert len(labels) == len(set(labels))
+
+
+def test_of_several_targets_each_tile_names_its_own_also_on_a_terminal():
+    first = SUMMARY.cells[0]
+    other = msgspec.structs.replace(first.cell, target="other")
+    cells = [*SUMMARY.cells, msgspec.structs.replace(first, cell=other)]
+    found = audit_answer(msgspec.structs.replace(SUMMARY, cells=cells), ())
+    assert all(each.label.startswith(f"{first.cell.target}: ") for each in found.tiles)
+    long = [
+        msgspec.structs.replace(each, label=f"second-of-two-{each.label}") for each in found.tiles
+    ]
+    lines = answer_text(msgspec.structs.replace(found, tiles=long), 80, colour=False)
+    assert f" second-of-two-{first.cell.target}: reads: host cost per I/O  " in lines
 
 
 def test_the_page_says_it_without_scripts():

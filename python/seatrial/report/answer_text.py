@@ -60,9 +60,12 @@ def tile_value(tile: Tile) -> str:
 
 def _tile_lines(tiles: Sequence[Tile], width: int) -> list[str]:
     """Return a line for each figure; details that do not fit are left out, but no grade."""
-    labels = [clipped(each.label, _LABEL_MAX) for each in tiles]
     values = [tile_value(each) for each in tiles]
     doubts = [format_interval(each.estimate) for each in tiles]
+    others = (values, doubts, [each.grade for each in tiles])
+    spare = width - sum(max(map(len, column)) + 2 for column in others) - 1
+    # A label that has room is whole, before any detail: its end may tell it from the others.
+    labels = [clipped(each.label, max(_LABEL_MAX, spare)) for each in tiles]
     widths = [max(map(len, column)) for column in (labels, values, doubts)]
     room = width - sum(widths) - 2 * len(widths) - 1
     lines = []

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from findings.analyses import analyses_of
+from seatrial.findings.answer import in_one_line
 from seatrial.findings.context import Context
 from seatrial.findings.summary import summarise
 from seatrial.stats.fastest import saturation
@@ -14,7 +15,7 @@ from seatrial.trials.audit.findings.gap import gap
 from seatrial.trials.audit.findings.host_limited import host_limited
 from seatrial.trials.audit.findings.lock_limited import lock_limited
 from seatrial.trials.audit.findings.saturated import saturated
-from stats.builders import run_of
+from stats.builders import cell_of, rounds_of, run_of
 from trials.audit.analysis import articles
 from trials.audit.analysis.articles import RAID0, RAID5
 from trials.audit.analysis.synthetic import READ_VALUES, table_of
@@ -38,6 +39,20 @@ def test_gaps_of_the_article_become_findings_with_their_cells():
     assert {cell["block_size_bytes"] for cell in found[0].cells} == {512}
     assert "seatrial io TARGET --operation write --block-size 64KiB --threads 1" in found[1].next
     assert "TARGET" not in found[0].next
+
+
+def test_of_several_targets_each_gap_names_its_own():
+    cells = [rounds_of(cell_of(target=name), [1000]) for name in ("raid0-12", "raid5-4")]
+    audits = analyses_of(audits=[on("raid5-4", articles.audit(RAID5, "write"))])
+    found = gap(Context(run_of(), cells, audits))
+    assert [in_one_line(each) for each in found] == [
+        "On raid5-4, writes from 64 KiB to 1 MiB collapse: 8 tests reached 3 % to 31 % of the rate "
+        "expected from the rest of the table",
+        "On raid5-4, 4 tests of the writes have no figure: 256 KiB at 40 threads, 512 KiB at 10 "
+        "and 40 threads, 1 MiB at 40 threads",
+    ]
+    (only,) = gap(Context(run_of(), cells[1:], audits))[:1]
+    assert only.sentence.startswith("Writes from 64 KiB")
 
 
 def test_a_summary_of_the_article_holds_them():

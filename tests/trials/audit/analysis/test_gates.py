@@ -75,7 +75,7 @@ def test_the_collapse_is_one_gap_with_its_sizes_in_words():
     collapse, absent = articles.audit(RAID5, "write").gaps
     assert (collapse.kind, absent.kind) == ("collapse", "absent")
     assert "Writes from 64 KiB to 1 MiB collapse: 8 tests" in collapse.sentence
-    assert "256 KiB at 40 threads; 512 KiB at 10 and 40 threads; 1 MiB at 40" in absent.sentence
+    assert "256 KiB at 40 threads, 512 KiB at 10 and 40 threads, 1 MiB at 40" in absent.sentence
 
 
 @pytest.mark.parametrize(("configuration", "drain"), [(RAID0, 544), (RAID5, 220)])

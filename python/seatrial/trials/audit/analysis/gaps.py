@@ -194,7 +194,7 @@ def name_points(points: Sequence[TablePoint]) -> str:
         counts = [str(p.threads) if is_flat else f"{p.threads} x {p.depth}" for p in same_size]
         unit = " thread" if counts == ["1"] else " threads"
         parts.append(f"{format_size(size_bytes)} at {format_list(counts)}{unit if is_flat else ''}")
-    return "; ".join(parts) + ("" if is_flat else " (threads x depth)")
+    return ", ".join(parts) + ("" if is_flat else " (threads x depth)")
 
 
 def _is_gap(point: TablePoint, predicted_per_s: float, limit_log: float) -> bool:

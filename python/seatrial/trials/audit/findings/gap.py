@@ -60,8 +60,9 @@ def gap(context: Context) -> list[Finding]:
         gaps, check timeline and stalls. Do not plan with a `too_fast` test before it has been
         measured for longer than caches and burst credit last.
     """
+    several = len({each.cell.target for each in context.cells}) > 1
     return [
-        _finding(context.run.id, audit, each)
+        _finding(context.run.id, audit, each, several=several)
         for audit in audits_of(context)
         for each in audit.gaps
         if _is_reported(audit, each)
@@ -87,16 +88,20 @@ class GapFigures(Figures, frozen=True, kw_only=True, tag="gap"):
     run_id: Annotated[str, HIDDEN]
     audit: Annotated[TableAudit, HIDDEN]
     points: Annotated[list[TablePoint], HIDDEN]
+    is_of_several_targets: Annotated[bool, HIDDEN]
 
     def text(self) -> FindingText:
+        sentence = self.each.sentence
+        if self.is_of_several_targets:
+            sentence = f"On {self.audit.table.target}, {sentence[0].lower()}{sentence[1:]}"
         return FindingText(
-            sentence=self.each.sentence,
+            sentence=sentence,
             cause=self.each.cause,
             next=_next(self.run_id, self.audit, self.each, self.points[0]),
         )
 
 
-def _finding(run_id: str, audit: TableAudit, each: Gap) -> Finding:
+def _finding(run_id: str, audit: TableAudit, each: Gap, *, several: bool) -> Finding:
     points = [point for point in audit.table.points if point.key in each.keys]
     return Finding(
         severity=gap_severity(audit, each),
@@ -115,6 +120,7 @@ def _finding(run_id: str, audit: TableAudit, each: Gap) -> Finding:
             run_id=run_id,
             audit=audit,
             points=points,
+            is_of_several_targets=several,
         ),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from seatrial.findings.answer import TILES_MAX, WORST_MAX, in_one_line
 from seatrial.findings.answer import RunAnswer as First
 from seatrial.findings.model import Summary
@@ -86,7 +88,7 @@ def audit_answer(summary: Summary, answered: Sequence[Answer]) -> First:
     return First(
         verdict=_verdict(audits),
         grade="unknown",
-        tiles=[*_answer_tiles(answered), *_model_tiles(audits)][:TILES_MAX],
+        tiles=_tiles(summary, answered)[:TILES_MAX],
         worst=worst,
         worst_lines=[in_one_line(each) for each in worst],
         notes_count=len(summary.findings) - len(worst),
@@ -106,12 +108,21 @@ def _verdict(audits: Sequence[TableAudit]) -> str:
     return f"A model fits {len(fitting)} of {tables}{error}; {gap_phrase}."
 
 
-def _answer_tiles(answered: Sequence[Answer]) -> Iterator[Tile]:
+def _tiles(summary: Summary, answered: Sequence[Answer]) -> list[Tile]:
+    several = len({each.cell.target for each in summary.cells}) > 1
+    return [
+        msgspec.structs.replace(tile, label=f"{target}: {tile.label}") if several else tile
+        for target, tile in [*_answer_tiles(answered), *_model_tiles(audits_of(summary))]
+    ]
+
+
+def _answer_tiles(answered: Sequence[Answer]) -> Iterator[tuple[str, Tile]]:
+    """Yield the predictions, each with its target."""
     for each in answered:
         if each.prediction is None:
             continue
         where = f"{format_size(each.block_size_bytes)}, QD {each.concurrency}"
-        yield Tile(
+        tile = Tile(
             label=f"predicted {each.operation}, {where}",
             estimate=Estimate(
                 value=each.prediction.iops,
@@ -123,15 +134,17 @@ def _answer_tiles(answered: Sequence[Answer]) -> Iterator[Tile]:
             test=f"{each.workload} on {each.target}",
             cell="",
         )
+        yield each.target, tile
 
 
-def _model_tiles(audits: Sequence[TableAudit]) -> Iterator[Tile]:
+def _model_tiles(audits: Sequence[TableAudit]) -> Iterator[tuple[str, Tile]]:
+    """Yield the figures of the models, each with its target."""
     for audit in audits:
         for each in audit.parameters:
             if not each.sentence or each.unit not in _UNITS or each.low is None:
                 continue
             factor, unit = _UNITS[each.unit]
-            yield Tile(
+            tile = Tile(
                 label=f"{audit.table.operation}s: {parameter_name(each.name)}",
                 estimate=Estimate(
                     value=each.value * factor,
@@ -144,6 +157,7 @@ def _model_tiles(audits: Sequence[TableAudit]) -> Iterator[Tile]:
                 cell="",
                 better="lower" if unit == "ns" else "higher",
             )
+            yield audit.table.target, tile
 
 
 def _confidence(audits: Sequence[TableAudit]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from report.comparison_hand import full_comparison, make_comparand, make_comparison
 from report.exports_hand import make_run
-from seatrial.findings.answer import VERDICT_LETTERS_MAX, WORST_MAX
+from seatrial.findings.answer import VERDICT_LETTERS_MAX, WORST_MAX, first_clauses
 from seatrial.findings.comparison_answer import comparison_answer
 from seatrial.stats.compare.model import OneSidedFigure, Overall, Side
 
@@ -89,6 +89,28 @@ def test_several_comparisons_have_a_tile_each():
     other = msgspec.structs.replace(full_comparison(), b=third)
     found = comparison_answer([full_comparison(), other])
     assert [each.label.partition(":")[0] for each in found.tiles] == ["after", "third"]
+
+
+def test_the_decided_of_several_comparisons_come_first():
+    def verdict(**answers: str) -> str:
+        hdd, *others = (Side(name=name, run=make_run()) for name in ("hdd", *answers))
+        return comparison_answer(
+            [
+                msgspec.structs.replace(changed(answer=answer), a=hdd, b=side)
+                for side, answer in zip(others, answers.values(), strict=True)
+            ]
+        ).verdict
+
+    ratio = "1.12x (± 5 %)"
+    assert (
+        verdict(xraid="undecided", ssd="higher")
+        == f"ssd is {ratio} as fast as hdd; undecided: xraid is {ratio}."
+    )
+    assert (
+        verdict(xraid="undecided", ssd="undecided")
+        == f"Undecided: xraid is {ratio} as fast as hdd; ssd is {ratio}."
+    )
+    assert first_clauses("b is twice as fast; undecided: c is 1.2x", 35) == "b is twice as fast"
 
 
 def test_what_only_more_rounds_can_decide_is_not_called_answered():

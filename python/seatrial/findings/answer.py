@@ -236,7 +236,7 @@ def _joined(parts: Sequence[str], ending: str) -> str:
     return f"{line}{ending}{stop}"
 
 
-_CLAUSE_ENDS: Final = re.compile(r"; |: | \((?=[^()]*\)(?:[.;:]|$))")
+_CLAUSE_ENDS: Final = re.compile(r"; |(?<![Uu]ndecided): | \((?=[^()]*\)(?:[.;:]|$))")
 _CLAUSE_SHARE_MIN: Final = 0.5
 """The shortest clause that may represent its sentence."""
 

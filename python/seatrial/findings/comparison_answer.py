@@ -27,6 +27,7 @@ from seatrial.stats.wording import (
 )
 
 _NAME_MAX: Final = 28
+_UNDECIDED: Final = "Undecided: "
 
 
 def comparison_answer(comparisons: Sequence[Comparison]) -> RunAnswer:
@@ -47,11 +48,21 @@ def comparison_answer(comparisons: Sequence[Comparison]) -> RunAnswer:
 
 
 def _verdict(comparisons: Sequence[Comparison]) -> str:
-    line = "; ".join(_words(each) for each in comparisons)
+    line = _joined([_words(each) for each in comparisons], comparisons[0].a.name)
     if len(comparisons) == 1 and (counts := _counts(comparisons[0])):
         longer = f"{line}; {counts}"
         line = longer if len(longer) < VERDICT_LETTERS_MAX else line
     return f"{first_clauses(line, VERDICT_LETTERS_MAX - 1)}."
+
+
+def _joined(parts: Sequence[str], a: str) -> str:
+    """Return what is decided, then the rest; what they have in common is said once."""
+    first, *others = sorted(parts, key=lambda each: each.startswith(_UNDECIDED))
+    ending = f" as fast as {clipped(a, _NAME_MAX)}"
+    if first.endswith(ending):
+        others = [each.removesuffix(ending) for each in others]
+    before, mark, after = "; ".join([first, *others]).partition(_UNDECIDED)
+    return f"{before}{mark.lower() if before else mark}{after.replace(_UNDECIDED, '')}"
 
 
 def _lead_figure(comparison: Comparison) -> str:
@@ -80,7 +91,7 @@ def _ratio_words(comparison: Comparison, figure: str, a: str, b: str) -> str:
     times = f"{format_value(ratio)} ({format_interval(ratio)})"
     measure = "as fast as" if is_rate(figure) else f"the {figure_phrase(figure)} of"
     known = total is not None and total.answer in ("higher", "lower")
-    return f"{'' if known else 'Undecided: '}{b} is {times} {measure} {a}"
+    return f"{'' if known else _UNDECIDED}{b} is {times} {measure} {a}"
 
 
 def _counts(comparison: Comparison) -> str:

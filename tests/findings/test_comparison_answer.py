@@ -25,6 +25,8 @@ def test_a_faster_side_is_said_with_its_interval_and_counts():
     assert "compared round by round" in found.confidence.lower()
     assert "22 of 252 figures undecided" in found.confidence
     assert "below" not in f"{found.confidence} {found.next_step}"
+    # "Warnings" are findings, as in "no warnings; 1 note".
+    assert "1 limitation" in found.confidence and "warning" not in found.confidence
 
 
 def test_the_worst_findings_are_those_of_the_comparison():

@@ -163,7 +163,7 @@ def command(
         )
         click.echo(first_text(comparison_answer(found), rest), nl=False)
         if not (rest or display_options().quiet):
-            click.echo("More:   add --tables for warnings and each test")
+            click.echo("More:   add --tables for limitations and each test")
         for reported in slow if not display_options().quiet else []:
             click.echo(f"Slower by more than {slower_percent:g} %: {reported}.")
         if report.path and not display_options().quiet:

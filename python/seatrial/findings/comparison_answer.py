@@ -157,7 +157,7 @@ def _confidence(comparisons: Sequence[Comparison]) -> str:
         phrases.append(f"{undecided} of {format_plural(len(every), 'figure')} undecided")
     warnings = sum(len(each.warnings) for each in comparisons)
     if warnings:
-        phrases.append(format_plural(warnings, "warning"))
+        phrases.append(format_plural(warnings, "limitation"))
     sentence = "; ".join(phrases)
     return f"{sentence[0].upper()}{sentence[1:]}."
 

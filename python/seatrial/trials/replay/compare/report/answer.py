@@ -97,7 +97,7 @@ def _confidence(found: BeforeAfter, warnings: Sequence[str]) -> str:
     if found.batches and not phrases:
         phrases.append(format_plural(len(found.batches), "batch", "batches"))
     if warnings:
-        phrases.append(f"{format_plural(len(warnings), 'warning')} below")
+        phrases.append(f"{format_plural(len(warnings), 'limitation')} below")
     sentence = "; ".join(phrases)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 

@@ -26,7 +26,8 @@ def test_a_faster_side_is_said_with_its_interval_and_counts():
     assert "22 of 252 figures undecided" in found.confidence
     assert "below" not in f"{found.confidence} {found.next_step}"
     # "Warnings" are findings, as in "no warnings; 1 note".
-    assert "1 limitation" in found.confidence and "warning" not in found.confidence
+    assert "1 limitation" in found.confidence
+    assert "warning" not in found.confidence
 
 
 def test_the_worst_findings_are_those_of_the_comparison():
@@ -128,6 +129,12 @@ def test_a_ratio_over_a_part_of_the_tests_says_so():
     total = Overall(cells=1, p_value=0.5, p_adjusted=0.5, answer="same", within_share=0.01)
     comparison = make_comparison(comparands, overall_answers={"iops": total})
     assert comparison_answer([comparison]).tiles[0].test == "1 of 3 tests"
+
+
+def test_tests_of_one_side_are_not_among_all():
+    found = comparison_answer([full_comparison()])
+    assert found.tiles[0].test == "84 common tests"
+    assert "2 tests on one side only" in found.confidence
 
 
 def test_what_b_left_unanswered_comes_first():

@@ -127,6 +127,8 @@ def _tile(comparison: Comparison, figure: str, *, label: str) -> Tile:
     which = f"all {format_plural(count, 'test')}" if count > 1 else "1 test"
     if count < every:
         which = f"{count} of {format_plural(every, 'test')}"
+    elif comparison.only_a or comparison.only_b:
+        which = format_plural(count, "common test")
     names = f"{comparison.b.name} / {comparison.a.name}"
     return Tile(
         # Longer names, such as identifiers of runs, are in the verdict, in the same order.
@@ -151,6 +153,8 @@ def _confidence(comparisons: Sequence[Comparison]) -> str:
         phrases.append("measured once, so no interval is known")
     if noise := noise_phrase(first):
         phrases.append(noise)
+    if alone := sum(len(each.only_a) + len(each.only_b) for each in comparisons):
+        phrases.append(f"{format_plural(alone, 'test')} on one side only")
     every = [each for comparison in comparisons for each in comparison.comparands]
     undecided = sum(each.answer == "undecided" for each in every)
     if undecided:

@@ -387,6 +387,13 @@ def test_two_runs_of_several_targets_of_which_a_test_is_blank_are_compared():
     assert "nothing completed in at least one round of 2 tests" in of(*sides).warnings[0]
 
 
+def test_a_side_of_several_targets_is_told_to_name_one():
+    a = side_of("A", [sample_of(cell_of(target=each)) for each in ("x", "y")])
+    a.samples.append(sample_of(cell_of(target="x", threads=2)))
+    b = side_of("B", [sample_of(cell_of(threads=each)) for each in (1, 2)])
+    assert any("A:TARGET" in each and "B:TARGET" not in each for each in of(a, b).warnings)
+
+
 def test_a_percentile_of_too_few_requests_is_named_but_not_worse():
     sides = [
         side_of(name, [sample_of(completed=count, round=n) for n in range(3)], run_id="one")

@@ -36,6 +36,7 @@ from seatrial.stats.compare.pairing import (
     match_regardless,
     order_warning,
     require_suited,
+    targets_count,
     without_failures,
 )
 from seatrial.stats.compare.questions import (
@@ -143,7 +144,7 @@ def warnings_of(
         _unlike_lengths(a, b, matched),
         _unlike_starts(a, b, unlike_starts),
         _below_noise(comparison),
-        "" if not matched.by_identity else _by_identity(a, b),
+        "" if not matched.by_identity else _by_identity(a, b, matched),
         _one_sided(a, matched.only_a, b),
         _one_sided(b, matched.only_b, a),
     ]
@@ -278,10 +279,21 @@ def _below_noise(comparison: Comparison) -> str:
     )
 
 
-def _by_identity(a: SideSamples, b: SideSamples) -> str:
-    return (
+def _by_identity(a: SideSamples, b: SideSamples, matched: MatchedCells) -> str:
+    sentence = (
         f"{a.side.name} and {b.side.name} have no test key in common; tests are matched by "
         "operation, block size, threads, depth and all other common factors."
+    )
+    several = [
+        f"{each.side.name}:TARGET"
+        for each, alone in ((a, matched.only_a), (b, matched.only_b))
+        if alone and targets_count(each) > 1
+    ]
+    if not several:
+        return sentence
+    return (
+        f"{sentence} A test of several targets is not matched: specify one target, as in "
+        f"{' and '.join(several)}."
     )
 
 

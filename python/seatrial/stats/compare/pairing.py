@@ -221,7 +221,7 @@ def _nothing_common(
             cause=f"The tests differ: {_disclosed(first, second)}",
             next_step=f"Measure both the same way, {ANYWAY}",
         )
-    several = [each.side.name for each in (a, b) if _targets_count(each) > 1]
+    several = [each.side.name for each in (a, b) if targets_count(each) > 1]
     if len(several) == 1:
         return UsageError(
             seen=seen,
@@ -236,7 +236,8 @@ def _nothing_common(
     )
 
 
-def _targets_count(one_side: SideSamples) -> int:
+def targets_count(one_side: SideSamples) -> int:
+    """Return how many targets a side has."""
     return len({sample.cell.target for sample in one_side.samples})
 
 

@@ -30,6 +30,16 @@ def test_a_limit_below_the_shared_buffers_is_refused(tmp_path):
 
 
 @pytest.mark.root
+def test_a_later_workload_is_refused_before_the_first_one_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr("seatrial.trials.database.measure.embedded.load_databases", pytest.fail)
+    first = STUDY.format(folder=tmp_path, buffers="32MB")
+    later = first.partition("[[workload]]")[2].replace("32MB", "80MB").replace("le = 1", "le = 2")
+    study = f'{first}[[workload]]\nname = "later"{later}'
+    with pytest.raises(UsageError, match="less than the 120 MiB"), trial(tmp_path, study):
+        pass
+
+
+@pytest.mark.root
 def test_a_limit_that_holds_the_server_is_taken(tmp_path):
     with trial(tmp_path, STUDY.format(folder=tmp_path, buffers="32MB")) as opened:
         assert len(opened.plan.cells) == 1

@@ -44,7 +44,7 @@ from seatrial.trials.database.study.cost import (
     memory_limit_text,
     space_bytes,
 )
-from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
+from seatrial.trials.database.study.workloads import DatabaseSpec
 
 
 def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
@@ -75,8 +75,8 @@ def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
         f"{memory_limit_text(needed_bytes)} that a server with shared_buffers of "
         f"{format_size(buffers_bytes)} and {clients} clients may use",
         cause="The kernel would kill the server during the run, as soon as its buffers are in use",
-        next_step=f"Use a limit of at least {memory_limit_text(needed_bytes)}, or smaller "
-        "shared_buffers, such as --set shared_buffers=32MB",
+        next_step=f"Use a limit of at least {memory_limit_text(needed_bytes)}, or a smaller "
+        "setting, such as shared_buffers=32MB",
     )
 
 
@@ -134,6 +134,7 @@ class EmbeddedServers:
     ) -> None:
         self._target = target
         self._specs = list(specs)
+        self._untried = self._specs
         self._journal = journal
         self._folder: TrialFolder | None = None
         self.binaries: Binaries
@@ -248,15 +249,18 @@ class EmbeddedServers:
             return self._migrate(cluster, template, watcher)
         watcher.step(f"Creating a database cluster on {self._target.label}")
         create_cluster(cluster.folder, cluster.binaries, cluster.account, self._journal)
-        self._try_settings(cluster, load, processes)
+        self._try_settings(cluster)
         return self._load(cluster, template, watcher)
 
-    def _try_settings(self, cluster: Cluster, load: LoadSpec, processes: int) -> None:
-        """Start the empty server with the settings of each cell, to report invalid ones early."""
+    def _try_settings(self, cluster: Cluster) -> None:
+        """Start the first empty server with the settings of each cell, of later loads too.
+
+        Invalid ones are reported before anything is loaded, which may take an hour.
+        """
         by_settings: dict[str, list[DatabaseSpec]] = {}
-        for spec in self._specs:
-            if (spec.load.unmigrated, spec.processes) == (load, processes):
-                by_settings.setdefault(repr(sorted(spec.settings.items())), []).append(spec)
+        for spec in self._untried:
+            by_settings.setdefault(repr(sorted(spec.settings.items())), []).append(spec)
+        self._untried = []
         for specs in by_settings.values():
             with (
                 cluster.start(specs[0].settings) as server,

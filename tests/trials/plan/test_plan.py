@@ -203,6 +203,17 @@ def test_instances_cap_volumes_in_a_searched_plan():
     )
 
 
+def test_a_volume_of_its_least_size_is_listed_once():
+    asked = SearchBounds(
+        iops=2000,
+        bytes_per_s=2000 * 8192,
+        capacity_bytes=45.0 * GIB,
+        instances=("r7i.large",),
+        volumes=("st1",),
+    )
+    assert [each.capacity_bytes / GIB for each in rented(asked, facts(), {})] == [125]
+
+
 def test_the_bytes_of_local_disks_count():
     """Their throughput is unknown, so a large request is several of 4 KiB."""
     asked = SearchBounds(

@@ -212,9 +212,9 @@ def _has_price(provisioned: ProvisionedVolume, facts: Catalogue, region: str) ->
 
 def _sizes_and_rates(volume: Volume, bounds: SearchBounds) -> Iterator[ProvisionedVolume]:
     """Yield a volume in the sizes and rates worth considering for a need."""
-    sizes = sorted({math.ceil(bounds.capacity_bytes * step / GIB) for step in SIZE_STEPS})
-    for size_gib in sizes:
-        size = SizeBytes(int(max(size_gib, volume.min_gib)) * GIB)
+    wanted_gib = (max(bounds.capacity_bytes * step / GIB, volume.min_gib) for step in SIZE_STEPS)
+    for size_gib in sorted({math.ceil(each) for each in wanted_gib}):
+        size = SizeBytes(size_gib * GIB)
         if size > volume.max_gib * GIB:
             continue
         if volume.rule in ("provisioned", "io1"):

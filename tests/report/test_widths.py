@@ -215,6 +215,21 @@ def test_long_labels_are_clipped_before_figures_are_left_out():
     assert "Not shown" not in text
 
 
+def test_clipped_labels_that_differ_at_their_ends_stay_different():
+    labels = [
+        f"one-machine: random read, 8 KiB, {count} threads, scale {scale}"
+        for count in (1, 10)
+        for scale in (1, 10, 100)
+    ]
+    rows = [[label, "1,200"] for label in [*labels, "commits of one database, 8 KiB, 10 threads"]]
+    table = Table(id="t", title="Tests", labels=1, headers=["Test", "IOPS"], rows=rows)
+    fitting, _ = fitted(table, 50)
+    found = [row[0] for row in fitting.rows]
+    assert max(map(len, found)) == 43
+    assert len(set(found)) == len(rows)
+    assert found[1].endswith("…1 threads, scale 10")
+
+
 def test_a_table_of_labels_alone_has_a_line_for_each_text():
     headers = ["Run", "Label", "Study", "Status", "Started"]
     row = ["20261124-164638-0c14", "before the new kernel", "quick", "complete", "2026-11-24 16:46"]

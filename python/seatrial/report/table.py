@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -155,12 +155,28 @@ def _clipped(table: Table, width: int) -> Table:
     while excess > 0 and max(widths, default=0) > _LABEL_MIN:
         widths[widths.index(max(widths))] -= 1
         excess -= 1
-    rows = [[*map(_clip, row[: table.labels], widths), *row[table.labels :]] for row in table.rows]
+    rows = [list(row) for row in table.rows]
+    for index, letters_max in enumerate(widths):
+        short = _shorter({row[index] for row in rows}, letters_max)
+        for row in rows:
+            row[index] = short[row[index]]
     return msgspec.structs.replace(table, rows=rows)
 
 
-def _clip(text: str, letters_max: int) -> str:
-    return text if len(text) <= letters_max else f"{text[: letters_max - 1].rstrip()}…"
+def _shorter(texts: Collection[str], letters_max: int) -> dict[str, str]:
+    """Return labels clipped at their ends, or before their last parts if more stay different."""
+    choices = [{text: _clip(text, letters_max, parts) for text in texts} for parts in range(4)]
+    return max(choices, key=lambda each: len(set(each.values())))
+
+
+def _clip(text: str, letters_max: int, parts: int) -> str:
+    """Return a text cut before as many of its last parts, ``8 KiB, scale 10``, if these fit."""
+    if len(text) <= letters_max:
+        return text
+    end = ", ".join(text.split(", ")[-parts:]) if parts else ""
+    if len(end) >= letters_max:
+        end = ""
+    return f"{text[: letters_max - 1 - len(end)].rstrip(' ,')}…{end}"
 
 
 _Part = tuple[str, list[int]]

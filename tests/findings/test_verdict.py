@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from seatrial.findings.registry import rules
-from seatrial.findings.verdict import verdict
+from seatrial.findings.verdict import sequential_cells, verdict
 from seatrial.stats.model import Figures, Finding
 from stats.builders import MS_NS, cell_of, rounds_of
 from stats.builders import finding_of as stated
@@ -76,6 +76,19 @@ def test_the_units_of_a_database():
 def test_measured_once_is_said():
     reported = verdict([rounds_of(cell_of(), [74_000])], [])
     assert reported == "Reads 8 KiB at random at 74k IOPS (measured once) with 1 thread."
+
+
+def test_a_fill_counts_only_if_nothing_else_writes_in_sequence():
+    fill, write, read = (
+        rounds_of(cell_of(workload=name, operation=operation, address="sequential"), [rate])
+        for name, operation, rate in (
+            ("fill", "write", 9000),
+            ("four", "write", 1000),
+            ("four", "read", 1000),
+        )
+    )
+    assert sequential_cells([fill, write, read]) == [write, read]
+    assert sequential_cells([fill, read]) == [fill, read]
 
 
 def test_without_8_kib_the_nearest_page_size_is_reported():

@@ -306,9 +306,15 @@ def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str
 
 
 def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """Return the cells of sequential I/O, those of sequential workloads if there are any."""
+    """Return the cells of sequential I/O, those of sequential workloads if there are any.
+
+    A fill prepares a target: it counts only if nothing else writes in sequence.
+    """
     fitting = [c for c in cells if addresses_of(c) == {"sequential"} and c.cell.kind != _MAP]
-    return [c for c in fitting if c.cell.kind == _SEQUENTIAL] or fitting
+    if own := [c for c in fitting if c.cell.kind == _SEQUENTIAL]:
+        return own
+    others = [c for c in fitting if c.cell.kind != "fill"]
+    return others if any(_of(others, "write")) else fitting
 
 
 def _sequential(

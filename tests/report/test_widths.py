@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -228,6 +229,12 @@ def test_clipped_labels_that_differ_at_their_ends_stay_different():
     assert max(map(len, found)) == 43
     assert len(set(found)) == len(rows)
     assert found[1].endswith("…1 threads, scale 10")
+    rows = [[f"matrix: 10 clients, scale {scale}, limit 256 MiB", "9"] for scale in (10, 30)]
+    fitting, _ = fitted(msgspec.structs.replace(table, rows=rows), 31)
+    assert [row[0] for row in fitting.rows] == [
+        "matrix: 10 clie…scale 10…",
+        "matrix: 10 clie…scale 30…",
+    ]
 
 
 def test_a_table_of_labels_alone_has_a_line_for_each_text():

@@ -163,20 +163,25 @@ def _clipped(table: Table, width: int) -> Table:
     return msgspec.structs.replace(table, rows=rows)
 
 
+_KEPT: Final = [(0, 0), *((end - count, end) for count in (1, 2, 3) for end in (0, -1, -2))]
+"""Parts of a label that may be kept, ``8 KiB, scale 10``, counted from its end; first none."""
+
+
 def _shorter(texts: Collection[str], letters_max: int) -> dict[str, str]:
-    """Return labels clipped at their ends, or before their last parts if more stay different."""
-    choices = [{text: _clip(text, letters_max, parts) for text in texts} for parts in range(4)]
+    """Return labels clipped at their ends, or round other parts if more labels differ so."""
+    choices = [{text: _clip(text, letters_max, *kept) for text in texts} for kept in _KEPT]
     return max(choices, key=lambda each: len(set(each.values())))
 
 
-def _clip(text: str, letters_max: int, parts: int) -> str:
-    """Return a text cut before as many of its last parts, ``8 KiB, scale 10``, if these fit."""
+def _clip(text: str, letters_max: int, first: int, end: int) -> str:
+    """Return a text cut at its end, with these of its parts if they fit."""
     if len(text) <= letters_max:
         return text
-    end = ", ".join(text.split(", ")[-parts:]) if parts else ""
-    if len(end) >= letters_max:
-        end = ""
-    return f"{text[: letters_max - 1 - len(end)].rstrip(' ,')}…{end}"
+    kept = ", ".join(text.split(", ")[first : end or None]) if first else ""
+    kept += "…" if kept and end else ""
+    if len(kept) >= letters_max:
+        kept = ""
+    return f"{text[: letters_max - 1 - len(kept)].rstrip(' ,')}…{kept}"
 
 
 _Part = tuple[str, list[int]]

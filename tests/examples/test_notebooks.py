@@ -65,3 +65,17 @@ def test_every_cell_of_the_results_notebook_runs(results, monkeypatch, capsys) -
     assert "p99 of this sample: at most " in printed
     assert "0 stalls in 2 samples" in printed
     assert results.read_bytes() == before
+
+
+def test_every_cell_of_the_results_notebook_runs_on_a_table_of_rates(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SEATRIAL_RESULTS", str(tmp_path / "results.seatrial"))
+    (tmp_path / "rates.csv").write_text(
+        "configuration,operation,size,threads,iops\na,read,4096,1,9\n"
+    )
+    done = CliRunner().invoke(seatrial, ["import", str(tmp_path / "rates.csv")])
+    assert done.exit_code == 0, done.output
+    names: dict[str, Any] = {"__name__": "notebook"}
+    (notebook,) = NOTEBOOKS
+    for cell in code_cells(notebook):
+        shown("".join(cell["source"]), names)
+    assert "of this sample: at most" not in capsys.readouterr().out

@@ -23,6 +23,7 @@ from seatrial.machine.marker import (
 from seatrial.machine.resolve import descriptor_path, open_beneath, open_without_links
 from seatrial.machine.sizes import size_text
 from seatrial.machine.undo_journal import UndoJournal, Undone
+from seatrial.units import MIB
 
 RESERVE_SHARE: Final = 0.05
 RESERVE_BYTES: Final = 64 * 1024 * 1024
@@ -294,14 +295,15 @@ def check_space(
     if wanted_bytes <= free_bytes:
         return
     largest_bytes = min(int(free_bytes / (1 + RESERVE_SHARE)), free_bytes - reserve_bytes)
-    fits_bytes = max(largest_bytes + held_bytes, 0)
+    # Whole MiB: --size takes the number as it is printed, and the result must fit.
+    fits_mib = max(largest_bytes + held_bytes, 0) // MIB
     raise SpaceError(
         seen=f"The trial needs {size_text(wanted_bytes)} in {folder.parent}, including a reserve "
         f"of {size_text(kept_bytes)}, but only {size_text(free_bytes)} are available",
         cause="A full file system would distort the results and affect other users",
         next_step=f"Free some space, or make the trial smaller with {shrink_option} (at most "
-        f"{size_text(fits_bytes)} for all files)"
-        if fits_bytes
+        f"{fits_mib} MiB for all files)"
+        if fits_mib
         else "Free some space, or specify a directory on a larger file system",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -133,6 +134,15 @@ def test_a_plan_touches_nothing(tmp_path):
     assert ended.code == 0
     assert "84" in ended.out
     assert list(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("of_files", [True, False])
+def test_a_plan_says_what_a_run_would_refuse(tmp_path, of_files):
+    large = ("io", ".", "--size", "100TiB") if of_files else ("db", ".", "--scale", "1000000")
+    noted = seatrial(*large, "--plan", "--json", folder=tmp_path).document["notes"][-1]
+    assert re.search(r"refused now: The trial needs .* TiB .* are available", noted)
+    fits = seatrial("io", ".", "--size", "1MiB", "--plan", "--json", folder=tmp_path)
+    assert fits.document["notes"] == []
 
 
 def test_a_simulated_device_is_measured_in_an_instant(tmp_path):

@@ -200,8 +200,12 @@ def show_or_measure(
 
 
 def _show(plan: Plan, *, as_json: bool) -> int:
+    import msgspec  # noqa: PLC0415 - not for --help
+
+    from seatrial.cli.targets import refusals  # noqa: PLC0415
     from seatrial.study.render import render_plan  # noqa: PLC0415 - only here
 
+    plan = msgspec.structs.replace(plan, notes=[*plan.notes, *refusals(plan)])
     commands = _commands(plan)
     if as_json:
         from seatrial.cli.documents import plan_document  # noqa: PLC0415 - only here

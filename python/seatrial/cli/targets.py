@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from seatrial.machine.resolve import ResolvedTarget, TargetKind, resolve
 from seatrial.study.layouts.layout import DriveInfo, planned_drives
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.schema import Study, Target
+from seatrial.topic import topics
 from seatrial.trials.database.study.workloads import OnDatabase
 
 
@@ -83,17 +85,41 @@ def _drive_info(device: str) -> DriveInfo:
 
 
 def require_room(plan: Plan) -> None:
-    """Check that the directories of a plan have room for its files.
+    """Check that the directories of a plan have room for its files and databases.
 
     Raises:
         SpaceError: when one has not enough.
+        TargetError: when one cannot be read.
     """
     for target in plan.targets:
         if target.kind == "directory" and target.path:
-            needed_bytes = sum(
-                file.size_bytes for file in plan.files if file.target == target.label
+            file_bytes = sum(file.size_bytes for file in plan.files if file.target == target.label)
+            own = plan.cells_on(target.label)
+            other_bytes = sum(topic.space_bytes(own) for topic in topics())
+            check_space(
+                Path(target.path, folder_name("planned")),
+                file_bytes + other_bytes,
+                "a smaller size or scale" if other_bytes else "--size",
             )
-            check_space(Path(target.path, folder_name("planned")), needed_bytes)
+
+
+def refusals(plan: Plan) -> list[str]:
+    """Return why a run of a plan would be refused now, as notes: no space, or read-only.
+
+    On many hosts, the directories of this one say nothing.
+    """
+    if plan.study.hosts:
+        return []
+    found = [
+        f"The directory {target.path} is not writable"
+        for target in plan.targets
+        if target.kind == "directory" and target.path and not os.access(target.path, os.W_OK)
+    ]
+    try:
+        require_room(plan)
+    except TargetError as error:
+        found.append(error.seen.removesuffix("."))
+    return [f"A run would be refused now: {reason}" for reason in found]
 
 
 def existing(target: str) -> ResolvedTarget:

@@ -132,6 +132,7 @@ def test_what_fails_stays_and_is_reported_with_its_reason(switches):
     text = str(caught.value)
     assert "2 changes" in text
     assert "it is stuck" in text
+    assert "seatrial list" in caught.value.next_step
     assert "Input/output error" in text
     assert "`seatrial clean`" in text
     assert switches.undone == ["a"], "one failure does not keep the others from being undone"
@@ -147,6 +148,7 @@ def test_an_error_of_the_run_is_not_hidden_by_one_of_the_undoing(switches):
     with pytest.raises(KeyError) as caught, journal:
         raise KeyError("the run's own")
     assert "it is stuck" in caught.value.__notes__[0]
+    assert caught.value.__notes__[0].startswith("1 change ")
 
 
 def test_clean_leaves_a_running_run_alone(switches):
@@ -415,6 +417,12 @@ def test_a_state_folder_that_cannot_be_made_is_explained(tmp_path, monkeypatch):
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / "file/state"))
     with pytest.raises(UsageError, match="Set SEATRIAL_STATE_DIR"):
         UndoJournal("run1")
+
+
+@pytest.mark.parametrize("read", [clean, kept_journals])
+def test_a_state_folder_that_cannot_be_read_is_explained(tmp_path, read):
+    with pytest.raises(UsageError, match="Set SEATRIAL_STATE_DIR"):
+        read(folder=tmp_path / ("x" * 300))
 
 
 def test_the_state_folder_follows_the_environment(monkeypatch):

@@ -380,15 +380,12 @@ def clean(
         UsageError: when the state folder cannot be used.
     """
     folder = folder or state_folder()
-    if not folder.is_dir():
-        return []
     with _explained(folder):
         # Run names begin with the time; a newer run may be on a file system that an older one
         # mounted.
-        paths = sorted(folder.glob(f"*{_SUFFIX}"), reverse=True)
         return [
             undone
-            for path in paths
+            for path in reversed(_journals(folder))
             for undone in _clean_one(path, dry_run=dry_run, container=container)
         ]
 
@@ -404,9 +401,16 @@ def kept_journals(folder: Path | None = None) -> dict[str, Kept]:
     """
     folder = folder or state_folder()
     with _explained(folder):
-        paths = sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else []
-        found = {_run_of(path): _kept_by(path) for path in paths}
+        found = {_run_of(path): _kept_by(path) for path in _journals(folder)}
     return {run_id: kept for run_id, kept in found.items() if kept is not None}
+
+
+def _journals(folder: Path) -> list[Path]:
+    """Return the journals of a folder by name; raises OSError where it cannot be read."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.name.endswith(_SUFFIX))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _kept_by(path: Path) -> Kept | None:
@@ -574,8 +578,10 @@ def _still_running(run_id: str, owner: OwnerProcess) -> RefusedError:
 
 def _not_undone(left: list[Undone]) -> SeatrialError:
     listed = "; ".join(f"{undone.kind} {undone.subject}: {undone.detail}" for undone in left)
+    changes = "1 change" if len(left) == 1 else f"{len(left)} changes"
     return SeatrialError(
-        seen=f"{len(left)} changes to the system could not be undone: {listed}",
-        cause="Another program uses the files or devices of the run",
-        next_step="End that use, then run `seatrial clean`",
+        seen=f"{changes} to the system could not be undone: {listed}",
+        cause="Each states its reason; often another program uses the files or devices of the run",
+        next_step="Remove that reason, then run `seatrial clean`; `seatrial list` shows what was "
+        "measured and stored",
     )

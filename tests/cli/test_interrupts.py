@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -12,6 +13,9 @@ import pytest
 
 from cli.command import ended, heed_interrupts, seatrial, start
 from cli.terminal import INTERRUPT, Terminal
+from report.json_schema import assert_published
+from seatrial import interrupts
+from seatrial.cli import main
 
 STOPPING = "Stopping: results are kept, and changes to the system are undone."
 BUSY = """
@@ -142,3 +146,11 @@ def test_what_is_no_terminal_is_reported_once_however_often_it_is_requested(tmp_
     reported = ended(process)
     assert reported.err.count(STOPPING) == 1
     assert reported.code == 4
+
+
+def test_with_json_an_interrupt_before_any_result_is_an_error_document(monkeypatch, capsys):
+    monkeypatch.setattr(interrupts, "acknowledge", lambda: None)
+    assert main._exit_code_after(KeyboardInterrupt(), ["show", "--json"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert (document["kind"], document["exit_code"]) == ("error", 4)
+    assert_published(document)

@@ -16,7 +16,7 @@ import click
 
 from seatrial import interrupts
 from seatrial.cli import output
-from seatrial.errors import SeatrialError, UsageError
+from seatrial.errors import EXIT_PARTIAL, PartialResult, SeatrialError, UsageError
 from seatrial.topic import Command, installed_topics, own_topics, topics
 
 _CLI: Final = "seatrial.cli"
@@ -252,9 +252,7 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
         case SeatrialError():
             return _report(error, arguments)
         case click.exceptions.Abort() | KeyboardInterrupt():
-            interrupts.acknowledge()
-            click.echo("Interrupted.", err=True)
-            return 4
+            return _report_interrupted(arguments)
         case click.ClickException() if "--json" not in arguments:
             error.show()
             return 2
@@ -280,6 +278,19 @@ def _report(error: SeatrialError, arguments: list[str]) -> int:
     for note in getattr(error, "__notes__", ()):
         click.echo(f"seatrial: {note}", err=True)
     return error.exit_code
+
+
+def _report_interrupted(arguments: list[str]) -> int:
+    interrupts.acknowledge()
+    if "--json" not in arguments:
+        click.echo("Interrupted.", err=True)
+        return EXIT_PARTIAL
+    error = PartialResult(
+        seen="Interrupted",
+        cause="A signal, such as that of Ctrl-C, ended the command before its result",
+        next_step="Run it again; `seatrial list` shows what was measured and stored",
+    )
+    return _report(error, arguments)
 
 
 def _usage(error: click.ClickException) -> UsageError:

@@ -126,6 +126,7 @@ def test_a_trial_file_that_cannot_be_filled_ends_the_run(tmp_path):
     assert reported.code == 6
     assert reported.document["error"] == "TargetError"
     assert "could not be filled completely: EFBIG" in reported.document["seen"]
+    assert "ulimit -f" in reported.document["cause"]
     run, samples = stored(tmp_path)
     assert (run.status, samples) == ("failed", [])
     assert list(place.iterdir()) == []

@@ -470,8 +470,15 @@ def _not_filled(file: TrialFile, parts: SampleParts, path: Path) -> TargetError:
     names = sorted({error["name"] for error in parts["errors"]}) or ["no error reported"]
     if FULL_NAMES & set(names):
         return no_space(path, f"{file.name} on {file.target} could not be filled completely")
+    seen = f"{file.name} on {file.target} could not be filled completely: {', '.join(names)}"
+    if "EFBIG" in names:
+        return TargetError(
+            seen=seen,
+            cause="It would exceed the maximum file size of the file system or of `ulimit -f`",
+            next_step="Use a smaller --size, or raise the limit",
+        )
     return TargetError(
-        seen=f"{file.name} on {file.target} could not be filled completely: {', '.join(names)}",
+        seen=seen,
         cause="The target ran out of space or failed during the fill",
         next_step="Check `dmesg`, and the space with `df`",
     )

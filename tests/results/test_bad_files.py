@@ -87,6 +87,24 @@ def test_a_missing_directory_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("how", [{"read_only": True}, {"create": True}])
+def test_a_pipe_or_a_device_is_no_results_file(tmp_path, how):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(ResultsFileError, match="is not a results file"):
+            ResultsFile.open(path, **how)
+
+
+def test_a_link_without_a_file_names_what_it_points_to(tmp_path):
+    link, real = tmp_path / "link.db", tmp_path / "none/results.db"
+    link.symlink_to(real)
+    with pytest.raises(ResultsFileError, match=f"{real} does not exist"):
+        ResultsFile.open(link, create=True)
+    real.parent.mkdir()
+    with ResultsFile.open(link, create=True):
+        assert real.exists()
+
+
 def test_a_directory_is_no_results_file(tmp_path):
     with pytest.raises(ResultsFileError, match="cannot be read: Is a directory"):
         ResultsFile.open(tmp_path, create=True)
@@ -232,10 +250,10 @@ def public_path():
 
 
 @contextmanager
-def closed(folder: Path):
+def closed(folder: Path, mode: int = 0o555):
     """Let this user, root or not, create nothing in a folder."""
     is_root = os.geteuid() == 0
-    folder.chmod(0o555)
+    folder.chmod(mode)
     if is_root:
         os.seteuid(NOBODY)
     try:
@@ -252,6 +270,12 @@ def test_a_read_only_folder_can_be_read_but_not_written(public_path):
         with pytest.raises(ResultsFileError, match="cannot be written") as caught:
             ResultsFile.open(public_path.with_name("new.db"), create=True)
     assert "read-only for this user" in caught.value.cause
+
+
+def test_a_folder_that_may_not_be_entered_is_explained(public_path):
+    refused = pytest.raises(ResultsFileError, match="cannot be read: Permission denied")
+    with closed(public_path.parent, 0o600), refused:
+        ResultsFile.open(public_path, create=True)
 
 
 def test_a_file_left_in_wal_mode_is_read_in_a_read_only_folder(public_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -207,6 +208,9 @@ def _damage(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:
 def _check_head(path: Path, *, may_be_missing: bool) -> None:
     """Refuse other files by their first bytes, before SQLite opens them."""
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise _not_ours(path)  # Opening a pipe would wait for its writer.
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except FileNotFoundError:

@@ -207,9 +207,13 @@ class ResultsFile:
                 that is not writable.
         """
         file = Path(path)
+        with suppress(OSError):  # A folder that may not be entered is explained below.
+            if file.is_symlink():
+                # Folder, space and SQLite's own files are those of the file behind the link.
+                file = Path(os.path.realpath(file))
         if read_only:
             return cls(file, opening.reader(file))
-        is_new = not file.exists()
+        is_new = identity_of(file) is None
         store = cls(file, opening.writer(file, create=create), is_new=is_new)
         store._identity = identity_of(file)
         return store

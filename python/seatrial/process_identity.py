@@ -53,7 +53,8 @@ class OwnerProcess(msgspec.Struct, frozen=True, kw_only=True):
         """
         is_here = is_below or self.host == os.uname().nodename
         if self.boot_id != boot_id():
-            return "dead" if is_here else "elsewhere"
+            # Without /proc no boot is known, and no process is seen.
+            return "dead" if is_here and start_ticks(os.getpid()) is not None else "elsewhere"
         own = _pid_namespace()
         if self.pid_namespace == own:
             # Clones of a virtual machine have the same boot id.

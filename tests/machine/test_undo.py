@@ -356,6 +356,13 @@ def test_two_processes_cannot_be_at_the_same_run(switches, child):
         assert outcomes(journal.undo_all()) == ["gone"]
 
 
+def test_without_proc_no_owner_is_called_dead(monkeypatch):
+    owner = OwnerProcess.current()
+    monkeypatch.setattr(process_identity, "_text", lambda path: "")
+    monkeypatch.setattr(process_identity, "_pid_namespace", lambda: "")
+    assert owner.state() == "elsewhere"
+
+
 @pytest.mark.parametrize("change", [{"host": "elsewhere"}, {"pid_namespace": "pid:[1]"}])
 def test_a_journal_of_another_host_or_container_is_left_alone(switches, change, monkeypatch):
     monkeypatch.setattr(process_identity, "INITIAL_NAMESPACE", "pid:[2]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import subprocess
@@ -97,3 +98,12 @@ def test_all_that_may_be_had_is_had():
     reported = subprocess.run([*limit, sys.executable, "-c", code], capture_output=True, check=True)
     assert reported.stdout.decode().strip() == "(200, 200)"
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_machine_without_proc_is_refused(tmp_path):
+    hidden = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"')
+    reported = seatrial("io", ".", "--size", "1MiB", "--json", folder=tmp_path, prefix=hidden)
+    assert (reported.code, reported.document["error"]) == (2, "UsageError")
+    assert "/proc" in reported.document["next"]

@@ -45,14 +45,22 @@ def require_descriptors(plan: Plan) -> None:
 
     Raises:
         TooManyDescriptorsError: when the hard limit is too low.
+        UsageError: when /proc is not mounted.
     """
     if not plan.cells:
         return
     needs = {cell.key: topic_of(cell).descriptors(cell) for cell in plan.cells}
     key = max(needs, key=lambda key: needs[key].here)
     need = needs[key]
-    # One of those listed belongs to the listing itself.
-    open_now = len([*Path("/proc/self/fd").iterdir()]) - 1
+    try:
+        # One of those listed belongs to the listing itself.
+        open_now = len([*Path("/proc/self/fd").iterdir()]) - 1
+    except OSError as error:
+        raise UsageError(
+            seen=f"/proc/self/fd cannot be read: {error.strerror}",
+            cause="/proc is not mounted here; trial files are opened through it",
+            next_step="Mount it with `mount -t proc proc /proc`, and retry",
+        ) from None
     by_children = max(each.each_child for each in needs.values())
     needed = max(open_now + SPARE + need.here, by_children)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -115,6 +115,14 @@ def test_own_threads_beyond_the_processors_are_no_noise_of_others():
     assert noisy_machine(context_of(cell, before={"machine": {"cpus_online": 2}})) == []
 
 
+@pytest.mark.parametrize(("threads", "share"), [(40, None), (1, 0.9)])
+def test_a_pressure_that_is_not_judged_is_no_figure(threads, share):
+    counters = {"psi_cpu_some_ns": 9e9, "steal_ns": 3e9}
+    cell = summary_of(sample_of(cell_of(threads=threads), counters=counters, duration_s=10.0))
+    (finding,) = noisy_machine(context_of(cell, before={"machine": {"cpus_online": 2}}))
+    assert finding.evidence["cpu_pressure_share_max"] == share
+
+
 @pytest.mark.parametrize(("late_s", "is_noisy"), [(0.39, False), (0.41, True)])
 def test_the_delays_of_the_watchdogs_of_hosts_are_not_those_of_one(late_s, is_noisy):
     cell = cell_of(factors={"hosts": 4})

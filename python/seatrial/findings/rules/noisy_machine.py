@@ -28,13 +28,16 @@ NOISY_SAMPLES_SHARE_WARNING = 0.1
 
 @dataclass(frozen=True)
 class Noise:
-    """Disturbance of one sample: shares of its time, and the watchdog's longest delay."""
+    """Disturbance of one sample: shares of its time, and the watchdog's longest delay.
+
+    The pressure is None where it is not judged.
+    """
 
     sample: Sample
     steal_share: float
     lateness_share: float
     lateness_ns: float
-    cpu_pressure_share: float
+    cpu_pressure_share: float | None
 
     @property
     def is_disturbed(self) -> bool:
@@ -43,7 +46,7 @@ class Noise:
             self.steal_share > STEAL_SHARE_MAX
             or self.lateness_share > WATCHDOG_LATENESS_SHARE_MAX
             or self.lateness_ns > WATCHDOG_LATENESS_NS_MAX
-            or self.cpu_pressure_share > CPU_PRESSURE_SHARE_MAX
+            or (self.cpu_pressure_share or 0.0) > CPU_PRESSURE_SHARE_MAX
         )
 
 
@@ -52,7 +55,7 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
     steal_share_max: float
     watchdog_lateness_ns_max: float
     watchdog_lateness_share_max: float
-    cpu_pressure_share_max: float
+    cpu_pressure_share_max: float | None
     of_samples_count: Annotated[int, HIDDEN]
 
     def text(self) -> FindingText:
@@ -60,7 +63,7 @@ class NoisyMachineFigures(Figures, frozen=True, kw_only=True, tag="noisy_machine
         causes = []
         if steal_share > STEAL_SHARE_MAX:
             causes.append(f"CPU steal up to {format_share(steal_share)}")
-        if pressure_share > CPU_PRESSURE_SHARE_MAX:
+        if pressure_share is not None and pressure_share > CPU_PRESSURE_SHARE_MAX:
             waited = f"tasks waited for a CPU up to {format_share(pressure_share)} of the time"
             causes.append(waited)
         if self.watchdog_lateness_ns_max > 0:
@@ -118,7 +121,7 @@ def noisy_machine(context: Context) -> list[Finding]:
     keys = {noise.sample.cell.key for noise in noisy}
     steal_share = max(noise.steal_share for noise in noisy)
     lateness_ns = max(noise.lateness_ns for noise in noisy)
-    pressure_share = max(noise.cpu_pressure_share for noise in noisy)
+    pressures = [n.cpu_pressure_share for n in noisy if n.cpu_pressure_share is not None]
     return [
         Finding(
             severity="warning" if noisy_share > NOISY_SAMPLES_SHARE_WARNING else "note",
@@ -128,7 +131,7 @@ def noisy_machine(context: Context) -> list[Finding]:
                 steal_share_max=steal_share,
                 watchdog_lateness_ns_max=lateness_ns,
                 watchdog_lateness_share_max=max(noise.lateness_share for noise in noisy),
-                cpu_pressure_share_max=pressure_share,
+                cpu_pressure_share_max=max(pressures, default=None),
                 of_samples_count=len(context.samples),
             ),
         )
@@ -153,13 +156,14 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
         cpus is not None and sample.cell.threads > cpus
     )
     is_reported = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
-    pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_reported else 0.0
+    pressure_ns = sample.counters.get("psi_cpu_some_ns") if is_reported else None
+    # The kernel's counter was read before the threads started and after they ended.
+    elapsed_ns = sample.counters.get("counters_elapsed_ns", whole_ns)
     steal_ns = sample.counters.get("steal_ns", 0.0)
     return Noise(
         sample=sample,
         steal_share=steal_ns / whole_ns if steal_ns >= STEAL_NS_MIN else 0.0,
         lateness_share=late_ns / whole_ns,
         lateness_ns=sample.counters.get("watchdog_lateness_ns_max", 0.0),
-        # The kernel's counter was read before the threads started and after they ended.
-        cpu_pressure_share=pressure_ns / sample.counters.get("counters_elapsed_ns", whole_ns),
+        cpu_pressure_share=None if pressure_ns is None else pressure_ns / elapsed_ns,
     )

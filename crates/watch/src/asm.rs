@@ -64,7 +64,7 @@ pub enum Alu {
     Mov = 0xb0,
 }
 
-/// A condition of a jump; comparisons are unsigned.
+/// A condition of a jump; comparisons are unsigned unless they say otherwise.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub enum Cond {
@@ -74,6 +74,8 @@ pub enum Cond {
     Ge = 0x30,
     /// Not equal.
     Ne = 0x50,
+    /// Greater or equal, with signs.
+    SignedGe = 0x70,
     /// Less.
     Lt = 0xa0,
 }
@@ -194,6 +196,15 @@ impl Assembler {
         self.push(ALU64 | FROM_REGISTER | operation as u8, to, from, 0, 0);
     }
 
+    /// `to = to - from`, and 0 if that is negative.
+    pub fn subtract_to_zero(&mut self, to: Reg, from: Reg) {
+        let positive = self.label();
+        self.alu_register(Alu::Sub, to, from);
+        self.jump_if(Cond::SignedGe, to, 0, positive);
+        self.alu(Alu::Mov, to, 0);
+        self.bind(positive);
+    }
+
     /// `to = base + offset`: an address.
     pub fn address(&mut self, to: Reg, base: Reg, offset_bytes: i16) {
         self.alu_register(Alu::Mov, to, base);
@@ -298,6 +309,21 @@ mod tests {
                 [0x85, 0x00, 0, 0, 5, 0, 0, 0],
                 [0xb7, 0x00, 0, 0, 0, 0, 0, 0],
                 [0x95, 0x00, 0, 0, 0, 0, 0, 0],
+            ]
+        );
+    }
+
+    /// As `llvm-mc -triple bpfel` encodes them.
+    #[test]
+    fn a_negative_difference_is_none() {
+        let mut asm = Assembler::default();
+        asm.subtract_to_zero(R1, R2);
+        assert_eq!(
+            bytes(&asm.finish()),
+            [
+                [0x1f, 0x21, 0, 0, 0, 0, 0, 0], // r1 -= r2
+                [0x75, 0x01, 1, 0, 0, 0, 0, 0], // if r1 s>= 0 goto +1
+                [0xb7, 0x01, 0, 0, 0, 0, 0, 0], // r1 = 0
             ]
         );
     }

@@ -420,7 +420,8 @@ impl<'a> Program<'a> {
         self.asm.atomic_add(Width::Double, R0, at(0, field), R1);
     }
 
-    /// Writes when the request completed, and how long it took.
+    /// Writes when the request completed, and how long it took: 0 where a later reading is the
+    /// smaller one, as another process may ask for a flush while it is issued.
     fn times(&mut self) {
         let field = |offset| at(stack::RECORD, offset);
         let asm = &mut self.asm;
@@ -428,10 +429,10 @@ impl<'a> Program<'a> {
         asm.call(Helper::NowNs);
         asm.store(Width::Double, FP, field(offset_of!(Record, completed_ns)), R0);
         asm.load(Width::Double, R1, FP, at(stack::REQUEST, offset_of!(Request, issued_ns)));
-        asm.alu_register(Alu::Sub, R0, R1);
+        asm.subtract_to_zero(R0, R1);
         asm.store(Width::Double, FP, field(offset_of!(Record, device_ns)), R0);
         asm.load(Width::Double, R2, FP, at(stack::REQUEST, offset_of!(Request, arrived_ns)));
-        asm.alu_register(Alu::Sub, R1, R2);
+        asm.subtract_to_zero(R1, R2);
         asm.jump_if(Cond::Ne, R2, 0, known);
         asm.load_value(R1, UNKNOWN_NS);
         asm.bind(known);

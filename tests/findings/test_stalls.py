@@ -2,6 +2,7 @@
 
 import pytest
 
+from seatrial.findings.answer import in_one_line
 from seatrial.findings.context import Context
 from seatrial.findings.rules.cpu_quota import cpu_quota
 from seatrial.findings.rules.noisy_machine import noisy_machine
@@ -83,6 +84,33 @@ def test_one_stall_is_reported_with_length_depth_and_cell():
     assert finding.cells == [cell_of().identity()]
     assert finding.evidence["longest_s"] == 3.1
     assert finding.evidence["examples"][0]["start_s"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("busy_share", "length_s", "is_idle"),
+    [
+        (0.0, 10.1, True),
+        (0.1, 3.0, True),
+        (0.11, 10.1, False),
+        (0.0, 2.9, False),
+        (None, 10.1, False),
+    ],
+)
+def test_a_long_stall_of_unknown_cause_with_an_idle_device(busy_share, length_s, is_idle):
+    evidence = {} if busy_share is None else {"device_busy_share_max": busy_share}
+    (finding,) = stall(context_of(one_cell(stall_of(length_s, "unknown", evidence=evidence))))
+    assert finding.evidence["cause"] == "unknown"
+    assert ("the device was idle" in finding.sentence) is is_idle
+    assert ("cannot be read" in finding.cause) is not is_idle
+    assert ("as root" in finding.next) is not is_idle
+    assert ("the device was idle" in in_one_line(finding)) is is_idle
+
+
+def test_a_frozen_file_system_is_not_looked_for_in_the_log_of_hung_tasks():
+    """The kernel names what is blocked after 120 s only."""
+    (finding,) = stall(context_of(one_cell(stall_of(10.1, "filesystem"))))
+    assert "dmesg" not in finding.next
+    assert "grep ^D" in finding.next
 
 
 def test_a_stall_of_the_generator_is_not_the_drives():

@@ -26,6 +26,9 @@ CRITICAL_S = 1.0
 WARNING_S = 0.2
 WARNING_SHARE = 0.01
 EXAMPLES_MAX = 8
+IDLE_SHARE_MAX = 0.1
+IDLE_S_MIN = 3.0
+"""At least two readings, one a second, are completely within such a stall."""
 
 
 @from_samples(rank=170, section="Time", sees_replays=True, holds_in_lab=False)
@@ -42,7 +45,8 @@ def stall(context: Context) -> list[Finding]:
           duration
         - `cpu_quota`: our threads did not run, and a CPU quota throttled them for as long
         - `generator`: our threads did not run: waiting for a CPU, CPU steal, or stopped
-        - `unknown`: none of these for half of the stall, or the counters could not be read
+        - `unknown`: none of these for half of the stall, or the counters could not be read; of a
+          database, the readings of each second at least tell whether the device was idle
 
         `device` covers the drive, its controller or array, and the host below a virtual disk. A
         `generator` stall is caused by the machine, not by the drive. `cgroup_throttle` and
@@ -57,9 +61,10 @@ def stall(context: Context) -> list[Finding]:
 
     Do:
         Device: check the kernel log, `smartctl -x`, and `iostat -x 1` during a longer run. File
-        system: find what was blocked (`dmesg -T | grep -i "blocked for more"`); check timers for
-        snapshots, fstrim and backups. Control group: raise the limit or the quota, or run in
-        another group. Generator: stop other processes and repeat. Unknown: repeat longer, as root.
+        system: check timers for snapshots, fstrim and backups (`systemctl list-timers`); see what
+        is blocked during the next stall (`ps -eo stat,pid,wchan:30,cmd | grep ^D`). Control group:
+        raise the limit or the quota, or run in another group. Generator: stop other processes and
+        repeat. Unknown: repeat longer, as root.
     """
     seen = [one for summary in context.cells for one in gaps_of(summary)[0]]
     causes = sorted({one.stall.cause for one in seen}, key=list(_CAUSES).index)
@@ -93,23 +98,33 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
     concerned: Annotated[AffectedCells, HIDDEN]
     command: Annotated[str, HIDDEN]
 
+    @property
+    def _shown_cause(self) -> str:
+        """The cause; ``idle`` if all that is known is that the device was."""
+        if self.cause != "unknown" or self.longest_s < IDLE_S_MIN:
+            return self.cause
+        busy_share = self.longest_stall.evidence.get("device_busy_share_max", 1.0)
+        return "idle" if busy_share <= IDLE_SHARE_MAX else self.cause
+
     def text(self) -> FindingText:
         dropped = self.stalls_dropped_count
         more = f", and {format_count(dropped)} more that were not stored" if dropped else ""
         return FindingText(
             sentence=(
                 f"{_opening(self.longest_stall, self.stalls_count, self.total_s)} in "
-                f"{self.concerned}{more}; {_origin(self.longest_stall)}."
+                f"{self.concerned}{more}; {_origin(self._shown_cause, self.longest_stall)}."
             ),
-            cause=_CAUSES[self.cause],
-            next=(_NEXT[self.cause].format(command=self.command, group=_group(self.longest_stall))),
+            cause=_CAUSES[self._shown_cause],
+            next=_NEXT[self._shown_cause].format(
+                command=self.command, group=_group(self.longest_stall)
+            ),
         )
 
     def in_short(self, cells_count: int) -> str:
         del cells_count
         longest = format_duration_s(self.longest_s)
         what = _OF_MACHINE.get(self.cause, "stalled")
-        cause = _IN_SHORT.get(self.cause, self.cause)
+        cause = _IN_SHORT.get(self._shown_cause, self._shown_cause)
         text = "" if self.cause in _OF_MACHINE else f" ({cause})"
         if self.stalls_count == 1:
             return f"{what} once for {longest}{text}"
@@ -176,8 +191,8 @@ def _opening(longest: Stall, count: int, total_s: float) -> str:
     )
 
 
-def _origin(longest: Stall) -> str:
-    return _ORIGINS[longest.cause].format(
+def _origin(cause: str, longest: Stall) -> str:
+    return _ORIGINS[cause].format(
         group=_group(longest), setting=longest.evidence.get("cgroup_setting", "its limit")
     )
 
@@ -200,6 +215,7 @@ _ORIGINS = {
     "cgroup_throttle": "cgroup {group} throttled the requests ({setting})",
     "cpu_quota": "the CPU quota of cgroup {group} throttled the load generator ({setting})",
     "generator": "caused by CPU contention on the host, not by the drive",
+    "idle": "the device was idle meanwhile",
     "unknown": "the cause could not be determined",
 }
 _CAUSES = {
@@ -226,9 +242,13 @@ _CAUSES = {
         "hypervisor took it away (steal), or the process was stopped. The drive may have been "
         "ready."
     ),
+    "idle": (
+        "The device had hardly any request, so the server sent none: a frozen or blocked file "
+        "system (fsfreeze, snapshot, backup), a lock within the server, or it did not run."
+    ),
     "unknown": (
-        "The stall was too short, or the counters that show the cause (schedstat, /proc/stat, "
-        "requests in flight at the device) cannot be read here."
+        "The stall was too short for the counters that show the cause (schedstat, /proc/stat, "
+        "requests in flight at the device), or they show none, or cannot be read here."
     ),
 }
 _NEXT = {
@@ -238,8 +258,9 @@ _NEXT = {
         "'iostat -x 1' meanwhile."
     ),
     "filesystem": (
-        "Find what was blocked with 'dmesg -T | grep -i \"blocked for more\"', check timers for "
-        "snapshots, fstrim and backups, and repeat on the raw device or another file system."
+        "Check timers for snapshots, fstrim and backups ('systemctl list-timers'), see what is "
+        "blocked during the next stall with 'ps -eo stat,pid,wchan:30,cmd | grep ^D', and repeat "
+        "on the raw device or another file system."
     ),
     "cgroup_throttle": (
         "Raise the limit ('grep . {group}/blkio.throttle.*_device {group}/io.max') or run in "
@@ -254,6 +275,11 @@ _NEXT = {
         "Stop other processes on this machine ('top', 'vmstat 1': columns r and st), run "
         "'seatrial check', and repeat; in the cloud, choose an instance with dedicated CPUs."
     ),
+    "idle": (
+        "Check timers for snapshots, fstrim and backups ('systemctl list-timers'); during the next "
+        "stall, see what is blocked with 'ps -eo stat,pid,wchan:30,cmd | grep ^D', and "
+        "`wait_event` in pg_stat_activity."
+    ),
     "unknown": (
         "Repeat the test longer with '{command}', as root if possible, so that the block "
         "layer's counters can be read."
@@ -263,4 +289,4 @@ _OF_MACHINE = {
     "generator": "CPU contention on the host stopped the load generator",
     "cpu_quota": "a CPU quota throttled the load generator",
 }
-_IN_SHORT = {"cgroup_throttle": "throttled by a control group"}
+_IN_SHORT = {"cgroup_throttle": "throttled by a control group", "idle": "the device was idle"}

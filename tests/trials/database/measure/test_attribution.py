@@ -47,6 +47,19 @@ def test_what_was_seen_is_evidence_whatever_the_cause():
     assert found.evidence == {"checkpoint_running_share_max": 1.0}
 
 
+def test_a_device_is_as_busy_as_in_the_whole_seconds_of_a_stall():
+    def evidence(start_s, length_s):
+        columns = {
+            "device_busy_share": [0.6, 0.0, 0.01, 0.8],
+            "device_read_latency_ms": [1, 1, 1, 9],
+        }
+        return attributed(stall(start_s, length_s), Series(period_s=1.0, columns=columns)).evidence
+
+    shares = {"device_busy_share_max": 0.01, "device_read_latency_ms_max": 9}
+    assert evidence(0.5, 3.0) == shares
+    assert evidence(0.5, 0.9)["device_busy_share_max"] == 0.6
+
+
 def test_a_stall_beyond_the_readings_stays_unknown():
     found = attributed(stall(7.0, 0.3), Series(period_s=1.0, columns={"device_busy_share": [1.0]}))
     assert (found.cause, found.evidence) == ("unknown", {})

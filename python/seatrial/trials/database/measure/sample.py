@@ -65,11 +65,16 @@ def attributed(stall: Stall, series: Series) -> Stall:
     """
     first = int(stall.start_s / series.period_s)
     end = math.ceil((stall.start_s + stall.length_s) / series.period_s)
-    evidence = {
-        figure: value
-        for column, figure in _EVIDENCE.items()
-        if (value := _largest(series, column, first, end)) is not None
-    }
+    whole_first, whole_end = _whole_seconds(stall, series)
+    evidence = {}
+    for column, figure in _EVIDENCE.items():
+        bounds = (first, end)
+        # A latency is that of the second in which the request ended, perhaps with the stall; the
+        # device was busy in the seconds in which the stall began and ended, whatever the cause.
+        if column == "device_busy_share" and whole_first < whole_end:
+            bounds = (whole_first, whole_end)
+        if (value := _largest(series, column, *bounds)) is not None:
+            evidence[figure] = value
     return msgspec.structs.replace(stall, cause=_cause(stall, series, evidence), evidence=evidence)
 
 
@@ -90,10 +95,15 @@ def _cause(stall: Stall, series: Series, evidence: Mapping[str, float]) -> str:
 
 def _covers_busy_seconds(stall: Stall, series: Series) -> bool:
     """Return whether the device was busy in all seconds completely within the stall."""
-    first = math.ceil(stall.start_s / series.period_s)
-    end = int((stall.start_s + stall.length_s) / series.period_s)
+    first, end = _whole_seconds(stall, series)
     busy = (series.columns.get("device_busy_share") or [])[first:end]
     return bool(busy) and all(share is not None and share >= BUSY_SHARE_MIN for share in busy)
+
+
+def _whole_seconds(stall: Stall, series: Series) -> tuple[int, int]:
+    """Return the first reading that is completely within the stall, and the end of them."""
+    end_s = stall.start_s + stall.length_s
+    return math.ceil(stall.start_s / series.period_s), int(end_s / series.period_s)
 
 
 def _largest(series: Series, column: str, first: int, end: int) -> float | None:

@@ -116,6 +116,7 @@ def test_a_frozen_file_system_is_not_looked_for_in_the_log_of_hung_tasks():
 def test_a_stall_of_the_generator_is_not_the_drives():
     (finding,) = stall(context_of(one_cell(stall_of(0.5, "generator"))))
     assert "caused by CPU contention on the host, not by the drive" in finding.sentence
+    assert "I/O stall" not in finding.sentence
 
 
 def test_stalls_of_a_cause_are_merged_over_cells():

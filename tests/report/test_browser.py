@@ -346,7 +346,7 @@ def test_the_data_of_a_chart_are_saved(desktop: Visit, summary: Summary):
 def test_the_heat_map_follows_the_list(visit: Callable[..., Visit], summary: Summary):
     opened = visit()
     figure = opened.figure("heatmap")
-    assert "one 2.1\xa0s I/O stall" in figure.locator("h3").text_content()
+    assert "one 2.1\xa0s stall" in figure.locator("h3").text_content()
     before = figure.locator("canvas").screenshot()
     rows = opened.page.locator("#table-timeline tbody tr").count()
     figure.get_by_role("combobox").select_option(label="commit: commit 8 KiB, 1 thread, "

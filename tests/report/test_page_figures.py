@@ -203,7 +203,7 @@ def test_commits_are_a_ladder_of_methods_and_committers():
 def test_the_heat_map_opens_on_the_longest_stall_else_on_the_busiest():
     figure = FIGURES["heatmap"]
     assert figure.views[figure.chosen].label == "matrix: random write 4 KiB, 10 threads"
-    assert figure.title.endswith(": one 2.1 s I/O stall (cause: device)")
+    assert figure.title.endswith(": one 2.1 s stall (cause: device)")
     calm = [s for s in CELLS if not any(sample.stalls for sample in s.samples)]
     assert heat_figures(calm, views_max=0) == []
     [figure] = heat_figures(calm)

@@ -183,10 +183,11 @@ def _settings(seen: Sequence[StallOccurrence]) -> list[str]:
 def _opening(longest: Stall, count: int, total_s: float) -> str:
     length = format_duration_s(longest.length_s)
     outstanding = format_plural(longest.depth, "request")
+    noun = "stall" if longest.cause in _OF_MACHINE else "I/O stall"
     if count == 1:
-        return f"One {length} I/O stall with {outstanding} outstanding"
+        return f"One {length} {noun} with {outstanding} outstanding"
     return (
-        f"{format_count(count)} I/O stalls, {format_duration_s(total_s)} in total, the longest "
+        f"{format_count(count)} {noun}s, {format_duration_s(total_s)} in total, the longest "
         f"{length} with {outstanding} outstanding,"
     )
 

@@ -292,7 +292,7 @@ _DIGITS = 3
 
 
 def stalled_s(summary: CellSummary) -> float:
-    """Return the total length of the cell's I/O stalls, in s over all rounds."""
+    """Return the total length of the cell's stalls, in s over all rounds."""
     return sum(stall.length_s for sample in summary.samples for stall in sample.stalls)
 
 
@@ -439,9 +439,9 @@ def _title(summary: CellSummary) -> str:
     if stalls:
         causes = list(dict.fromkeys(stall.cause for stall in stalls))
         length = format_duration_s(stalled_s(summary))
-        seen = f"{format_plural(len(stalls), 'I/O stall')}, {length} in total"
+        seen = f"{format_plural(len(stalls), 'stall')}, {length} in total"
         if len(stalls) == 1:
-            seen = f"one {length} I/O stall"
+            seen = f"one {length} stall"
         return f"{name}: {seen} ({'cause' if len(causes) == 1 else 'causes'}: {', '.join(causes)})"
     slowest = max(
         (figures["max"] for figures in summary.latency.values() if "max" in figures),

@@ -152,7 +152,7 @@ def test_a_timeline_has_rate_latency_waits_processors_device_and_wal():
     assert sum(values[2] or 0 for values in waits) == pytest.approx(1.0, abs=0.02)
     rates = columns["transactions"]
     assert rates[11] < 0.85 * rates[3]  # the dip of the checkpoint
-    assert [mark.sort for mark in timeline.marks] == ["checkpoint"]
+    assert [mark.sort for mark in timeline.marks] == ["checkpoint", "stall"]
 
 
 def test_rates_over_time_sum_up_to_what_completed():
@@ -165,7 +165,7 @@ def test_rates_over_time_sum_up_to_what_completed():
 
 
 def test_the_median_round_is_shown_first_and_kept_longest():
-    part = made().cells[0]
+    part = next(cell for cell in made().cells if not any(s.stalls for s in cell.samples))
     ordered = sorted(part.samples, key=lambda sample: sample.completed_per_s)
     median = f"round {ordered[1].round + 1}, the median"
     for rounds_max in (1, 2, 10):
@@ -173,6 +173,12 @@ def test_the_median_round_is_shown_first_and_kept_longest():
         assert len(figure.views) == min(rounds_max, 3)
         assert figure.views[figure.chosen].label == median
         assert any("This page has" in note for note in figure.notes) == (rounds_max < 3)
+
+
+def test_the_round_with_the_longest_stall_is_shown_first_and_kept_longest():
+    for rounds_max in (1, 2, 10):
+        figure = timeline_of(made().cells[0], rounds_max)
+        assert figure.views[figure.chosen].label.startswith("round 2")
 
 
 def test_a_stall_is_marked_and_reported():

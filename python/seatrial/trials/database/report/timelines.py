@@ -113,12 +113,12 @@ def timeline_figure(
 ) -> Figure | None:
     """Return a cell's chart over time with a view per round; None without a timeline.
 
-    The median round is shown first.
+    The round with the longest stall is shown first, or without stalls the median one.
 
     Args:
         summary: A cell of a database, or one in which an array was broken.
         identifier: Identifier of the figure.
-        rounds_max: Maximum number of rounds: the median one, then the extremes.
+        rounds_max: Maximum number of rounds: that one, the median, then the extremes.
         marker: Marker of array failures; with it only rates, latencies and the array are drawn.
     """
     shown = [sample for sample in summary.samples if _steps(sample) > 1]
@@ -126,7 +126,9 @@ def timeline_figure(
         return None
     ordered = sorted(shown, key=lambda sample: sample.completed_per_s)
     median = ordered[(len(ordered) - 1) // 2]
-    kept = _kept(ordered, median, rounds_max)
+    worst = max(shown, key=_longest_stall_s)
+    first = worst if _longest_stall_s(worst) > 0 else median
+    kept = _kept([first, median], ordered, rounds_max)
     notes = [_ARRAY_NOTE if marker else _DATABASE_NOTE, _STEP_NOTE.format(_requests(summary))]
     if marker is None and any(map(array_marks, shown)):
         notes.append(_ARRAY_LINES_NOTE)
@@ -141,7 +143,7 @@ def timeline_figure(
         views=[
             _view(sample, marker, is_median=sample is median and len(shown) > 1) for sample in kept
         ],
-        chosen=kept.index(median),
+        chosen=kept.index(first),
         table=f"table-{identifier}",
     )
 
@@ -152,11 +154,14 @@ def _requests(summary: CellSummary) -> str:
     return "transactions" if is_of_database(summary.cell) else "requests"
 
 
-def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sample]:
-    """Return the median round and the extremes, at most ``rounds_max``, in order of rounds."""
+def _longest_stall_s(sample: Sample) -> float:
+    return max((stall.length_s for stall in sample.stalls), default=0.0)
+
+
+def _kept(leading: list[Sample], ordered: Sequence[Sample], rounds_max: int) -> list[Sample]:
+    """Return these rounds and the extremes, at most ``rounds_max``, in order of rounds."""
     ends = [end for pair in zip(ordered, reversed(ordered), strict=True) for end in pair]
-    ranked = [median, *(sample for sample in ends if sample is not median)]
-    unique = list({id(sample): sample for sample in ranked}.values())
+    unique = list({id(sample): sample for sample in [*leading, *ends]}.values())
     return sorted(unique[:rounds_max], key=lambda sample: sample.round)
 
 

@@ -323,6 +323,8 @@ def test_quoted_commands_become_code_to_copy(text: str, commands: list[str], nam
         ("read_ahead_kib", 8192, "read ahead", "8 MiB"),
         ("temperature_c", 41, "temperature", "41 °C"),
         ("unix_s", 1_795_247_100.0, "time", "2026-11-21 07:45 UTC"),
+        ("since_unix_s", 1_795_247_100.0, "since", "2026-11-21 07:45 UTC"),
+        ("since_unix_s", 0.0, "since", "unknown"),
         ("rotational", False, "rotational", "no"),
         ("options", ["rw", "noatime"], "options", "rw, noatime"),
         ("cells_count", 12_345, "cells", "12,345"),

@@ -29,6 +29,7 @@ def format_number(value: float) -> str:
 
 # Longer suffixes first, as `_bytes_per_s` ends in `_s` too.
 _FORMATS: tuple[tuple[str, Callable[[float], str]], ...] = (
+    ("unix_s", lambda value: moment(value) if value else UNKNOWN),
     ("_bytes_per_s", lambda value: format_rate_bytes(value, _EXACT)),
     ("_mib_per_s", lambda value: f"{format_number(value)} MiB/s"),
     ("_gt_s", lambda value: f"{format_number(value)} GT/s"),
@@ -57,10 +58,8 @@ def _split(name: str) -> tuple[str, str, str]:
 
 def fact_name(name: str) -> str:
     """Return a name as words without its unit: ``length_s_max`` gives ``length max``."""
-    if name == "unix_s":
-        return "time"
     words, _, qualifier = _split(name)
-    plain = words.replace("_", " ").strip()
+    plain = words.replace("_", " ").strip() or "time"
     return f"{plain} {qualifier}" if qualifier else plain
 
 
@@ -71,8 +70,6 @@ def fact_text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        if name == "unix_s":
-            return moment(value)
         _, suffix, _ = _split(name)
         wording = dict(_FORMATS).get(suffix, format_number)
         return wording(value)

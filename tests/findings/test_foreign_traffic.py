@@ -26,7 +26,10 @@ def test_another_run_is_named_with_its_command():
     (finding,) = found(after={"other_runs": [RUN]}, other_runs=1.0)
     assert finding.severity == "warning"
     assert "process 4711 (`seatrial io /mnt/ssd/other`)" in finding.sentence
-    assert "--wait" in finding.next
+    assert finding.sentence.startswith("Another run of Seatrial used the same disk while ")
+    assert " was measured: " in finding.sentence
+    assert "--wait" not in finding.next  # it waits for a run on the same directory or disk only
+    assert finding.figures.in_short(1).endswith("the same disk during 1 test")
 
 
 def test_programs_that_wrote_much_are_named():

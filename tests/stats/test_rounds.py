@@ -7,6 +7,7 @@ from seatrial.findings.rules.changed_meanwhile import changed_meanwhile
 from seatrial.findings.rules.interrupted import interrupted
 from seatrial.findings.rules.not_repeatable import not_repeatable
 from seatrial.findings.rules.slower_at_end import slower_at_end
+from seatrial.stats.wording import format_cell
 
 from .builders import cell_of, rounds_of, run_of, sample_of, summary_of
 
@@ -41,6 +42,7 @@ def test_the_worst_cell_and_its_rounds_are_reported():
     assert finding.evidence["spread_ratio_max"] == pytest.approx(1.9)
     assert len(finding.cells) == 2
     assert "what the test before left behind" in finding.cause
+    assert f"the worst of them ({format_cell(cells[2].cell)}) alone" in finding.next
 
 
 def test_a_round_that_completed_nothing_has_no_ratio():

@@ -60,7 +60,7 @@ def foreign_traffic(context: Context) -> list[Finding]:
         more than was requested. Warning.
 
     Do:
-        Stop these processes (`iotop -oPa`), or measure one run after the other with `--wait`.
+        Stop these processes (`iotop -oPa`), or repeat the run when the other one has ended.
     """
     return [*_of_runs(context), *_of_programs(context)]
 
@@ -72,16 +72,16 @@ class ForeignRunsFigures(Figures, frozen=True, kw_only=True, tag="foreign_traffi
     concerned: Annotated[AffectedCells, HIDDEN]
 
     def in_short(self, cells_count: int) -> str:
-        return f"another run of Seatrial used the same medium{_during(cells_count)}"
+        return f"another run of Seatrial used the same disk{_during(cells_count)}"
 
     def text(self) -> FindingText:
         return FindingText(
             sentence=(
-                "Another run of Seatrial used the same medium"
+                "Another run of Seatrial used the same disk"
                 f"{_while(self.concerned)}: {_run_texts(self.other_runs)}."
             ),
             cause=("Both runs shared one device, so the load of each affected the other."),
-            next="Measure both again, one after the other, with `--wait`.",
+            next="Repeat this run when the other one has ended.",
         )
 
 
@@ -101,11 +101,12 @@ def _of_runs(context: Context) -> list[Finding]:
 
 
 def _while(disturbed: AffectedCells) -> str:
-    return f" while {disturbed} were measured" if disturbed.count else ""
+    were = "was" if disturbed.count == 1 else "were"
+    return f" while {disturbed} {were} measured" if disturbed.count else ""
 
 
 def _during(cells_count: int) -> str:
-    return f" in {format_plural(cells_count, 'test')}" if cells_count else ""
+    return f" during {format_plural(cells_count, 'test')}" if cells_count else ""
 
 
 def _run_texts(runs: list[OtherRun]) -> str:

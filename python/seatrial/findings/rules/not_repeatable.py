@@ -92,13 +92,14 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
     cell: Annotated[Cell, HIDDEN]
     unit: Annotated[str, HIDDEN]
     rates_count: Annotated[int, HIDDEN]
-    command: Annotated[str, HIDDEN]
 
     def text(self) -> FindingText:
         slowest, fastest = (
             format_iops(min(self.worst_rounds_per_s)),
             format_iops(max(self.worst_rounds_per_s)),
         )
+        is_one = self.cells_count == 1
+        measured = "the test" if is_one else f"the worst of them ({format_cell(self.cell)})"
         return FindingText(
             sentence=(
                 f"Results varied between rounds in {self.concerned}; the largest spread is "
@@ -112,8 +113,8 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
                 "before left behind may differ, too."
             ),
             next=(
-                "Check the timeline and the stalls of the slow round. Measure the test alone and "
-                f"longer with '{self.command}' to see at which of the two rates it settles."
+                f"Measure {measured} alone and for longer, and check the timeline and the stalls "
+                "of its slow rounds."
             ),
         )
 
@@ -121,7 +122,6 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
 def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
     rates = rounds_per_s(worst)
-    command = topic_of(worst.cell).command_for(worst.cell)
     nouns = {"tps": "transactions", "statements/s": "statements"}
     unit = nouns.get(worst.iops.unit, "requests")
     figures = RoundsApartFigures(
@@ -134,7 +134,6 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
         cell=worst.cell,
         unit=unit,
         rates_count=len(rates),
-        command=command,
     )
     return Finding(severity="warning", cells=identities(concerned), figures=figures)
 

@@ -75,7 +75,7 @@ def test_latencies_failures_and_flushes_are_said_where_they_are():
     failed = random_reads(failed=[True, *[False] * (COUNT - 1)])
     assert "1 request failed." in said(failed)
     operation = np.where(np.arange(COUNT) % 5 == 0, FLUSH, WRITE)
-    assert "A flush every 4.0 writes." in said(random_reads(operation=operation))
+    assert "One flush per 4 writes." in said(random_reads(operation=operation))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from seatrial.stats.facts import format_number
 from seatrial.stats.wording import (
     format_count,
     format_duration_ns,
@@ -215,7 +216,9 @@ def _tail(load: LoadProfile) -> Iterator[str]:
 def _flushes(load: LoadProfile) -> Iterator[str]:
     counts = {each.operation: each.requests for each in load.mix}
     if counts.get("flush") and counts.get("write"):
-        yield f"A flush every {counts['write'] / counts['flush']:,.1f} writes."
+        per_flush = counts["write"] / counts["flush"]
+        noun = "write" if per_flush == 1 else "writes"
+        yield f"One flush per {format_number(per_flush)} {noun}."
 
 
 def _failed(load: LoadProfile) -> Iterator[str]:

@@ -8,7 +8,7 @@ from seatrial.findings.rules.generator_limited import generator_limited
 from seatrial.findings.rules.noisy_machine import noisy_machine
 from seatrial.findings.summary import summarise
 from seatrial.trials.io.findings.late_requests import late_requests
-from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of, summary_of
+from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of, stall_of, summary_of
 
 
 def context_of(*summaries, before=None):
@@ -149,6 +149,8 @@ def scheduled(
     completed=1000,
     threads=1,
     of_engine="psync",
+    duration_s=1.0,
+    stalls=(),
     **cell,
 ):
     arrival = cell.pop("arrival", {"kind": "fixed", "rate_per_s": 1})
@@ -160,6 +162,8 @@ def scheduled(
         response_ns=response_ns or [MS_NS] * completed,
         service_ns=service_ns or [MS_NS] * completed,
         engine=of_engine,
+        duration_s=duration_s,
+        stalls=stalls,
     )
     return summary_of(sample)
 
@@ -221,7 +225,9 @@ def test_syncs_are_not_due_by_the_schedule():
 
 
 def test_late_cells_are_merged_and_the_worst_is_named():
-    cells = [scheduled(late_skipped=n, completed=1000, threads=n) for n in (1, 7, 300)]
+    cells = [
+        scheduled(late_skipped=n, completed=1000, threads=n, duration_s=1 / n) for n in (1, 7, 300)
+    ]
     (finding,) = late_requests(context_of(*cells))
     assert finding.sentence.startswith(
         "The target could not keep up with the schedule in 3 of 3 tests"
@@ -250,7 +256,7 @@ def test_requests_of_a_burst_wait_for_each_other(kind, burst, response_ms, is_la
 @pytest.mark.parametrize(("depth", "is_of_target"), [(1, False), (16, False), (18, True)])
 def test_a_target_is_not_blamed_where_all_slots_were_needed(depth, is_of_target):
     arrival = {"kind": "fixed", "rate_per_s": 12_000}
-    cell = scheduled(late_skipped=500, arrival=arrival, depth=depth)
+    cell = scheduled(late_skipped=500, arrival=arrival, depth=depth, duration_s=0.1)
     (finding,) = late_requests(context_of(cell))
     assert finding.sentence.startswith("The target could not keep up") is is_of_target
     assert ("--depth" in finding.next) is not is_of_target
@@ -299,6 +305,35 @@ def test_streams_have_a_schedule_if_one_of_them_has(kind, is_late):
     streams = [{"arrival": {"kind": "closed"}}, {"arrival": {"kind": kind}}]
     cell = scheduled(arrival={"kind": "streams"}, streams=streams, late_skipped=9)
     assert bool(late_requests(context_of(cell))) is is_late
+
+
+def queued_cell(busy_us, stalls=(), kind="fixed"):
+    """A tenth of 1,000 requests within 1 s started 30 ms late, on four threads."""
+    response_ns = [busy_us * 1000] * 900 + [30 * MS_NS] * 100
+    arrival = {"kind": kind, "rate_per_s": 1000, "burst": 4}
+    times = {"response_ns": response_ns, "service_ns": [busy_us * 1000] * 1000}
+    return scheduled(threads=4, arrival=arrival, stalls=stalls, **times)
+
+
+@pytest.mark.parametrize(
+    ("busy_us", "stalls", "kind", "is_of_target"),
+    [
+        (30, [], "fixed", False),  # the slots were in use for 0.75 % of the time
+        (30, [], "poisson", False),
+        (30, [], "bursts", True),  # those of a burst may wait for a single slow request
+        (300, [], "fixed", True),  # 7.5 %: a slow phase may be the cause
+        (30, [stall_of(0.08)], "fixed", True),
+        (30, [stall_of(0.08, "generator")], "bursts", False),
+        (30, [stall_of(0.08, "cpu_quota")], "bursts", False),
+        (30, [stall_of(0.02, "generator")], "bursts", True),
+        (300, [stall_of(0.08, "generator")], "fixed", False),
+    ],
+)
+def test_a_target_is_not_blamed_for_a_late_load_generator(busy_us, stalls, kind, is_of_target):
+    (finding,) = late_requests(context_of(queued_cell(busy_us, stalls, kind)))
+    assert finding.sentence.startswith("The target could not keep up") is is_of_target
+    assert ("lower the rate" in finding.next) is is_of_target
+    assert ("the load generator" in finding.figures.in_short(1)) is not is_of_target
 
 
 def test_a_closed_loop_is_never_late():

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+from seatrial._core import Histogram
 from seatrial.findings.context import (
     AffectedCells,
     Context,
@@ -33,6 +34,8 @@ RESPONSE_EXTRA_NS = 1_000_000
 CRITICAL_SHARE = 0.01
 BUSY_SHARE_MIN = 0.7
 """Share of the slots for requests in flight, by Little's law, from which they may be too few."""
+EXPLAINED_SHARE_MIN = 0.5
+"""Share of the late requests that a cause explains, from which it counts as the cause."""
 BATCH_P99 = math.log(100)
 """The place of the p99 of requests in their batch, over the mean size of batches (geometric)."""
 
@@ -45,10 +48,14 @@ class Lateness:
     rate_per_s: float | None
     offered: int
     skipped: int
-    response_ns: int
+    response: Histogram
     service_ns: int
     service_ns_mean: float
     """For each request that is due, with its sync."""
+    busy_share: float
+    """Share of all slots in use, by Little's law, and of the time in which the target stalled."""
+    stopped_share: float
+    """Share of the time in which the load generator did not run."""
 
     @property
     def skipped_share(self) -> float:
@@ -56,14 +63,48 @@ class Lateness:
         return self.skipped / self.offered if self.offered else 0.0
 
     @property
-    def queued(self) -> bool:
-        """Whether the response p99 is far above the service p99: requests queued before start.
+    def response_ns(self) -> int:
+        """The response p99."""
+        return self.response.percentile_ns(99)
 
-        Those of a burst that is larger than the slots have to wait for each other.
+    @property
+    def far_ns(self) -> float:
+        """A response time far above the service p99.
+
+        Requests of a burst that is larger than the slots have to wait for each other.
         """
         in_turn_ns = max(_in_turn_ns(load, self.service_ns) for load in self._loads)
-        far_ns = max(RESPONSE_FACTOR * self.service_ns, in_turn_ns + RESPONSE_EXTRA_NS)
-        return self.response_ns > far_ns
+        return max(RESPONSE_FACTOR * self.service_ns, in_turn_ns + RESPONSE_EXTRA_NS)
+
+    @property
+    def queued(self) -> bool:
+        """Whether the response p99 is far above the service p99: requests queued before start."""
+        return self.response_ns > self.far_ns
+
+    @property
+    def late_share(self) -> float:
+        """Share of the offered requests that were skipped or started far too late."""
+        far_ns, (lows_ns, _, counts) = self.far_ns, self.response.buckets()
+        late = sum(n for low_ns, n in zip(lows_ns, counts, strict=True) if low_ns > far_ns)
+        return (self.skipped + late) / self.offered if self.offered else 0.0
+
+    @property
+    def of_generator(self) -> str:
+        """Why the load generator was late, not the target; empty if it was not.
+
+        A target delays the start of a request only while all slots of its thread are in use. If
+        requests are due evenly, the share of the late ones is that of this time, at most.
+        """
+        explained_share = EXPLAINED_SHARE_MIN * self.late_share
+        if self.stopped_share > explained_share:
+            return f"it did not run for {format_share(self.stopped_share)} of the time"
+        is_even = self.cell.parsed.arrival.kind in ("fixed", "poisson")
+        if is_even and self.busy_share < explained_share:
+            return (
+                f"{format_share(self.late_share)} of the requests started late, and only "
+                f"{format_share(self.busy_share)} of the queue depth was in use"
+            )
+        return ""
 
     @property
     def _loads(self) -> list[SpecStream]:
@@ -122,6 +163,15 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
 
     def text(self) -> FindingText:
         worst = self.worst
+        sentence = f"{_opening(self.concerned, worst)}: {_reported(worst)}."
+        if worst.of_generator:
+            return FindingText(
+                sentence=sentence,
+                cause="The load generator or its CPU time was the bottleneck, not the target: "
+                f"{worst.of_generator}",
+                next="Stop other processes or use more CPUs, and repeat; the target may sustain "
+                "this rate",
+            )
         if worst.lacks_slots:
             busiest = worst.busiest
             threads = format_plural(busiest.threads, "thread")
@@ -129,7 +179,7 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
             if worst.cell.parsed.streams:
                 which, depth = f"A stream's {threads}", "the depth of the stream"
             return FindingText(
-                sentence=f"{_opening(self.concerned, worst)}: {_reported(worst)}.",
+                sentence=sentence,
                 cause=f"{which} at depth {busiest.depth} complete "
                 f"{format_iops(worst.capacity_per_s)} requests/s at the measured service time, "
                 f"for {format_iops(busiest.arrival.rate_per_s or 0.0)} requests/s that were due: "
@@ -139,7 +189,7 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
                 "sustains",
             )
         return FindingText(
-            sentence=f"{_opening(self.concerned, self.worst)}: {_reported(self.worst)}.",
+            sentence=sentence,
             cause=(
                 "The target could not keep up with the schedule, throughout or after a stall. A "
                 "user of the database would wait for the time from the intended start."
@@ -152,7 +202,7 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
 
     def in_short(self, cells_count: int) -> str:
         tests = format_plural(cells_count, "test")
-        return f"{_subject(lacks_slots=self.worst.lacks_slots)} in {tests}"
+        return f"{_subject(self.worst)} in {tests}"
 
 
 @from_samples(rank=230, section="Time", doubt="the schedule was not kept")
@@ -168,12 +218,15 @@ def late_requests(context: Context) -> list[Finding]:
         target, which is the load generator alone. Any skipped request, or a response p99 above
         twice the service p99 and at least 1 ms above it; of bursts that are larger than threads
         times depth, 1 ms above the time in which they follow each other. Critical if more than 1 %
-        were skipped, otherwise warning.
+        were skipped, otherwise warning. The load generator is to blame, not the target, if it did
+        not run for more than half of the share of late requests, or, with `fixed` and `poisson`, if
+        the share of slots in use is below half of that.
 
     Do:
         If the rate (also that of one of several streams) times the mean service time is above 70 %
-        of its threads times depth, raise the depth. Otherwise check for a stall. If there is none,
-        lower the rate until both percentiles agree.
+        of its threads times depth, raise the depth. If the load generator was the bottleneck (it
+        did not run, or few requests were in flight), stop other processes and repeat. Otherwise
+        check for a stall. If there is none, lower the rate until both percentiles agree.
     """
     scheduled = [
         _lateness(summary)
@@ -211,27 +264,37 @@ def _lateness(summary: CellSummary) -> Lateness:
     service = service_times(summary.samples)
     # Syncs are not due by the schedule, but use the slots.
     own = [sample.outcome.completed - sample.completed_syncs for sample in summary.samples]
+    stalls = [stall for sample in summary.samples for stall in sample.stalls]
+    stopped_s = sum(stall.length_s for stall in stalls if stall.is_of_generator)
+    others_s = sum(stall.length_s for stall in stalls) - stopped_s
+    duration_s = sum(sample.duration_s for sample in summary.samples) or math.inf
+    in_flight_s = service.mean_ns * service.count / NS_PER_S
+    slots = summary.cell.threads * summary.cell.depth
     return Lateness(
         cell=summary.cell,
         rate_per_s=summary.cell.parsed.arrival.rate_per_s,
         offered=sum(sample.offered_requests for sample in summary.samples),
         skipped=sum(sample.outcome.late_skipped for sample in summary.samples),
-        response_ns=response_times(summary.samples).percentile_ns(99),
+        response=response_times(summary.samples),
         service_ns=service.percentile_ns(99),
         service_ns_mean=service.mean_ns * service.count / max(1, sum(own)),
+        busy_share=(in_flight_s / slots + others_s) / duration_s,
+        stopped_share=stopped_s / duration_s,
     )
 
 
 def _opening(concerned: AffectedCells, worst: Lateness) -> str:
-    subject = _subject(lacks_slots=worst.lacks_slots)
+    subject = _subject(worst)
     opening = f"{subject[0].upper()}{subject[1:]} in {concerned}"
     if concerned.count == 1:
         return opening
     return f"{opening}; worst ({format_cell(worst.cell)})"
 
 
-def _subject(*, lacks_slots: bool) -> str:
-    if lacks_slots:
+def _subject(worst: Lateness) -> str:
+    if worst.of_generator:
+        return "the load generator did not keep the schedule"
+    if worst.lacks_slots:
         return "the schedule was not kept"
     return "the target could not keep up with the schedule"
 

@@ -144,7 +144,7 @@ def test_doubt_is_of_the_figures_reported(kind, is_of_shown, is_doubt):
     shown = rounds_of(cell_of(threads=9), [9000])
     other = rounds_of(cell_of(threads=1), [1000])
     concerned = shown if is_of_shown else other
-    late = {"worst": SimpleNamespace(lacks_slots=False)}
+    late = {"worst": SimpleNamespace(of_generator="", lacks_slots=False)}
     evidence = {"stall": STALLED, "late_requests": late}.get(kind, {})
     finding = finding_of(kind, "critical", [concerned.cell.identity()], **evidence)
     cells = [shown] if is_of_shown else [shown, other]

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 SLOT_S: Final = 60.0
 SLOTS_MIN: Final = 10
-"""A shorter recording has shorter slots."""
+"""A shorter recording has shorter slots,"""
+SLOT_S_MIN: Final = 1.0
+"""but none below a second: limits count per second, and Linux's throttle serves them in bursts."""
 SLICE_S: Final = 0.01
 """Time slice of limits (assumed: no provider states it)."""
 DAY_SLOT_S: Final = 30.0
@@ -164,8 +166,8 @@ def means_in_slots(values: NDArray[np.float64], count: int) -> NDArray[np.float6
 
 
 def slot_length_s(seconds: float) -> float:
-    """Return the length of slots: a minute, or a tenth of a short load (s)."""
-    return min(SLOT_S, seconds / SLOTS_MIN)
+    """Return the length of slots: a minute, or a tenth of a short load, at least 1 s (s)."""
+    return min(SLOT_S, max(SLOT_S_MIN, seconds / SLOTS_MIN))
 
 
 def demand_of_recording(recording: Recording, name: str) -> Demand:

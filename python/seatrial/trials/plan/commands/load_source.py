@@ -217,12 +217,16 @@ def demand_of_samples(run: Run, samples: Sequence[Sample]) -> Demand:
 
 
 def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
-    from seatrial.trials.plan.analysis.demand import Demand  # noqa: PLC0415 - not for --help
+    from seatrial.trials.plan.analysis.demand import (  # noqa: PLC0415 - not for --help
+        Demand,
+        slot_length_s,
+    )
 
     sample = samples[0]
     targets = format_first([*dict.fromkeys(each.cell.target for each in samples)], 3)
     origin = f"measured, run {sample.run_id}, {targets}, {sample.cell.workload}"
     columns, series = _series_of(sample), sample.series
+    is_of_disks = columns is not None
     if columns and series and any(series.columns.get("device_flush_per_s", ())):
         origin += ", with flushes, which disks count as writes"
     columns = columns or _timeline_of(samples)
@@ -238,12 +242,12 @@ def _demand_of_test(samples: Sequence[Sample]) -> Demand | None:
         write_bytes_per_s=values[3],
     )
     pace = ratio_to_capture(samples)
-    if pace is None or pace.value <= 0 or abs(pace.value - 1) < SAME_PACE:
-        return demand
-    return demand.stretched(
-        pace.value,
-        f"{origin}, at the captured pace: it was replayed {pace.value:.2g} times as fast",
-    )
+    if pace is not None and pace.value > 0 and abs(pace.value - 1) >= SAME_PACE:
+        demand = demand.stretched(
+            pace.value,
+            f"{origin}, at the captured pace: it was replayed {pace.value:.2g} times as fast",
+        )
+    return demand if is_of_disks else demand.in_slots_of(slot_length_s(demand.seconds))
 
 
 def _timeline_of(samples: Sequence[Sample]) -> tuple[NDArray[np.float64], float] | None:

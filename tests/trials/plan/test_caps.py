@@ -145,7 +145,7 @@ def test_a_limit_of_one_direction_counts_that_one_alone():
         quantity="IOPS",
         operation="read",
         per_s=1000,
-        origin="io.max of the control group",
+        origin="limit of the control group",
     )
     writes = constant_demand("typed", 0, 2000, 8192)
     (read,) = caps.report_with_load([group], writes, None, None, None).caps
@@ -204,6 +204,13 @@ def test_one_subject_that_limits_both_is_named_once():
     ]
     found = caps.report_without_load(limits, None)
     assert verdict_line(found) == "The instance limits both: 12,000 IOPS and 312 MB/s."
+    one_way = [
+        msgspec.structs.replace(each, operation=operation)
+        for each, operation in zip(limits, ("read", "write"), strict=True)
+    ]
+    line = verdict_line(caps.report_without_load(one_way, None))
+    assert "read IOPS by the instance, 12,000 IOPS" in line
+    assert "write throughput by the instance, 312 MB/s" in line
     found = caps.report_with_load(limits, demand([30_000.0]), None, None, None)
     assert "peaks at 30,000 IOPS, the limit is 12,000 IOPS" in verdict_line(found)
 

@@ -67,7 +67,7 @@ def caps_of_groups(fingerprint: Fingerprint) -> list[Cap]:
             quantity=_OF_GROUPS[name][0],
             operation=_OF_GROUPS[name][1],
             per_s=float(limit),
-            origin="io.max of the control group",
+            origin="limit of the control group",
         )
         for device in stack
         for name, limit in limits.get(device.major_minor or "", {}).items()

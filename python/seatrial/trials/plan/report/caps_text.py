@@ -33,7 +33,8 @@ def verdict_line(found: CapReport) -> str:
     if found.load and found.binding[0].share is not None:
         return _with_load(found) + _not_judged(found)
     subjects = {each.subject for each in found.binding}
-    if len(found.binding) == 2 and len(subjects) == 1:
+    is_of_both = not any(each.operation for each in found.binding)  # reads and writes
+    if len(found.binding) == 2 and len(subjects) == 1 and is_of_both:
         rates = " and ".join(rate_phrase(each.quantity, each.per_s) for each in found.binding)
         return f"The {subjects.pop()} limits both: {rates}.{_not_judged(found)}"
     parts = [

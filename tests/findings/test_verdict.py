@@ -2,12 +2,14 @@
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from seatrial._core import Histogram
 from seatrial.findings.registry import rules
-from seatrial.findings.verdict import sequential_cells, verdict
+from seatrial.findings.verdict import io_tiles, sequential_cells, verdict
 from seatrial.stats.model import Figures, Finding
-from stats.builders import MS_NS, cell_of, rounds_of
+from stats.builders import MS_NS, cell_of, rounds_of, sample_of, summary_of
 from stats.builders import finding_of as stated
 
 
@@ -197,3 +199,14 @@ def test_the_worst_is_reported_in_a_few_words(finding, reported):
 def test_the_worst_without_few_words_is_a_sentence_of_its_own():
     reported = verdict([rounds_of(cell_of(), [100])], [finding_of("drive_health")])
     assert reported.endswith("IOPS (measured once) with 1 thread. It was seen.")
+
+
+@pytest.mark.parametrize(("sync_ms", "detail"), [(50, "sync p99 50 ms"), (0.1, "p99 1.0 ms")])
+def test_the_first_figures_name_the_slower_of_a_write_and_its_sync(sync_ms, detail):
+    sample = sample_of(cell_of(operation="write", sync_every=1))
+    (write,) = sample.operations.values()
+    times = Histogram.of([int(sync_ms * MS_NS)] * 1000)
+    sync = msgspec.structs.replace(write, response=times.encode())
+    sample = msgspec.structs.replace(sample, operations={"write": write, "sync": sync})
+    (tile,) = io_tiles([summary_of(sample)], (), has_headline=False)
+    assert tile.detail == detail

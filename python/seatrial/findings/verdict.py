@@ -268,14 +268,19 @@ def io_tiles(cells: Sequence[CellSummary], served: Served, *, has_headline: bool
 
 def _tile(summary: CellSummary, name: str, estimate: Estimate, *, size: bool = True) -> Tile:
     cell = summary.cell
-    latency = summary.latency.get(cell.operation, {})
-    percentile = next((each for each in LATENCIES_OF_COMMITS if each in latency), "")
+    kinds = {"": cell.operation} | ({"sync ": "sync"} if cell.parsed.has_syncs else {})
+    times = [
+        (latency[percentile].value, f"{prefix}{percentile} {format_value(latency[percentile])}")
+        for prefix, kind in kinds.items()
+        if (latency := summary.latency.get(kind, {}))
+        if (percentile := next((each for each in LATENCIES_OF_COMMITS if each in latency), ""))
+    ]
     size_phrase = f"{format_size(cell.block_size_bytes)} " if size and cell.block_size_bytes else ""
     left_out = ("block_size_bytes",)
     return Tile(
         label=f"{size_phrase}{name}",
         estimate=estimate,
-        detail=f"{percentile} {format_value(latency[percentile])}" if percentile else "",
+        detail=max(times, default=(0.0, ""))[1],  # a write is done when its sync is
         test=", ".join(filter(None, [cell.workload, settings_phrase(summary, leave_out=left_out)])),
         cell=cell.key,
     )

@@ -1,7 +1,9 @@
 """Stalls, slow devices, blank cells: what stood still, for how long, and whose fault it was."""
 
+import msgspec
 import pytest
 
+from seatrial._core import Histogram
 from seatrial.findings.answer import in_one_line
 from seatrial.findings.context import Context
 from seatrial.findings.rules.cpu_quota import cpu_quota
@@ -38,6 +40,29 @@ def test_a_stall_is_longer_than_four_medians(median_ms, length_s, is_stall):
     context = context_of(one_cell(stall_of(length_s), latency_ns=int(median_ms * MS_NS)))
     assert bool(stall(context)) is is_stall
     assert bool(slow_device(context)) is not is_stall
+
+
+@pytest.mark.parametrize(
+    ("waiting", "length_s", "is_stall"),
+    [
+        ({"sync": 1}, 0.060, False),  # every sync takes 50 ms
+        ({"sync": 1, "write": 0}, 0.19, False),
+        ({"sync": 1}, 0.21, True),
+        ({"sync": 1, "write": 3}, 0.060, True),
+        ({"read": 1, "sync": 1}, 0.060, True),  # of reads nothing is known
+    ],
+)
+def test_a_slow_kind_of_request_has_a_pace_of_its_own(waiting, length_s, is_stall):
+    gap = msgspec.structs.replace(stall_of(length_s), operations=waiting)
+    sample = sample_of(cell_of(operation="write", sync_every=1), stalls=[gap], duration_s=10.0)
+    (write,) = sample.operations.values()
+    sync = msgspec.structs.replace(write, response=Histogram.of([50 * MS_NS] * 1000).encode())
+    sample = msgspec.structs.replace(sample, operations={"write": write, "sync": sync})
+    context = context_of(summary_of(sample))
+    assert bool(stall(context)) is is_stall
+    assert bool(slow_device(context)) is not is_stall
+    if not is_stall:
+        assert slow_device(context)[0].evidence["median_latency_s_max"] == pytest.approx(0.05, 0.01)
 
 
 def test_no_stall_no_finding():

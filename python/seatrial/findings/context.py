@@ -183,7 +183,8 @@ def gaps_of(summary: CellSummary) -> tuple[list[StallOccurrence], list[StallOccu
     """Return a cell's stalls, its gaps that are normal for it, and its median latency in s.
 
     The median is taken over the service times of all rounds, so that requests queued behind a
-    stall do not raise the threshold. A cell without any completion is reported by
+    stall do not raise the threshold. Where only slower kinds of request were outstanding, such as
+    syncs, the lowest of their medians counts. A cell without any completion is reported by
     ``nothing_completed``.
     """
     times = service_times(summary.samples)
@@ -195,9 +196,25 @@ def gaps_of(summary: CellSummary) -> tuple[list[StallOccurrence], list[StallOccu
         for sample in summary.samples
         for stall in sample.stalls
     ]
-    true = [one for one in seen if one.stall.length_s > MEDIAN_FACTOR * median_s]
-    usual = [one for one in seen if one.stall.length_s <= MEDIAN_FACTOR * median_s]
-    return true, usual, median_s
+    of_kinds_s = {
+        kind: merged_histogram(
+            sample.operations[kind].service_histogram()
+            for sample in summary.samples
+            if kind in sample.operations
+        ).percentile_ns(50)
+        / 1e9
+        for kind in {kind for one in seen for kind in one.stall.operations}
+    }
+    true, usual, usual_s = [], [], median_s
+    for one in seen:
+        waiting_s = [of_kinds_s[kind] for kind, count in one.stall.operations.items() if count]
+        own_s = max(median_s, min(waiting_s, default=0.0))
+        if one.stall.length_s > MEDIAN_FACTOR * own_s:
+            true.append(one)
+        else:
+            usual.append(one)
+            usual_s = max(usual_s, own_s)
+    return true, usual, usual_s
 
 
 def stalls_of(summary: CellSummary) -> list[Stall]:

@@ -12,6 +12,10 @@ use crate::cgroup::{Direction, IoLimit, LimitUnit};
 /// How long before a stall the load is looked at.
 const BEFORE_NS: u64 = 2_000_000_000;
 
+/// The kernel lets what a limit allows pass in bursts, one in each slice of this length
+/// (block/blk-throttle.c, `throtl_slice`).
+const SLICE_NS: u64 = 100_000_000;
+
 /// A reading of the requests that a device has completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceReading {
@@ -82,7 +86,12 @@ fn is_explained(
     let is_reached = demanded + largest >= 0.5 * per_s * demanded_s;
     // One request alone has to wait for half of the stall, or requests passed at the limit's pace.
     let takes_long = largest / per_s >= 0.5 * length_s;
-    let keeps_pace = during >= 0.5 * per_s * during_s && during <= 1.5 * per_s * during_s + largest;
+    // A pause between two bursts contains any part of one; a slice more contains one at least.
+    let from_ns = stall.start_ns.saturating_sub(SLICE_NS);
+    let keeps_pace = passed(limit, readings, from_ns, stall.end_ns)
+        .into_iter()
+        .chain([(during, during_s)])
+        .any(|(amount, s)| amount >= 0.5 * per_s * s && amount <= 1.5 * per_s * s + largest);
     is_reached && (takes_long || keeps_pace)
 }
 
@@ -169,6 +178,22 @@ mod tests {
         let stall = stall(1_000, 3_000, 0, 1);
         assert!(explained(limit(LimitUnit::Requests, Direction::Write, 120), &stall, &slow));
         assert!(!explained(limit(LimitUnit::Requests, Direction::Write, 2_000), &stall, &slow));
+    }
+
+    #[test]
+    fn a_pause_between_two_bursts_of_a_slice_is_explained() {
+        let bursts = |until_ms: u64| {
+            let at = |ms: u64| DeviceReading {
+                at_ns: ms * MS,
+                writes: (ms.min(until_ms) + 47) / 100 * 100,
+                ..DeviceReading::default()
+            };
+            (0..800).map(|tick| tick * 5).map(at).collect::<Vec<_>>()
+        };
+        let writes = limit(LimitUnit::Requests, Direction::Write, 1_000);
+        assert!(explained(writes.clone(), &stall(2_056, 2_144, 0, 4), &bursts(4_000)));
+        assert!(explained(writes.clone(), &stall(2_051, 2_157, 0, 4), &bursts(4_000)));
+        assert!(!explained(writes, &stall(2_056, 2_400, 0, 4), &bursts(2_056)), "standstill");
     }
 
     #[test]

@@ -144,6 +144,29 @@ def test_a_stall_of_the_generator_is_not_the_drives():
     assert "I/O stall" not in finding.sentence
 
 
+@pytest.mark.parametrize(
+    ("evidence", "is_stopped"),
+    [
+        ({"run_delay_ns": 764_203, "steal_ns": 0}, True),
+        ({"run_delay_ns": 1_000_000_000, "steal_ns": 600_000_000}, False),
+        ({"device_busy_share_max": 0.11}, True),
+        ({"cpu_steal_share_max": 0.6}, False),
+        ({}, False),
+    ],
+)
+def test_a_load_generator_that_did_not_wait_for_a_cpu_was_stopped(evidence, is_stopped):
+    cell = one_cell(
+        stall_of(3.0, "generator", evidence=evidence),
+        counters={"watchdog_lateness_ns_total": 3.01e9, "watchdog_lateness_ns_max": 3e9},
+    )
+    (finding,) = stall(context_of(cell))
+    assert finding.severity == "warning"
+    assert ("CPU contention" in finding.sentence) is not is_stopped
+    assert in_one_line(finding).startswith("The load generator was stopped") is is_stopped
+    assert ("other processes" in finding.next) is not is_stopped
+    assert bool(noisy_machine(context_of(cell))) is not is_stopped
+
+
 def test_stalls_of_a_cause_are_merged_over_cells():
     cells = [
         one_cell(stall_of(0.1), stall_of(0.2 + i), cell=cell_of(threads=i + 1)) for i in range(4)

@@ -20,6 +20,7 @@ from seatrial.results.cache import CacheRecord
 from seatrial.results.fleet import FleetRecord
 from seatrial.results.replay import STATEMENTS, ReplayRecord
 from seatrial.study.cell import Cell
+from seatrial.units import NS_PER_S
 
 
 def merged_histogram(histograms: Iterable[_core.Histogram]) -> _core.Histogram:
@@ -176,6 +177,16 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     def is_of_generator(self) -> bool:
         """Whether the load generator itself did not run, so that the target is not the cause."""
         return self.cause in {"generator", "cpu_quota"}
+
+    @property
+    def is_of_stopped_generator(self) -> bool:
+        """Whether it did not run, and no wait for a CPU was seen: it was stopped or paused."""
+        if self.cause != "generator" or not self.evidence:
+            return False
+        length_ns = self.length_s * NS_PER_S
+        waited_ns = self.evidence.get("run_delay_ns", 0) + self.evidence.get("steal_ns", 0)
+        waited_ns += self.evidence.get("cpu_steal_share_max", 0.0) * length_ns
+        return bool(2 * waited_ns < length_ns)
 
 
 class ErrorSample(msgspec.Struct, frozen=True, kw_only=True):

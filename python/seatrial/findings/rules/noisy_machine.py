@@ -24,6 +24,8 @@ STEAL_NS_MIN = 20_000_000
 CPU_PRESSURE_DURATION_S_MIN = 10.0
 """The kernel updates pressure stall information every 2 s (kernel/sched/psi.c)."""
 NOISY_SAMPLES_SHARE_WARNING = 0.1
+STOPPED_SHARE_MIN = 0.9
+"""Least share of the watchdog's lateness that a stopped load generator explains."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,9 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     late_ns = sample.counters.get("watchdog_lateness_ns_total", 0.0) / loading_hosts(sample.cell)
     if sample.counters.get("cpu_quota_ns", 0.0) >= late_ns > 0:
         return None  # Our own CPU quota delayed the watchdog: ``cpu_quota`` reports it.
+    stopped_s = sum(each.length_s for each in sample.stalls if each.is_of_stopped_generator)
+    if stopped_s * NS_PER_S >= STOPPED_SHARE_MIN * late_ns > 0:
+        return None  # It was stopped as we were: ``stall`` reports it.
     own_crowd = topic_of(sample.cell).has_server or (
         cpus is not None and sample.cell.threads > cpus
     )

@@ -44,7 +44,8 @@ def stall(context: Context) -> list[Finding]:
         - `cgroup_throttle`: threads waited, and an I/O limit of our control group explains the
           duration
         - `cpu_quota`: our threads did not run, and a CPU quota throttled them for as long
-        - `generator`: our threads did not run: waiting for a CPU, CPU steal, or stopped
+        - `generator`: our threads did not run: waiting for a CPU, CPU steal, or stopped; of a
+          database, its clients sent nothing, or nothing could be read either
         - `unknown`: none of these for half of the stall, or the counters could not be read; of a
           database, the readings of each second at least tell whether the device was idle
 
@@ -102,6 +103,8 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
     @property
     def _shown_cause(self) -> str:
         """The cause; ``idle`` if all that is known is that the device was."""
+        if self.longest_stall.is_of_stopped_generator:
+            return "stopped"
         if self.cause != "unknown" or self.longest_s < IDLE_S_MIN:
             return self.cause
         busy_share = self.longest_stall.evidence.get("device_busy_share_max", 1.0)
@@ -124,7 +127,7 @@ class StallFigures(Figures, frozen=True, kw_only=True, tag="stall"):
     def in_short(self, cells_count: int) -> str:
         del cells_count
         longest = format_duration_s(self.longest_s)
-        what = _OF_MACHINE.get(self.cause, "stalled")
+        what = _OF_MACHINE.get(self._shown_cause, "stalled")
         cause = _IN_SHORT.get(self._shown_cause, self._shown_cause)
         text = "" if self.cause in _OF_MACHINE else f" ({cause})"
         if self.stalls_count == 1:
@@ -217,6 +220,7 @@ _ORIGINS = {
     "cgroup_throttle": "cgroup {group} throttled the requests ({setting})",
     "cpu_quota": "the CPU quota of cgroup {group} throttled the load generator ({setting})",
     "generator": "caused by CPU contention on the host, not by the drive",
+    "stopped": "the load generator was stopped or paused, which the drive did not cause",
     "idle": "the device was idle meanwhile",
     "unknown": "the cause could not be determined",
 }
@@ -243,6 +247,10 @@ _CAUSES = {
         "The threads of the load generator were not running: they waited for a CPU, the "
         "hypervisor took it away (steal), or the process was stopped. The drive may have been "
         "ready."
+    ),
+    "stopped": (
+        "The load generator did not run, and no wait for a CPU was seen: it was stopped (Ctrl-Z, "
+        "SIGSTOP), or its container or virtual machine was paused. The drive may have been ready."
     ),
     "idle": (
         "The device had hardly any request, so the server sent none: a frozen or blocked file "
@@ -277,6 +285,10 @@ _NEXT = {
         "Stop other processes on this machine ('top', 'vmstat 1': columns r and st), run "
         "'seatrial check', and repeat; in the cloud, choose an instance with dedicated CPUs."
     ),
+    "stopped": (
+        "Repeat the test without the pause: look for a paused container, a snapshot or migration "
+        "of the virtual machine, or a debugger."
+    ),
     "idle": (
         "Check timers for snapshots, fstrim and backups ('systemctl list-timers'); during the next "
         "stall, see what is blocked with 'ps -eo stat,pid,wchan:30,cmd | grep ^D', and "
@@ -289,6 +301,7 @@ _NEXT = {
 }
 _OF_MACHINE = {
     "generator": "CPU contention on the host stopped the load generator",
+    "stopped": "the load generator was stopped",
     "cpu_quota": "a CPU quota throttled the load generator",
 }
 _IN_SHORT = {"cgroup_throttle": "throttled by a control group", "idle": "the device was idle"}

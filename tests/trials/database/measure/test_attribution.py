@@ -41,6 +41,24 @@ def test_a_device_that_is_busy_in_every_whole_second_of_a_long_stall():
     assert cause(stall(0.5, 3.0), device_busy_share=[0.1, 1.0, None, 0.2]) == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("start_s", "length_s", "busy", "active", "expected"),
+    [
+        (0.5, 3.0, [0.1, 0.0, 0.0, 0.2], [3, 0, 0, 2], "generator"),
+        (0.5, 3.0, [0.1, 0.0, 0.0, 0.2], [3, 0, 1, 2], "unknown"),
+        (0.5, 0.9, [0.1, 0.0, 0.0, 0.2], [0, 0, 0, 0], "unknown"),
+        # Nothing was read: we did not run either.
+        (0.5, 3.0, [0.1, None, None, 0.1], [3, None, None, 2], "generator"),
+        (0.5, 3.0, [0.1, 0.0, 0.0, 0.1], [3, None, None, 2], "unknown"),
+    ],
+)
+def test_clients_that_send_nothing_are_the_cause(start_s, length_s, busy, active, expected):
+    found = stall(start_s, length_s)
+    assert cause(found, device_busy_share=busy, backends_active=active) == expected
+    # A server elsewhere may be out of reach.
+    assert cause(found, backends_active=active) == "unknown"
+
+
 def test_what_was_seen_is_evidence_whatever_the_cause():
     columns = {"checkpoint_running_share": [0.0, 1.0, 0.4], "waits_lock_share": [None, None, None]}
     found = attributed(stall(1.9, 0.3), Series(period_s=1.0, columns=columns))

@@ -90,7 +90,21 @@ def _cause(stall: Stall, series: Series, evidence: Mapping[str, float]) -> str:
         return "device"
     if _covers_busy_seconds(stall, series):
         return "device"
-    return "unknown"
+    return "generator" if _sent_nothing(stall, series) else "unknown"
+
+
+def _sent_nothing(stall: Stall, series: Series) -> bool:
+    """Return whether no client was active, or nothing was read: then we did not run either.
+
+    In all seconds completely within the stall, and for a server of this machine only.
+    """
+    first, end = _whole_seconds(stall, series)
+    within = {name: values[first:end] for name, values in series.columns.items()}
+    active = within.get("backends_active", [])
+    if not active or "device_busy_share" not in within:
+        return False
+    was_paused = all(value is None for values in within.values() for value in values)
+    return was_paused or all(value == 0 for value in active)
 
 
 def _covers_busy_seconds(stall: Stall, series: Series) -> bool:

@@ -176,3 +176,21 @@ def test_a_fast_zone_of_an_address_map_does_not_stand_for_the_target():
     found = assess(load_profile("warehouse"), "trial", [whole, fast]).figures[0]
     assert (found.grade, found.cell) == ("poor", read.key)
     assert assess(load_profile("warehouse"), "trial", [fast]).figures[0].grade == "unknown"
+
+
+def test_a_figure_is_named_by_the_block_size_that_was_measured():
+    read = cell_of(address="random", block_size_bytes=4096)
+    found = assess(load_profile("oltp"), "trial", [rounds_of(read, STEADY)])
+    assert found.figures[0].label == "4 KiB random read p99"
+    assert "read 4 KiB, 1 thread" in found.figures[0].test
+    assert [each.label for each in found.figures[1:]] == ["commit p99", "longest stall"]
+    assert found.missing == "commit p99 is missing"
+    assert assess(load_profile("oltp"), "trial", []).figures[0].label == "random read p99"
+
+
+def test_a_figure_beyond_a_limit_is_not_rounded_to_it():
+    found = assess(load_profile("warehouse"), "trial", runs_of(stalls=[stall_of(10.087)]))
+    stalls = found.figures[2]
+    assert (stalls.grade, stalls.reason.partition(";")[0]) == ("poor", "10,100 ms")
+    below = assess(load_profile("warehouse"), "trial", runs_of(stalls=[stall_of(9.9)]))
+    assert below.figures[2].reason.partition(";")[0] == "9.9 s"

@@ -114,6 +114,14 @@ def test_stalls_and_errors_are_counted_over_all_rounds():
     assert "longest stall 400 ms" in longest.sentence
 
 
+def test_a_figure_that_misses_a_limit_is_not_rounded_to_it():
+    slow = commits(latency_ms=10.04, rates=(1000,), stalls=[stall_of(10.087)])
+    assert "not met, 10.04 ms (" in evaluated("commit.p99_ms", "<= 10", slow).sentence
+    longest = evaluated("commit.stall_max_ms", "<= 10000", slow)
+    assert "not met, longest stall 10,100 ms" in longest.sentence
+    assert "longest stall 10 s" in evaluated("commit.stall_max_ms", "<= 5000", slow).sentence
+
+
 @pytest.mark.parametrize(
     ("name", "cells", "reason"),
     [

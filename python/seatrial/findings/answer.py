@@ -32,7 +32,6 @@ from seatrial.stats.fastest import Served, served_by_caches
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import (
     capitalized,
-    format_cell,
     format_count,
     format_duration_s,
     format_half_width,
@@ -104,7 +103,7 @@ def answer(summary: Summary, profile: str = "") -> RunAnswer:
         for each in profiles
     ]
     worst = [each for each in summary.findings if each.severity != "note"][:WORST_MAX]
-    graded = _graded_tiles(assessments, summary) if chosen else []
+    graded = _graded_tiles(assessments) if chosen else []
     tiles = [_with_threshold(each, summary) for each in [*graded, *_tiles(summary)][:TILES_MAX]]
     return RunAnswer(
         verdict=_verdict(summary, assessments, chosen, tiles),
@@ -155,17 +154,14 @@ def _tiles_of(summary: Summary, cells: Sequence[CellSummary], served: Served) ->
     return [*firsts, *io_tiles(cells, served, has_headline=bool(own)), *others]
 
 
-def _graded_tiles(assessments: Sequence[Assessment], summary: Summary) -> list[Tile]:
+def _graded_tiles(assessments: Sequence[Assessment]) -> list[Tile]:
     """Return the figures that a chosen profile needs, each with its grade."""
-    tests = {each.cell.key: each for each in summary.cells}
     several = len({each.target for each in assessments}) > 1
     return [
         Tile(
-            label=f"{assessment.target}: {each.requirement.label}"
-            if several
-            else each.requirement.label,
+            label=f"{assessment.target}: {each.label}" if several else each.label,
             estimate=each.figure,
-            test=format_cell(tests[each.cell].cell),
+            test=each.test,
             cell=each.cell,
             better="lower" if each.requirement.good.startswith("<") else "higher",
             grade=each.grade,
@@ -305,10 +301,9 @@ def _fit_of_one(only: Assessment) -> str:
     if only.grade == "good":
         return f"fit for {title}{f' up to {only.capacity}' if only.capacity else ''}"
     bad = [each for each in only.figures if each.grade == only.grade]
-    why = ", ".join(_failing_phrase(each.requirement.label, each.figure) for each in bad)
+    why = ", ".join(_failing_phrase(each.label, each.figure) for each in bad)
     if only.grade == "unknown":
-        missing = ", ".join(each.requirement.label for each in bad)
-        return f"not enough measured for {title}: no {missing}"
+        return f"not enough measured for {title}: {only.missing}"
     return f"{_FIT_WORDS[only.grade]} {title}: {why}"
 
 

@@ -24,7 +24,14 @@ from seatrial.findings.thresholds import STALLS, figure_of
 from seatrial.stats.cell_estimates import PERCENTS
 from seatrial.stats.fastest import Served, fastest
 from seatrial.stats.model import CellSummary, Estimate, is_broken
-from seatrial.stats.wording import format_interval, format_plural, format_value
+from seatrial.stats.wording import (
+    format_cell,
+    format_interval,
+    format_list,
+    format_plural,
+    format_size,
+    format_value,
+)
 from seatrial.study.thresholds import LATENCIES, Threshold, parse_threshold
 from seatrial.study.units import parse_size_bytes
 
@@ -95,16 +102,20 @@ class GradedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         requirement: The requirement.
+        label: What the figure is called, with the block size where the requirement allows several.
         grade: Its grade.
         figure: The figure that was judged, in base units; None where nothing was measured.
         cell: Key of its test; empty where nothing was measured.
+        test: The test in words; empty where nothing was measured.
         reason: Figure and limit in words, or why there is no figure.
     """
 
     requirement: Requirement
+    label: str
     grade: Grade
     figure: Estimate | None
     cell: str
+    test: str
     reason: str
 
 
@@ -126,6 +137,13 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     grade: Grade
     figures: list[GradedFigure]
     capacity: str = ""
+
+    @property
+    def missing(self) -> str:
+        """The figures without a grade, such as ``commit p99 is missing``; empty if none."""
+        labels = [each.label for each in self.figures if each.grade == "unknown"]
+        verb = "is" if len(labels) == 1 else "are"
+        return f"{format_list(labels)} {verb} missing" if labels else ""
 
 
 def load_profile(name: str) -> Profile:
@@ -264,14 +282,12 @@ def _graded(requirement: Requirement, cells: Sequence[CellSummary]) -> GradedFig
             return _unknown(
                 requirement, "only the load generator stalled: the target was not observed then"
             )
-    return GradedFigure(
-        requirement=requirement,
-        grade=grade,
-        figure=figure,
-        cell=cell.cell.key,
-        reason=f"{format_value(figure)}; good {requirement.good}, "
-        f"acceptable {requirement.acceptable} {requirement.good_limit.unit}",
+    limits = [requirement.good_limit, requirement.acceptable_limit]
+    reason = (
+        f"{format_value(figure, limits)}; good {requirement.good}, "
+        f"acceptable {requirement.acceptable} {requirement.good_limit.unit}"
     )
+    return _known(requirement, grade, figure, cell, reason)
 
 
 def _without_figure(requirement: Requirement, selected: Sequence[CellSummary]) -> GradedFigure:
@@ -290,14 +306,11 @@ def _without_figure(requirement: Requirement, selected: Sequence[CellSummary]) -
             continue
         cell, figure = _representative(requirement, bounds)
         if _grade(requirement, figure) == "poor":
-            return GradedFigure(
-                requirement=requirement,
-                grade="poor",
-                figure=figure,
-                cell=cell.cell.key,
-                reason=f"{name} is {format_value(figure)} already; acceptable "
-                f"{requirement.acceptable} {limit.unit} of {limit.quantity}",
+            reason = (
+                f"{name} is {format_value(figure, [limit])} already; acceptable "
+                f"{requirement.acceptable} {limit.unit} of {limit.quantity}"
             )
+            return _known(requirement, "poor", figure, cell, reason)
     if limit.quantity in STALLS and selected:
         return _unknown(requirement, str(figure_of(selected[0], limit.quantity)))
     has_latencies = any(each.latency for each in selected)
@@ -305,8 +318,33 @@ def _without_figure(requirement: Requirement, selected: Sequence[CellSummary]) -
     return _unknown(requirement, why)
 
 
+def _known(
+    requirement: Requirement, grade: Grade, figure: Estimate, summary: CellSummary, reason: str
+) -> GradedFigure:
+    cell = summary.cell
+    several = len(requirement.block_sizes) > 1
+    size_phrase = f"{format_size(cell.block_size_bytes)} " if several else ""
+    return GradedFigure(
+        requirement=requirement,
+        label=f"{size_phrase}{requirement.label}",
+        grade=grade,
+        figure=figure,
+        cell=cell.key,
+        test=format_cell(cell),
+        reason=reason,
+    )
+
+
 def _unknown(requirement: Requirement, why: str) -> GradedFigure:
-    return GradedFigure(requirement=requirement, grade="unknown", figure=None, cell="", reason=why)
+    return GradedFigure(
+        requirement=requirement,
+        label=requirement.label,
+        grade="unknown",
+        figure=None,
+        cell="",
+        test="",
+        reason=why,
+    )
 
 
 def _least_loaded(cells: Sequence[CellSummary]) -> list[CellSummary]:

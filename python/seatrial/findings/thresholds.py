@@ -14,8 +14,8 @@ from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_cell,
     format_count,
-    format_duration_s,
     format_estimate,
+    format_value,
 )
 from seatrial.study.thresholds import Threshold
 from seatrial.topic import topic_of, topics
@@ -99,7 +99,7 @@ def _judged(
         cell=cell.cell.key,
         sentence=(
             f"{threshold.name} {threshold.condition}: {answer}, "
-            f"{_reported(threshold.quantity, worst)} in {format_cell(cell.cell)}{doubt}."
+            f"{_reported(threshold, worst)} in {format_cell(cell.cell)}{doubt}."
         ),
     )
 
@@ -112,12 +112,12 @@ def _is_doubtful(threshold: Threshold, figure: Estimate) -> bool:
     return any(end is not None and threshold.holds(end) != met for end in ends)
 
 
-def _reported(quantity: str, figure: Estimate) -> str:
+def _reported(threshold: Threshold, figure: Estimate) -> str:
     if figure.unit == "count":
-        return f"{format_count(round(figure.value))} {quantity}"
-    if quantity == "stall_max":
-        return f"longest stall {format_duration_s(figure.value / 1e9)}"
-    return format_estimate(figure)
+        return f"{format_count(round(figure.value))} {threshold.quantity}"
+    if threshold.quantity == "stall_max":
+        return f"longest stall {format_value(figure, [threshold])}"
+    return format_estimate(figure, [threshold])
 
 
 def figure_of(summary: CellSummary, quantity: str, *, of_target: bool = False) -> Estimate | str:

@@ -98,7 +98,7 @@ def _unknown(assessments: Sequence[Assessment]) -> str:
     """Return the figures that the chosen profile needs and nobody measured."""
     several = len({each.target for each in assessments}) > 1
     return ", ".join(
-        f"{assessment.target}: {each.requirement.label}" if several else each.requirement.label
+        f"{assessment.target}: {each.label}" if several else each.label
         for assessment in assessments
         for each in assessment.figures
         if each.figure is None

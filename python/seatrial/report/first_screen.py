@@ -133,12 +133,12 @@ def _unknown(assessments: Sequence[Assessment]) -> str:
 
 def _assessment(assessment: Assessment) -> dict[str, object]:
     known = [each for each in assessment.figures if each.grade == assessment.grade]
-    labels = ", ".join(each.requirement.label for each in known)
+    labels = ", ".join(each.label for each in known)
     remark = labels if assessment.grade in ("poor", "marginal") else ""
     if assessment.grade == "good" and assessment.capacity:
         remark = f"up to {assessment.capacity}"
     if assessment.grade == "unknown":
-        remark = f"no {labels}"
+        remark = assessment.missing
     return {
         "grade": assessment.grade,
         "words": _FIT_WORDS[assessment.grade],
@@ -147,9 +147,10 @@ def _assessment(assessment: Assessment) -> dict[str, object]:
         "description": assessment.profile.description,
         "rows": [
             [
-                each.requirement.label,
+                each.label,
                 GRADE_WORDS[each.grade],
                 each.reason,
+                each.test,
                 each.requirement.source,
             ]
             for each in assessment.figures

@@ -17,6 +17,7 @@ from typing import Final
 
 from seatrial.stats.estimate import AtLeast, Estimate
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.thresholds import Threshold
 from seatrial.study.units import format_seconds, format_size
 from seatrial.study.wrapping import NO_BREAK_SPACE, unbroken
 from seatrial.units import MB
@@ -227,14 +228,29 @@ def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str
     return format_iops(value, half_width), unit
 
 
-def format_value(estimate: Estimate) -> str:
-    """Return an estimate's value and unit without its interval, such as ``74k IOPS``."""
+def format_value(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str:
+    """Return an estimate's value and unit without its interval, such as ``74k IOPS``.
+
+    A value that rounding would put on the wrong side of one of the limits has more digits and the
+    unit of that limit: 10.09 s is not ``10 s`` beside ``<= 10000`` ms, but ``10,100 ms``.
+    """
     if estimate.is_lower_bound:
         return format_at_least(estimate)
     half_width = half_width_of(estimate)
     if half_width is not None and estimate.over == "timeline":
         half_width = max(half_width, _two_digits(estimate.value))
+    for limit in limits:
+        if number := _told_from(limit, estimate.value, half_width):
+            return f"{number} {limit.unit}"
     return " ".join(filter(None, _figure(estimate.value, estimate.unit, half_width)))
+
+
+def _told_from(limit: Threshold, value: float, half_width: float | None) -> str:
+    """Return a value in the unit of a limit that rounding would put it across; else empty."""
+    digits = usual = digits_allowed(value, half_width)
+    while limit.holds(float(f"{value:.{digits - 1}e}")) != limit.holds(value):
+        digits += 1
+    return _number(value * limit.value / limit.base_value, digits) if digits > usual else ""
 
 
 def half_width_of(estimate: Estimate) -> float | None:
@@ -264,10 +280,15 @@ def _two_digits(value: float) -> float:
     return float(10.0 ** (_exponent(value) - 1)) if value else 0.0
 
 
-def format_estimate(estimate: Estimate) -> str:
-    """Return a figure with its interval, such as ``74k IOPS (± 3 %)``."""
+def format_estimate(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str:
+    """Return a figure with its interval, such as ``74k IOPS (± 3 %)``.
+
+    Args:
+        estimate: The figure.
+        limits: Limits that are shown beside it (``format_value``).
+    """
     about = "about " if _is_vague(estimate.shown) else ""
-    return f"{about}{format_value(estimate)} ({format_interval(estimate)})"
+    return f"{about}{format_value(estimate, limits)} ({format_interval(estimate)})"
 
 
 def _is_vague(estimate: Estimate) -> bool:

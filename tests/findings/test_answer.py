@@ -196,13 +196,22 @@ def test_a_finding_keeps_the_spelling_of_a_side():
 
 
 def test_a_test_that_ended_by_its_bytes_says_so():
-    def confidence(kind="io", duration_s=0.028, completed=1024):
+    def confidence(kind="io", duration_s=0.028, completed=1024, operation="write"):
         limit = {"duration_s": 1.0, "bytes": 1024 * 8192}
         cell = cell_of(operation="write", kind=kind, limit=limit)
         sample = sample_of(cell, completed=completed, duration_s=duration_s)
+        if operation == "mixed":
+            half = msgspec.structs.replace(
+                sample.operations["write"], transferred_bytes=completed * 4096
+            )
+            mixed = msgspec.structs.replace(cell, operation="mixed")
+            sample = msgspec.structs.replace(
+                sample, cell=mixed, operations={"read": half, "write": half}
+            )
         return answer(summary_of([summarise_cell([sample])])).confidence
 
-    assert "1 of 1 test ended by `limit_bytes`, after 28 ms" in confidence()
+    assert "1 of 1 test reached limit_bytes early, after 28 ms" in confidence()
+    assert "1 of 1 test reached limit_bytes early, after 28 ms" in confidence(operation="mixed")
     assert "limit_bytes" not in confidence(kind="fill")
     assert "limit_bytes" not in confidence(duration_s=0.9)
     assert "limit_bytes" not in confidence(completed=100)

@@ -24,10 +24,10 @@ from seatrial.findings.profile import (
 )
 from seatrial.findings.profiles import BUILT_IN
 from seatrial.findings.tile import Tile
-from seatrial.findings.traffic import requested_write_bytes
+from seatrial.findings.traffic import requested_read_bytes, requested_write_bytes
 from seatrial.findings.verdict import doubts_of, io_tiles
 from seatrial.published import HIDDEN
-from seatrial.results.model import known_duration_s
+from seatrial.results.model import Sample, known_duration_s
 from seatrial.stats.fastest import Served, served_by_caches
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import (
@@ -383,7 +383,7 @@ def _confidence(summary: Summary, tiles: Sequence[Tile]) -> str:
 
 
 def _ended_by_bytes(cells: Sequence[CellSummary]) -> list[str]:
-    """Return how many tests had written all that they may long before their time was over."""
+    """Return how many tests reached their limit of bytes long before their time was over."""
     shortest_s: dict[str, float] = {}
     for each in cells:
         limit = each.cell.parsed.limit
@@ -393,16 +393,24 @@ def _ended_by_bytes(cells: Sequence[CellSummary]) -> list[str]:
             sample.duration_s
             for sample in each.samples
             if sample.duration_s < EARLY_SHARE_MAX * each.cell.parsed.duration_s
-            and requested_write_bytes(sample) >= WRITTEN_SHARE_MIN * limit.bytes
+            and _limited_bytes(sample) >= WRITTEN_SHARE_MIN * limit.bytes
         ]
         if early_s:
             shortest_s[each.cell.key] = min(early_s)
     if not shortest_s:
         return []
+    first = "the first " if len(shortest_s) > 1 else ""
     return [
-        f"{len(shortest_s)} of {format_plural(len(cells), 'test')} ended by `limit_bytes`, "
-        f"after {format_duration_s(min(shortest_s.values()))}"
+        f"{len(shortest_s)} of {format_plural(len(cells), 'test')} reached limit_bytes early, "
+        f"{first}after {format_duration_s(min(shortest_s.values()))}"
     ]
+
+
+def _limited_bytes(sample: Sample) -> int:
+    """Return the bytes that count towards ``limit_bytes``; in mixed tests the reads do, too."""
+    written_bytes = requested_write_bytes(sample)
+    is_mixed = sample.cell.operation == "mixed"
+    return written_bytes + requested_read_bytes(sample) if is_mixed else written_bytes
 
 
 def _widest(tiles: Sequence[Tile], over: str) -> str:

@@ -127,6 +127,13 @@ def test_breached_thresholds_are_reported_before_the_findings():
     assert 'href="#thresholds"' in page
 
 
+def test_the_first_screen_names_the_breached_thresholds():
+    page = read(render(bare(thresholds=[*[make_threshold()] * 5, make_threshold(met=True)])))
+    lines = [each.text.split() for each in page.one("section", class_="worst").all("li")]
+    assert [line[:2] for line in lines[:3]] == [["Threshold", "matrix.p99_ms"]] * 3
+    assert lines[3] == ["and", "2", "more", "thresholds"]
+
+
 def test_a_study_without_thresholds_has_no_word_of_them():
     assert "hreshold" not in read(render(bare())).one("main").text
 

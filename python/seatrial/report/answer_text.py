@@ -18,7 +18,8 @@ COLOURS: Final[dict[Grade, str]] = {"good": "green", "marginal": "yellow", "poor
 _NEXT_LINES_MAX: Final = 3
 _CONFIDENCE_LINES_MAX: Final = 3
 _LABEL_MAX: Final = 36
-_MISSED_MAX: Final = 3
+MISSED_MAX: Final = 3
+"""More thresholds that are not kept are only counted."""
 
 
 def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
@@ -88,7 +89,7 @@ def _missed_lines(sentences: Sequence[str], width: int) -> list[str]:
     mark, colour = SEVERITY_MARKS["critical"], SEVERITY_COLOURS.get("critical")
     lines = [
         click.style(clipped(f"{mark} {each.rstrip('.')}", width), fg=colour)
-        for each in sentences[:_MISSED_MAX]
+        for each in sentences[:MISSED_MAX]
     ]
     rest = len(sentences) - len(lines)
     return [*lines, f"   and {rest} more"] if rest > 0 else lines

@@ -14,7 +14,7 @@ from seatrial.findings.answer import RunAnswer
 from seatrial.findings.profile import Assessment, Grade
 from seatrial.findings.tile import Tile
 from seatrial.grouping import grouped
-from seatrial.report.answer_text import tile_value
+from seatrial.report.answer_text import MISSED_MAX, tile_value
 from seatrial.report.markup import fill
 from seatrial.report.sections import instruction
 from seatrial.stats.model import Finding
@@ -73,6 +73,8 @@ def first_screen(
             {"severity": finding.severity, "text": line, "id": anchor}
             for finding, line, anchor in zip(answer.worst, answer.worst_lines, anchors, strict=True)
         ],
+        missed=answer.missed[:MISSED_MAX],
+        missed_more=len(answer.missed[MISSED_MAX:]),
         all_findings=all_findings,
         warnings=warnings,
         next=instruction(answer.next_step),

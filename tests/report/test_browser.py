@@ -218,6 +218,14 @@ def test_the_first_screen_holds_the_answer(
     assert page.locator(link.get_attribute("href")).is_visible()
 
 
+def test_an_open_table_of_limits_has_the_whole_width(visit: Callable[..., Visit]):
+    page = visit(unfolded=False, viewport={"width": 1280, "height": 900}).page
+    whole_px = page.locator(".answers").bounding_box()["width"]
+    assert page.locator(".profiles").bounding_box()["width"] < whole_px / 2
+    page.evaluate("document.querySelectorAll('.profiles details').forEach((d) => d.open = true)")
+    assert page.locator(".profiles").bounding_box()["width"] == whole_px
+
+
 def test_verdict_tiles_findings_and_key_charts_need_no_script(visit: Callable[..., Visit]):
     page = visit(unfolded=False, java_script_enabled=False).page
     for part in ("h1", ".tiles", ".worst", ".next", "#key .static", "#findings .finding"):

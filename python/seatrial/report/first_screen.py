@@ -151,8 +151,7 @@ def _assessment(assessment: Assessment) -> dict[str, object]:
             [
                 each.label,
                 GRADE_WORDS[each.grade],
-                each.reason,
-                each.test,
+                f"{each.reason}; measured in {each.test}" if each.test else each.reason,
                 each.requirement.source,
             ]
             for each in assessment.figures

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import click
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,10 +40,11 @@ from seatrial.trials.plan.analysis.queueing import log_normal
 from seatrial.trials.plan.analysis.ranking import pareto
 from seatrial.trials.plan.analysis.scenarios import Scenarios, evaluate
 from seatrial.trials.plan.commands.plan import _capacity
-from seatrial.trials.plan.report.plan_text import times_phrase
+from seatrial.trials.plan.report.plan_page import plan_figures, render
+from seatrial.trials.plan.report.plan_text import notes, times_phrase
 from seatrial.units import GIB
 
-from .made import facts
+from .made import demand, facts
 
 SERVICE = log_normal(0.5)
 FEW = 400
@@ -344,7 +346,9 @@ def test_the_answer_its_page_its_document_and_its_proof(tmp_path: Path):
     document = called(tmp_path, *words, "--json").document
     assert_published(document)
     assert "`seatrial study p.toml --target DIR`" in text
-    assert "add `--study proof.toml`, then `seatrial study proof.toml" in document["notes"][-1]
+    assert "add `--study proof.toml` to the command, then" in document["notes"][-1]
+    assert document["plan"]["load_s"] == 86_400
+    assert "repeated" not in text
     assert document["plan"]["worlds"] == 10_000
     assert document["verdict"].split()[0] in ("Not", "r7i.4xlarge")
 
@@ -573,6 +577,31 @@ def test_every_option_says_what_it_does_in_one_line():
             assert record is not None
             assert option.help, option.name
             assert any(line.split() == " ".join(record).split() for line in lines), record
+
+
+def test_a_load_of_less_than_a_day_is_said_to_be_repeated():
+    hour = plan_of([candidate("one", 10, 5000)], need(demand=demand([900.0] * 60)))
+    assert hour.load_s == 3600
+    assert "load of 1 h is repeated" in notes(hour)[0]
+    assert not any(
+        "repeated" in each for each in notes(plan_of([candidate("one", 10, 5000)], need()))
+    )
+
+
+def test_candidates_that_may_be_overloaded_have_no_bar_and_a_note():
+    plan = plan_of([candidate("one", 10, 5000)], need())
+    (calm,) = plan_figures(plan)
+    assert calm.views[0].notes == []
+    (choice,) = plan.choices
+    open_end = msgspec.structs.replace(choice, response_ms_high=None)
+    (figure,) = plan_figures(msgspec.structs.replace(plan, choices=[open_end]))
+    assert "5 %" in figure.views[0].notes[0]
+
+
+def test_the_next_step_of_a_page_is_a_command_that_can_be_run():
+    page = render(plan_of([candidate("one", 10, 5000)], need()), "day.rec", "p.toml")
+    assert "seatrial study p.toml --target DIR" in page
+    assert "seatrial plan NEED" not in page
 
 
 def test_the_end_that_a_candidate_does_not_serve_is_an_overload():

@@ -99,6 +99,7 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         load: Where the load is from.
+        load_s: Its length; below a day it was repeated to fill one.
         busiest_per_s: Requests per second in its busiest slot.
         busiest_bytes_per_s: Bytes per second in its busiest slot.
         other_day: The load of another day over that one.
@@ -122,6 +123,7 @@ class StoragePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     load: str
+    load_s: Amount
     busiest_per_s: Amount
     busiest_bytes_per_s: Amount
     other_day: Figure
@@ -256,6 +258,7 @@ def _answer(  # noqa: PLR0917 - parts of one answer
     twice_share, twice_name = _double_load(ranking, need, scenarios, curves)
     return StoragePlan(
         load=need.demand.origin,
+        load_s=need.demand.seconds,
         busiest_per_s=float(need.demand.requests_per_s.max()),
         busiest_bytes_per_s=float(need.demand.bytes_per_s.max()),
         other_day=need.other_day,

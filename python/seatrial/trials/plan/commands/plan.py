@@ -666,7 +666,8 @@ def _write_files(
     if output.is_named:
         from seatrial.trials.plan.report.plan_page import render  # noqa: PLC0415 - likewise
 
-        output.write(render(plan, name), otherwise=f"seatrial plan {name} --output FILE")
+        page = render(plan, name, str(study.path or ""))
+        output.write(page, otherwise=f"seatrial plan {name} --output FILE")
 
 
 def _show(plan: StoragePlan, study: Output, *, explain: bool, as_json: bool) -> None:

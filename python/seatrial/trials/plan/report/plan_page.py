@@ -18,6 +18,7 @@ from seatrial.trials.plan.report.plan_text import (
     times_phrase,
     verdict_line,
 )
+from seatrial.trials.plan.report.proof import proof_sentence
 from seatrial.trials.plan.report.risk_text import chance_phrase, years_phrase
 from seatrial.trials.watch.report.load_page import PageWords, page_of
 from seatrial.units import NS_PER_MS
@@ -29,17 +30,17 @@ _RISKS: Final = (
 )
 
 
-def render(plan: StoragePlan, name: str) -> str:
+def render(plan: StoragePlan, name: str, study_path: str = "") -> str:
     """Return the page as a self-contained HTML document.
 
     Args:
         plan: The answer.
         name: Name of the need, as the user named it.
+        study_path: The study file of the proof; empty where none was written.
 
     Raises:
         AssetError: when the installation's ECharts is not the one that was pinned.
     """
-    first = plan.choices[0].name if plan.choices else ""
     words = PageWords(
         verdict=verdict_line(plan),
         notable=notes(plan),
@@ -51,8 +52,8 @@ def render(plan: StoragePlan, name: str) -> str:
         f"{format_count(plan.worlds)} scenarios with the same draws.",
         next_step=next(
             iter(separating_sentences(plan)),
-            f"Prove {first}: `seatrial plan NEED --capacity SIZE --study FILE`"
-            if first
+            proof_sentence(plan, study_path)
+            if plan.choices
             else "Raise the budget, or lower the need",
         ),
     )
@@ -107,6 +108,7 @@ def plan_figures(plan: StoragePlan) -> list[Figure]:
         for value in (each.response_ms_low, each.response_ms_mid, each.response_ms_high)
         if value
     ]
+    is_open = any(each.response_ms_high is None for each in shown)
     panel = Panel(
         title="",
         x=linear_axis(
@@ -134,7 +136,14 @@ def plan_figures(plan: StoragePlan) -> list[Figure]:
                 "Bars hold 90 % of the scenarios; the ring is the candidate of least regret. "
                 "Candidates that another one beats in every respect are left out."
             ],
-            views=[View(label="choices", title="What a faster month costs", panels=[panel])],
+            views=[
+                View(
+                    label="choices",
+                    title="What a shorter response time costs per month",
+                    panels=[panel],
+                    notes=["No bar: overloaded in over 5 % of the scenarios."] * is_open,
+                )
+            ],
             table="table-choices",
         )
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from seatrial.catalogue.units import format_money
 from seatrial.report.table import Table
-from seatrial.stats.wording import format_count, format_first, format_share
+from seatrial.stats.wording import format_count, format_duration_s, format_first, format_share
 from seatrial.study.units import format_size
 from seatrial.trials.plan.analysis import scenarios
 from seatrial.trials.plan.analysis.answer import Choice, StoragePlan
@@ -14,6 +14,7 @@ from seatrial.trials.plan.analysis.commits import CommitForecast
 from seatrial.trials.plan.analysis.figure import Figure
 from seatrial.trials.plan.report.caps_text import rate_phrase
 from seatrial.trials.plan.report.risk_text import chance_phrase, figure_phrase, years_phrase
+from seatrial.units import DAY_S
 
 CHOICES_MAX = 12
 REFUSALS_MAX = 3
@@ -209,8 +210,13 @@ def _distinct_refusals(refused: list[Choice]) -> list[Choice]:
 
 
 def notes(plan: StoragePlan) -> list[str]:
-    """Return reasons of refusal, and the result for twice the need."""
+    """Return how short the load is, reasons of refusal, and the result for twice the need."""
     found = separating_sentences(plan)
+    if plan.load_s < DAY_S:
+        found.append(
+            f"The load of {format_duration_s(plan.load_s)} is repeated to fill a day: what other "
+            "hours bring was not seen."
+        )
     found += [
         f"Refused: {each.name}, {format_money(each.month)} per month: {refusal_reason(each, plan)}"
         + ("" if each.commits is None else f" Its commits: {commits_phrase(each.commits)}.")

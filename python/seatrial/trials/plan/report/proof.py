@@ -88,5 +88,5 @@ def proof_sentence(plan: StoragePlan, study_path: str = "") -> str:
     )
     how = f"`seatrial study {study_path or 'proof.toml'} --target DIR`"
     if not study_path:
-        how = f"add `--study proof.toml`, then {how}"
+        how = f"add `--study proof.toml` to the command, then {how}"
     return f"The proof takes about {minutes} minutes {cost}: {how}."

@@ -269,6 +269,7 @@ impl StatementAccounting {
             self.divergence.take(item, answer, expected);
         } else {
             class.failed += 1;
+            self.divergence.failed(item, expected);
         }
         if answer.error.is_some() || item.error.is_some() {
             self.compare_errors(item, answer);

@@ -130,6 +130,14 @@ impl Divergence {
         }
     }
 
+    /// Counts a COMMIT that was answered by an error, as a serialization failure or a deferred
+    /// constraint is: its transaction is rolled back.
+    pub fn failed(&mut self, item: &Item, expected: Expectation) {
+        if self.committed_in_capture(item, expected) {
+            self.commits.failed += 1;
+        }
+    }
+
     /// Compares a statement that was answered successfully.
     #[inline]
     pub fn take(&mut self, item: &Item, answer: &Answer, expected: Expectation) {
@@ -139,8 +147,7 @@ impl Divergence {
         if item.rows.is_some() && item.error.is_none() {
             self.compare_rows(item, answer);
         }
-        // The same transactions as the survey counts.
-        if expected.is_commit && item.error.is_none() && !self.has_failed_in_capture(item) {
+        if self.committed_in_capture(item, expected) {
             self.commits.committed += u64::from(answer.tag.commits());
             self.commits.rolled_back += u64::from(!answer.tag.commits());
         }
@@ -179,6 +186,12 @@ impl Divergence {
         } else {
             self.note(DifferenceKind::Rows, item, answer);
         }
+    }
+
+    /// Whether a transaction committed in the capture, as far as known: as the survey counts them.
+    #[inline]
+    fn committed_in_capture(&self, item: &Item, expected: Expectation) -> bool {
+        expected.is_commit && item.error.is_none() && !self.has_failed_in_capture(item)
     }
 
     /// Whether an earlier statement of the same transaction block failed in the capture. An error
@@ -333,6 +346,19 @@ mod tests {
         assert_eq!(counts, (9, 3, 1));
         assert_eq!((rows.tags_compared, rows.tags_different), (5, 1));
         assert_eq!((rows.examples[0].tag.as_str(), rows.examples[0].count), ("ROLLBACK", 1));
+    }
+
+    /// What cannot commit by then fails at COMMIT, without the tag ROLLBACK.
+    #[test]
+    fn commit_answered_by_an_error_is_counted() {
+        let mut divergence = Divergence::default();
+        let mut fails = |item: &Item| divergence.failed(item, Expectation::of(&item.sql).1);
+        fails(&item("commit"));
+        fails(&item("insert into t values (1); commit"));
+        fails(&item("insert into t values (1)"));
+        fails(&Item { error: Some(*b"40001"), ..item("commit") });
+        let (commits, rows) = divergence.finish(2);
+        assert_eq!((commits.failed, commits.rolled_back, rows.tags_different), (2, 0, 0));
     }
 
     /// If the transaction had failed in the capture too, the outcome of its COMMIT is unknown.

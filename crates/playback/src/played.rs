@@ -159,6 +159,8 @@ pub struct Commits {
     pub committed: u64,
     /// Those answered by the tag ROLLBACK: their transaction failed now.
     pub rolled_back: u64,
+    /// Those answered by an error: their transaction was rolled back, too.
+    pub failed: u64,
 }
 
 /// Errors, against those of the capture.

@@ -234,17 +234,24 @@ class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayCommits(msgspec.Struct, frozen=True, kw_only=True):
-    """Transactions committed in the capture and now, and those that failed now.
+    """Transactions committed in the capture and now, and those that were rolled back now.
 
     Attributes:
         captured: COMMIT and END in the trace, of transactions that had not failed as far as known.
         committed: Those answered by the tag COMMIT.
         rolled_back: Those answered by the tag ROLLBACK, as the transaction failed now.
+        failed: Those answered by an error, such as a serialization failure; 0 in old results.
     """
 
     captured: Count
     committed: Count
     rolled_back: Count
+    failed: Count = 0
+
+    @property
+    def lost(self) -> int:
+        """Transactions that committed in the capture and were rolled back now."""
+        return self.rolled_back + self.failed
 
 
 class ReplayErrorExample(msgspec.Struct, frozen=True, kw_only=True):

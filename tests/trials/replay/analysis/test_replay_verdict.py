@@ -241,11 +241,16 @@ def test_statements_without_an_answer():
 
 
 def test_a_commit_that_was_a_rollback():
-    record = record_of(commits=ReplayCommits(captured=100, committed=97, rolled_back=5))
+    record = record_of(commits=ReplayCommits(captured=100, committed=95, rolled_back=3, failed=2))
     assert kinds(record) == ["rolled_back"]
     assert judge(record).sentence.startswith(
-        "3 transactions of 100 that committed in the capture were rolled back"
+        "5 transactions of 100 that committed in the capture were rolled back"
     )
+
+
+def test_a_replay_of_which_every_commit_failed():
+    record = record_of(commits=ReplayCommits(captured=9, committed=0, rolled_back=0, failed=9))
+    assert kinds(record) == ["rolled_back"]
 
 
 def test_several_rounds_are_as_the_worst_of_them():

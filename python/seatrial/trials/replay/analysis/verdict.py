@@ -443,14 +443,8 @@ def _add_examples(balance: Counter[str], errors: ReplayErrors) -> int:
     return max(0, -rest)
 
 
-def rolled_back_count(record: ReplayRecord) -> int:
-    """Return the number of transactions rolled back that committed in the capture."""
-    commits = record.commits
-    return max(0, min(commits.captured - commits.committed, commits.rolled_back))
-
-
 def _rolled_back(record: ReplayRecord) -> Iterator[Fault]:
-    lost, captured = rolled_back_count(record), record.commits.captured
+    lost, captured = record.commits.lost, record.commits.captured
     if lost:
         yield Fault(
             kind="rolled_back",

@@ -9,7 +9,6 @@ from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.analysis.verdict import rolled_back_count
 from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 CRITICAL_SHARE: Final = 0.01
@@ -20,6 +19,7 @@ class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
     commits_captured_count: int
     committed_count: int
     rolled_back_count: int
+    failed_count: int
     lost_count: int
     rounds_count: int
     where: Annotated[Affected, HIDDEN]
@@ -32,8 +32,8 @@ class ReplayRolledBackFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
                 f"{'was' if self.lost_count == 1 else 'were'} rolled back at COMMIT."
             ),
             cause=(
-                "A statement of the transaction failed, so the server rolled all of it back. Its "
-                "writes are missing, and later statements find other data."
+                "A statement of the transaction or its COMMIT failed, so the server rolled all of "
+                "it back. Its writes are missing, and later statements find other data."
             ),
             next="Check the new errors first: each of these transactions has one.",
         )
@@ -54,30 +54,34 @@ def replay_rolled_back(context: Context) -> list[Finding]:
     """Find replays in which transactions were rolled back that committed in the capture.
 
     A server answers COMMIT with the tag ROLLBACK if a statement of the transaction has failed
-    (PostgreSQL's documentation, "COMMIT"), without an error.
+    (PostgreSQL's documentation, "COMMIT"), without an error. Serialization failures and deferred
+    constraints are errors of the COMMIT itself.
 
     Means:
-        Transactions that committed in the capture were rolled back. The server answers such a
-        COMMIT with the tag ROLLBACK and without an error.
+        Transactions that committed in the capture were rolled back. If one of their statements has
+        failed, the server answers COMMIT with the tag ROLLBACK and without an error. Serialization
+        failures and deferred constraints are errors of the COMMIT itself.
 
     Decided:
-        COMMITs with this answer, as far as fewer transactions committed than in the capture.
-        Warning; critical for more than 1 % of the captured commits.
+        COMMITs that succeeded in the capture and were answered by ROLLBACK or by an error. Warning;
+        critical for more than 1 % of the captured commits. Transactions that failed in the capture
+        and commit in the replay make up for none of them: their writes are others.
 
     Do:
         Check the new errors first: each of these transactions has one.
     """
-    worst = worst_cell(context, rolled_back_count)
+    worst = worst_cell(context, lambda record: record.commits.lost)
     if worst is None:
         return []
-    commits, lost = worst.record.commits, rolled_back_count(worst.record)
+    commits = worst.record.commits
     return worst.finding(
-        "critical" if lost > CRITICAL_SHARE * commits.captured else "warning",
+        "critical" if commits.lost > CRITICAL_SHARE * commits.captured else "warning",
         ReplayRolledBackFigures(
             commits_captured_count=commits.captured,
             committed_count=commits.committed,
             rolled_back_count=commits.rolled_back,
-            lost_count=lost,
+            failed_count=commits.failed,
+            lost_count=commits.lost,
             rounds_count=worst.rounds,
             where=worst.where,
         ),

@@ -227,7 +227,7 @@ def _account(record: ReplayRecord) -> dict[str, Field]:
         "replay_rows_equal": rows.equal,
         "replay_commits_captured": record.commits.captured,
         "replay_committed": record.commits.committed,
-        "replay_rolled_back": record.commits.rolled_back,
+        "replay_rolled_back": record.commits.lost,
         "replay_released": record.order.released_by_lock + record.order.released_by_patience,
         "replay_end": record.end,
     }

@@ -397,7 +397,7 @@ def rows_table(record: ReplayRecord, number: int) -> Table:
         ("updates and deletes without a row (no captured row count)", rows.writes,
          rows.empty_writes),
         ("reads without a row (no captured row count)", rows.reads, rows.empty_reads),
-        ("COMMITs that rolled back", record.commits.captured, record.commits.rolled_back),
+        ("COMMITs that rolled back", record.commits.captured, record.commits.lost),
     )  # fmt: skip
     return Table(
         id=f"replay-rows-{number}",

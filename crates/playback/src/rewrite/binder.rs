@@ -283,7 +283,12 @@ impl Binder {
                     values.push(value(written.text, whole, unknown(SPELLING)));
                 }
             }
-            (UseKind::Bound, Some(plain)) => values.push(value(plain, whole, unknown(RANGE))),
+            // One outside of the ids that were drawn divides none of their rows.
+            (UseKind::Bound, Some(plain)) => {
+                if self.may_hold(class, plain) {
+                    values.push(value(plain, whole, unknown(RANGE)));
+                }
+            }
             (UseKind::Array, Some(plain)) => {
                 let Some(found) = elements(plain) else {
                     return values.push(value(plain, whole, unknown(SPELLING)));

@@ -207,6 +207,10 @@ fn value_of_several_columns_is_rewritten_once() {
     // A bound alone is left unchanged; next to an id, it is that.
     let both = sent("SELECT 1 FROM node WHERE id = $1 OR id > $1", &["17"]);
     assert_eq!(both.1, [("bound".to_owned(), 1)]);
+    // Outside of what was drawn it is no id.
+    for bound in ["16", "19"] {
+        assert_eq!(sent("SELECT 1 FROM node WHERE id < $1", &[bound]).1, []);
+    }
 }
 
 #[test]

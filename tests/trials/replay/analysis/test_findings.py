@@ -61,6 +61,15 @@ def test_new_errors_are_reported_with_the_most_frequent_and_as_grave_as_they_are
     assert many.severity == "critical"
 
 
+def test_an_order_is_advised_unless_the_replay_kept_it():
+    def step(mode):
+        order = msgspec.structs.replace(sample_of(Play()).replay.order, mode=mode)
+        return only(with_parts(Play(failed=30, new=20), order=order), "replay_new_errors").next
+
+    assert "--order commit" in step("session")
+    assert "--order" not in step("key")
+
+
 def test_errors_that_moved_to_other_statements_are_a_note():
     errors = sample_of(Play(failed=10, new=10)).replay.errors
     moved = msgspec.structs.replace(
@@ -237,7 +246,9 @@ def test_the_next_step_says_what_a_capture_on_the_wire_would_have_resolved():
     assert "it would have resolved 55 % of these IDs. If you use a log" in next_step(
         unresolved_given_back=22
     )
-    assert "0 % of these IDs" in next_step(unresolved_given_back=0)
+    none = next_step(unresolved_given_back=0)
+    assert "Check the examples" in none
+    assert "sql capture" not in none
     assert "would have resolved" not in next_step(draws=1_000, draws_given_back=750)
     assert "sql capture" not in next_step(unresolved_given_back=22, exact=100)
     both = msgspec.structs.replace(mapped(unresolved=left), tells_both_ends=True)

@@ -14,6 +14,7 @@ from seatrial.results.replay import (
     ReplayCodeErrors,
     ReplayCommits,
     ReplayContent,
+    ReplayIdClass,
     ReplayIds,
     TableDifference,
 )
@@ -312,6 +313,16 @@ def test_other_rows_than_the_captured_ones_are_a_fault():
     )
 
 
+def test_the_order_is_advised_where_it_may_help():
+    def step(mode, sessions):
+        order, own = replace(WELL.order, mode=mode), replace(SESSIONS, captured=sessions)
+        return judge(record_of(content=DIFFERS, order=order, sessions=own)).faults[0].next
+
+    assert "--order key" in step("session", 2)
+    for mode, sessions in (("key", 2), ("object", 2), ("strict", 2), ("session", 1)):
+        assert "--order" not in step(mode, sessions)
+
+
 def test_rounds_that_leave_other_rows_are_no_fault():
     assert judge(record_of(content=replace(DIFFERS, against=REPLAY))).ok
     assert judge(record_of(content=ReplayContent(reason="nothing tells"))).ok
@@ -336,6 +347,10 @@ def test_ids_that_were_sent_as_captured_leave_a_doubt():
     assert [fault.kind for fault in reported.faults] == ["doubtful_ids"]
     assert reported.sentence.startswith("Rows may differ from the capture: 3 values")
     assert judge(record_of(ids=ReplayIds(mode="off", classes=[], doubtful_uses=3))).ok
+    assert "capture through the proxy" in reported.faults[0].next
+    exact = ReplayIdClass(column="public.o.id", source="sequence", exact=8)
+    of_proxy = judge(record_of(ids=ReplayIds(mode="infer", classes=[exact], doubtful_uses=3)))
+    assert "proxy" not in of_proxy.faults[0].next
 
 
 def test_the_first_screen_counts_errors_in_the_rate_as_in_its_ratio():

@@ -156,6 +156,11 @@ def capture_share(ids: ReplayIds) -> float | None:
     return resolved / sums.unmapped
 
 
+def capture_helps(ids: ReplayIds) -> bool:
+    """Return whether a capture on the wire may have resolved more IDs."""
+    return not id_sums(ids).exact and capture_share(ids) != 0
+
+
 def mismatches(ids: ReplayIds) -> list[ReplayIdClass]:
     """Return the columns whose sequence does not match the start of the log, as far as known."""
     return [

@@ -18,7 +18,7 @@ import msgspec
 
 from seatrial.results.replay import CAPTURE, LOST_HOST, ReplayContent, ReplayErrors, ReplayRecord
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.analysis.ids import content_sentence, reference_text
+from seatrial.trials.replay.analysis.ids import capture_helps, content_sentence, reference_text
 
 if TYPE_CHECKING:
     from seatrial.findings.model import Summary
@@ -37,6 +37,9 @@ SCHEMA_ERROR_CLASS: Final = "42"
 or another type. Source: PostgreSQL's documentation, Appendix A."""
 PRIVILEGE: Final = "42501"
 """Insufficient privilege, which belongs to that class."""
+
+CONFLICT_ORDERS: Final = ("object", "key", "strict")
+"""Orders that keep the order of all conflicting statements."""
 
 IN_FAILED_TRANSACTION: Final = "25P02"
 STATEMENTS_MIN: Final = 10
@@ -376,6 +379,11 @@ def is_migrated(record: ReplayRecord) -> bool:
     return record.trace.get("migrated") == "yes"
 
 
+def order_may_help(record: ReplayRecord) -> bool:
+    """Return whether ``--order key`` may keep more of the captured order than this replay did."""
+    return record.sessions.captured > 1 and record.order.mode not in CONFLICT_ORDERS
+
+
 def is_schema_error(sqlstate: str) -> bool:
     """Return whether an error code is of a statement that does not match the schema."""
     return sqlstate.startswith(SCHEMA_ERROR_CLASS) and sqlstate != PRIVILEGE
@@ -475,11 +483,15 @@ def _other_content(record: ReplayRecord) -> Iterator[Fault]:
     content = record.content
     if content is None or content.against != CAPTURE or not content.different:
         return
+    first = (
+        "Replay with '--order key', which keeps the order of all conflicting statements"
+        if order_may_help(record)
+        else "Check that nothing wrote to the captured database after the end of the capture"
+    )
     yield Fault(
         kind="other_content",
         sentence=content_sentence(content),
-        next="Replay with '--order key', which keeps the order of all conflicting statements; "
-        "see below why IDs were not mapped (replay_ids_unresolved)",
+        next=f"{first}; see below why IDs were not mapped (replay_ids_unresolved)",
     )
 
 
@@ -491,12 +503,12 @@ def _doubtful_ids(record: ReplayRecord) -> Iterator[Fault]:
         return  # every table was compared and is equal
     values = format_plural(ids.doubtful_uses, "value")
     are = "may be an ID" if ids.doubtful_uses == 1 else "may be IDs"
+    capture = "; a capture through the proxy has fewer of them" if capture_helps(ids) else ""
     yield Fault(
         kind="doubtful_ids",
         sentence=f"Rows may differ from the capture: {values} that {are} generated during the "
         f"capture {_were(ids.doubtful_uses)} sent as captured",
-        next="See the reasons below (replay_ids_unresolved); a capture through the proxy has "
-        "fewer of them",
+        next=f"See the reasons below (replay_ids_unresolved){capture}",
     )
 
 

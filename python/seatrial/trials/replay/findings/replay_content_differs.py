@@ -7,10 +7,11 @@ from typing import Annotated, Final
 from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
-from seatrial.results.replay import CAPTURE, ReplayContent, ReplayRecord
+from seatrial.results.replay import CAPTURE, ReplayContent, ReplayIds, ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_plural
-from seatrial.trials.replay.analysis.ids import content_sentence, reference_text
+from seatrial.trials.replay.analysis.ids import capture_helps, content_sentence, reference_text
+from seatrial.trials.replay.analysis.verdict import order_may_help
 from seatrial.trials.replay.findings.replaying import Affected, lowered, worst_cell
 
 _CAUSE: Final = (
@@ -33,16 +34,13 @@ class ReplayContentDiffersFigures(Figures, frozen=True, kw_only=True, tag="repla
     rounds_count: int
     where: Annotated[Affected, HIDDEN]
     content: Annotated[ReplayContent, HIDDEN]
+    record: Annotated[ReplayRecord, HIDDEN]
 
     def text(self) -> FindingText:
         return FindingText(
             sentence=f"{self.where}: {lowered(content_sentence(self.content))}.",
             cause=_CAUSE if self.content.against == CAPTURE else _CAUSE_OF_ROUNDS,
-            next=(
-                "Replay with '--order key', which keeps the order of all conflicting statements. "
-                "Check which IDs were not mapped (replay_ids_unresolved), and capture through the "
-                "proxy."
-            ),
+            next=_next(self.record, self.content),
         )
 
     def in_short(self, cells_count: int) -> str:
@@ -69,9 +67,9 @@ def replay_content_differs(context: Context) -> list[Finding]:
         [method.md](method.md#replays-from-one-snapshot).
 
     Do:
-        Replay with `--order key`, which keeps the order of all conflicting statements; see
-        `replay_ids_unresolved`; make sure that the captured database was not written to between the
-        end of the capture and the reading of its rows.
+        Replay several sessions with `--order key`, which keeps the order of all conflicting
+        statements; see `replay_ids_unresolved`; make sure that the captured database was not
+        written to between the end of the capture and the reading of its rows.
     """
     worst = worst_cell(context, _weight)
     if worst is None:
@@ -89,8 +87,19 @@ def replay_content_differs(context: Context) -> list[Finding]:
             rounds_count=worst.rounds,
             where=worst.where,
             content=content,
+            record=worst.record,
         ),
     )
+
+
+def _next(record: ReplayRecord, content: ReplayContent) -> str:
+    first = ""
+    if order_may_help(record):
+        first = "Replay with '--order key', which keeps the order of all conflicting statements. "
+    elif content.against == CAPTURE:
+        first = "Check that nothing wrote to the captured database after the end of the capture. "
+    capture = ", and capture through the proxy" if capture_helps(record.ids or ReplayIds()) else ""
+    return f"{first}Check which IDs were not mapped (replay_ids_unresolved){capture}."
 
 
 def _weight(record: ReplayRecord) -> float:

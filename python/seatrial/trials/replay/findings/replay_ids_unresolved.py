@@ -12,6 +12,7 @@ from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_share
 from seatrial.trials.replay.analysis.ids import (
     IdSums,
+    capture_helps,
     capture_share,
     id_sums,
     ids_sentence,
@@ -98,9 +99,16 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
 
 def _next(ids: ReplayIds) -> str:
     """Return how to capture better, with the share of these IDs that it would have resolved."""
-    if id_sums(ids).exact:
-        return "Check the examples in the report: they list the statements that cannot be mapped."
+    check = "Check the examples in the report: they list the statements that cannot be mapped."
+    log_ends = (
+        "log the end of statements, too ('log_statement = all' with 'log_duration = on'), with "
+        "millisecond timestamps ('%m')."
+    )
     share = capture_share(ids)
+    if not capture_helps(ids):
+        if share is None or ids.tells_both_ends:
+            return check
+        return f"{check} If several inserts may have generated an ID, {log_ends}"
     would = "" if share is None else f": it would have resolved {format_share(share)} of these IDs"
     capture = (
         "Capture on the wire ('seatrial sql capture'; with '--interface' no proxy is needed), "
@@ -108,10 +116,7 @@ def _next(ids: ReplayIds) -> str:
     )
     if ids.tells_both_ends:
         return f"{capture}."
-    return (
-        f"{capture}. If you use a log, log the end of statements, too ('log_statement = all' with "
-        "'log_duration = on'), with millisecond timestamps ('%m')."
-    )
+    return f"{capture}. If you use a log, {log_ends}"
 
 
 def _is_grave(ids: ReplayIds, sums: IdSums) -> bool:

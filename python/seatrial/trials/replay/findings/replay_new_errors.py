@@ -42,8 +42,8 @@ class ReplayNewErrorsFigures(Figures, frozen=True, kw_only=True, tag="replay_new
             cause=_cause(self.errors, self.beyond_capture_count),
             next=(
                 "Check the examples, which name statement and session, and the server log. If they "
-                "are transient (deadlocks, serialization failures), replay with '--order commit', "
-                "or at a lower speed."
+                "are transient (deadlocks, serialization failures), replay "
+                f"{_order(self.record)}at a lower speed."
             ),
         )
 
@@ -109,6 +109,11 @@ def replay_new_errors(context: Context) -> list[Finding]:
             ),
         )
     ]
+
+
+def _order(record: ReplayRecord) -> str:
+    """Return the advice to keep an order between sessions, unless the replay kept one."""
+    return "with '--order commit', or " if record.order.mode in ("session", "") else ""
 
 
 def _count(record: ReplayRecord) -> int:

@@ -10,6 +10,7 @@ from seatrial.published import FLATTENED, HIDDEN
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Figures, Finding, FindingText
 from seatrial.stats.wording import format_count, format_plural, format_share
+from seatrial.trials.replay.analysis.verdict import order_may_help
 from seatrial.trials.replay.findings.replaying import Affected, worst_cell
 
 WARNING_SHARE: Final = 0.01
@@ -35,10 +36,8 @@ class ReplayRowsDifferFigures(Figures, frozen=True, kw_only=True, tag="replay_ro
                 "another order, so that a statement saw writes of others earlier or later than in "
                 "the capture."
             ),
-            next=(
-                "Check the examples. Replay with '--order key', which keeps the order of all "
-                "conflicting statements, on a restore of the time at which the capture began."
-            ),
+            next=f"Check the examples. Replay {_order(self.record)}on a restore of the time at "
+            "which the capture began.",
         )
 
     def in_short(self, cells_count: int) -> str:
@@ -87,6 +86,12 @@ def replay_rows_differ(context: Context) -> list[Finding]:
             record=record,
         ),
     )
+
+
+def _order(record: ReplayRecord) -> str:
+    if not order_may_help(record):
+        return ""
+    return "with '--order key', which keeps the order of all conflicting statements, "
 
 
 def _tags_different(record: ReplayRecord) -> int:

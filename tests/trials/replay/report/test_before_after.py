@@ -65,8 +65,8 @@ def table_of_one(answer: str, **overall):
         ({"pages": table_of_one("undecided", rounds_more=3), "batches": [
             make_batch(answer="slower")]}, "became slower"),
         ({"queries": table_of_one("undecided", rounds_more=3)}, "3 more rounds"),
-        ({"queries": table_of_one("undecided")}, "undecided"),
-        ({"batches": [make_batch(answer="undecided")]}, "undecided"),
+        ({"queries": table_of_one("undecided")}, "Measure more rounds of both"),
+        ({"batches": [make_batch(answer="undecided")]}, "several times, in turn"),
         ({"queries": table_of_one("same")}, "Nothing"),
         ({"queries": make_table([], overall=None)}, "Name two sides"),
         ({"queries": make_table([make_change()], overall=None)}, "undecided"),

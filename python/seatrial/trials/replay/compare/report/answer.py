@@ -121,7 +121,11 @@ def _next_step(found: BeforeAfter) -> str:
     ]
     if rounds:
         return f"Measure {format_plural(min(rounds), 'more round')} of both to settle it."
-    if any(map(_is_open, tables)) or any(batch.answer == "undecided" for batch in found.batches):
+    bases = [table.basis for table in tables if _is_open(table)]
+    bases += ["once" for batch in found.batches if batch.answer == "undecided"]
+    if bases and set(bases) == {"interleaved"}:
+        return "Measure more rounds of both, on a quieter machine, to settle what is undecided."
+    if bases:
         return "Measure both several times, in turn, to settle what is undecided."
     return "Nothing: no regression was found."
 

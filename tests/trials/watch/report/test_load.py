@@ -110,6 +110,16 @@ def test_a_block_of_no_known_file_is_not_mapped_as_in_a_watch():
     assert tables["load-process"] == "unknown"
 
 
+@pytest.mark.parametrize(("name", "words"), [("", "not mapped"), ("other programs",) * 2])
+def test_the_largest_relation_is_named_with_what_is_larger(name: str, words: str):
+    rows = [
+        BreakdownRow(name=of, reads=reads, writes=0, transferred_bytes=1, latency_ns_p99=None)
+        for of, reads in ((name, 99), ("public.t", 1))
+    ]
+    text = load_text(msgspec.structs.replace(random_reads(), relations=rows), about(), "Go on.")
+    assert f"1 % of the reads are of public.t ({words}: 99 %)." in " ".join(text.split())
+
+
 def test_the_first_25_lines_have_kind_confidence_and_next_step():
     load = random_reads(device_ns=RANDOM.integers(50_000, 5_000_000, COUNT))
     first = "\n".join(load_text(load, about(), "Go on.").splitlines()[:25])

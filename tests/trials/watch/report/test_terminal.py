@@ -68,6 +68,18 @@ def test_the_headline_names_the_largest_reader_and_writer():
     assert terminal.headline(interval()) == "No block requests in 2 s."
 
 
+def test_the_headline_says_first_what_is_of_no_relation_where_that_is_more():
+    found = interval(
+        group(1, relation="orders", us=70),
+        group(99, relation="other programs", us=900),
+        group(10, relation="not mapped", operation="write"),
+    )
+    assert terminal.headline(found) == (
+        "read 50/s, 99 % other programs (p99 900 µs), 1 % of orders (p99 70 µs); "
+        "write 5.0/s, 100 % not mapped (p99 100 µs)."
+    )
+
+
 def test_relations_are_in_a_row_each_and_what_is_not_mapped_is_the_last(monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     found = interval(

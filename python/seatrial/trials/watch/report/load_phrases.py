@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final
 
 from seatrial.stats.facts import format_number
@@ -227,17 +228,20 @@ def _failed(load: LoadProfile) -> Iterator[str]:
 
 
 def _relations(load: LoadProfile) -> Iterator[str]:
-    known = [e for e in load.relations if e.name not in (NOT_MAPPED, OTHER_PROGRAMS, "")]
-    reads = sum(each.reads for each in load.relations)
-    writes = sum(each.writes for each in load.relations)
     # A share of very few requests gets no sentence.
-    least = (1 - _ONE_KIND_SHARE_MIN) * (reads + writes)
-    if known and reads > least:
-        most = max(known, key=lambda each: each.reads)
-        yield f"{format_share(most.reads / reads)} of the reads are of {most.name}."
-    if known and writes > least:
-        most = max(known, key=lambda each: each.writes)
-        yield f"{format_share(most.writes / writes)} of the writes are to {most.name}."
+    least = (1 - _ONE_KIND_SHARE_MIN) * sum(each.reads + each.writes for each in load.relations)
+    for kind, whose in (("reads", "of"), ("writes", "to")):
+        count = attrgetter(kind)
+        total = sum(map(count, load.relations))
+        ranked = sorted(load.relations, key=count, reverse=True)
+        most = next((e for e in ranked if e.name not in (NOT_MAPPED, OTHER_PROGRAMS, "")), None)
+        if most is None or total <= least:
+            continue
+        sentence = f"{format_share(count(most) / total)} of the {kind} are {whose} {most.name}"
+        if ranked[0] is not most:
+            name = ranked[0].name or NOT_MAPPED
+            sentence += f" ({name}: {format_share(count(ranked[0]) / total)})"
+        yield f"{sentence}."
 
 
 def doubts(load: LoadProfile, about: RecordingMetadata) -> list[str]:

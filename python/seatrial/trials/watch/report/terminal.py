@@ -109,18 +109,29 @@ def headline(interval: Interval) -> str:
 
 
 def _most(interval: Interval, operation: str, by: str) -> str:
-    """Return ``read 1,200/s, 61 % of orders_pkey (p99 4.2 ms)``; empty without such requests."""
+    """Return ``read 1,200/s, 61 % of orders_pkey (p99 4.2 ms)``; empty without such requests.
+
+    Where more is not of a relation than of the largest one, its share comes first.
+    """
     own = [each for each in interval.groups if each.operation == operation]
-    total = sum(each.requests for each in own)
-    known = [each for each in broken_down(own, [by]) if getattr(each, by) not in UNKNOWN]
-    if not known:
+    parts = [each for each in broken_down(own, [by]) if getattr(each, by)]
+    parts.sort(key=lambda each: each.requests, reverse=True)
+    shown = parts[:1]
+    if shown and getattr(shown[0], by) in UNKNOWN:
+        shown += [each for each in parts if getattr(each, by) not in UNKNOWN][:1]
+    if not shown:
         return ""
-    most = max(known, key=lambda each: each.requests)
+    total = sum(each.requests for each in own)
     rate = format_iops(total / interval.seconds).removesuffix(" IOPS")
-    share = format_share(most.requests / total)
-    whose = "by" if by == "process" else "of"
-    tail = f" (p99 {_percentile(most, 99.0)})" if most.device is not None else ""
-    return f"{operation} {rate}/s, {share} {whose} {getattr(most, by)}{tail}"
+    shares = [f"{format_share(each.requests / total)} {_whose(each, by)}" for each in shown]
+    return ", ".join([f"{operation} {rate}/s", *shares])
+
+
+def _whose(group: RequestGroup, by: str) -> str:
+    name = getattr(group, by)
+    if name not in UNKNOWN:
+        name = f"{'by' if by == 'process' else 'of'} {name}"
+    return f"{name} (p99 {_percentile(group, 99.0)})" if group.device is not None else name
 
 
 def summary_tables(interval: Interval) -> list[Table]:

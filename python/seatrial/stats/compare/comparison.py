@@ -138,8 +138,8 @@ def warnings_of(
         "" if comparison.paired else order_warning(a, b),
         _unknown_surroundings(a),
         _unknown_surroundings(b),
-        _unfinished(a),
-        _unfinished(b),
+        unfinished(a),
+        unfinished(b),
         *_measured_once(comparison.comparands),
         _unlike_lengths(a, b, matched),
         _unlike_starts(a, b, unlike_starts),
@@ -204,7 +204,8 @@ def _unknown_surroundings(one_side: SideSamples) -> str:
     )
 
 
-def _unfinished(one_side: SideSamples) -> str:
+def unfinished(one_side: SideSamples) -> str:
+    """Return that the run of a side is not complete; empty if it is."""
     run = one_side.side.run
     if run.status == "complete":
         return ""

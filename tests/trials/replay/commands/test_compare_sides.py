@@ -114,6 +114,16 @@ def test_rounds_that_ended_early_are_left_out(tmp_path):
     assert [unit.number for unit in replay_side("none", path).units] == [4, 5]
 
 
+def test_a_run_that_is_not_complete_is_a_partial_result(tmp_path):
+    path = tmp_path / "results.seatrial"
+    with ResultsFile.open(path, create=True) as store:
+        study = {"target": [{"label": name, "path": f"/mnt/{name}"} for name in ("old", "new")]}
+        run = msgspec.structs.replace(run_of(study=study), status="interrupted", label="cut")
+        store.add_run(run, of_targets("old", "new"))
+    found = replay_sides(["cut"], None, path, anyway=False)
+    assert sum("partial result" in each for each in found.after.warnings) == 2
+
+
 def test_a_schema_is_named_behind_a_colon(results):
     alone = replay_sides(["schemas"], None, results, anyway=False)
     assert (alone.before.name, alone.after.name) == ("schemas:then", "schemas:now")

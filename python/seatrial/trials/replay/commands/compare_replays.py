@@ -17,6 +17,7 @@ from seatrial.results.model import Run, Sample
 from seatrial.results.replay import ReplayRecord
 from seatrial.statement_counters import Statement, added
 from seatrial.stats.cell_estimates import counted
+from seatrial.stats.compare.comparison import unfinished
 from seatrial.stats.compare.model import Side
 from seatrial.stats.compare.model import SideSamples as Measurement
 from seatrial.stats.compare.pairing import CommonCell, MatchedCells, identity_without_target, match
@@ -87,7 +88,8 @@ def replay_sides(
         for each in (first, second):
             _require_distinct(each, again)
     pair = _common_cell(first, second)
-    warnings = _require_same_load(first, second, pair, anyway=anyway)
+    warnings = [text for each in (first, second) if (text := unfinished(each))]
+    warnings += _require_same_load(first, second, pair, anyway=anyway)
     third: MeasuredSide | None = None
     if again is not None:
         controls = _common_cell(first, again)

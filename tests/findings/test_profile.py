@@ -162,6 +162,24 @@ def test_stalls_of_the_load_generator_do_not_condemn_the_target(stalls, grade):
     assert grades_of(found) == ["good", "good", grade]
 
 
+@pytest.mark.parametrize(
+    ("arrival", "length_s", "cause", "grade"),
+    [
+        ("fixed", 0.1, "generator", "unknown"),
+        ("fixed", 0.1, "device", "poor"),
+        ("fixed", 0.005, "generator", "poor"),
+        ("closed", 0.1, "generator", "poor"),
+    ],
+)
+def test_requests_that_were_due_while_we_did_not_run_do_not_condemn_it(
+    arrival, length_s, cause, grade
+):
+    cell = cell_of(address="random", arrival={"kind": arrival})
+    stalls = [stall_of(length_s, cause)]
+    slow = rounds_of(cell, STEADY, latency_ns=25 * MS_NS, stalls=stalls, duration_s=1.0)
+    assert assess(load_profile("oltp"), "trial", [slow]).figures[0].grade == grade
+
+
 def test_no_latency_comes_from_a_test_with_more_requests_in_flight():
     few = rounds_of(cell_of(address="random"), (800,) * 3, latency_ns=MS_NS)
     many = rounds_of(cell_of(threads=10, address="random"), (3000,) * 3, latency_ns=30 * MS_NS)

@@ -282,12 +282,26 @@ def _graded(requirement: Requirement, cells: Sequence[CellSummary]) -> GradedFig
             return _unknown(
                 requirement, "only the load generator stalled: the target was not observed then"
             )
+    if grade != "good" and _is_of_generator(cell, quantity):
+        return _unknown(
+            requirement, "the load generator did not run when requests were due: see its stalls"
+        )
     limits = [requirement.good_limit, requirement.acceptable_limit]
     reason = (
         f"{format_value(figure, limits)}; good {requirement.good}, "
         f"acceptable {requirement.acceptable} {requirement.good_limit.unit}"
     )
     return _known(requirement, grade, figure, cell, reason)
+
+
+def _is_of_generator(summary: CellSummary, quantity: str) -> bool:
+    """Return whether requests that were due while we did not run decide a percentile."""
+    if not summary.cell.parsed.arrival.is_scheduled or quantity not in PERCENTS:
+        return False
+    stalls = [stall for sample in summary.samples for stall in sample.stalls]
+    stopped_s = sum(stall.length_s for stall in stalls if stall.is_of_generator)
+    above_share = 1 - PERCENTS[quantity] / 100
+    return stopped_s > above_share * sum(sample.duration_s for sample in summary.samples)
 
 
 def _without_figure(requirement: Requirement, selected: Sequence[CellSummary]) -> GradedFigure:

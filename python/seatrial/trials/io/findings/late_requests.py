@@ -169,8 +169,8 @@ class LateRequestsFigures(Figures, frozen=True, kw_only=True, tag="late_requests
                 sentence=sentence,
                 cause="The load generator or its CPU time was the bottleneck, not the target: "
                 f"{worst.of_generator}",
-                next="Stop other processes or use more CPUs, and repeat; the target may sustain "
-                "this rate",
+                next="Remove what stopped it (see its stalls), stop other processes or use more "
+                "CPUs, and repeat; the target may sustain this rate",
             )
         if worst.lacks_slots:
             busiest = worst.busiest

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.command import seatrial
 from cli.test_bad_input import assert_refused
 from report.json_schema import assert_published
-from seatrial.cli.compare_command import ComparedSides, compared, slower_than
+from seatrial.cli.compare_command import ComparedSides, _names, compared, slower_than
+from seatrial.cli.sources import NamedResult
 from seatrial.errors import UsageError
 from seatrial.stats.compare.comparison import compare
-from stats.builders import sample_of
+from stats.builders import run_of, sample_of
 from stats.compare.sides import side_of, side_with_rates
 
 TWO_DEVICES = """
@@ -279,6 +281,17 @@ def place(measured, tmp_path_factory):
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(place, arguments, said):
     assert_refused(place, ["compare", *arguments], 2, *said)
+
+
+def test_a_run_that_was_named_by_its_id_is_called_by_its_label():
+    def named(name, label):
+        run = msgspec.structs.replace(run_of(), label=label)
+        return NamedResult(name=name, run=run, samples=[])
+
+    run_id = run_of().id
+    assert _names([named(run_id, "before"), named("last", "after")]) == ["before", "after"]
+    assert _names([named(run_id, None), named(f"{run_id}:ssd", "x")]) == [run_id, f"{run_id}:ssd"]
+    assert _names([named(run_id, "same"), named("last", "same")]) == [run_id, "last"]
 
 
 def test_what_forbids_a_comparison_can_be_overruled(place):

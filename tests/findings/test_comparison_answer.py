@@ -60,6 +60,14 @@ def test_what_is_undecided_is_said_with_the_rounds_that_would_settle_it():
     assert found.next_step == "Measure 7 more rounds of both to settle it."
 
 
+def test_a_ratio_that_may_be_anything_is_not_stated():
+    undecided = changed(answer="undecided", within_share=None)
+    wide = msgspec.structs.replace(undecided.overall["iops"], value=1.0, low=0.05, high=20.0)
+    found = comparison_answer([msgspec.structs.replace(undecided, overall={"iops": wide})])
+    assert found.verdict.endswith("whether after is faster or slower than before.")
+    assert "1x" not in found.verdict
+
+
 def with_totals(**totals: Overall):
     return msgspec.structs.replace(changed(), overall_answers=totals)
 

@@ -257,8 +257,8 @@ def _names(sources: Sequence[NamedResult]) -> list[str]:
 
 
 def _short_name(source: NamedResult) -> str:
-    """Return a foreign file's name without folder and ending, and what else the user named."""
-    if source.name == "last":
+    """Return the label of a run that was named by its id, or a file's name without its folder."""
+    if source.name == "last" or source.run.id.startswith(source.name):
         return source.run.label or source.run.id
     origin = origin_of(source.run)
     if origin is None or source.run.label:

@@ -24,6 +24,7 @@ from seatrial.stats.wording import (
     format_interval,
     format_plural,
     format_value,
+    is_vague,
 )
 
 _NAME_MAX: Final = 28
@@ -88,9 +89,14 @@ def _ratio_words(comparison: Comparison, figure: str, a: str, b: str) -> str:
     if total is not None and total.answer == "same":
         share = whole_percent(total.within_share or 0)
         return f"No difference between {a} and {b} (within {share} %)"
+    known = total is not None and total.answer in ("higher", "lower")
+    if not known and is_vague(ratio.shown):
+        more = (
+            "faster or slower" if is_rate(figure) else f"higher or lower in {figure_phrase(figure)}"
+        )
+        return f"{_UNDECIDED}these rounds do not tell whether {b} is {more} than {a}"
     times = f"{format_value(ratio)} ({format_interval(ratio)})"
     measure = "as fast as" if is_rate(figure) else f"the {figure_phrase(figure)} of"
-    known = total is not None and total.answer in ("higher", "lower")
     return f"{'' if known else _UNDECIDED}{b} is {times} {measure} {a}"
 
 

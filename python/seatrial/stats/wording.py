@@ -287,11 +287,11 @@ def format_estimate(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str
         estimate: The figure.
         limits: Limits that are shown beside it (``format_value``).
     """
-    about = "about " if _is_vague(estimate.shown) else ""
+    about = "about " if is_vague(estimate.shown) else ""
     return f"{about}{format_value(estimate, limits)} ({format_interval(estimate)})"
 
 
-def _is_vague(estimate: Estimate) -> bool:
+def is_vague(estimate: Estimate) -> bool:
     """Return whether the interval extends beyond ten times the value."""
     if estimate.high is None or estimate.over in ("reported", "range"):
         return False

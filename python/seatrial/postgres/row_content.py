@@ -42,7 +42,9 @@ RANDOM: Final = "chance"
 ID: Final = "id"
 
 _NUMBER: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9]+"
-_WORD_AND_NUMBER: Final = rf"([[:alpha:]_]*)[^[:alnum:]]*0*({_NUMBER})"
+_LETTERS: Final = r"\u00c0-\u1fff\u2c00-\u2dff\u3040-\ud7ff"
+"""Letters beyond ASCII, which ``[:alpha:]`` has only in some locales."""
+_WORD_AND_NUMBER: Final = rf"([[:alpha:]_{_LETTERS}]*)[^[:alnum:]{_LETTERS}]*0*({_NUMBER})"
 _TEXTS: Final = ("text", "character", "json", "xml", "hstore", "citext", '"char"', "name")
 _CLOCKS: Final = ("timestamp", "date", "time")
 _TABLES: Final = """
@@ -58,9 +60,11 @@ _TABLES: Final = """
 """
 OUTPUT_FORMAT: Final = """
     SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO'; SET LOCAL intervalstyle = 'iso_8601';
-    SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1
+    SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1; SET LOCAL lc_monetary = 'C'
 """
 """Makes the text of values independent of the settings of a server or role."""
+_LOWERED: Final = 'lower({own}::text COLLATE "C")'
+"""Independent of the database's collation, and also for one that is not deterministic."""
 _HASHED: Final = 'coalesce(hashtextextended({value}::text COLLATE "C", 0), 0)'
 _WORDS: Final = """
     SELECT word, hashtextextended(word COLLATE "C", 0) FROM unnest(%s::text[]) AS word
@@ -249,12 +253,12 @@ def _words(catalogue: Catalogue, owners: Mapping[tuple[int, int], str]) -> dict[
     found: dict[str, set[str]] = {}
     for (index, number), owner in owners.items():
         table = catalogue.tables[index]
-        column = table.columns[number].name.lower()
+        column = _lowered(table.columns[number].name)
         own = found.setdefault(owner, set())
         if f"{table.schema}.{table.name}" != owner:
             own.add(column)
             continue
-        name = table.name.lower()
+        name = _lowered(table.name)
         for each in {name, name.removesuffix("s"), name.removesuffix("es")}:
             own |= {each, f"{each}_{column}", f"{each}{column}"}
     counted: dict[str, int] = {}
@@ -267,11 +271,16 @@ def _words(catalogue: Catalogue, owners: Mapping[tuple[int, int], str]) -> dict[
     }
 
 
+def _lowered(name: str) -> str:
+    """Return a name as the server lowers texts: ASCII only, which is all that bytes lower."""
+    return name.encode().lower().decode()
+
+
 def _owner_by_name(column: Column, by_word: Mapping[str, str], table: str) -> str:
     """Return the table whose ids a column may contain by its name; empty for none."""
     if not column.type_name.startswith(("smallint", "integer", "bigint", "numeric", "uuid")):
         return ""
-    owner = by_word.get(column.name.lower(), "")
+    owner = by_word.get(_lowered(column.name), "")
     return "" if owner == table else owner
 
 
@@ -334,9 +343,7 @@ def _fields(table: TableContent) -> Iterator[tuple[str, sql.Composable]]:
         pattern = sql.Literal(_NUMBER)
         yield (
             f"s:{column.name}",
-            hashed(
-                "regexp_replace(lower({own}::text), {pattern}, '#', 'g')", own=own, pattern=pattern
-            ),
+            hashed(f"regexp_replace({_LOWERED}, {{pattern}}, '#', 'g')", own=own, pattern=pattern),
         )
         for nth in range(1, NUMBERS_MAX + 1):
             at = sql.SQL(str(nth))
@@ -354,10 +361,9 @@ def _numbers_expression(texts: list[str]) -> sql.Composable:
         return sql.SQL("")
     each = [
         sql.SQL(
-            "(SELECT array_agg(m) FROM regexp_matches(lower({own}::text), {pattern}, 'g') AS m) "
-            "AS {name}"
+            "(SELECT array_agg(m) FROM regexp_matches({lowered}, {pattern}, 'g') AS m) AS {name}"
         ).format(
-            own=sql.Identifier("t", column),
+            lowered=sql.SQL(_LOWERED).format(own=sql.Identifier("t", column)),
             pattern=sql.Literal(_WORD_AND_NUMBER),
             name=sql.Identifier(f"m{index}"),
         )
@@ -390,8 +396,10 @@ def _unpacked(data: bytes, names: list[str]) -> tuple[dict[str, numpy.ndarray], 
 
 SUFFIX: Final = ".rows"
 """Suffix of a trace's name: the final rows of the captured database."""
-VERSION: Final = 1
+VERSION: Final = 2
+"""1 hashed texts by the server's locale: those of two servers differ without a difference."""
 _HEADER: Final = "head"
+_READ_AGAIN: Final = "Read them again: seatrial sql rows postgresql://SERVER/DATABASE -o {path}"
 
 
 class _FileTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -471,7 +479,7 @@ def load_content(path: Path) -> Content:
         with np.load(path, allow_pickle=False) as archive:
             header = msgspec.json.decode(archive[_HEADER].tobytes(), type=_FileHeader)
             if header.version != VERSION:
-                raise _unreadable(path, f"it is of version {header.version}")
+                raise _other_version(path, header.version)
             tables = {
                 table.name: TableContent(
                     name=table.name,
@@ -501,5 +509,14 @@ def _unreadable(path: Path, why: str) -> UsageError:
     return UsageError(
         seen=f"{path} has no rows to compare: {why}",
         cause="It is another file, is truncated, or comes from another version of Seatrial",
-        next_step=f"Read them again: seatrial sql rows postgresql://SERVER/DATABASE -o {path}",
+        next_step=_READ_AGAIN.format(path=path),
+    )
+
+
+def _other_version(path: Path, version: int) -> UsageError:
+    return UsageError(
+        seen=f"{path} has rows of format version {version}; this Seatrial compares {VERSION}",
+        cause="Another version of Seatrial wrote it, which hashes texts in another way",
+        next_step=f"{_READ_AGAIN.format(path=path)}; if the database has changed since, remove "
+        "the file, and rows are not compared",
     )

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 
 from seatrial.errors import UsageError
+from seatrial.postgres import row_content
 from seatrial.postgres.connection import connect
 from seatrial.postgres.row_content import Content, load_content, packed, read_content
 from seatrial.results.replay import CAPTURE, ReplayContent
@@ -195,6 +196,39 @@ def test_tables_of_all_kinds_are_read(target):
     assert compare_content(one, one, against=CAPTURE, file="").is_same
     found = compare_content(one, other, against=CAPTURE, file="")
     assert {each.name: each.columns for each in found.different} == {"public.wide": {"c299": 1}}
+
+
+LOCALE = """
+    CREATE COLLATION alike (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+    CREATE TABLE "Straße" (id serial PRIMARY KEY, a text, price money, b text COLLATE alike);
+    CREATE TABLE "Ärger" (a text);
+    INSERT INTO "Straße" (a, price, b) SELECT 'Über Ä' || n, n / 3.0, 'X' FROM
+        generate_series(1, 9) AS n ORDER BY {order};
+    INSERT INTO "Ärger" SELECT 'straße ' || id FROM "Straße";
+"""
+
+
+def test_texts_of_two_locales_are_the_same(target):
+    target.run("postgres", "DROP DATABASE IF EXISTS unicode")
+    target.run(
+        "postgres",
+        "CREATE DATABASE unicode TEMPLATE template0 LOCALE 'C.UTF-8' LOCALE_PROVIDER icu"
+        " ICU_LOCALE 'de'",
+    )
+    target.run("unicode", LOCALE.format(order="n"))
+    captured = content_of(target, "unicode")
+    assert captured.unread == {}
+    now = content_of(target, target.make("c_locale", LOCALE.format(order="-n")))
+    assert compare_content(captured, now, against=CAPTURE, file="").is_same
+
+
+def test_a_file_of_another_version_is_refused(captured, tmp_path, monkeypatch):
+    file = tmp_path / "old.rows"
+    monkeypatch.setattr(row_content, "VERSION", 1)
+    file.write_bytes(packed(captured))
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match=r"format version 1; .* compares 2"):
+        load_content(file)
 
 
 def test_a_file_holds_all_of_it(captured, target, tmp_path):

@@ -163,6 +163,29 @@ def test_what_is_too_large_is_named(target):
     assert set(found.unread.values()) == {"beyond 0 MiB of tables"}
 
 
+ALIKE = """
+    CREATE TABLE counter (k text PRIMARY KEY, v bigint);
+    INSERT INTO counter SELECT 'c' || n, n + {more} FROM generate_series(1, 20) AS n;
+"""
+JOBS = """
+    CREATE TABLE job (id serial PRIMARY KEY, state int, label text UNIQUE);
+    SELECT setval('job_id_seq', {first});
+    INSERT INTO job (state) SELECT 0 FROM generate_series(1, 500);
+    UPDATE job SET label = 'ORD-000' || id;
+"""
+
+
+@pytest.mark.parametrize("jobs", ["", JOBS])
+def test_each_row_of_another_number_counts(target, jobs):
+    # Numbers 1 to 20 are ids of jobs, too, and one job is like another.
+    one, other = (
+        content_of(target, target.make(name, jobs.format(first=first) + ALIKE.format(more=more)))
+        for name, first, more in (("counted", 1, 0), ("counted_now", 3, 9))
+    )
+    (found,) = compare_content(one, other, against=CAPTURE, file="").different
+    assert (found.name, found.columns, found.rows_different) == ("public.counter", {"v": 20}, 20)
+
+
 OUTLIER = """
     CREATE TABLE nothing ();
     INSERT INTO nothing DEFAULT VALUES;

@@ -11,7 +11,7 @@ the most selective first; a column is equal if the rows, with it, match as well 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +49,8 @@ DIFFERENT_SHARE_MAX: Final = 0.1
 """A column with a larger share of differing rows is not used to distinguish rows."""
 MISSING: Final = 1
 """Replaces the row of an id that refers to none."""
+OWN: Final = 2
+"""Replaces a number that is the id of its own row."""
 
 Sides = tuple["np.ndarray", "np.ndarray"]
 """A field of the captured table, and of this one."""
@@ -60,6 +62,15 @@ class _IdTable(msgspec.Struct, kw_only=True):
     ids: Sides
     rows: Sides
     words: np.ndarray
+
+    def distinct(self) -> _IdTable:
+        """Return those ids whose row no other row equals: among like rows, any id fits any."""
+        kept = [np.sort(_first_and_only(rows)) for rows in self.rows]
+        return msgspec.structs.replace(
+            self,
+            ids=(self.ids[0][kept[0]], self.ids[1][kept[1]]),
+            rows=(self.rows[0][kept[0]], self.rows[1][kept[1]]),
+        )
 
 
 class _TableComparison(msgspec.Struct, kw_only=True):
@@ -94,8 +105,10 @@ def compare_content(captured: Content, now: Content, *, against: str, file: str)
     comparisons: dict[str, _TableComparison] = {}
     for _ in range(PASSES):
         id_tables = dict(_id_tables(both, comparisons))
+        distinct = [table.distinct() for table in id_tables.values()]
         comparisons = {
-            name: _TableComparer(*pair, id_tables).compared() for name, pair in both.items()
+            name: _TableComparer(*pair, id_tables, distinct).compared()
+            for name, pair in both.items()
         }
     different = [
         TableDifference(
@@ -157,18 +170,24 @@ class _TableComparer:
     """Compares the rows of one table."""
 
     def __init__(
-        self, captured: TableContent, now: TableContent, id_tables: Mapping[str, _IdTable]
+        self,
+        captured: TableContent,
+        now: TableContent,
+        id_tables: Mapping[str, _IdTable],
+        distinct: Sequence[_IdTable],
     ) -> None:
         self._sides = captured, now
         self._id_tables = id_tables
+        self._distinct = distinct
         self._rows_max = max(captured.count, now.count)
         self._rows: Sides = (
             np.zeros(captured.count, dtype=np.uint64),
             np.zeros(now.count, dtype=np.uint64),
         )
         self._equal_rows = self._rows
-        self._rows_different = self._different_most = abs(captured.count - now.count)
+        self._rows_different = abs(captured.count - now.count)
         self._columns: dict[str, int] = {}
+        self._different: list[tuple[ContentColumn, str, str]] = []
         self._not_judged: list[str] = []
 
     def compared(self) -> _TableComparison:
@@ -179,11 +198,25 @@ class _TableComparer:
             else:
                 self._add(column, f"v:{column.name}", column.owner)
         return _TableComparison(
-            rows_different=max(self._different_most, self._rows_different),
+            rows_different=self._count_different(),
             columns=self._columns,
             not_judged=self._not_judged,
             rows=self._equal_rows,
         )
+
+    def _count_different(self) -> int:
+        """Return the number of differing rows; count those of each differing column again.
+
+        A column that was added before those that identify its rows was compared as a set of values.
+        """
+        before, rows = _differing(*self._equal_rows), self._equal_rows
+        for column, field, owner in self._different:
+            best = self._best(self._equal_rows, before, column, field, owner)
+            if best is not None:
+                more, _, values = best
+                self._columns[column.name] = max(more, self._columns[column.name])
+                rows = _combined(rows, values)
+        return max([_differing(*rows), *self._columns.values()])
 
     def _in_order(self) -> list[ContentColumn]:
         """Return the columns of both sides, the most selective first."""
@@ -212,21 +245,36 @@ class _TableComparer:
         )
 
     def _add(self, column: ContentColumn, field: str, owner: str) -> None:
-        """Add a column, by the interpretation with the fewest differing rows."""
+        """Add a column."""
+        best = self._best(self._rows, self._rows_different, column, field, owner)
+        if best is None:
+            return
+        more, rows, values = best
+        if more > 0 and column.kind not in (CLOCK, RANDOM):
+            self._different.append((column, field, owner))
+        self._judge(column, more, rows, values)
+
+    def _best(
+        self, base: Sides, before: int, column: ContentColumn, field: str, owner: str
+    ) -> tuple[int, Sides, Sides] | None:
+        """Return the interpretation with the fewest differing rows, of which ``base`` has some.
+
+        Returns:
+            How many more, the rows with the column, and its values; None where it is missing.
+        """
         captured, now = self._sides
         if field not in captured.fields or field not in now.fields:
-            return
+            return None
         raw = captured.fields[field], now.fields[field]
         best: tuple[int, Sides, Sides] | None = None
         for values in self._interpretations(raw, owner, column):
-            rows = _combined(self._rows, values)
-            more = _differing(*rows) - self._rows_different
+            rows = _combined(base, values)
+            more = _differing(*rows) - before
             if best is None or more < best[0]:
                 best = more, rows, values
             if more <= 0:
                 break
-        if best is not None:
-            self._judge(column, *best)
+        return best
 
     def _interpretations(self, raw: Sides, owner: str, column: ContentColumn) -> Iterator[Sides]:
         """Yield the interpretations of values: the rows that they refer to, or themselves."""
@@ -236,7 +284,14 @@ class _TableComparer:
             yield _referenced_rows(raw, self._id_tables[owner], misses=(MISSING, MISSING))
             return
         yield raw
-        for table in self._id_tables.values():
+        own = f"v:{self._sides[1].id_column}"
+        if own in self._sides[0].fields and own in self._sides[1].fields:
+            one, other = (
+                np.where(values == side.fields[own], np.uint64(OWN), values)
+                for values, side in zip(raw, self._sides, strict=True)
+            )
+            yield one, other
+        for table in self._distinct:
             if _share_of(raw[0], table.ids[0]) > 0:
                 yield _referenced_rows(raw, table, misses=raw)
 
@@ -249,7 +304,6 @@ class _TableComparer:
                 self._not_judged.append(column.name)
             return
         self._columns[column.name] = max(more, self._columns.get(column.name, 0))
-        self._different_most = max(self._different_most, self._rows_different + more)
         if more <= DIFFERENT_SHARE_MAX * self._rows_max:
             self._rows = rows
             self._rows_different += more
@@ -276,6 +330,13 @@ class _TableComparer:
             ),
             "",
         )
+
+
+def _first_and_only(rows: np.ndarray) -> np.ndarray:
+    """Return the indexes of the rows that no other row equals."""
+    _, indexes, counts = np.unique(rows, return_index=True, return_counts=True)
+    found: np.ndarray = indexes[counts == 1]
+    return found
 
 
 def _share_of(values: np.ndarray, ids: np.ndarray) -> float:

@@ -16,6 +16,7 @@ import msgspec
 from seatrial.errors import RefusedError, TargetError
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.postgres.connection import Address, Secret, commit_locally, connect, text_of
+from seatrial.postgres.locale import create_with_locale
 
 if TYPE_CHECKING:
     import psycopg
@@ -131,12 +132,15 @@ class RemoteServer:
             ).fetchone()
         return bool(row and row[0])
 
-    def create_database(self, name: str, *, template: str | None = None) -> Address:
+    def create_database(
+        self, name: str, *, template: str | None = None, locale: str = ""
+    ) -> Address:
         """Create a database, recorded in the journal first, and mark it as the run's.
 
         Args:
             name: A name from ``database_name``.
             template: A database to copy, without other connections.
+            locale: As of ``create_with_locale``; a copy has that of its template.
 
         Returns:
             Its address.
@@ -148,7 +152,8 @@ class RemoteServer:
         journal = self._required_journal(name)
         journal.record("remote_database", **self._details(name, journal))
         if template is None:
-            self._execute("CREATE DATABASE {}", name)
+            with self._connected() as connection:
+                create_with_locale(connection, name, locale)
         else:
             # Since 15 the default writes every block to the WAL, which suits small databases.
             strategy = " STRATEGY file_copy" if self.version >= _VERSION_WITH_STRATEGY else ""

@@ -278,6 +278,8 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
         ceiling_per_s: Rate of the same driver with a server that answers immediately.
         batch_s: The times by a shell's ``time`` for a batch: ``real``, ``user``, ``sys``.
         start: The content of the database before a replay; None where it was not read.
+        locale: Locale of a database that was loaded from an archive or from SQL; empty for others.
+        locale_captured: Locale of the database of the archive; empty if unknown.
         notes: What could not be read or done, as sentences.
     """
 
@@ -297,6 +299,8 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     ceiling_per_s: float | None = None
     batch_s: dict[str, float] = {}
     start: StartRecord | None = None
+    locale: str = ""
+    locale_captured: str = ""
     notes: list[str] = []
 
 

@@ -62,6 +62,23 @@ def test_equal_starts_are_no_finding():
 
 
 @pytest.mark.parametrize(
+    ("captured", "severity"),
+    [("de (icu), UTF8", "warning"), ("", "note"), ("C.utf8, UTF8", None)],
+)
+def test_another_locale_than_the_captured_one_is_a_finding(captured, severity):
+    sample = begun(None)
+    database = msgspec.structs.replace(
+        sample.database, locale="C.UTF-8, UTF8", locale_captured=captured
+    )
+    summary = summary_of(msgspec.structs.replace(sample, database=database))
+    if severity is None:
+        assert "replay_locale_differs" not in kinds_of(summary)
+    else:
+        finding = only(summary, "replay_locale_differs")
+        assert (finding.severity, finding.figures.locale_captured) == (severity, captured)
+
+
+@pytest.mark.parametrize(
     ("changes", "what", "words"),
     [
         (

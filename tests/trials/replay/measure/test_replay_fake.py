@@ -17,6 +17,7 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.study.model import PlannedTarget
+from seatrial.trials.database.measure import load
 from seatrial.trials.database.measure.client_ceiling import client_ceiling
 from seatrial.trials.database.measure.existing_database import ExistingDatabase
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec, ReplaySpec
@@ -147,6 +148,31 @@ def test_an_archive_of_pg_dump_is_loaded(tmp_path, trace, played, server):
         text = study(trace, f'path = "{place}"', f'prepare = "{archive}"')
         with trial(tmp_path, text) as here:
             assert here.measure("replay").database.loaded_rows == 1
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_data_of_an_archive_have_its_locale(
+    tmp_path, trace, played, server, *, is_known, monkeypatch
+):
+    with connect(server.address) as connection:
+        connection.execute("DROP DATABASE IF EXISTS german")
+        connection.execute(
+            "CREATE DATABASE german TEMPLATE template0 LOCALE 'C.UTF-8' LOCALE_PROVIDER icu"
+            " ICU_LOCALE 'de'"
+        )
+    archive = tmp_path / "german.dump"
+    command = [installed_programs().program("pg_dump"), "--format=custom", "--file", archive]
+    environment = server.address.with_dbname("german").environment()
+    subprocess.run(command, env=environment, check=True)
+    if not is_known:
+        unknown = "LOCALE_PROVIDER = libc LOCALE = 'tlh_KX'"
+        monkeypatch.setattr(load, "locale_options", lambda *_: unknown)
+    (tmp_path / "here").mkdir()
+    for place in (f'path = "{tmp_path}/here"', there(server, "postgres")):
+        with trial(tmp_path, study(trace, place, f'prepare = "{archive}"')) as here:
+            record = here.measure("replay").database
+        found = (record.locale, record.locale_captured)
+        assert found == (("de (icu), UTF8",) * 2 if is_known else ("C, UTF8", "tlh_KX, "))
 
 
 def test_a_database_of_somebodys_is_left_as_it_is(tmp_path, trace, played, server):

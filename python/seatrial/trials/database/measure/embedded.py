@@ -26,6 +26,7 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.clone import CloneMethod, clone_folder
 from seatrial.postgres.cluster import Cluster, create_cluster
+from seatrial.postgres.locale import create_with_locale
 from seatrial.postgres.memory import memory_limit, remove_group
 from seatrial.postgres.page_cache import drop_cached
 from seatrial.postgres.server import Server
@@ -35,7 +36,12 @@ from seatrial.results.model import StartRecord
 from seatrial.study.model import PlannedTarget
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.load import LoadResult, load_databases, migrate
+from seatrial.trials.database.measure.load import (
+    LoadResult,
+    archived_locale,
+    load_databases,
+    migrate,
+)
 from seatrial.trials.database.measure.ready import ReadyServer, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import read_start_state
@@ -271,12 +277,13 @@ class EmbeddedServers:
 
     def _load(self, cluster: Cluster, template: Template, watcher: Watcher) -> LoadResult:
         load, processes = template
+        locale = archived_locale(load, self.binaries)
         with cluster.start({}) as server:
             try:
                 endpoints = self._endpoints(server, DATABASE, processes)
                 with ServerSession(self._admin(server)) as session:
                     for address in endpoints.addresses:
-                        session.connection.execute(f"CREATE DATABASE {address.dbname}".encode())
+                        create_with_locale(session.connection, address.dbname, locale)
                 loaded = load_databases(load, endpoints, self._target.label, watcher)
             except TargetError as error:
                 raise explain_error(error, server) from None
@@ -291,7 +298,7 @@ class EmbeddedServers:
                 migrated = migrate(load, endpoints, self._target.label, watcher)
             except TargetError as error:
                 raise explain_error(error, server) from None
-        return LoadResult(loaded_s=base.loaded_s + migrated.loaded_s, rows=migrated.rows)
+        return base.migrated(migrated)
 
     def _start_state_when_cold(self, data: _Data, spec: DatabaseSpec) -> StartRecord:
         """Read the initial state of a sample with a separate start, as reading fills caches."""

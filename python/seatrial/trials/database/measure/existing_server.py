@@ -19,7 +19,13 @@ from seatrial.postgres.connection import Address, commit_locally, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.driver_result import Endpoints
-from seatrial.trials.database.measure.load import LoadResult, load_databases, migrate, objects_of
+from seatrial.trials.database.measure.load import (
+    LoadResult,
+    archived_locale,
+    load_databases,
+    migrate,
+    objects_of,
+)
 from seatrial.trials.database.measure.ready import ReadyServer, Template, with_bases
 from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import read_start_state
@@ -96,7 +102,8 @@ class ExistingServer:
             if load.migrate:
                 result = self._create_migrated(load, processes, names, watcher)
             else:
-                addresses = [self._recreate(name) for name in names]
+                locale = archived_locale(load, self.binaries)
+                addresses = [self._recreate(name, locale=locale) for name in names]
                 result = (
                     addresses,
                     load_databases(load, self._endpoints(addresses), self._target.label, watcher),
@@ -115,7 +122,7 @@ class ExistingServer:
         if not load.migrate:
             return loaded
         migrated = migrate(load, endpoints, label, watcher)
-        return LoadResult(loaded_s=loaded.loaded_s + migrated.loaded_s, rows=migrated.rows)
+        return loaded.migrated(migrated)
 
     def _create_migrated(
         self, load: LoadSpec, processes: int, names: list[str], watcher: Watcher
@@ -125,8 +132,7 @@ class ExistingServer:
         pairs = zip(names, sources, strict=True)
         addresses = [self._recreate(name, source.dbname) for name, source in pairs]
         migrated = migrate(load, self._endpoints(addresses), self._target.label, watcher)
-        loaded_s = base.loaded_s + migrated.loaded_s
-        return addresses, LoadResult(loaded_s=loaded_s, rows=migrated.rows)
+        return addresses, base.migrated(migrated)
 
     @contextmanager
     def ready(self, spec: DatabaseSpec) -> Iterator[ReadyServer]:
@@ -187,10 +193,10 @@ class ExistingServer:
     def _names(self, kind: str, processes: int) -> list[str]:
         return [database_name(self._run_id, f"{kind}_{n}") for n in range(1, processes + 1)]
 
-    def _recreate(self, name: str, template: str | None = None) -> Address:
+    def _recreate(self, name: str, template: str | None = None, locale: str = "") -> Address:
         """Create a database of the run, replacing one left by a killed run."""
         self._server.drop_database(name)
-        return self._server.create_database(name, template=template)
+        return self._server.create_database(name, template=template, locale=locale)
 
     def _copies(self, sources: Sequence[Address]) -> list[Address]:
         names = self._names("sample", len(sources))

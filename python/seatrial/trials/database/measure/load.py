@@ -14,7 +14,9 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.measure.progress import Watcher
+from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.connection import Address, commit_locally, connect, is_pooled
+from seatrial.postgres.locale import locale_of, locale_options, locale_text
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.client_processes import Process, ignored, run_to_end
@@ -30,6 +32,8 @@ PGBENCH_OBJECTS: Final = [
     f"table pgbench_{name}" for name in ("accounts", "branches", "history", "tellers")
 ]
 RESTORE_JOBS_MAX: Final = 4
+_FROM_ANOTHER: Final = ("archive", "sql", "nothing")
+"""Loads whose data come from another database, or will, by a replay of its log."""
 _CUSTOM_FORMAT: Final = b"PGDMP"
 _SHARE: Final = re.compile(r"tuples \((\d+%)\) done")
 
@@ -40,10 +44,18 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         loaded_s: Total time, over all databases.
         rows: Total number of rows, over all databases.
+        locale: Locale of the databases; empty where the load does not come from another one.
+        locale_captured: Locale of the database of the archive; empty if unknown.
     """
 
     loaded_s: float
     rows: int
+    locale: str = ""
+    locale_captured: str = ""
+
+    def migrated(self, by: LoadResult) -> LoadResult:
+        """Return the result after a change of the schema, with its own result."""
+        return msgspec.structs.replace(self, loaded_s=self.loaded_s + by.loaded_s, rows=by.rows)
 
 
 def describe(load: LoadSpec) -> str:
@@ -117,7 +129,22 @@ def load_databases(
         rows += _load_database(load, endpoints, address, partial(_report, watcher, step))
     with ServerSession(endpoints) as session:
         session.checkpoint()
-    return LoadResult(loaded_s=time.monotonic() - began_s, rows=rows)
+        locale = locale_of(session.connection) if load.kind in _FROM_ANOTHER else ""
+    return LoadResult(
+        loaded_s=time.monotonic() - began_s,
+        rows=rows,
+        locale=locale,
+        locale_captured=locale_text(archived_locale(load, endpoints.binaries)),
+    )
+
+
+def archived_locale(load: LoadSpec, binaries: Binaries) -> str:
+    """Return the locale of a load's archive as options of ``CREATE DATABASE``; empty without one.
+
+    Raises:
+        TargetError: when there is no pg_restore.
+    """
+    return locale_options(Path(load.file), binaries) if load.kind == "archive" else ""
 
 
 def objects_of(load: LoadSpec) -> list[str]:

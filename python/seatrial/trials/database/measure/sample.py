@@ -313,5 +313,7 @@ def _record(
         ceiling_per_s=ceiling_per_s,
         batch_s=result.batch_s,
         start=ready.start,
+        locale="" if ready.loaded is None else ready.loaded.locale,
+        locale_captured="" if ready.loaded is None else ready.loaded.locale_captured,
         notes=[*ready.notes, *initial.notes, *result.notes, *observed.notes],
     )

@@ -290,7 +290,7 @@ def test_a_run_that_was_named_by_its_id_is_called_by_its_label():
 
     run_id = run_of().id
     assert _names([named(run_id, "before"), named("last", "after")]) == ["before", "after"]
-    assert _names([named(run_id, None), named(f"{run_id}:ssd", "x")]) == [run_id, f"{run_id}:ssd"]
+    assert _names([named(run_id, ""), named(f"{run_id}:ssd", "x")]) == [run_id, f"{run_id}:ssd"]
     assert _names([named(run_id, "same"), named("last", "same")]) == [run_id, "last"]
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "format_value",
     "half_width_of",
     "is_on_database",
+    "is_vague",
     "moment",
     "unbroken",
 ]

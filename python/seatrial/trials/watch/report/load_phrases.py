@@ -230,14 +230,15 @@ def _failed(load: LoadProfile) -> Iterator[str]:
 def _relations(load: LoadProfile) -> Iterator[str]:
     # A share of very few requests gets no sentence.
     least = (1 - _ONE_KIND_SHARE_MIN) * sum(each.reads + each.writes for each in load.relations)
-    for kind, whose in (("reads", "of"), ("writes", "to")):
+    phrases = {"reads": "of the reads are of", "writes": "of the writes are to"}
+    for kind, phrase in phrases.items():
         count = attrgetter(kind)
         total = sum(map(count, load.relations))
         ranked = sorted(load.relations, key=count, reverse=True)
         most = next((e for e in ranked if e.name not in (NOT_MAPPED, OTHER_PROGRAMS, "")), None)
         if most is None or total <= least:
             continue
-        sentence = f"{format_share(count(most) / total)} of the {kind} are {whose} {most.name}"
+        sentence = f"{format_share(count(most) / total)} {phrase} {most.name}"
         if ranked[0] is not most:
             name = ranked[0].name or NOT_MAPPED
             sentence += f" ({name}: {format_share(count(ranked[0]) / total)})"

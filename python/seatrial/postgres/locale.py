@@ -39,8 +39,13 @@ def locale_options(archive: Path, binaries: Binaries) -> str:
     Raises:
         TargetError: when there is no pg_restore.
     """
-    command = [binaries.program("pg_restore"), "--create", "--schema-only", "--file=-", archive]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    program = binaries.program("pg_restore")
+    result = subprocess.run(
+        [program, "--create", "--schema-only", "--file=-", archive],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
     found = _CREATE.search(result.stdout.decode(errors="replace"))
     return " ".join(
         f"{name} = {value}" for name, value in _OPTION.findall(found[1] if found else "")
@@ -106,8 +111,3 @@ def _text(encoding: str, provider: str, own: str, collate: str, ctype: str) -> s
     if provider in _PROVIDERS.values():
         return f"{own} ({provider}), {encoding}"
     return f"{collate if collate == ctype else f'{collate} and {ctype}'}, {encoding}"
-
-
-def is_same_locale(one: str, other: str) -> bool:
-    """Return whether two texts mean one locale: C.UTF-8 and C.utf8 are two spellings of one."""
-    return one.casefold().replace("-", "") == other.casefold().replace("-", "")

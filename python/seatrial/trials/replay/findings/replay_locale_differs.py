@@ -6,7 +6,6 @@ from typing import Annotated
 
 from seatrial.findings.context import AffectedCells, Context, identities
 from seatrial.findings.rule import from_samples
-from seatrial.postgres.locale import is_same_locale
 from seatrial.published import HIDDEN
 from seatrial.results.model import DatabaseRecord
 from seatrial.stats.model import Figures, Finding, FindingText
@@ -88,4 +87,9 @@ def replay_locale_differs(context: Context) -> list[Finding]:
 
 
 def _is_other(record: DatabaseRecord) -> bool:
-    return bool(record.locale) and not is_same_locale(record.locale, record.locale_captured)
+    return bool(record.locale) and _folded(record.locale) != _folded(record.locale_captured)
+
+
+def _folded(locale: str) -> str:
+    """Return one spelling of a locale: C.UTF-8 and C.utf8 are the same."""
+    return locale.casefold().replace("-", "")

@@ -128,6 +128,10 @@ def test_what_only_more_rounds_can_decide_is_not_called_answered():
     undecided = changed(answer="undecided", within_share=None, rounds_more=None)
     undecided = msgspec.structs.replace(undecided, differences=[])
     assert comparison_answer([undecided]).next_step == "Measure more rounds of both."
+    origin = {"format": "csv", "file": "a.csv", "tool": "vendor"}
+    run = msgspec.structs.replace(undecided.a.run, study={"imported": origin})
+    imported = msgspec.structs.replace(undecided, a=msgspec.structs.replace(undecided.a, run=run))
+    assert comparison_answer([imported]).next_step == "Import more rounds of both."
     decided = msgspec.structs.replace(changed(answer="higher"), differences=[])
     assert comparison_answer([decided]).next_step.startswith("Nothing:")
 

@@ -177,7 +177,7 @@ def test_quick_ends_each_round_with_the_database_trial() -> None:
     ("known", "reason"),
     [
         ({"database_obstacle": "No PostgreSQL was found"}, "No PostgreSQL was found"),
-        ({"free_bytes": 2 * GIB}, "needs about 2.26 GiB, and 2 GiB are free there"),
+        ({"usable_bytes": 2 * GIB}, "needs about 2.26 GiB, and 2 GiB may be used there"),
         ({"kind": "device", "size_bytes": GIB}, "the target is a device"),
     ],
 )
@@ -189,7 +189,7 @@ def test_quick_leaves_the_database_out_where_there_can_be_none(known, reason: st
 
 
 def test_quick_has_the_database_where_there_is_room() -> None:
-    plan = make_plan(load_study("quick"), {"trial": TargetInfo(free_bytes=3 * GIB)})
+    plan = make_plan(load_study("quick"), {"trial": TargetInfo(usable_bytes=3 * GIB)})
     assert plan.cells[-1].kind == "pgbench"
     assert not plan.notes
 

@@ -10,7 +10,7 @@ import msgspec
 
 from seatrial.errors import StudyError, TargetError, UsageError
 from seatrial.fingerprint import Target as FoundTarget
-from seatrial.machine.file import check_space
+from seatrial.machine.file import check_space, usable_bytes
 from seatrial.machine.fingerprint import target_fingerprint
 from seatrial.machine.guard import inspect
 from seatrial.machine.marker import folder_name
@@ -193,8 +193,8 @@ def _with_database(info: TargetInfo, folder: Path, pg_bin: str) -> TargetInfo:
         account_for(folder / "data", binaries)
     except TargetError as error:
         obstacle = error.seen.removesuffix(".")
-    free_bytes = shutil.disk_usage(folder).free
-    return msgspec.structs.replace(info, free_bytes=free_bytes, database_obstacle=obstacle)
+    found_bytes = usable_bytes(shutil.disk_usage(folder).free)
+    return msgspec.structs.replace(info, usable_bytes=found_bytes, database_obstacle=obstacle)
 
 
 def _drive_bytes(target: FoundTarget) -> int | None:

@@ -15,6 +15,7 @@ from seatrial.findings.answer import (
     in_one_line,
 )
 from seatrial.findings.tile import Tile
+from seatrial.results.model import origin_of
 from seatrial.stats.compare.figures import COMPLETED, is_rate
 from seatrial.stats.compare.model import Comparison, FigureComparison, Overall
 from seatrial.stats.compare.noise import whole_percent
@@ -184,7 +185,8 @@ def _next_step(comparisons: Sequence[Comparison]) -> str:
     if any(each.differences for each in comparisons):
         return "Check the differences between the two: they are usually the reason."
     if any(_is_undecided(each) for each in comparisons):
-        return "Measure more rounds of both."
+        is_imported = any(origin_of(side.run) for c in comparisons for side in (c.a, c.b))
+        return f"{'Import' if is_imported else 'Measure'} more rounds of both."
     if not any(each.overall for each in comparisons):
         return "Measure both for longer, with the same tests: there is no figure to compare."
     return "Nothing: the comparison has its answer."

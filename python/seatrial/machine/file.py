@@ -263,6 +263,11 @@ def check_directory(directory: Path) -> None:
     )
 
 
+def usable_bytes(free_bytes: int, reserve_bytes: int = RESERVE_BYTES) -> int:
+    """Return the free space that a trial may use, without the reserve."""
+    return max(0, min(int(free_bytes / (1 + RESERVE_SHARE)), free_bytes - reserve_bytes))
+
+
 def check_space(
     folder: Path,
     needed_bytes: int,
@@ -294,7 +299,7 @@ def check_space(
     wanted_bytes = max(needed_bytes - held_bytes, 0) + kept_bytes
     if wanted_bytes <= free_bytes:
         return
-    largest_bytes = min(int(free_bytes / (1 + RESERVE_SHARE)), free_bytes - reserve_bytes)
+    largest_bytes = usable_bytes(free_bytes, reserve_bytes)
     # Whole MiB: --size takes the number as it is printed, and the result must fit.
     fits_mib = max(largest_bytes + held_bytes, 0) // MIB
     raise SpaceError(

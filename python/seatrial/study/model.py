@@ -27,7 +27,7 @@ class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
         drive_bytes: Capacity of the drives behind it, to compute drive writes; None if unknown.
         logical_block_bytes: O_DIRECT requests must be multiples of this size.
         direct: Whether O_DIRECT is supported.
-        free_bytes: Free space of a directory; None if unknown.
+        usable_bytes: Free space of a directory without the reserve; None if unknown.
         database_obstacle: Why PostgreSQL cannot be run with its data there, as the beginning of a
             sentence; empty if no obstacle is known.
     """
@@ -37,7 +37,7 @@ class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
     drive_bytes: int | None = None
     logical_block_bytes: int = 512
     direct: bool = True
-    free_bytes: int | None = None
+    usable_bytes: int | None = None
     database_obstacle: str = ""
 
 

@@ -141,13 +141,13 @@ def test_an_optional_one_is_left_out_where_there_is_no_room() -> None:
     study = study_of(PGBENCH + "optional = true\n" + '[[workload]]\nkind = "commit"')
     needed = estimate(make_plan(study)).database_bytes + 64 * MIB
     for free_bytes, kinds in ((needed, {"commit", "pgbench"}), (needed - 1, {"commit"})):
-        plan = make_plan(study, {"trial": TargetInfo(free_bytes=free_bytes)})
+        plan = make_plan(study, {"trial": TargetInfo(usable_bytes=free_bytes)})
         assert {cell.kind for cell in plan.cells} == kinds
         assert len(plan.notes) == (kinds == {"commit"})
 
 
 def test_one_that_is_not_optional_stays_for_the_run_to_refuse() -> None:
-    known = TargetInfo(free_bytes=1, database_obstacle="No PostgreSQL was found")
+    known = TargetInfo(usable_bytes=1, database_obstacle="No PostgreSQL was found")
     assert make_plan(study_of(PGBENCH), {"trial": known}).cells
 
 

@@ -360,9 +360,9 @@ def _reason(target: PlannedTarget, info: TargetInfo, used_bytes: int, cells: Seq
     if info.database_obstacle:
         return info.database_obstacle
     needed_bytes = used_bytes + cost.space_bytes(spec_of(cell.spec) for cell in cells)
-    if info.free_bytes is None or needed_bytes <= info.free_bytes:
+    if info.usable_bytes is None or needed_bytes <= info.usable_bytes:
         return ""
     return (
         f"with the trial files it needs about {format_size(needed_bytes)}, and "
-        f"{format_size(info.free_bytes)} are free there"
+        f"{format_size(info.usable_bytes)} may be used there"
     )

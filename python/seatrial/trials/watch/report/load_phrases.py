@@ -196,9 +196,9 @@ def _in_flight(load: LoadProfile) -> Iterator[str]:
     found = load.concurrency
     if found is not None:
         yield (
-            f"In flight: {number(found.mean)} requests on average, {found.found['p99']} at the "
-            f"99th percentile of arrivals; at least one during {format_share(found.busy_share)} of "
-            "the time."
+            f"In flight: {number(found.mean)} requests on average, "
+            f"{number(found.found['p99'])} at the 99th percentile of arrivals; at least one during "
+            f"{format_share(found.busy_share)} of the time."
         )
 
 

@@ -39,17 +39,13 @@ def locale_options(archive: Path, binaries: Binaries) -> str:
     Raises:
         TargetError: when there is no pg_restore.
     """
-    program = binaries.program("pg_restore")
-    result = subprocess.run(
-        [program, "--create", "--schema-only", "--file=-", archive],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
+    program = str(binaries.program("pg_restore"))
+    command = [program, "--create", "--schema-only", "--file=-", str(archive)]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     found = _CREATE.search(result.stdout.decode(errors="replace"))
-    return " ".join(
-        f"{name} = {value}" for name, value in _OPTION.findall(found[1] if found else "")
-    )
+    options = _OPTION.findall(found[1]) if found else []
+    # From a database that has no encoding, psycopg returns the names of tables as bytes.
+    return " ".join(f"{n} = {value}" for n, value in options).replace("'SQL_ASCII'", "'UTF8'")
 
 
 def create_with_locale(connection: psycopg.Connection, name: str, options: str) -> None:

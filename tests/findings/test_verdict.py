@@ -9,13 +9,15 @@ from seatrial._core import Histogram
 from seatrial.findings.registry import rules
 from seatrial.findings.verdict import io_tiles, sequential_cells, verdict
 from seatrial.stats.model import Figures, Finding
-from stats.builders import MS_NS, cell_of, rounds_of, sample_of, summary_of
+from stats.builders import MS_NS, cell_of, rounds_of, sample_of, stall_of, summary_of
 from stats.builders import finding_of as stated
 
 
 def finding_of(kind, severity="warning", cells=(), **evidence):
     """A finding of a kind; of one that a verdict says in short, with these of its figures alone."""
     rules()
+    if kind == "stall":
+        evidence["longest_stall"] = stall_of(evidence["longest_s"], evidence["cause"])
     waiting = [Figures]
     while waiting:
         of = waiting.pop()

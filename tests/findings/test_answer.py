@@ -129,6 +129,9 @@ def test_a_mix_and_not_the_fill_before_it_is_shown():
     mix = cell_of(kind="mix", workload="oltp", operation="mixed")
     found = answer(summary_of([rounds_of(fill, [1800] * 3), rounds_of(mix, [2700] * 3)]))
     assert [(tile.label, tile.cell) for tile in found.tiles] == [("8 KiB mixed I/O", mix.key)]
+    commit = cell_of(workload="commit", operation="commit")
+    both = answer(summary_of([rounds_of(each, [2700] * 3) for each in (mix, commit)]))
+    assert [tile.label for tile in both.tiles] == ["commits", "8 KiB mixed I/O"]
     alone = answer(summary_of([rounds_of(fill, [1800] * 3)]))
     assert [tile.label for tile in alone.tiles] == ["1 MiB sequential write"]
 

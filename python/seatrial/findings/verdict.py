@@ -239,7 +239,7 @@ def _after_preparation(cells: Sequence[CellSummary]) -> list[CellSummary]:
 
 
 def io_tiles(cells: Sequence[CellSummary], served: Served, *, has_headline: bool) -> list[Tile]:
-    """Return the figures of block I/O on one target: random, sequential, mixed and commits.
+    """Return the figures of block I/O on one target: random, sequential, commits and mixed.
 
     Args:
         cells: Cells of the target.
@@ -257,10 +257,10 @@ def io_tiles(cells: Sequence[CellSummary], served: Served, *, has_headline: bool
             _tile(each, f"sequential {each.cell.operation}", each.bandwidth)
             for each in sequential.cells
         ]
-    if mixed := fastest(_of(known, "mixed"), _rate, served):
-        tiles.append(_tile(mixed, "mixed I/O", mixed.iops))
     if commits := _commits(known, served):
         tiles += [_tile(each, "commits", each.iops, size=False) for each in commits.cells]
+    if mixed := fastest(_of(known, "mixed"), _rate, served):
+        tiles.append(_tile(mixed, "mixed I/O", mixed.iops))
     if not tiles and (most := fastest(known, _bandwidth, served)):
         tiles.append(_tile(most, most.cell.operation, most.iops))
     return tiles

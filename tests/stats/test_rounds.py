@@ -42,7 +42,7 @@ def test_the_worst_cell_and_its_rounds_are_reported():
     assert finding.evidence["spread_ratio_max"] == pytest.approx(1.9)
     assert len(finding.cells) == 2
     assert "what the test before left behind" in finding.cause
-    assert f"the worst of them ({format_cell(cells[2].cell)}) alone" in finding.next
+    assert f"the most variable test ({format_cell(cells[2].cell)}) alone" in finding.next
 
 
 def test_a_round_that_completed_nothing_has_no_ratio():

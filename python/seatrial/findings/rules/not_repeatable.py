@@ -99,7 +99,7 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
             format_iops(max(self.worst_rounds_per_s)),
         )
         is_one = self.cells_count == 1
-        measured = "the test" if is_one else f"the worst of them ({format_cell(self.cell)})"
+        measured = "the test" if is_one else f"the most variable test ({format_cell(self.cell)})"
         return FindingText(
             sentence=(
                 f"Results varied between rounds in {self.concerned}; the largest spread is "

@@ -92,12 +92,12 @@ def info_of(tmp_path: Path, workload: dict, **target):
 def test_what_is_known_of_a_directory_with_databases(tmp_path):
     pgbench = {"kind": "pgbench"}
     known = info_of(tmp_path, pgbench)
-    assert known.free_bytes is not None
-    assert known.free_bytes > 0
+    assert known.usable_bytes is not None
+    assert known.usable_bytes > 0
     absent = info_of(tmp_path, pgbench, pg_bin=str(tmp_path))
     assert "There is no program initdb" in absent.database_obstacle
     plain = info_of(tmp_path, {"kind": "io"}, pg_bin=str(tmp_path))
-    assert (plain.free_bytes, plain.database_obstacle) == (None, "")
+    assert (plain.usable_bytes, plain.database_obstacle) == (None, "")
 
 
 def test_nothing_is_looked_up_for_workloads_that_run_elsewhere(tmp_path):
@@ -107,8 +107,8 @@ def test_nothing_is_looked_up_for_workloads_that_run_elsewhere(tmp_path):
         "workload": [{"kind": "pgbench", "targets": ["b"]}, {"kind": "io"}],
     }
     infos = targets_info(study_from_options(data))
-    assert infos["a"].free_bytes is None
-    assert infos["b"].free_bytes is not None
+    assert infos["a"].usable_bytes is None
+    assert infos["b"].usable_bytes is not None
 
 
 def test_targets_of_a_shipped_study_are_placed_by_their_labels(tmp_path):

@@ -10,7 +10,7 @@ from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.report.tables import Table, doubt_text, tables
 from seatrial.stats.model import CellSummary, Estimate
-from seatrial.stats.wording import format_count, format_value
+from seatrial.stats.wording import NO_BREAK_SPACE, format_count, format_value
 
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
@@ -91,7 +91,7 @@ def test_every_stall_and_error_is_listed(document: Node, summary: Summary):
     errors = document.one(id="table-errors").one("tbody").all("tr")
     assert len(stalls) == sum(len(sample.stalls) for sample in samples) == 1
     assert len(errors) == sum(len(sample.errors) for sample in samples) == 9
-    assert [cell.text for cell in stalls[0].all("td")] == [
+    assert [cell.text.replace(NO_BREAK_SPACE, " ") for cell in stalls[0].all("td")] == [
         "2", "600 ms", "2.1 s", "device", "10 write",
         "device in flight 99 %, run queue delay 1.20 ms",
     ]  # fmt: skip

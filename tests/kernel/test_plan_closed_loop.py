@@ -57,7 +57,7 @@ def stand_in(iops: float, bytes_per_s: float) -> Catalogue:
 def predicted_per_s(facts: Catalogue, size_bytes: int) -> float:
     """The rate that a plan says the stand-in holds, before anything is measured on it."""
     demand = constant_demand("typed", NEED_PER_S, 0, size_bytes)
-    asked = SearchBounds(
+    bounds = SearchBounds(
         iops=NEED_PER_S, bytes_per_s=NEED_PER_S * size_bytes, capacity_bytes=GIB, provider="rig"
     )
     need = StorageNeed(
@@ -68,7 +68,7 @@ def predicted_per_s(facts: Catalogue, size_bytes: int) -> float:
         years=0.0,
         objective=None,
     )
-    plan = plan_of(rented(asked, facts, {}), need, scenarios=Scenarios(10))
+    plan = plan_of(rented(bounds, facts, {}), need, scenarios=Scenarios(10))
     return plan.choices[0].holds * NEED_PER_S
 
 

@@ -233,7 +233,7 @@ def format_value(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str:
     """Return an estimate's value and unit without its interval, such as ``74k IOPS``.
 
     A value that rounding would put on the wrong side of one of the limits has more digits and the
-    unit of that limit: 10.09 s is not ``10 s`` beside ``<= 10000`` ms, but ``10,100 ms``.
+    unit of that limit: 10.09 s is not ``10 s`` next to ``<= 10000`` ms, but ``10,100 ms``.
     """
     if estimate.is_lower_bound:
         return format_at_least(estimate)
@@ -286,7 +286,7 @@ def format_estimate(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str
 
     Args:
         estimate: The figure.
-        limits: Limits that are shown beside it (``format_value``).
+        limits: Limits that are shown with it (``format_value``).
     """
     about = "about " if is_vague(estimate.shown) else ""
     return f"{about}{format_value(estimate, limits)} ({format_interval(estimate)})"

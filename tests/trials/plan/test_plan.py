@@ -179,20 +179,20 @@ def test_what_overlaps_is_not_ranked_and_one_measurement_is_named():
 
 def test_worlds_are_common_and_follow_from_names():
     one, other = Scenarios(100), Scenarios(100)
-    other.of("first asked")
+    other.of("first drawn")
     assert (one.of("growth") == other.of("growth")).all()
     assert abs(np.corrcoef(Scenarios(10_000).of("a"), Scenarios(10_000).of("b"))[0, 1]) < 0.05
 
 
 def test_instances_cap_volumes_in_a_searched_plan():
-    asked = SearchBounds(
+    bounds = SearchBounds(
         iops=14_000,
         bytes_per_s=14_000 * 8192,
         capacity_bytes=700.0 * GIB,
         instances=("r7i.2xlarge", "r7i.4xlarge"),
         volumes=("gp3", "io2"),
     )
-    found = rented(asked, facts(), {})
+    found = rented(bounds, facts(), {})
     assert len(found) > 50
     calm = need(14_000, "", other_day=exact(1.0, "typed"))
     evaluation = {each.candidate.name: each for each in evaluate(found, calm, Scenarios(10))}
@@ -206,22 +206,22 @@ def test_instances_cap_volumes_in_a_searched_plan():
 
 
 def test_a_volume_of_its_least_size_is_listed_once():
-    asked = SearchBounds(
+    bounds = SearchBounds(
         iops=2000,
         bytes_per_s=2000 * 8192,
         capacity_bytes=45.0 * GIB,
         instances=("r7i.large",),
         volumes=("st1",),
     )
-    assert [each.capacity_bytes / GIB for each in rented(asked, facts(), {})] == [125]
+    assert [each.capacity_bytes / GIB for each in rented(bounds, facts(), {})] == [125]
 
 
 def test_the_bytes_of_local_disks_count():
     """Their throughput is unknown, so a large request is several of 4 KiB."""
-    asked = SearchBounds(
+    bounds = SearchBounds(
         iops=100, bytes_per_s=100e9, capacity_bytes=100.0 * GIB, instances=("i7i.2xlarge",)
     )
-    (local,) = (each for each in rented(asked, facts(), {}) if each.kind == "local")
+    (local,) = (each for each in rented(bounds, facts(), {}) if each.kind == "local")
     known = constant_demand("typed", 100_000, 0, 1 << 20)
     assert known.counted_by(local.caps[0]).max() == 100_000 * 256
     (found,) = evaluate([local], need(other_day=exact(1.0, "typed"), demand=known), Scenarios(10))
@@ -311,10 +311,10 @@ def test_bytes_limit_an_array_that_writes_them_several_times():
 
 
 def test_bytes_count_where_a_data_sheet_states_no_throughput():
-    asked = SearchBounds(iops=100, bytes_per_s=1e9, capacity_bytes=1e11)
+    bounds = SearchBounds(iops=100, bytes_per_s=1e9, capacity_bytes=1e11)
     sheet = next(each for each in facts().drives.values() if each.model == "SN850X")
     drive = own_drive(sheet, 1e12, Money.of(100, "USD"), facts())
-    (alone, *_) = arrays_of(asked, drive)
+    (alone, *_) = arrays_of(bounds, drive)
     (found,) = own_arrays([(alone, exact(0.01, "typed"))], drive, months=12, kwh=None)
     load = constant_demand("typed", 1000, 0, 1 << 20)
     assert load.counted_by(found.caps[0]).max() == 256_000

@@ -7,7 +7,7 @@ import pytest
 
 from seatrial._core import Histogram
 from seatrial.findings.registry import rules
-from seatrial.findings.verdict import io_tiles, sequential_cells, verdict
+from seatrial.findings.verdict import io_tiles, verdict
 from seatrial.stats.model import Figures, Finding
 from stats.builders import MS_NS, cell_of, rounds_of, sample_of, stall_of, summary_of
 from stats.builders import finding_of as stated
@@ -82,17 +82,17 @@ def test_measured_once_is_said():
     assert reported == "Reads 8 KiB at random at 74k IOPS (measured once) with 1 thread."
 
 
-def test_a_fill_counts_only_if_nothing_else_writes_in_sequence():
-    fill, write, read = (
-        rounds_of(cell_of(workload=name, operation=operation, address="sequential"), [rate])
-        for name, operation, rate in (
-            ("fill", "write", 9000),
-            ("four", "write", 1000),
-            ("four", "read", 1000),
-        )
+def test_a_fill_counts_only_if_nothing_else_was_measured():
+    fill = rounds_of(
+        cell_of(kind="fill", workload="fill", operation="write", address="sequential"), [9000]
     )
-    assert sequential_cells([fill, write, read]) == [write, read]
-    assert sequential_cells([fill, read]) == [fill, read]
+    write, read = (
+        rounds_of(cell_of(workload="four", operation=operation, address="sequential"), [1000])
+        for operation in ("write", "read")
+    )
+    assert "writes 8.2 MB/s" in verdict([fill, write, read], [])
+    assert "writes" not in verdict([fill, read], [])
+    assert "Writes 74 MB/s" in verdict([fill], [])
 
 
 def test_without_8_kib_the_nearest_page_size_is_reported():

@@ -310,23 +310,17 @@ def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str
     return " and ".join([f"{first[0]}{ending} {first[1]}", *(" ".join(each) for each in others)])
 
 
-def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    """Return the cells of sequential I/O, those of sequential workloads if there are any.
-
-    A fill prepares a target: it counts only if nothing else writes in sequence.
-    """
+def _sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Return the cells of sequential I/O, those of sequential workloads if there are any."""
     fitting = [c for c in cells if addresses_of(c) == {"sequential"} and c.cell.kind != _MAP]
-    if own := [c for c in fitting if c.cell.kind == _SEQUENTIAL]:
-        return own
-    others = [c for c in fitting if c.cell.kind != "fill"]
-    return others if any(_of(others, "write")) else fitting
+    return [c for c in fitting if c.cell.kind == _SEQUENTIAL] or fitting
 
 
 def _sequential(
     cells: Sequence[CellSummary], served: Served, has_headline: bool
 ) -> VerdictPart | None:
     """Return ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence ...``."""
-    found = _fastest_of_both(sequential_cells(cells), _bandwidth, served)
+    found = _fastest_of_both(_sequential_cells(cells), _bandwidth, served)
     # One small request at a time measures latency: with a database it is there for its commits.
     if not found or (has_headline and all(_is_small(c.cell) for c in found)):
         return None

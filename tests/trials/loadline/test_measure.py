@@ -94,6 +94,17 @@ def test_a_freeze_that_the_closed_loop_hides_breaks_the_line(tmp_path):
     assert found.line.generator == ""
 
 
+def test_short_freezes_of_the_target_are_not_the_generators(tmp_path):
+    """Few requests are in flight in a freeze, and all others that are due in it start late."""
+    freezes = [{"start_s": start_s, "length_s": 0.04} for start_s in (0.3, 0.95, 1.6)]
+    line = sought(tmp_path, PLAIN | {"freezes": freezes}, threads=[1], depths=[2]).line
+    worst = line.steps[-1]
+    assert worst.response["p99"].value > 25_000_000
+    assert worst.service["p99"].value < 1_000_000
+    assert sum(step.stalls for step in line.steps) == 0
+    assert line.generator == ""
+
+
 def test_a_pause_of_the_generator_is_not_the_targets(tmp_path):
     paused = PLAIN | {"generator_pauses": [{"start_s": 0.5, "length_s": 0.3}]}
     line = sought(tmp_path, paused).line

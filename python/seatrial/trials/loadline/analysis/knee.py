@@ -10,6 +10,7 @@ from seatrial.findings.context import NULL_LIMIT_SHARE_MAX, null_limit_share, se
 from seatrial.lazy import np
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_duration_ns, format_share
+from seatrial.trials.io.findings.late_requests import EXPLAINED_SHARE_MIN
 from seatrial.trials.loadline.analysis.measured_steps import MeasuredStep
 from seatrial.trials.loadline.analysis.model import Break, LatencyTarget
 from seatrial.trials.loadline.analysis.rate_verdicts import LimitCounts
@@ -67,7 +68,6 @@ FLOOR_FACTOR = 3.0
 NEAR_RATIO = 1.1
 QUIET_SHARE_MIN = 0.2
 """Stalls are the cause only if at least this share of the time was free of them."""
-BUSY_SHARE_MAX = 0.5
 
 
 def how_it_breaks(
@@ -199,7 +199,10 @@ def _generator_stalled(broken: MeasuredStep) -> bool:
 
 
 def _started_late(broken: MeasuredStep, latency_target: LatencyTarget) -> str:
-    """Return that requests started late although few were in flight; empty if they did not."""
+    """Return that requests started late although few were in flight; empty if they did not.
+
+    As for the finding ``late_requests``: a target delays a start only while all slots are in use.
+    """
     response = broken.step.response.get(latency_target.percentile)
     service = broken.step.service.get(latency_target.percentile)
     if response is None or service is None or broken.step.stalls:
@@ -209,13 +212,14 @@ def _started_late(broken: MeasuredStep, latency_target: LatencyTarget) -> str:
     cell = broken.samples[0].cell
     busy_share = max(_in_flight_mean(sample) for sample in broken.samples)
     busy_share /= cell.threads * cell.depth
-    if busy_share > BUSY_SHARE_MAX:
+    above_share = broken.verdict.above.value
+    if busy_share >= EXPLAINED_SHARE_MIN * above_share:
         return ""
     return (
-        f"Requests started late although {format_share(1 - busy_share)} of the queue depth was "
-        f"unused and the {latency_target.percentile} service time was "
-        f"{format_duration_ns(service.value)}: the load generator or its CPU time was the "
-        "bottleneck, and the target may sustain more"
+        f"{format_share(above_share)} of the requests exceeded the limit although only "
+        f"{format_share(busy_share)} of the queue depth was in use and the "
+        f"{latency_target.percentile} service time was {format_duration_ns(service.value)}: the "
+        "load generator or its CPU time was the bottleneck, and the target may sustain more"
     )
 
 

@@ -34,8 +34,9 @@ def knee(context: Context) -> list[Finding]:
         rate significantly exceeds the limit, or none significantly meets it, there is no finding;
         the verdict says so. Note if a rate is sustained and the line ends at a knee, otherwise
         warning. It is a note, and says so, if the load generator was the bottleneck: near its own
-        rate on the null target, late with most of the queue depth unused, or stopped. With a wide
-        limit, a queue very near its capacity may look like a cliff.
+        rate on the null target, stopped, or late while the share of the queue depth in use was
+        below half of the share of requests above the limit. With a wide limit, a queue very near
+        its capacity may look like a cliff.
 
     Do:
         Knee: plan below the lower end of the interval; add drives for more load. Cliff: look for a

@@ -27,6 +27,7 @@ from seatrial.trials.plan.analysis.queueing import (
 from seatrial.trials.plan.analysis.scenarios import Evaluation, Scenarios, evaluate
 from seatrial.trials.plan.analysis.stalls import ObservedStalls
 from seatrial.trials.plan.commands.measured_times import times_of_samples
+from stats.builders import MS_NS, sample_of, stall_of
 
 from .test_plan import candidate, need
 
@@ -201,6 +202,15 @@ def test_waits_for_stalls_are_those_of_the_fluid_limit():
     assert wait == pytest.approx(200 - 0.01 * 0.8 * 10_200)
     simulated = stalled_times(2, 0.2, gap_ratio=10_000, length_ratio=200)
     assert np.percentile(simulated, 99) == pytest.approx(wait + 1, rel=0.05)
+
+
+@pytest.mark.parametrize(("service_ms", "stalls"), [(1, 2), (200, 1)])
+def test_gaps_that_are_normal_for_slow_storage_are_no_stalls(service_ms: int, stalls: int):
+    gaps = [stall_of(0.25), stall_of(3.0)]
+    sample = sample_of(latency_ns=service_ms * MS_NS, completed=100, duration_s=60, stalls=gaps)
+    ((_, times),) = times_of_samples("hdd", "x", [sample])
+    assert times.stalls is not None
+    assert len(times.stalls.lengths_s) == stalls
 
 
 @pytest.fixture(scope="module")

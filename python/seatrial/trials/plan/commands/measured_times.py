@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from seatrial.grouping import grouped
 from seatrial.trials.plan.analysis.stalls import OF_STORAGE, ObservedStalls
 from seatrial.units import NS_PER_MS
 
@@ -24,17 +25,23 @@ def times_of_samples(
 ) -> list[tuple[str, RequestTimes]]:
     """Return service times by operation, of the least loaded test that has it.
 
-    Requests that a stall delayed are left out; stalls of all tests are returned separately.
+    Requests that a stall delayed are left out; stalls of all tests are returned separately. Gaps
+    that are normal for a test are not stalls, as for the finding ``stall``.
 
     Args:
         kind: Kind of storage, such as ``gp3``.
         run: Id of the run.
         samples: Its samples.
     """
-    from seatrial.trials.plan.analysis.candidates import RequestTimes  # noqa: PLC0415
+    from seatrial.findings.context import stalls_of  # noqa: PLC0415 - slow
+    from seatrial.findings.summary import summarise_cell  # noqa: PLC0415 - likewise
+    from seatrial.trials.plan.analysis.candidates import RequestTimes  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.figure import Figure  # noqa: PLC0415 - likewise
     from seatrial.trials.plan.analysis.queueing import measured_service  # noqa: PLC0415 - likewise
 
+    cells = grouped(samples, lambda sample: sample.cell.key).values()
+    stalls = [each for own in cells for each in stalls_of(summarise_cell(own))]
+    stalls = [each for each in stalls if each.cause in OF_STORAGE]
     found = []
     for operation in ("read", "write"):
         measured = [
@@ -46,7 +53,9 @@ def times_of_samples(
         if not known:
             continue
         best, sample = min(known, key=lambda each: each[0].mean_ns)
-        stalled = sum(stall.operations.get(operation, 0) for stall in _stalls_of(sample))
+        stalled = sum(
+            stall.operations.get(operation, 0) for stall in sample.stalls if stall in stalls
+        )
         unstalled_share = 1 - min(stalled, best.count - 1) / best.count
         times_ns = [
             best.percentile_ns(100 * unstalled_share * (index + 0.5) / QUANTILES)
@@ -61,26 +70,21 @@ def times_of_samples(
             ),
             service=measured_service(times_ns),
             origin=origin,
-            stalls=_observed_stalls(samples),
+            stalls=_observed_stalls(stalls, samples),
         )
         found.append((f"{kind} {operation}", times))
     return found
 
 
-def _stalls_of(sample: Sample) -> list[Stall]:
-    return [each for each in sample.stalls if each.cause in OF_STORAGE]
-
-
-def _observed_stalls(samples: Sequence[Sample]) -> ObservedStalls | None:
+def _observed_stalls(stalls: Sequence[Stall], samples: Sequence[Sample]) -> ObservedStalls | None:
     """Return the stalls of all tests of a run; None where no test had a length."""
     watched_s = sum(each.duration_s for each in samples)
     if watched_s <= 0:
         return None
-    lengths_s = [stall.length_s for each in samples for stall in _stalls_of(each)]
     thresholds_ms = [each.cell.spec.get("stall_threshold_ms") for each in samples]
     known = [float(each) for each in thresholds_ms if isinstance(each, int | float)]
     return ObservedStalls(
-        lengths_s=tuple(lengths_s),
+        lengths_s=tuple(stall.length_s for stall in stalls),
         watched_s=watched_s,
         least_s=max(known, default=STALL_MS) / 1000,
     )

@@ -245,8 +245,11 @@ def test_a_graded_figure_keeps_its_grade_at_any_width(width):
         assert tile.grade in line
 
 
-def test_what_a_profile_needs_and_nobody_measured_is_unknown():
-    cells = [each for each in database_cells(latency_ns=90 * MS_NS) if each.cell.kind != "commit"]
-    text = answer_text(answer(summary_of(cells), "oltp"), 80, colour=False)
-    assert re.search(r"^Unknown: .*commit", text, re.MULTILINE)
+def test_what_a_profile_needs_and_is_not_known_is_named_with_its_reason():
+    cells = [rounds_of(cell_of(), [20])]
+    text = answer_text(answer(summary_of(cells), "oltp"), 200, colour=False)
+    (unknown,) = re.findall(r"^Unknown: +(.*)", text, re.MULTILINE)
+    reads, others = unknown.split("; ")
+    assert reads == "random read p99 (too few requests for p99)"
+    assert others == "commit p99 (not measured)"
     assert "Unknown:" not in answer_text(answer(summary_of(cells)), 80, colour=False)

@@ -36,7 +36,7 @@ def answer_text(answer: RunAnswer, width: int, *, colour: bool = True) -> str:
     if answer.tiles:
         blocks.append("\n".join(_tile_lines(answer.tiles, width)))
     if answer.profile and (unknown := _unknown(answer.assessments)):
-        blocks.append("\n".join(_labelled("Unknown", f"{unknown} (not measured)", width)))
+        blocks.append("\n".join(_labelled("Unknown", unknown, width)))
     if answer.missed:
         blocks.append("\n".join(_missed_lines(answer.missed, width)))
     if worst := _worst_lines(answer, width):
@@ -96,14 +96,15 @@ def _missed_lines(sentences: Sequence[str], width: int) -> list[str]:
 
 
 def _unknown(assessments: Sequence[Assessment]) -> str:
-    """Return the figures that the chosen profile needs and nobody measured."""
+    """Return the figures that the chosen profile needs and that are not known, with the reasons."""
     several = len({each.target for each in assessments}) > 1
-    return ", ".join(
-        f"{assessment.target}: {each.label}" if several else each.label
-        for assessment in assessments
-        for each in assessment.figures
-        if each.figure is None
-    )
+    labels_of: dict[str, list[str]] = {}
+    for assessment in assessments:
+        for each in assessment.figures:
+            if each.figure is None:
+                label = f"{assessment.target}: {each.label}" if several else each.label
+                labels_of.setdefault(each.reason, []).append(label)
+    return "; ".join(f"{', '.join(labels)} ({reason})" for reason, labels in labels_of.items())
 
 
 def _worst_lines(answer: RunAnswer, width: int) -> list[str]:

@@ -25,8 +25,9 @@ class ObserverMissingFigures(Figures, frozen=True, kw_only=True, tag="observer_m
         more = len(self.notes) - len(notes)
         return FindingText(
             sentence=(
-                f"Monitoring was incomplete in {format_plural(self.samples_count, 'sample')} of "
-                f"{self.concerned}: {'. '.join(notes)}"
+                "Monitoring or preparation was incomplete in "
+                f"{format_plural(self.samples_count, 'sample')} of {self.concerned}: "
+                f"{'. '.join(notes)}"
                 f"{f', and {more} more' if more > 0 else ''}."
             ),
             cause=(

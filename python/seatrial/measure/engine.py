@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NotRequired, Protocol, Self, TypedDict, cast
+from typing import Any, Final, NotRequired, Self, TypedDict, cast
 
 import msgspec
 
@@ -170,29 +171,43 @@ def sample_of(
     return msgspec.convert(fields, Sample, from_attributes=True)
 
 
-class Driver(Protocol):
-    """Prepares what the cells of a topic need, such as servers, and measures them."""
+class Driver(ABC):
+    """Prepares what the cells of a topic need, such as servers, and measures them.
 
-    shrink_option: str
-    """The command line option that reduces its space."""
+    Attributes:
+        shrink_option: The command line option that reduces its space.
+        folders: The open trial folder of each target that is a directory, by label.
+    """
+
+    shrink_option = "--size"
+
+    def __init__(self) -> None:
+        self.folders: dict[str, TrialFolder] = {}
 
     def open(self) -> Self:
         """Check everything that can be checked before a run is stored, and acquire resources."""
+        self.check()
+        return self
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - optional
         """Check everything that can be checked, without acquiring anything."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - likewise
         """Release everything."""
 
+    @abstractmethod
     def needed_bytes(self, label: str) -> int:
         """Return the space needed in the directory of a target."""
 
     def use(self, label: str, folder: TrialFolder) -> None:
         """Use the open trial folder of a target."""
+        self.folders[label] = folder
 
     def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
         """Load the initial data of the samples; return non-fatal errors by target."""
+        del watcher
+        return {}
 
+    @abstractmethod
     def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Measure one cell once."""

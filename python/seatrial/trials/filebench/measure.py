@@ -6,16 +6,22 @@ import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import SeatrialError, TargetError, UsageError, native_errors
-from seatrial.machine.file import TrialFolder
+from seatrial.errors import TargetError, UsageError, native_errors
 from seatrial.machine.fingerprint import block_device_of
 from seatrial.measure.background import NoBackground
-from seatrial.measure.engine import EngineResult, SampleContext, parts_of, sample_of, wait_for
+from seatrial.measure.engine import (
+    Driver,
+    EngineResult,
+    SampleContext,
+    parts_of,
+    sample_of,
+    wait_for,
+)
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import SystemCounters
 from seatrial.results.model import Sample
@@ -31,7 +37,7 @@ _ANNOUNCE_S: Final = 1.0
 """Creating files is announced if it is expected to take longer."""
 
 
-class FilesDriver:
+class FilesDriver(Driver):
     """Measures the cells of a plan that are workloads of files.
 
     Everything is in one folder below the trial folder of the run, which the undo journal holds.
@@ -43,17 +49,10 @@ class FilesDriver:
     shrink_option = "--set nfiles=NUMBER or --set filesize=SIZE"
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self._cells = [cell for cell in plan.cells if cell.kind == FILEBENCH]
         self._seed = plan.study.seed
-        self._folders: dict[str, TrialFolder] = {}
         self._signatures: dict[str, str] = {}
-
-    def open(self) -> Self:
-        """Do nothing: everything was checked when the plan was made."""
-        return self
-
-    def check(self) -> None:
-        """Do nothing, likewise."""
 
     def close(self) -> None:
         """Remove all files of the workloads."""
@@ -63,15 +62,6 @@ class FilesDriver:
     def needed_bytes(self, label: str) -> int:
         """Return the largest need of a cell of a target: each has the folder to itself."""
         return max((cost_of(c).space_bytes for c in self._cells if c.target == label), default=0)
-
-    def use(self, label: str, folder: TrialFolder) -> None:
-        """Use the open trial folder of a target."""
-        self._folders[label] = folder
-
-    def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
-        """Do nothing: each sample makes its files."""
-        del watcher
-        return {}
 
     def measure(self, cell: Cell, sample_context: SampleContext) -> Sample:
         """Measure one cell once; its files are made before and not timed.
@@ -115,7 +105,7 @@ class FilesDriver:
         return False
 
     def _path(self, label: str) -> Path:
-        return self._folders[label].file(FOLDER)
+        return self.folders[label].file(FOLDER)
 
     def _clear(self, label: str) -> None:
         if self._signatures.pop(label, ""):

@@ -22,9 +22,8 @@ from typing import Final, Self
 import msgspec
 
 from seatrial.errors import EngineError, RefusedError, SeatrialError, TargetError
-from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo_journal import UndoJournal
-from seatrial.measure.engine import SampleContext
+from seatrial.measure.engine import Driver, SampleContext
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.memory import LIMIT_BYTES_MIN, MemoryGroup, memory_limit, remove_group
 from seatrial.results.cache import CacheForecast, CacheRecord
@@ -63,8 +62,8 @@ _BASELINE_SHARE: Final = 0.5
 """The end of the baseline, from which the prediction is made."""
 
 
-class PoolDriver:
-    """Builds a pool for every sample and measures it there (``Driver``).
+class PoolDriver(Driver):
+    """Builds a pool for every sample and measures it there.
 
     Args:
         plan: Plan of the run.
@@ -74,9 +73,9 @@ class PoolDriver:
     shrink_option = "a smaller working_set"
 
     def __init__(self, plan: Plan, journal: UndoJournal) -> None:
+        super().__init__()
         self._plan = plan
         self._journal = journal
-        self._folders: dict[str, TrialFolder] = {}
         self._lock: socket.socket | None = None
 
     def open(self) -> Self:
@@ -116,13 +115,9 @@ class PoolDriver:
         """Return the space needed in the directory of a target."""
         return space_bytes(self._plan.cells_on(label))
 
-    def use(self, label: str, folder: TrialFolder) -> None:
-        """Use the open trial folder of a target."""
-        self._folders[label] = folder
-
     def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
         """Report who else runs ZFS; each sample prepares its own pool."""
-        if self._folders and (others := other_daemons()):
+        if self.folders and (others := other_daemons()):
             watcher.step(f"Another zfs-fuse runs (process {others[0]}); it is left alone")
         return {}
 
@@ -140,7 +135,7 @@ class PoolDriver:
             TargetError: when the pool cannot be built, or fails.
             EngineError: when the clients fail.
         """
-        images = self._folders[cell.target].path / IMAGES
+        images = self.folders[cell.target].path / IMAGES
         images.mkdir(exist_ok=True)
         seed = seed_of(self._plan.study.seed, cell.key, sample_context.round_number)
         with Pool(spec_of(cell), images, self._journal) as pool:

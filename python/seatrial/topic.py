@@ -285,7 +285,7 @@ class Topic:
         """Return the bytes that a sample wrote; the most that it may write if not counted."""
         if not self.loads_storage:
             return self.sample_write_bytes(sample.cell)
-        if sample.cell.parsed.target.kind != "file":  # a model, or the engine alone
+        if sample.cell.parsed.target.kind in ("null", "simulated"):
             return 0
         parts = sample.operations.items()
         return sum(part.transferred_bytes for name, part in parts if name != "read")

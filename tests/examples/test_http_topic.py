@@ -129,6 +129,7 @@ def test_two_runs_are_compared(document, seatrial, url):
     (compared,) = json.loads(seatrial("compare", "one", "two", "--json"))["comparisons"]
     keys = {"http/get/1t", "http/get/2t"}
     assert keys <= set(re.findall(r"http/get/\dt", json.dumps(compared)))
+    assert "operations/s" in compared["overall"], "its rate is not that of block I/O"
 
 
 def test_what_is_wrong_with_a_study_is_said_with_its_key(seatrial):

@@ -158,6 +158,16 @@ def test_the_text_fits_its_width_and_breaks_no_figure(width, profile):
     assert "…" not in "".join(figures)
 
 
+def test_a_long_interval_of_another_figure_takes_no_interval_away():
+    found = answer(summary_of(database_cells(latency_ns=2 * MS_NS)))
+    first, second, *_ = (msgspec.structs.replace(each, grade="good") for each in found.tiles)
+    value = second.estimate.value
+    wide = msgspec.structs.replace(second.estimate, low=value / 9, high=value * 9)
+    tiles = [first, msgspec.structs.replace(second, estimate=wide)]
+    text = answer_text(msgspec.structs.replace(found, tiles=tiles), 60, colour=False)
+    assert re.search(r"8 KiB random read +74k IOPS +± 3 % +good$", text, re.MULTILINE)
+
+
 def test_words_are_cut_whole():
     assert clipped("one two three", 13) == "one two three"
     assert clipped("one two three", 9) == "one two…"

@@ -23,6 +23,8 @@ from seatrial.study.cell import Cell
 from seatrial.units import NS_PER_MS, NS_PER_S
 
 ERRORS_KEPT_MAX: Final = 32
+STALLS_KEPT_MAX: Final = 1000
+"""The longest, as the load engine keeps them."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def sample_of_requests(
     """
     good = [each for each in requests if not each.error]
     failed = [each for each in requests if each.error]
+    stalls = sorted(_stalls(cell, good, duration_s), key=lambda stall: -stall.length_s)
     return Sample(
         cell=cell,
         round=sample_context.round_number,
@@ -85,7 +88,8 @@ def sample_of_requests(
             kind: _result(kind, requests) for kind in dict.fromkeys(r.operation for r in requests)
         },
         timeline=timeline_of(good, cell.parsed.slice_ms * NS_PER_MS),
-        stalls=_stalls(cell, good, duration_s),
+        stalls=sorted(stalls[:STALLS_KEPT_MAX], key=lambda stall: stall.start_s),
+        stalls_dropped=len(stalls[STALLS_KEPT_MAX:]),
         errors_count=len(failed),
         errors=[_error(each) for each in failed[:ERRORS_KEPT_MAX]],
     )

@@ -78,7 +78,9 @@ def _tile_lines(tiles: Sequence[Tile], width: int) -> list[str]:
             words = longer if len(longer) <= room else words
         line = f" {start}  {words}"
         if len(line.rstrip()) > width or not words.startswith(each.grade):
-            line = f" {label:<{widths[0]}}  {value:>{widths[1]}}  {each.grade}"
+            start = f" {label:<{widths[0]}}  {value:>{widths[1]}}"
+            whole = f"{start}  {doubt}  {each.grade}"
+            line = whole if len(whole) <= width else f"{start}  {each.grade}"
         colour = COLOURS.get(each.grade) if each.grade else None
         lines.append(click.style(line.rstrip(), fg=colour) if colour else line.rstrip())
     return lines

@@ -122,8 +122,7 @@ class RoundsApartFigures(NotRepeatableInShort, frozen=True, kw_only=True):
 def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
     rates = rounds_per_s(worst)
-    nouns = {"tps": "transactions", "statements/s": "statements"}
-    unit = nouns.get(worst.iops.unit, "requests")
+    unit = topic_of(worst.cell).request_noun(worst.cell)
     figures = RoundsApartFigures(
         cells_count=len(concerned),
         spread_ratio_max=max(rates) / min(rates) if min(rates) > 0 else None,

@@ -30,9 +30,12 @@ TPS = "tps"
 takes 40 times as long is only part of a transaction."""
 STATEMENTS = "statements/s"
 """The rate of a replay, which has as many statements per transaction as the capture."""
+OPERATIONS = "operations/s"
+"""The rate of a topic with a unit of its own: its ratio is not averaged with that of block I/O."""
 BANDWIDTH = "bandwidth"
-COMPLETED = (TPS, STATEMENTS, RATE)
+COMPLETED = (TPS, STATEMENTS, OPERATIONS, RATE)
 """Completed operations per second of any kind."""
+_FIGURE_OF_UNIT = {TPS: TPS, STATEMENTS: STATEMENTS, "IOPS": RATE, "commits/s": RATE}
 RATES = (*COMPLETED, BANDWIDTH)
 """In order of presentation."""
 PERCENTILES = ("p50", "p99")
@@ -208,7 +211,7 @@ def _readings(
     """Yield name, value of each round, unit and resolution of each figure that is wanted."""
     count_share = count_resolution_share(phases)
     unit = rate_unit(samples[0])
-    name = unit if unit in (TPS, STATEMENTS) else RATE
+    name = _FIGURE_OF_UNIT.get(unit, OPERATIONS)
     if _is_wanted(name, wanted):
         yield name, [phase.completed_per_s for phase in phases], unit, count_share
     cell = samples[0].cell

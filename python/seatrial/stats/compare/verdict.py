@@ -27,7 +27,7 @@ from seatrial.stats.wording import (
 
 
 def figure_phrase(figure: str) -> str:
-    """Return a figure for headings: ``IOPS``, for databases ``tps``, ``read p99``.
+    """Return a figure for headings: ``IOPS``; any other by its name, such as ``tps``.
 
     Args:
         figure: Its name, as in a FigureComparison.

@@ -1,7 +1,4 @@
-"""Measures and stores one cell: the common step of every strategy.
-
-A cell close to the engine's limit shows the generator's speed, not the target's (law 8).
-"""
+"""Measures and stores one cell: the common step of every strategy."""
 
 from __future__ import annotations
 
@@ -485,7 +482,10 @@ class Recorder:
         return spec
 
     def _with_limit(self, sample: Sample) -> Sample:
-        """Add the engine's limit without the target; a simulated device has no such limit."""
+        """Add the engine's limit without the target; a simulated device has no such limit.
+
+        A cell close to this limit shows the generator's speed, not the target's (law 8).
+        """
         if sample.engine not in ("psync", "io_uring"):
             return sample
         cell = sample.cell

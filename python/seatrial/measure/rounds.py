@@ -1,9 +1,4 @@
-"""Measures a plan in rounds, until every cell is precise enough or the budget ends.
-
-One round cannot distinguish a real gap from a random one: of two runs of the same 42 cells on a
-shared disk, a cell at 0.14 of its prediction in one was as predicted in the other (docs/method.md,
-"Model and gaps").
-"""
+"""Measures a plan in rounds, until every cell is precise enough or the budget ends."""
 
 from __future__ import annotations
 
@@ -20,7 +15,10 @@ from seatrial.study.plan import is_done_once, is_due, order
 
 REMEASURED: Final = "remeasured"
 """Counter with value 1 in samples that were taken because the cell was an outlier."""
-ROUNDS: Final = 2
+REMEASURED_ROUNDS: Final = 2
+"""One round cannot distinguish a real gap from a random one: of two runs of the same 42 cells on a
+shared disk, a cell at 0.14 of its prediction in one was as predicted in the other (docs/method.md,
+"Model and gaps")."""
 
 Outlier = Callable[[Run, Sequence[Sample]], Sequence[str]]
 """Returns the keys of outliers: cells far from what the rest of their table predicts."""
@@ -33,7 +31,7 @@ def remeasuring(outlier: Outlier) -> Strategy:
         budget = RunBudget(recorder, keeps_load_lines=False)
         # A run that was incomplete remains so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
-        reason = measure_again(budget, outlier, ROUNDS)
+        reason = measure_again(budget, outlier, REMEASURED_ROUNDS)
         return RoundsResult(
             status=status, reason=reason or "There are no outliers; nothing was measured."
         )

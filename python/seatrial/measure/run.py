@@ -1,8 +1,4 @@
-"""One run from plan to end: fingerprint, stage, rounds, fingerprint again.
-
-A path is only a name: after an unmount, the directory below the mount point still accepts files,
-and samples of another drive would join the run.
-"""
+"""One run from plan to end: fingerprint, stage, rounds, fingerprint again."""
 
 from __future__ import annotations
 
@@ -40,6 +36,9 @@ from seatrial.topic import topics
 
 def require_same_targets(run: Run, plan: Plan) -> None:
     """Check that each target of a stored run is on the same devices as before.
+
+    A path is only a name: after an unmount, the directory below the mount point still accepts
+    files, and samples of another drive would join the run.
 
     Raises:
         TargetError: when one is on other devices or another file system, as far as both are known.

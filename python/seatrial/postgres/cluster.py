@@ -1,7 +1,4 @@
-"""Our own PostgreSQL cluster, with its data on the target, started and stopped as needed.
-
-Source: unix(7), ``sun_path``: 108 bytes with the final zero.
-"""
+"""Our own PostgreSQL cluster, with its data on the target, started and stopped as needed."""
 
 from __future__ import annotations
 
@@ -43,6 +40,7 @@ from seatrial.postgres.settings import (
 from seatrial.postgres.undoing import SOCKET_FOLDER_PREFIX
 
 _PATH_BYTES_MAX: Final = 107
+"""Source: unix(7), ``sun_path``: 108 bytes with the final zero."""
 _SOCKET_NAME: Final = "/.s.PGSQL.65535.lock"
 _FALLBACK_FOLDER: Final = Path("/tmp")  # noqa: S108 - a private folder is made in it
 # In a list of socket folders a server takes a comma as separator.

@@ -1,9 +1,4 @@
-"""The frame of every page: content security policy, style, data and script.
-
-Our files are recognised by a mark: a ``generator`` in a page, a key in a JSON document, a comment
-or the columns of a table. A table as bm-flash prints it has none, so one of ours is not
-distinguished from one of bm-flash.
-"""
+"""The frame of every page: content security policy, style, data and script."""
 
 from __future__ import annotations
 
@@ -197,6 +192,10 @@ _BEGINNINGS: Final = (
 
 def is_own(path: Path) -> bool:
     """Return whether a file is a page or an export of a run, which can be made again; or empty.
+
+    Our files are recognised by a mark: a ``generator`` in a page, a key in a JSON document, a
+    comment or the columns of a table. A table as bm-flash prints it has none, so one of ours is
+    not distinguished from one of bm-flash.
 
     Raises:
         OSError: when it cannot be read.

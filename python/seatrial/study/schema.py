@@ -1,8 +1,4 @@
-"""The study: what a study file declares, checked and completed with defaults.
-
-The same keys as ``DeviceModel`` of crates/load/src/sim/model.rs, which reads them. They are checked
-when the study is read, so that a mistake is reported with its line and before a run starts.
-"""
+"""The study: what a study file declares, checked and completed with defaults."""
 
 from __future__ import annotations
 
@@ -135,6 +131,9 @@ class DeviceModel(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
     """A simulated device; all times are virtual.
+
+    It has the keys of ``DeviceModel`` of crates/load/src/sim/model.rs, which reads them. They are
+    checked here as well, so that a mistake is reported with its line and before a run starts.
 
     Attributes:
         channels: Requests served in parallel.

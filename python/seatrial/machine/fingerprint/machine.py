@@ -1,10 +1,9 @@
 """The machine: processors, memory, kernel, clock, and current load.
 
 Sources: proc(5); the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu,
-Documentation/accounting/psi.rst and Documentation/admin-guide/sysctl/.
-
-Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst (``cpu.max``, ``memory.max``,
-``io.max``) and cgroup-v1/blkio-controller.rst, cgroup-v1/memory.rst, scheduler/sched-bwc.rst.
+Documentation/accounting/psi.rst, Documentation/scheduler/sched-bwc.rst and
+Documentation/admin-guide: sysctl/, cgroup-v2.rst (``cpu.max``, ``memory.max``, ``io.max``),
+cgroup-v1/blkio-controller.rst and cgroup-v1/memory.rst.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The stack: every block device from the one under the file system to the physical ones.
-
-Sources: the kernel's Documentation/ABI/testing/sysfs-bus-pci-devices-aer, sysfs-fs-ext4, the SCSI
-layer's ``ioerr_cnt`` and its siblings, and btrfs' ``error_stats``.
-"""
+"""The stack: every block device from the one under the file system to the physical ones."""
 
 from __future__ import annotations
 
@@ -44,6 +40,8 @@ def error_counts(tree: SystemTree, directory: str) -> dict[str, int]:
     """Return the counters of a device by name; missing ones are absent.
 
     ``in_flight`` is not a count of errors: it is the current number of requests.
+    Sources: the kernel's Documentation/ABI/testing/sysfs-bus-pci-devices-aer, sysfs-fs-ext4, the
+    SCSI layer's ``ioerr_cnt`` and its siblings, and btrfs' ``error_stats``.
     """
     counts: dict[str, int | None] = {
         "in_flight": _in_flight(tree, directory),

@@ -1,7 +1,5 @@
 """The target: kind of path, and the file system and devices under it.
 
-Their traffic shares the disk's rate and its cache, and shows in the disk's counters.
-
 Sources: statvfs(3), proc(5), and what btrfs shows under ``/sys/fs/btrfs``.
 """
 
@@ -36,7 +34,10 @@ _LAID_ON_OTHERS: Final = frozenset({"overlay", "zfs"})
 
 
 def users(tree: SystemTree, stack: list[Device]) -> Users:
-    """Return the other users of the physical disks of a stack."""
+    """Return the other users of the physical disks of a stack.
+
+    Their traffic shares the disk's rate and its cache, and shows in the disk's counters.
+    """
     names = _everything_above(tree, [device.name for device in physical(stack)])
     numbers = {tree.word(f"/sys/class/block/{name}/dev") for name in names}
     points = {mount.point for mount in mounts(tree) if _lies_on(tree, mount, numbers)}

@@ -1,9 +1,4 @@
-"""Upper bounds of bandwidth from the path to the target.
-
-An imported table has no fingerprint, and a RAID controller presents an array as one disk. Hardware
-that the user declares is added to the fingerprint in the same form, so that findings treat it like
-data read from the machine; ``declared: true`` marks it.
-"""
+"""Upper bounds of bandwidth from the path to the target."""
 
 from __future__ import annotations
 
@@ -32,6 +27,10 @@ from seatrial.study.hosts import hosts_of
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """Hardware under a result as declared by the user; None or empty if not declared.
+
+    An imported table has no fingerprint, and a RAID controller presents an array as one disk. What
+    is declared is added to the fingerprint in the same form, so that findings treat it like data
+    read from the machine; ``declared: true`` marks it.
 
     Attributes:
         drives: Number of drives.

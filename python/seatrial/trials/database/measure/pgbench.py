@@ -1,8 +1,6 @@
 """PostgreSQL's own pgbench as the driver: started, monitored, stopped, its output parsed.
 
-Source of options and of the log: PostgreSQL's documentation of pgbench, versions 13 to 18.
-
-Source: PostgreSQL's documentation of pgbench, and ``printResults`` and ``printProgressReport`` of
+Sources: PostgreSQL's documentation of pgbench, and ``printResults`` and ``printProgressReport`` of
 src/bin/pgbench/pgbench.c, versions 13 to 18.
 """
 

@@ -1,11 +1,4 @@
-"""The databases of a run: prepared for each cell, measured, and removed afterwards.
-
-Every transaction of pgbench's ``tpcb-like`` adds one amount to an account, a teller and a branch,
-and records it in the history; so the four sums are equal at any time, whatever was lost or repaired
-in the storage below.
-Source: PostgreSQL's documentation of pgbench, "What Is the Transaction Actually Performed in
-pgbench?".
-"""
+"""The databases of a run: prepared for each cell, measured, and removed afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +16,7 @@ from seatrial.machine.file import TrialFolder
 from seatrial.machine.fingerprint import block_device_of
 from seatrial.machine.undo_journal import UndoJournal
 from seatrial.measure.background import Background, NoBackground
-from seatrial.measure.engine import SampleContext
+from seatrial.measure.engine import Driver, SampleContext
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.cluster import SocketFolder, make_own_socket_folder
 from seatrial.postgres.row_content import load_content
@@ -115,6 +108,12 @@ _TABLES_OF_SCRIPT: Final = {
 def with_invariant(result: DriverResult, endpoints: Endpoints, script: str) -> DriverResult:
     """Add whether the sums of pgbench's tables agree in all databases.
 
+    Every transaction of pgbench's ``tpcb-like`` adds one amount to an account, a teller and a
+    branch, and records it in the history; so the four sums are equal at any time, whatever was lost
+    or repaired in the storage below.
+    Source: PostgreSQL's documentation of pgbench, "What Is the Transaction Actually Performed in
+    pgbench?".
+
     Args:
         result: Result of the load.
         endpoints: The databases of a running server.
@@ -162,8 +161,8 @@ _ServerKey = tuple[str, bool]
 """A target's label, and whether an existing database is used there."""
 
 
-class Databases:
-    """Provides a server for every cell of a database and measures it there (``Driver``).
+class Databases(Driver):
+    """Provides a server for every cell of a database and measures it there.
 
     Args:
         plan: The plan of the run.
@@ -174,6 +173,7 @@ class Databases:
     shrink_option = "--scale"
 
     def __init__(self, plan: Plan, journal: UndoJournal, log_folder: Path | None = None) -> None:
+        super().__init__()
         self._plan = plan
         self._journal = journal
         self._preferred_log_folder = log_folder or journal.path.parent

@@ -1,7 +1,4 @@
-"""The load lines of a run, from its stored samples.
-
-In a short sample, burst credit, a cache or an empty queue can hide that the rate is not sustained.
-"""
+"""The load lines of a run, from its stored samples."""
 
 from __future__ import annotations
 
@@ -47,8 +44,9 @@ class RateBounds(NamedTuple):
 def rate_bounds(samples: Sequence[Sample], latency_target: LatencyTarget) -> RateBounds:
     """Return the upper bounds of the sustained rate; infinite if unknown.
 
-    The higher of the rates in the second half of the closed loop and of the overloaded samples,
-    since some targets are slower under overload.
+    They are the higher of the rates in the second half of the closed loop and of the overloaded
+    samples, since some targets are slower under overload. In a short sample, burst credit, a cache
+    or an empty queue can hide that a rate is not sustained.
 
     Args:
         samples: Samples of one load line.

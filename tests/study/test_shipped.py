@@ -58,8 +58,8 @@ def test_readme_has_the_quick_trials_plan() -> None:
     took = estimate(plan)
     space = format_size(took.file_bytes + took.database_bytes)
     assert f"about {space} of space" in readme
-    assert f"without a PostgreSQL it takes {format_size(took.database_bytes)} less" in readme
-    assert f"at most {format_size(plan.study.budget.write_bytes or 0)} written in all" in readme
+    assert f"({format_size(took.database_bytes)} less if no PostgreSQL is found)" in readme
+    assert f"writes at most {format_size(plan.study.budget.write_bytes or 0)}." in readme
     assert f"Space   {space}:" in render_plan(plan)
     assert 90 <= took.time_s_min <= took.time_s_max <= 150, "about two minutes"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from seatrial.errors import EXIT_CODES
+from seatrial.topic import Topic, own_topics
 from tidy.sources import PRODUCT, ROOT, Source, assert_kept, breach, ours
 
 DEPENDENCY_SECTION = re.compile(r"\[(?:[\w.'\"()-]+\.)?(?:dev-|build-)?dependencies(\.\S+)?\]")
@@ -255,3 +256,19 @@ def test_explained_skip_is_left_alone() -> None:
     text = "pytest.skip('needs root')\n@pytest.mark.skipif(x, reason='needs root')\ndef t(): ...\n"
     text += f"def root(item):\n    item.add_marker({SKIP_MARK}(reason='needs root'))"
     assert not list(unexplained_skips([Source("a.py", text)]))
+
+
+def kinds_of(topic: Topic) -> set[str]:
+    return {str(kind.__struct_config__.tag) for kind in topic.workloads()}
+
+
+def test_every_kind_of_workload_has_its_section_on_the_page_of_study_files() -> None:
+    page = (ROOT / "docs/study-file.md").read_text()
+    headings = " ".join(re.findall(r"^### (.*)$", page, re.MULTILINE))
+    documented = set(re.findall(r"`(\w+)`", headings))
+    assert {kind for topic in own_topics() for kind in kinds_of(topic)} <= documented
+
+
+def test_every_kind_of_block_io_has_tables() -> None:
+    (topic,) = (each for each in own_topics() if each.name == "io")
+    assert kinds_of(topic) == set(topic.titles), "cells of other kinds are in no table"

@@ -24,11 +24,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             used by resume and compare.
         target: Label of the target in the study.
         workload: Name of the workload in the study.
-        kind: One of ``fill``, ``matrix``, ``sequential``, ``copy``, ``map``, ``commit``,
-            ``four``, ``mix``, ``io``, ``loadline``, ``pgbench``, ``telemetry``, ``batch``,
-            ``crash``, ``replay``, ``watched``, ``recording``, ``l2arc``, ``filebench``.
-        operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction``,
-            ``batch``, ``statement`` or ``files``.
+        kind: The kind of its workload, or one of a topic's ``recorded_kinds``.
+        operation: A word for what it does, such as ``read``, ``commit`` or ``transaction``.
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.
         threads: Concurrent workers; of a database, clients of each process; 0 if that is
             unknown, as others did it.

@@ -15,7 +15,8 @@ class SpecTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The target of requests.
 
     Attributes:
-        kind: ``file`` (also block devices), ``null`` or ``simulated``.
+        kind: ``file`` (also block devices), ``directory`` (of a topic's own files), ``database``,
+            ``null`` or ``simulated``.
         path: Path opened by a run.
         file: Name of one of ``Plan.files``.
         size_bytes: Size of the file, or of the used part of a device; None if unknown.

@@ -150,6 +150,21 @@ def test_a_slow_member_is_found_by_its_busy_time_and_equal_ones_are_not():
     assert found.evidence["busy_ratio"] == pytest.approx(3.0), "over the other members"
 
 
+@pytest.mark.parametrize(
+    ("busy_ticks", "slow"),
+    [((2, 0, 3, 0), None), ((0, 0, 102, 0), "/dev/d2"), ((7, 7, 206, 1), "/dev/d2")],
+)
+def test_clock_ticks_make_no_member_slow_and_idle_peers_hide_none(busy_ticks, slow):
+    spec = spec_of("raid10", 4)
+    members = {
+        f"/dev/d{number}": work_of(writes=600 if ticks or slow else 0, busy_ns=ticks * 10e6)
+        for number, ticks in enumerate(busy_ticks)
+    }
+    run = of_run(*(sample_of(spec, members=members, round=n) for n in range(3)))
+    found = [each.evidence["drive"] for each in run.findings if each.kind == "mixed_members"]
+    assert found == ([slow] if slow else [])
+
+
 def test_drives_of_two_models_are_reported():
     spec = spec_of()
     stack = [

@@ -58,6 +58,9 @@ OFFSET_EFFECT_SHARE_MAX: Final = 0.1
 RULED_BACKENDS: Final = ("single", "md", "lvm", "md+md", "md+lvm")
 """Backends whose levels work by these rules; btrfs and ZFS allocate new blocks for each write."""
 
+TICK_NS: Final = 10e6
+"""The kernel counts busy time in ticks of up to 10 ms: a drive may be busy for less than one."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -467,14 +470,19 @@ def _member(
         return estimate_of_rounds(values, "count")
 
     has_busy = all("busy_ns" in part.members[drive] for part in parts)
+    busy_share = _busy_share(parts, drive) if has_busy else None
     return MemberIo(
         drive=drive,
         role=role,
         reads=for_each("reads"),
         writes=for_each("writes"),
         bytes_ratio=_over_peers(parts, drive, peers, _bytes),
-        busy_share=_busy_share(parts, drive) if has_busy else None,
-        busy_ratio=_over_peers(parts, drive, peers, lambda work: work.get("busy_ns", 0.0)),
+        busy_share=busy_share,
+        busy_ratio=_over_peers(
+            parts, drive, peers, lambda work: work.get("busy_ns", 0.0), floor=TICK_NS
+        )
+        if busy_share and busy_share.value
+        else None,
     )
 
 
@@ -494,12 +502,16 @@ def _over_peers(
     drive: str,
     peers: Sequence[str],
     figure: Callable[[Mapping[str, float]], float],
+    floor: float = 0.0,
 ) -> Estimate | None:
-    """Return a drive's figure over the mean of its peers; None without peers that did anything."""
+    """Return a drive's figure over the mean of its peers; None without peers that did anything.
+
+    A peer's figure is taken to be at least ``floor``.
+    """
     others = [each for each in peers if each != drive]
     ratios = []
     for part in parts:
-        sum_of_others = math.fsum(figure(part.members[each]) for each in others)
+        sum_of_others = math.fsum(max(floor, figure(part.members[each])) for each in others)
         if sum_of_others <= 0:
             return None
         ratios.append(figure(part.members[drive]) * len(others) / sum_of_others)

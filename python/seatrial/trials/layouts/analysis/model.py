@@ -75,8 +75,8 @@ class MemberIo(msgspec.Struct, frozen=True, kw_only=True):
         bytes_ratio: Bytes transferred over the mean of the other drives of the same role; None
             where these transferred nothing.
         busy_share: Share of the time with requests in flight.
-        busy_ratio: Busy time over the mean of the other drives of the same role; None where none of
-            these was busy.
+        busy_ratio: Busy time over the mean of the other drives of the same role, each at least one
+            clock tick of 10 ms; None for a drive that was not busy.
     """
 
     drive: str

@@ -17,6 +17,8 @@ from seatrial.trials.layouts.analysis.model import Accounting, MemberIo, layouts
 BUSY_RATIO_MIN: Final = 1.25
 BYTES_RATIO_MIN: Final = 0.5
 """A drive that transfers less than half of its share is busy with something else."""
+BUSY_SHARE_MIN: Final = 0.1
+"""Less may be a few clock ticks, the kernel's unit of busy time."""
 
 
 @from_samples(rank=380, section="Layouts")
@@ -28,7 +30,8 @@ def mixed_members(context: Context) -> list[Finding]:
 
     Decided:
         Slow: over at least two rounds the busy time of a drive was significantly more than 25 %
-        above the mean of the other members, and more than its share of the bytes explains. Warning.
+        above the mean of the other members, and more than its share of the bytes explains. Drives
+        that were busy for less than 10 % of the time are not judged. Warning.
         Unequal: by model and size in the fingerprint. Note.
 
     Do:
@@ -38,7 +41,7 @@ def mixed_members(context: Context) -> list[Finding]:
 
 
 def _slow(context: Context) -> list[Finding]:
-    """Find drives that were significantly busier than the other members with the same work."""
+    """Find drives that were significantly busier than their share of the bytes explains."""
     found: dict[str, list[tuple[Accounting, MemberIo]]] = {}
     for each in analysis.accounting if (analysis := layouts_of(context)) else []:
         for member in each.members:
@@ -48,8 +51,10 @@ def _slow(context: Context) -> list[Finding]:
 
 
 def _is_slow(member: MemberIo) -> bool:
-    busy, moved = member.busy_ratio, member.bytes_ratio
-    if busy is None or moved is None or busy.low is None or moved.value < BYTES_RATIO_MIN:
+    busy, moved, share = member.busy_ratio, member.bytes_ratio, member.busy_share
+    if busy is None or moved is None or share is None or busy.low is None:
+        return False
+    if moved.value < BYTES_RATIO_MIN or share.value < BUSY_SHARE_MIN:
         return False
     return busy.low / max(1.0, moved.value) > BUSY_RATIO_MIN
 
@@ -66,13 +71,13 @@ class SlowMemberFigures(Figures, frozen=True, kw_only=True, tag="mixed_members")
     member: Annotated[MemberIo, HIDDEN]
 
     def text(self) -> FindingText:
-        ratio = self.member.busy_ratio
+        busy, moved = self.member.busy_ratio, self.member.bytes_ratio
         return FindingText(
             sentence=(
                 f"{self.drive} ({self.member.role} of {self.each.variant.label}) is slower than "
-                "the other members: its busy time for the same work was "
-                f"{format_estimate(ratio) if ratio else 'more'} of their mean, in "
-                f"{format_cell(self.each.cell)}."
+                f"the other members: its busy time was {format_estimate(busy) if busy else 'more'} "
+                f"of their mean, for {format_estimate(moved) if moved else 'its share'} of their "
+                f"bytes, in {format_cell(self.each.cell)}."
             ),
             cause=(
                 "The drive is of another model or firmware, worn, hot or failing, or its slot is "

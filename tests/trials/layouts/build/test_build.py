@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,14 @@ from seatrial.machine.undoers import UNDOERS
 from seatrial.trials.layouts.build import build as building
 from seatrial.trials.layouts.build import filesystems, registry, running, tuning
 from seatrial.trials.layouts.build.backend import ArrayState, Backend, Built, Construction, Step
-from seatrial.trials.layouts.build.build import build, commands_of, destroy, run_steps, wait_synced
+from seatrial.trials.layouts.build.build import (
+    build,
+    built_bytes,
+    commands_of,
+    destroy,
+    run_steps,
+    wait_synced,
+)
 from seatrial.trials.layouts.build.names import array_name, mount_folder
 from trials.layouts.build.specs import built_of, variant
 
@@ -307,3 +315,20 @@ def test_a_kill_before_the_first_step_leaves_a_record_that_clean_finds_empty(fil
 
 def _pid(journal) -> int:
     return json.loads(journal.path.read_text().splitlines()[0])["owner"]["pid"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "level", "share"),
+    [("btrfs", "raid5", 0.75), ("btrfs", "raid6", 0.5), ("btrfs", "raid1", 1), ("md", "raid5", 1)],
+)
+def test_parity_of_btrfs_is_no_capacity(tmp_path, backend, level, share):
+    spec = variant(backend, level, 4)
+    built = Built(
+        spec=spec,
+        name=NAME,
+        assigned=built_of(spec),
+        construction=Construction(steps=()),
+        folders=(str(tmp_path),),
+    )
+    status = os.statvfs(tmp_path)
+    assert built_bytes(built) == int(status.f_blocks * status.f_frsize * share)

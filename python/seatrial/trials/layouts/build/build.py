@@ -200,7 +200,12 @@ def built_bytes(built: Built) -> int:
     """
     if built.folders:
         sizes = [os.statvfs(folder) for folder in built.folders]
-        return min(each.f_blocks * each.f_frsize for each in sizes)
+        size_bytes = min(each.f_blocks * each.f_frsize for each in sizes)
+        spec = built.spec
+        if spec.backend == "btrfs" and spec.level in ("raid5", "raid6"):
+            # btrfs leaves out copies, but not parity.
+            return int(size_bytes * spec.data_members / spec.drives)
+        return size_bytes
     return min((device_size_bytes(device) for device in built.construction.devices), default=0)
 
 

@@ -137,7 +137,7 @@ class LayoutsTopic(Topic):
         """Return the analysis of a run's layouts."""
         from seatrial.trials.layouts.analysis.ratios import analyse_layouts
 
-        return analyse_layouts(measured.cells)
+        return analyse_layouts(measured.cells, measured.run.fingerprint_before.other_targets)
 
 
 TOPIC = LayoutsTopic()

@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from seatrial.fingerprint import Device, Target
 from seatrial.results.model import DatabaseRecord
 from seatrial.trials.layouts.analysis.figures import recovery_phrase
 from seatrial.trials.layouts.analysis.model import layouts_of
@@ -90,13 +91,16 @@ def window_columns(summary):
 
 
 def test_shares_times_and_rates_have_intervals_over_rounds():
-    found = recovery_of(summary_of(*(broken(number) for number in range(5))))
+    array = Target(stack=[Device(name="md0", size_bytes=600 * MIB)])
+    summary = summary_of(*(broken(number) for number in range(5)))
+    found = recovery_of(summary, array)
     rebuild, after = found.phase("rebuild"), found.phase("after")
     assert rebuild.share.value == pytest.approx(0.4, abs=0.01)
     assert rebuild.share.low < 0.4 < rebuild.share.high
     assert after.share.value == pytest.approx(1.0, abs=0.02)
     assert found.rebuild_time.value == pytest.approx(2.8e9)
-    assert found.rebuild_rate.value == pytest.approx(256 * MIB / 2.8)
+    assert found.rebuild_rate.value == pytest.approx(300 * MIB / 2.8), "of the array's device"
+    assert recovery_of(summary).rebuild_rate is None, "its file system is smaller"
     assert found.window.value == pytest.approx(3.0e9)
     assert found.window_open_s is None
     assert found.exposed

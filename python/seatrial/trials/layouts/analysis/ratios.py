@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from seatrial.fingerprint import Target
 from seatrial.results.model import Sample
 from seatrial.stats.cell_estimates import count_resolution_share, counted, rate_unit
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
@@ -330,18 +331,21 @@ def _concurrency(cell: Cell) -> str:
     return f", {in_flight} in flight" if in_flight > 1 else ""
 
 
-def analyse_layouts(cells: Sequence[CellSummary]) -> LayoutAnalysis | None:
+def analyse_layouts(
+    cells: Sequence[CellSummary], targets: Mapping[str, Target]
+) -> LayoutAnalysis | None:
     """Return the analysis of a run's layouts; None if it has none.
 
     Args:
         cells: All cells of the run, in the order of the plan.
+        targets: The fingerprints of the layouts, by label.
     """
     own = [summary for summary in cells if any(sample.layout for sample in summary.samples)]
     variants = variants_of(own)
     if not variants:
         return None
     measured = LayoutCells(own)
-    series, broken = sweeps(own), recoveries(own)
+    series, broken = sweeps(own), recoveries(own, targets)
     return LayoutAnalysis(
         variants=variants,
         accounting=accounting(own),

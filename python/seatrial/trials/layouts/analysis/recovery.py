@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Final, get_args
 
 from seatrial._core import Histogram
+from seatrial.fingerprint import Target
 from seatrial.lazy import np
 from seatrial.results.model import ArrayEvent, LayoutRecord, Sample
 from seatrial.stats.cell_estimates import counted, entries_needed, estimate_of_rounds, rate_unit
@@ -382,14 +383,28 @@ class Rebuild:
     ended_s: float | None
 
 
-def recoveries(cells: Sequence[CellSummary]) -> list[Recovery]:
-    """Return the recovery of each cell with injected faults."""
-    found = (recovery_of(summary) for summary in cells if is_breaking_summary(summary))
+def recoveries(cells: Sequence[CellSummary], targets: Mapping[str, Target]) -> list[Recovery]:
+    """Return the recovery of each cell with injected faults.
+
+    Args:
+        cells: The cells.
+        targets: The fingerprints of the layouts, by label.
+    """
+    found = (
+        recovery_of(summary, targets.get(summary.cell.target))
+        for summary in cells
+        if is_breaking_summary(summary)
+    )
     return [each for each in found if each]
 
 
-def recovery_of(summary: CellSummary) -> Recovery | None:
-    """Return the recovery of one cell; None if its samples have no events."""
+def recovery_of(summary: CellSummary, target: Target | None = None) -> Recovery | None:
+    """Return the recovery of one cell; None if its samples have no events.
+
+    Args:
+        summary: The cell.
+        target: The fingerprint of its layout.
+    """
     spec = layout_of(summary)
     samples = [s for s in counted(summary.samples) if s.layout and s.layout.events]
     if spec is None or not samples:
@@ -419,7 +434,7 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
             each.ended_s is not None and each.ended_s > sample.duration_s
             for sample, each in rebuilt
         ),
-        rebuild_rate=_rebuild_rate(spec, records[0], lengths_s),
+        rebuild_rate=_rebuild_rate(spec, records[0], target, lengths_s),
         unfinished_count=len(unfinished),
         unfinished_share=_unfinished_share(unfinished),
         window=_duration(closed_s),
@@ -505,17 +520,23 @@ def _duration(lengths_s: Sequence[float]) -> Estimate | None:
     return estimate_of_rounds([length_s * NS_PER_S for length_s in lengths_s], "ns")
 
 
-def member_bytes(spec: LayoutSpec, record: LayoutRecord) -> float | None:
-    """Return the bytes rebuilt per drive; None if only used space is rebuilt (btrfs, ZFS)."""
-    if spec.backend in FILESYSTEMS or not record.usable_bytes:
+def _member_bytes(spec: LayoutSpec, record: LayoutRecord, target: Target | None) -> float | None:
+    """Return the bytes rebuilt per drive; None if only used space is rebuilt (btrfs, ZFS).
+
+    The capacity of a file system is less than the array below it.
+    """
+    if spec.backend in FILESYSTEMS:
         return None
-    return record.usable_bytes / spec.data_members
+    array_bytes = record.usable_bytes if spec.filesystem == "none" else None
+    if target and target.stack:
+        array_bytes = target.stack[0].size_bytes
+    return array_bytes / spec.data_members if array_bytes else None
 
 
 def _rebuild_rate(
-    spec: LayoutSpec, record: LayoutRecord, lengths_s: Sequence[float]
+    spec: LayoutSpec, record: LayoutRecord, target: Target | None, lengths_s: Sequence[float]
 ) -> Estimate | None:
-    own_bytes = member_bytes(spec, record)
+    own_bytes = _member_bytes(spec, record, target)
     if own_bytes is None or not lengths_s:
         return None
     return estimate_of_rounds([own_bytes / length_s for length_s in lengths_s], "B/s")

@@ -349,3 +349,13 @@ def test_the_page_has_a_chart_and_a_row_for_each_host():
     assert f'id="{figure.table}"' in part.section
     assert part.section.count("<td>h3</td>") + part.section.count(">h3<") >= 1
     assert hosts_part(summarise(RUN, [])).section == ""
+
+
+def test_the_share_of_a_host_is_that_of_its_own_samples():
+    turns = [("a", "b"), ("b", "c")]
+    samples = [
+        sample_of([answer(host, 1000) for host in hosts], round_number=number)
+        for number, hosts in enumerate(turns)
+    ]
+    (table,) = hosts_tables([summary_of(samples)])
+    assert [(row[0], row[2]) for row in table.rows] == [("a", "50 %"), ("b", "50 %"), ("c", "50 %")]

@@ -57,11 +57,12 @@ def hosts_tables(cells: Sequence[CellSummary]) -> list[Table]:
         records = [sample for sample in each.samples if sample.fleet]
         if hosts_of(each.cell) < 2 or not records:
             continue
-        by_host: dict[str, list[tuple[HostRecord, float]]] = {}
+        by_host: dict[str, list[tuple[HostRecord, float, int]]] = {}
         for sample in records:
-            for host in sample.fleet.hosts if sample.fleet else ():
-                by_host.setdefault(host.name, []).append((host, sample.duration_s))
-        total = sum(host.window_completed for own in by_host.values() for host, _ in own)
+            hosts = sample.fleet.hosts if sample.fleet else ()
+            total = sum(host.window_completed for host in hosts)
+            for host in hosts:
+                by_host.setdefault(host.name, []).append((host, sample.duration_s, total))
         tables.append(
             Table(
                 id=f"fleet-hosts-{each.cell.key.replace('/', '-')}",
@@ -71,30 +72,33 @@ def hosts_tables(cells: Sequence[CellSummary]) -> list[Table]:
                     *("host", "IOPS", "share", "p50", "p99", "CPU"),
                     *("received", "sent", "start", "clock"),
                 ],
-                rows=[_row(name, own, total) for name, own in sorted(by_host.items())],
+                rows=[_row(name, own) for name, own in sorted(by_host.items())],
             )
         )
     return tables
 
 
-def _row(name: str, own: Sequence[tuple[HostRecord, float]], total: int) -> list[str]:
+def _row(name: str, samples: Sequence[tuple[HostRecord, float, int]]) -> list[str]:
+    """Return the row of a host: its share is of those samples in which it took part."""
+    own = [host for host, _, _ in samples]
     times = Histogram.of([])
-    for host, _ in own:
+    for host in own:
         for response in host.responses.values():
             times = times.merged(Histogram.decode(response))
-    completed = sum(host.window_completed for host, _ in own)
-    rate = completed / sum(duration_s for _, duration_s in own)
+    completed = sum(host.window_completed for host in own)
+    rate = completed / sum(duration_s for _, duration_s, _ in samples)
+    total = sum(total for _, _, total in samples)
     return [
         name,
         f"{rate:,.0f}",
         format_share(completed / total) if total else NO_FIGURE,
         format_duration_ns(times.percentile_ns(50)) if len(times) else NO_FIGURE,
         format_duration_ns(times.percentile_ns(99)) if len(times) else NO_FIGURE,
-        format_share(statistics.median(host.cpu_share for host, _ in own)),
-        format_rate_bytes(statistics.median(host.received_bytes_per_s for host, _ in own)),
-        format_rate_bytes(statistics.median(host.sent_bytes_per_s for host, _ in own)),
-        f"+{format_duration_ns(max(host.started_ns for host, _ in own))}",
-        f"± {format_duration_ns(max(host.clock_before.bound_ns for host, _ in own))}",
+        format_share(statistics.median(host.cpu_share for host in own)),
+        format_rate_bytes(statistics.median(host.received_bytes_per_s for host in own)),
+        format_rate_bytes(statistics.median(host.sent_bytes_per_s for host in own)),
+        f"+{format_duration_ns(max(host.started_ns for host in own))}",
+        f"± {format_duration_ns(max(host.clock_before.bound_ns for host in own))}",
     ]
 
 

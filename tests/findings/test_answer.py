@@ -226,6 +226,7 @@ def test_a_test_that_ended_by_its_bytes_says_so():
     assert "1 of 1 test reached limit_bytes early, after 28 ms" in confidence()
     assert "1 of 1 test reached limit_bytes early, after 28 ms" in confidence(operation="mixed")
     assert "limit_bytes" not in confidence(kind="fill")
+    assert "limit_bytes" not in confidence(kind="recording")
     assert "limit_bytes" not in confidence(duration_s=0.9)
     assert "limit_bytes" not in confidence(completed=100)
 

@@ -387,7 +387,9 @@ def _ended_by_bytes(cells: Sequence[CellSummary]) -> list[str]:
     shortest_s: dict[str, float] = {}
     for each in cells:
         limit = each.cell.parsed.limit
-        if each.cell.kind == "fill" or each.cell.operation == "copy" or limit.bytes is None:
+        # Fills, copies and recordings end when all is done.
+        is_whole = each.cell.kind in ("fill", "recording") or each.cell.operation == "copy"
+        if is_whole or limit.bytes is None:
             continue
         early_s = [
             sample.duration_s

@@ -295,7 +295,8 @@ def test_an_array_that_failed_is_reported():
 def test_an_array_that_takes_no_more_writes_is_not_reported_to_have_lost_what_was_read():
     """As md's raid10, which does not let the drive go that holds the only copy."""
     spec = spec_of("raid10", 4, spares=1)
-    events = [event(3.0, "failed"), event(3.1, "fault_failed"), event(3.2, "array_failed")]
+    refused = msgspec.structs.replace(event(3.1, "fault_failed"), detail="fail: it is busy")
+    events = [event(3.0, "failed"), refused, event(3.2, "array_failed")]
     record = record_of(
         spec, events=events, checked_bytes=24 * MIB, wrong_bytes=0, unreadable_bytes=0
     )
@@ -303,6 +304,17 @@ def test_an_array_that_takes_no_more_writes_is_not_reported_to_have_lost_what_wa
     assert "rejects writes, but all 24 MiB of the trial file were still readable" in found.sentence
     assert "are gone" not in found.sentence
     assert "only copy" in found.cause
+
+
+@pytest.mark.parametrize(
+    ("backend", "level", "deed"),
+    [("btrfs", "raid0", "replace"), ("btrfs", "raid5", "fail"), ("md", "raid5", "replace")],
+)
+def test_a_refusal_that_is_not_of_md_to_fail_a_drive_is_no_cause(backend, level, deed):
+    refused = msgspec.structs.replace(event(4.0, "fault_failed"), detail=f"{deed}: read-only")
+    events = [event(3.0, "failed"), event(3.1, "array_failed"), refused]
+    run = of_run(broken(spec=spec_of(level, 3, backend=backend), events=events))
+    assert "tolerates" in finding_of(run, "array_failed").cause
 
 
 @pytest.mark.parametrize(

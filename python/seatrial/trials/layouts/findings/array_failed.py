@@ -86,13 +86,16 @@ def _lost(first: Recovery) -> str:
 def _cause(first: Recovery) -> str:
     survived = first.variant.losses_survived
     level = str(first.variant.factors["level"])
-    if any("could not be" in fault for fault in first.faults):
+    if survived == 0:
+        return f"{level} tolerates no drive failure: it has no copies and no parity."
+    is_md = str(first.variant.factors["backend"]).startswith("md")
+    if is_md and any(
+        "could not be injected" in each and "(fail: " in each for each in first.faults
+    ):
         return (
             "The drive to fail had the only copy of its data: md does not remove it, and rejects "
             "writes from then on."
         )
-    if survived == 0:
-        return f"{level} tolerates no drive failure: it has no copies and no parity."
     return (
         f"{level} tolerates the failure of any {format_plural(survived, 'drive')}; more had failed "
         "at the same time."

@@ -20,7 +20,7 @@ TOO_FEW = "too few"
 HARDLY_KNOWN = "over ± 100 %"
 
 INTERVALS: Final = frozenset({"±", "95 %"})
-ANSWERS: Final = frozenset({"Answer", "Ratio", "Change", "Limit", "Per million"})
+ANSWERS: Final = frozenset({"Answer", "Ratio", "Change", "Limit", "Per million", "Data"})
 """The most important columns, which are left out last."""
 LESS_INFORMATIVE: Final = ("p99.9", "Skipped", "Blocks", "max", "MB/s", "mean", "p90", "p50")
 """Columns that a narrow terminal leaves out first, in this order."""

@@ -343,6 +343,8 @@ def test_the_price_of_each_limit_is_a_table():
     assert [row.limit_kib_per_s for row in table.rows] == [1000, None]
     assert [round(row.share.value, 2) for row in table.rows] == [0.9, 0.2]
     assert table.rows[0].rebuild_time.value > table.rows[1].rebuild_time.value
+    never = {"rebuild_time": None, "unfinished_count": 0}
+    assert limit_tables([msgspec.structs.replace(each, **never) for each in found]) == []
 
 
 def test_what_a_failure_does_is_no_fault_to_other_findings():

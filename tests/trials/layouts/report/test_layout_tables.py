@@ -10,12 +10,17 @@ from seatrial.cli.options import default_results
 from seatrial.cli.outcome import targets_text
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
-from seatrial.report.table import NO_FIGURE, Table, as_text
+from seatrial.report.table import NO_FIGURE, Table, as_text, fitted
 from seatrial.report.tables import tables
 from seatrial.trials.layouts.analysis.figures import window_phrase
 from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.report.phrases import layout_sentences
-from seatrial.trials.layouts.report.tables import data_text, rebuild_text, unprotected_text
+from seatrial.trials.layouts.report.tables import (
+    data_text,
+    failures_table,
+    rebuild_text,
+    unprotected_text,
+)
 from trials.layouts.report.layout_hand import (
     ROUNDS,
     SPECS,
@@ -102,10 +107,30 @@ def test_each_failure_is_one_line(found: dict[str, Table]):
     reported = dict(zip(table.headers, row, strict=True))
     assert (reported["Layout"], reported["Workload"]) == ("raid5-4", "steady")
     assert reported["Before"].startswith("200 IOPS ±")
-    assert reported["During rebuild"].startswith("0.300x ±")
+    assert reported["Meanwhile"].startswith("0.300x ±")
     assert reported["Rebuild time"].startswith("17.6 s")
     assert reported["Failed"] == "0"
     assert reported["Data"] == "all 1.5 GiB correct"
+
+
+def test_failures_under_other_limits_and_without_a_rebuild_can_be_told_apart(summary: Summary):
+    (whole,) = layouts_of(summary).recoveries
+    degraded = [
+        msgspec.structs.replace(each, phase="degraded") if each.phase == "rebuild" else each
+        for each in whole.phases
+        if each.phase != "degraded"
+    ]
+    limited = msgspec.structs.replace(whole, rebuild_limit_kib_per_s=4096, phases=degraded)
+    table = failures_table([whole, limited])
+    assert column(table, "Workload") == ["steady", "steady, limit 4 MiB/s"]
+    assert ["degraded" in text for text in column(table, "Meanwhile")] == [False, True]
+
+
+def test_of_a_narrow_table_of_failures_the_data_stay(summary: Summary):
+    (whole,) = layouts_of(summary).recoveries
+    shown, left_out = fitted(failures_table([whole]), 60)
+    assert "Data" in shown.headers
+    assert "Rebuild time" in left_out
 
 
 def test_lost_data_is_reported_exactly(summary: Summary):

@@ -558,7 +558,7 @@ def _sum_known(values: Sequence[int | None]) -> int | None:
 
 
 def limit_tables(found: Sequence[Recovery]) -> list[LimitTable]:
-    """Return rebuild time against service for cells that differ only in the limit."""
+    """Return rebuild time against service for cells with rebuilds that differ only in the limit."""
     groups: dict[str, list[Recovery]] = {}
     for each in found:
         common = {k: v for k, v in each.cell.identity().items() if k != REBUILD_LIMIT}
@@ -567,6 +567,7 @@ def limit_tables(found: Sequence[Recovery]) -> list[LimitTable]:
         _limit_table(group)
         for group in groups.values()
         if len({each.rebuild_limit_kib_per_s for each in group}) > 1
+        and any(each.rebuild_time or each.unfinished_count for each in group)
     ]
 
 

@@ -35,6 +35,7 @@ from seatrial.trials.layouts.analysis.model import (
     LimitRow,
     LimitTable,
     MeasuredFigure,
+    PhaseFigures,
     PhaseName,
     Recovery,
     layouts_of,
@@ -69,13 +70,13 @@ def failures_table(recoveries: Sequence[Recovery]) -> Table:
         title="Effects of failures",
         labels=2,
         headers=[
-            *("Layout", "Workload", "Before", "During rebuild", "After", "Slowest second"),
+            *("Layout", "Workload", "Before", "Meanwhile", "After", "Slowest second"),
             *("Rebuild time", "No redundancy", "Failed", "Data"),
         ],
         rows=[
             [
                 recovery.variant.target,
-                recovery.cell.workload,
+                _limited_workload(recovery),
                 *_timeline_texts(recovery),
                 *(rebuild_text(recovery), unprotected_text(recovery)),
                 *(format_count(recovery.failed_count), data_text(recovery)),
@@ -86,19 +87,29 @@ def failures_table(recoveries: Sequence[Recovery]) -> Table:
     return without_empty(table)
 
 
+def _limited_workload(recovery: Recovery) -> str:
+    """Return the workload with its rebuild limit, which several rows may differ in."""
+    limit = recovery.rebuild_limit_kib_per_s
+    return f"{recovery.cell.workload}{f', limit {limit_text(limit)}' if limit else ''}"
+
+
 def _timeline_texts(recovery: Recovery) -> list[str]:
-    """Return the rate before, and the shares during rebuild, after it and in the slowest second."""
-    before = recovery.phase("before")
+    """Return the rate before, and the shares until repaired, then and in the slowest second."""
+    before, after = recovery.phase("before"), recovery.phase("after")
     names: tuple[PhaseName, ...] = ("rebuild", "degraded", "scrub")
     meanwhile = next(filter(None, map(recovery.phase, names)), None)
     return [
         with_interval(before.rate) if before else NO_FIGURE,
-        *(
-            NO_FIGURE if phase is None else with_interval(phase.share)
-            for phase in (meanwhile, recovery.phase("after"))
-        ),
+        NO_FIGURE if meanwhile is None else _meanwhile_text(meanwhile),
+        NO_FIGURE if after is None else with_interval(after.share),
         NO_FIGURE if recovery.lowest_share is None else format_share(recovery.lowest_share),
     ]
+
+
+def _meanwhile_text(phase: PhaseFigures) -> str:
+    """Return the share of a phase, which is named unless it is the rebuild."""
+    name = "" if phase.phase == "rebuild" else f" ({PHASE_NAMES[phase.phase]})"
+    return f"{with_interval(phase.share)}{name}"
 
 
 def rebuild_text(recovery: Recovery) -> str:
@@ -251,7 +262,7 @@ def failure_text(recovery: Recovery) -> str:
 _LESS_INFORMATIVE: Final = (
     *("Bytes read", "Other drives", "Not significantly slower", "Runner-up", "Ratio", "Chunk"),
     *("Sync time", "Slowest second", "Build time", "Rule (bytes)", "No redundancy"),
-    *("File system", "After"),
+    *("File system", "After", "Before"),
 )
 """Columns that are dropped on a narrow terminal, least important first."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from seatrial.fingerprint import Device, Target
 from seatrial.results.model import DatabaseRecord
-from seatrial.trials.layouts.analysis.figures import recovery_phrase
+from seatrial.trials.layouts.analysis.figures import recovery_phrase, worst_recovery
 from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.analysis.recovery import (
     limit_tables,
@@ -264,6 +264,19 @@ def test_the_verdict_reports_first_of_what_lost_data():
         record = record_of(SPEC, wrong_bytes=wrong_bytes, **known)
         samples.append(broken(cell=cell, record=record, checked=256, corrupt=wrong_bytes // 4096))
     assert "lost 8 KiB (corrupt)" in of_run(*samples).verdict
+
+
+def test_the_worst_loss_is_the_headline():
+    """The first one lost little; the array of the second one failed with all its data."""
+    little = record_of(SPEC, events=REBUILT, checked_bytes=MIB, wrong_bytes=8192)
+    stripe = spec_of("raid0", 3)
+    events = [event(3.0, "failed"), event(3.1, "array_failed")]
+    whole = record_of(stripe, events=events, unreadable_bytes=MIB, wrong_bytes=0)
+    run = of_run(broken(record=little, checked=256, corrupt=2), broken(spec=stripe, record=whole))
+    found = layouts_of(run).recoveries
+    assert worst_recovery(found).startswith("after a drive failure, raid0-3 lost 1 MiB")
+    calm = of_run(broken(), broken(spec=spec_of("raid6", 4), counts=counts(rebuild=20)))
+    assert "raid6-4 was not checked" in worst_recovery(layouts_of(calm).recoveries)
 
 
 @pytest.mark.parametrize("holds", [1.0, 0.0])

@@ -217,11 +217,8 @@ def _against(best: BestLayout) -> str:
 
 
 def recovery_phrases(recoveries: Sequence[Recovery]) -> list[str]:
-    """Return the effects of failures, a phrase for each of the first cells.
-
-    Cells that lost data or failed requests come first.
-    """
-    worst = sorted(recoveries, key=_gravity)[:RECOVERIES_SHOWN_MAX]
+    """Return the effects of failures, a phrase for each of the worst cells."""
+    worst = sorted(recoveries, key=gravity)[:RECOVERIES_SHOWN_MAX]
     return [f"{_when(each)}, {each.cell.target} {recovery_phrase(each)}" for each in worst]
 
 
@@ -229,7 +226,7 @@ def worst_recovery(recoveries: Sequence[Recovery]) -> str:
     """Return the worst effects of a failure in few words; empty without a failure."""
     if not recoveries:
         return ""
-    worst = min(recoveries, key=_gravity)
+    worst = min(recoveries, key=gravity)
     state = lost_phrase(worst) or _kept_phrase(worst)
     count = format_count(worst.failed_count) if worst.failed_count else "no"
     phrase = f"{_when(worst)}, {worst.cell.target} {state}: {count} failed requests"
@@ -243,8 +240,16 @@ def _phase_after(recovery: Recovery) -> PhaseFigures | None:
     return recovery.phase("rebuild") or recovery.phase("degraded") or recovery.phase("scrub")
 
 
-def _gravity(recovery: Recovery) -> tuple[bool, bool]:
-    return not lost_phrase(recovery), not recovery.failed_count
+def gravity(recovery: Recovery) -> tuple[bool, int, int, int, float]:
+    """Return a key that sorts the worst first: data loss, failed requests, lowest rate."""
+    phase = _phase_after(recovery)
+    return (
+        not lost_phrase(recovery),
+        -recovery.array_failed_count,
+        -(recovery.unreadable_bytes or 0) - (recovery.wrong_bytes or 0),
+        -recovery.failed_count,
+        phase.share.value if phase and phase.share else 1.0,
+    )
 
 
 def _when(recovery: Recovery) -> str:

@@ -17,6 +17,7 @@ from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_share
 from seatrial.trials.database.report.timelines import timeline_figure, timeline_table
+from seatrial.trials.layouts.analysis.figures import gravity
 from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery, layouts_of
 from seatrial.trials.layouts.analysis.overview import verdict_line
 from seatrial.trials.layouts.report.figures import (
@@ -106,7 +107,7 @@ def _timelines(
 ) -> dict[str, Figure]:
     """Return the timelines of the worst failures, by the keys of their cells."""
     by_key = {part.cell.key: part for part in cells}
-    ranked = sorted(found.recoveries, key=_gravity)
+    ranked = sorted(found.recoveries, key=gravity)
     kept = {recovery.cell.key for recovery in ranked[:timelines_max]}
     figures = {}
     for number, recovery in enumerate(found.recoveries, start=1):
@@ -117,12 +118,6 @@ def _timelines(
         if figure is not None:
             figures[recovery.cell.key] = figure
     return figures
-
-
-def _gravity(recovery: Recovery) -> tuple[bool, float]:
-    """Return a key that sorts lost data first, then the deepest dip."""
-    lost = bool(recovery.corrupt_blocks or recovery.unreadable_bytes or recovery.failed_count)
-    return not lost, 1.0 if recovery.lowest_share is None else recovery.lowest_share
 
 
 def _reported(sample: Sample) -> tuple[str, list[TimelineMark]]:

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.published import HIDDEN
 from seatrial.stats.model import Figures, Finding, FindingText
-from seatrial.stats.wording import format_cell
+from seatrial.stats.wording import format_cell, format_plural
 from seatrial.study.layouts.layout import FILESYSTEMS
 from seatrial.trials.layouts.analysis.figures import checked_phrase, lost_phrase
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
@@ -23,14 +23,13 @@ def data_lost(context: Context) -> list[Finding]:
 
     Decided:
         All data of the trial file are read and verified at the end (`verify`); one block is enough.
-        The sentence gives the amount, in steps of 4 KiB; if all data were correct at the end, the
-        number of reads that returned corrupt data under load. Critical, even if more drives failed
-        than the level tolerates.
+        The sentence gives the amount, in steps of 4 KiB, and the number of reads that returned
+        corrupt data under load. Critical, even if more drives failed than the level tolerates.
 
     Do:
         Scrub on a schedule, to find unreadable sectors while there is redundancy; use a level that
         tolerates one more failure; against silent corruption use checksums (btrfs, ZFS,
-        dm-integrity).
+        dm-integrity), but not btrfs's parity levels.
     """
     recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     return [_finding(each) for each in recoveries if lost_phrase(each)]
@@ -52,16 +51,35 @@ class DataLostFigures(Figures, frozen=True, kw_only=True, tag="data_lost"):
         return FindingText(
             sentence=(
                 f"{format_cell(self.recovery.cell)} {lost_phrase(self.recovery)}, of "
-                f"{checked_phrase(self.recovery)}, "
+                f"{checked_phrase(self.recovery)}{_wrong_reads_text(self.recovery)}, "
                 f"after: {'; '.join(self.faults)}."
             ),
             cause=_cause(self.recovery),
             next=(
                 "Scrub on a schedule, to find unreadable sectors while there is redundancy; use a "
-                "level that tolerates one more failure; against silent corruption use a file "
-                "system with checksums (btrfs, ZFS) or dm-integrity below the array."
+                f"level that tolerates one more failure{_advice(self.recovery)}."
             ),
         )
+
+
+def _wrong_reads_text(recovery: Recovery) -> str:
+    """Return the corrupt data that the load got, unless they are all that was lost."""
+    if not recovery.wrong_reads or not (recovery.unreadable_bytes or recovery.wrong_bytes):
+        return ""
+    return f", and returned corrupt data to {format_plural(recovery.wrong_reads, 'read')}"
+
+
+def _advice(recovery: Recovery) -> str:
+    """Return what to do against corruption; btrfs and ZFS have checksums already."""
+    backend = recovery.variant.factors["backend"]
+    if backend == "btrfs":
+        return "; on btrfs use raid1 or raid10, not its parity levels"
+    if backend in FILESYSTEMS:
+        return ""
+    return (
+        "; against silent corruption use a file system with checksums (btrfs, ZFS) or dm-integrity "
+        "below the array"
+    )
 
 
 def _finding(recovery: Recovery) -> Finding:

@@ -267,6 +267,11 @@ def test_two_layouts_cannot_make_one_label() -> None:
             Layout(name="a", backend="single", filesystem="ext4", flaky=True, delay_ms=40),
             "a single drive, ext4, with fault injection, each request delayed by 40 ms",
         ),
+        (
+            Layout(name="a", drives=3, filesystem="none", delay_ms=[0, 0, 50]),
+            "md raid0 of 3 drives, chunk 128 KiB, no file system, "
+            "requests of its drives delayed by 0, 0, 50 ms",
+        ),
     ],
 )
 def test_a_variant_in_words(layout: Layout, reported: str) -> None:

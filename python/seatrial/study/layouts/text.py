@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from seatrial.study.cell import Cell
@@ -91,9 +90,11 @@ def _properties(spec: LayoutSpec) -> Iterator[str]:
         yield "without initial synchronisation"
     if spec.flaky:
         yield "with fault injection"
-    delays = [f"{delay_ms:g}" for delay_ms, _ in itertools.groupby(spec.delay_ms)]
-    if delays:
-        yield f"each request delayed by {', '.join(delays)} ms"
+    delays = [f"{delay_ms:g}" for delay_ms in spec.delay_ms]
+    if len(set(delays)) == 1:
+        yield f"each request delayed by {delays[0]} ms"
+    elif delays:
+        yield f"requests of its drives delayed by {', '.join(delays)} ms"
 
 
 def _other_drives(spec: LayoutSpec) -> Iterator[str]:

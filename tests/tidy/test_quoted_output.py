@@ -80,7 +80,7 @@ def test_quoted_output_is_what_the_program_prints() -> None:
 
 
 def test_a_column_and_a_sentence_that_nothing_prints_are_seen() -> None:
-    table = "```text\nTarget  Meanwhile  Half\ntrial   0.94x      0\n```\n"
+    table = "```text\nTarget  Midway     Half\ntrial   0.94x      0\n```\n"
     assert len(list(stale([Source("a.md", table)]))) == 2
     said = "```text\n ! One I/O costs the host 15.9 us: its limit.\n```\n"
     assert list(stale([Source("a.md", said)]))

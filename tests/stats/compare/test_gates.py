@@ -4,6 +4,7 @@ The scatter of a round is lognormal, with a drift of 10 % that all cells of a ro
 sides share it where they are interleaved. docs/method.md has the stated rounds.
 """
 
+import msgspec
 import pytest
 
 from long import trials
@@ -58,6 +59,24 @@ def test_of_one_equal_cell_at_most_five_percent_are_called_different(paired):
     )
     allowed = ALPHA + 2 * (ALPHA * (1 - ALPHA) / TRIALS) ** 0.5
     assert false / TRIALS <= allowed
+
+
+@pytest.mark.parametrize(("of_a", "of_b"), [(10, 2), (3, 10)])
+def test_unequal_numbers_of_rounds_are_called_different_no_more_often(of_a, of_b):
+    """Welch's degrees of freedom alone would call more than 10 % of these trials different."""
+    false = 0
+    for seed in range(TRIALS // 3):
+        sides = random_sides(
+            seed, cells=CELLS, rounds=10, noise=0.05, paired=False, latencies=False
+        )
+        a, b = (
+            msgspec.structs.replace(side, samples=[s for s in side.samples if s.round < rounds])
+            for side, rounds in zip(sides, (of_a, of_b), strict=True)
+        )
+        (comparison,) = compare(a, [b])
+        assert {each.ratio.rounds for each in comparison.comparands} == {min(of_a, of_b)}
+        false += says_different(comparison)
+    assert false / (TRIALS // 3) <= ALPHA
 
 
 def share_found(trials, *, cells, rounds, noise, factor):

@@ -102,6 +102,23 @@ def test_rounds_more_of_unpaired_sides_grows_both():
     assert 0.87 <= found <= 0.95
 
 
+def test_rounds_more_of_unequal_numbers_follow_the_shorter_side():
+    unequal = Contrast(
+        log_ratio=0.1,
+        parts=(RoundVariance(0.1**2, 40), RoundVariance(0.05**2, 2)),
+        resolution=0.0,
+        rounds=2,
+        paired=False,
+    )
+    (more,) = rounds_more([unequal], ALPHA, 0.01)
+
+    def power(rounds):
+        error = math.sqrt(0.1**2 / (40 + rounds) + 0.05**2 / (2 + rounds))
+        return stats.nct.sf(stats.t.ppf(1 - ALPHA / 2, 1 + rounds), 1 + rounds, 0.1 / error)
+
+    assert power(more - 1) < 0.9 <= power(more)
+
+
 def test_rounds_more_that_cannot_be_reported():
     on_the_margin = paired_contrast(math.log(1.0001), 5.0, 3)
     once = Contrast(log_ratio=0.1, parts=(), resolution=0.0, rounds=1, paired=True)

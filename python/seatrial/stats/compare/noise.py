@@ -181,7 +181,9 @@ class _Questions:
         shares = [v / (n + more) for v, n in zip(self._variances, self._rounds, strict=True)]
         of_mean = np.maximum(shares[0] + shares[1], 1e-30)
         of_parts = sum(s**2 / (n + more - 1) for s, n in zip(shares, self._rounds, strict=True))
-        degrees = of_mean**2 / np.maximum(of_parts, 1e-300)
+        welch = of_mean**2 / np.maximum(of_parts, 1e-300)
+        fewest = np.minimum(*self._rounds) + more - 1
+        degrees = np.where(np.isclose(*self._rounds, rtol=1e-9), welch, fewest)  # Contrast.degrees
         error = np.sqrt(of_mean)
         quantile = stdtrit(degrees, 1 - self._alpha / 2)
         half = np.maximum(quantile * error, self._resolution)

@@ -69,8 +69,16 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom, by Welch (1947) and Satterthwaite (1946) where there are two."""
+        """Degrees of freedom, by Welch (1947) and Satterthwaite (1946) where there are two.
+
+        If their numbers of rounds differ, those of the shorter one, which suffice for any two
+        variances (Mickey and Brown 1966, Bounds on the distribution functions of the Behrens-Fisher
+        statistic). Welch's rise to those of the longer side where few rounds agree by chance.
+        """
         shares = [(part.variance / part.rounds, part.rounds - 1) for part in self.parts]
+        fewest, most = (which(freedom for _, freedom in shares) for which in (min, max))
+        if not math.isclose(fewest, most):
+            return fewest
         of_parts = sum(share**2 / freedom for share, freedom in shares)
         if of_parts == 0:
             return sum(freedom for _, freedom in shares)

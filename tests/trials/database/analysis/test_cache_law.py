@@ -97,10 +97,15 @@ def test_a_flat_line_is_refused():
     assert cache_law(points).obstacle == "A larger cache has no significant effect"
 
 
-def test_a_gain_within_the_noise_of_its_rounds_is_refused():
+@pytest.mark.parametrize(
+    ("times_s", "last_rounds"), [((1.0, 0.97, 0.93, 0.9), 10), ((1.0, 0.9, 0.8, 0.7), 2)]
+)
+def test_a_gain_within_the_noise_of_its_rounds_is_refused(times_s, last_rounds):
+    """The side with fewer rounds determines how much its noise may be."""
+    rounds = (10, 10, 10, last_rounds)
     points = [
-        CacheTime(size, time_s, 0.05, 3)
-        for size, time_s in zip(SIZES_BYTES, (1.0, 0.97, 0.93, 0.9), strict=True)
+        CacheTime(*each, 0.05, count)
+        for *each, count in zip(SIZES_BYTES, times_s, rounds, strict=True)
     ]
     assert "no significant effect" in cache_law(points).obstacle
 

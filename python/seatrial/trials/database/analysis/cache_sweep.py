@@ -274,7 +274,8 @@ def _misfit(points: Sequence[CacheTime], residual_shares: Sequence[float]) -> st
     """Return why the law does not fit these points; empty if it does."""
     first, last = points[0], points[-1]
     gain = math.log(first.time_s / last.time_s)
-    noise = t_of(max(1, first.rounds - 1)) * math.hypot(first.error_share, last.error_share)
+    fewest = min(first.rounds, last.rounds)
+    noise = t_of(max(1, fewest - 1)) * math.hypot(first.error_share, last.error_share)
     if gain < max(math.log(GAIN_RATIO_MIN), noise):
         return "A larger cache has no significant effect"
     worst = max(range(len(points)), key=lambda index: abs(residual_shares[index]))

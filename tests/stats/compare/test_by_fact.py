@@ -119,6 +119,28 @@ def test_drives_of_one_run_are_groups_of_their_own():
     assert [round(value.value) for value in row_of(found).values] == [1000, 100]
 
 
+def test_targets_of_one_run_are_rows_of_their_own():
+    """Two hosts with equal SSDs do not differ because one of them has an HDD too."""
+    grouping = Grouping("host", ["iops"])
+    for number, before in enumerate([fingerprint()] * 2 + [fingerprint(cpu="EPYC")] * 2):
+        grouping.add(one_side(number, 1000 + number % 2, before), [])
+        if number > 1:
+            grouping.add(one_side(number, 10 + number % 2, before, target="hdd"), [])
+    ssd, hdd = grouping.result().rows
+    assert (ssd.test["target"], hdd.test["target"]) == ("ssd", "hdd")
+    assert [round(value.value) for value in ssd.values] == [1000, 1000]
+    assert ssd.differs == [None, False]
+    assert (hdd.values[0], round(hdd.values[1].value)) == (None, 10)
+
+
+def test_a_target_that_each_run_calls_otherwise_is_one_row():
+    grouping = Grouping("kernel", ["iops"])
+    for number, target in enumerate(("ssd", "disk")):
+        grouping.add(one_side(number, 1000, fingerprint(), target=target), [])
+    (value,) = row_of(grouping.result()).values
+    assert (value.rounds, "target" in row_of(grouping.result()).test) == (2, False)
+
+
 def difference(path, words, a, b):
     return [Difference(path=path, words=words, a=a, b=b, weight="likely")]
 

@@ -12,6 +12,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -52,7 +53,7 @@ class FactRow(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one test in every group.
 
     Attributes:
-        test: The factors of the test, without the target.
+        test: The factors of the test; with the target only where a run has it on several.
         figure: Such as ``iops`` or ``read p99``.
         values: For each group the mean over its runs, with an interval if there are at least
             two; None if no run has the test.
@@ -110,7 +111,7 @@ class Grouping:
         self._figures = figures
         self._run_ids: dict[str, dict[str, None]] = {}
         self._tests: dict[_RowKey, dict[str, FactorValue]] = {}
-        self._logs: dict[_RowKey, dict[str, dict[str, list[float]]]] = {}
+        self._logs: dict[_RowKey, dict[str, dict[str, dict[str, float]]]] = {}
         self._resolution_share: dict[_RowKey, float] = defaultdict(float)
         self._differences: list[tuple[str, dict[str, Difference]]] = []
 
@@ -135,7 +136,7 @@ class Grouping:
                 row = (key, figure, rounds.unit, rounds.is_reported)
                 self._tests.setdefault(row, identity_without_target(samples[0].cell))
                 of_run = self._logs.setdefault(row, {}).setdefault(group, {})
-                of_run.setdefault(run.id, []).append(_mean_log(rounds))
+                of_run.setdefault(run.id, {})[one_side.side.target] = _mean_log(rounds)
                 share = max(self._resolution_share[row], rounds.resolution_share)
                 self._resolution_share[row] = share
 
@@ -145,8 +146,9 @@ class Grouping:
         rows: list[FactRow] = []
         p_values: list[float] = []
         tested: list[tuple[int, int]] = []
-        for row in self._tests:
-            of_groups = [self._rounds(row, group) for group in groups]
+        wanted = [(row, target) for row in self._tests for target in self._targets(row)]
+        for row, target in wanted:
+            of_groups = [self._rounds(row, group, target) for group in groups]
             for group, rounds in enumerate(of_groups[1:], start=1):
                 p = _p_value(of_groups[0], rounds)
                 if p is not None:
@@ -154,7 +156,7 @@ class Grouping:
                     tested.append((len(rows), group))
             rows.append(
                 FactRow(
-                    test=self._tests[row],
+                    test={"target": target, **self._tests[row]} if target else self._tests[row],
                     figure=row[1],
                     values=[_estimate(rounds) for rounds in of_groups],
                     differs=[None] * len(groups),
@@ -165,12 +167,23 @@ class Grouping:
         found = [FactGroup(value=each, run_ids=list(self._run_ids[each])) for each in groups]
         return ByFact(fact=self._fact, groups=found, rows=rows, others=self._others(groups))
 
-    def _rounds(self, row: _RowKey, group: str) -> Rounds | None:
-        """Return the runs of a group as rounds of a figure; None if none has it."""
-        of_runs = self._logs[row].get(group)
-        if not of_runs:
+    def _targets(self, row: _RowKey) -> list[str]:
+        """Return the targets to keep apart; one empty name unless a run has several in a group."""
+        runs = [of_run for of_runs in self._logs[row].values() for of_run in of_runs.values()]
+        return list(dict.fromkeys(chain(*runs))) if max(map(len, runs)) > 1 else [""]
+
+    def _rounds(self, row: _RowKey, group: str, target: str) -> Rounds | None:
+        """Return the runs of a group as rounds of a figure; None if none has it.
+
+        Args:
+            row: The figure of a test.
+            group: The group.
+            target: Only on this target; on any if empty.
+        """
+        of_runs = self._logs[row].get(group, {}).values()
+        means = [log for each in of_runs for own, log in each.items() if target in ("", own)]
+        if not means:
             return None
-        means = [statistics.fmean(logs) for logs in of_runs.values()]
         return Rounds(
             values={number: math.exp(mean) for number, mean in enumerate(means)},
             unit=row[2],

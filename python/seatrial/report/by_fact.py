@@ -13,6 +13,8 @@ from seatrial.stats.wording import format_estimate, format_identity, format_plur
 DIFFERS: Final = " *"
 """Mark of a group that differs significantly from the first one."""
 OTHERS_SHOWN_MAX: Final = 8
+_VALUE_MAX: Final = 20
+"""If any value of the fact is longer, columns have numbers, so that more of them fit."""
 
 
 class FactDocument(Document, frozen=True, kw_only=True):
@@ -44,7 +46,8 @@ def fact_table(found: ByFact, rows_max: int) -> Table:
         rows_max: The most rows.
     """
     headers = [
-        f"{group.value} ({format_plural(len(group.run_ids), 'run')})" for group in found.groups
+        f"{name} ({format_plural(len(group.run_ids), 'run')})"
+        for name, group in zip(_columns(found), found.groups, strict=True)
     ]
     return Table(
         id="by_fact",
@@ -53,6 +56,14 @@ def fact_table(found: ByFact, rows_max: int) -> Table:
         headers=["Test", "Figure", *headers],
         rows=[_row(each) for each in common_rows(found)[:rows_max]],
     )
+
+
+def _columns(found: ByFact) -> list[str]:
+    """Return the names of the columns: the values, or numbers where a value is long."""
+    values = [group.value for group in found.groups]
+    if len(values) == 1 or max(map(len, values)) <= _VALUE_MAX:
+        return values
+    return [f"{found.fact} {number}" for number in range(1, len(values) + 1)]
 
 
 def _row(row: FactRow) -> list[str]:
@@ -66,14 +77,15 @@ def _row(row: FactRow) -> list[str]:
 def fact_sentences(found: ByFact) -> list[str]:
     """Return how to read the table: what is significant, and other possible causes."""
     judged = [each for row in found.rows for each in row.differs if each is not None]
-    first = found.groups[0].value
     if len(found.groups) == 1:
         return [f"All runs have the same {found.fact}: there is nothing to compare."]
-    once = [group.value for group in found.groups if len(group.run_ids) == 1]
-    sentences = ["Intervals are over runs; a figure of one run has none."]
+    columns = list(zip(_columns(found), found.groups, strict=True))
+    once = [name for name, group in columns if len(group.run_ids) == 1]
+    sentences = [f"{name}: {group.value}." for name, group in columns if name != group.value]
+    sentences += ["Intervals are over runs; a figure of one run has none."]
     if judged:
         sentences.append(
-            f"* differs significantly from {first}: {sum(judged)} of "
+            f"* differs significantly from {columns[0][0]}: {sum(judged)} of "
             f"{format_plural(len(judged), 'comparison')} (Welch's t over runs, 5 % for all of "
             "them together)."
         )

@@ -100,7 +100,7 @@ def _note(left_out: Sequence[str], width: int) -> str:
     if not left_out:
         return ""
     noun = "it" if len(left_out) == 1 else "them"
-    note = f"Not shown at {width} columns: {', '.join(left_out)}. --json and the report have {noun}"
+    note = f"Not shown at {width} columns: {', '.join(left_out)}. --json has {noun}"
     return "".join(f"{line}\n" for line in wrap(f"{note}.", width, subsequent=""))
 
 

@@ -171,6 +171,15 @@ def test_a_run_that_measured_nothing_is_not_judged():
     assert row_of(found).differs == [None, None]
 
 
+def test_long_values_are_named_below_the_table():
+    long = [fingerprint(cpu=f"AMD EPYC 7543P number {number}") for number in (1, 2)]
+    found = grouped("host", *((1000 + number, long[number % 2]) for number in range(4)))
+    assert fact_table(found, 9).headers[2:] == ["host 1 (2 runs)", "host 2 (2 runs)"]
+    sentences = fact_sentences(found)
+    assert sentences[1] == "host 2: AMD EPYC 7543P number 2, 8 CPUs."
+    assert "significantly from host 1: 0 of 1" in " ".join(sentences)
+
+
 def test_one_value_is_no_comparison():
     found = grouped("kernel", *kernels(("6.1", 1000), ("6.1", 1001)))
     assert fact_sentences(found) == ["All runs have the same kernel: there is nothing to compare."]

@@ -8,6 +8,8 @@ from seatrial.report.exports.json_document import Document
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.stats.compare.by_fact import ByFact, FactRow
 from seatrial.stats.compare.verdict import figure_phrase
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.set_up import UNKNOWN
 from seatrial.stats.wording import format_estimate, format_identity, format_plural
 
 DIFFERS: Final = " *"
@@ -68,15 +70,22 @@ def _columns(found: ByFact) -> list[str]:
 
 def _row(row: FactRow) -> list[str]:
     cells = [
-        (format_estimate(value) + (DIFFERS if differs else "")) if value else NO_FIGURE
+        (_over_runs(value) + (DIFFERS if differs else "")) if value else NO_FIGURE
         for value, differs in zip(row.values, row.differs, strict=True)
     ]
     return [format_identity(row.test), figure_phrase(row.figure), *cells]
 
 
+def _over_runs(value: Estimate) -> str:
+    """Return a figure in words; what is called a round elsewhere is a run here."""
+    return format_estimate(value).replace("measured once", "1 run").replace(" rounds", " runs")
+
+
 def fact_sentences(found: ByFact) -> list[str]:
     """Return how to read the table: what is significant, and other possible causes."""
     judged = [each for row in found.rows for each in row.differs if each is not None]
+    if len(found.groups) == 1 and found.groups[0].value == UNKNOWN:
+        return [f"The {found.fact} of these runs is unknown: there is nothing to compare."]
     if len(found.groups) == 1:
         return [f"All runs have the same {found.fact}: there is nothing to compare."]
     columns = list(zip(_columns(found), found.groups, strict=True))

@@ -180,6 +180,17 @@ def test_long_values_are_named_below_the_table():
     assert "significantly from host 1: 0 of 1" in " ".join(sentences)
 
 
+def test_the_unit_of_a_figure_is_the_run():
+    found = grouped("kernel", *kernels(("6.1", 1000), ("6.1", 9000), ("6.12", 900)))
+    several, once = fact_table(found, 9).rows[0][2:]
+    assert ("of 2 runs" in several, "1 run" in once) == (True, True)
+
+
+def test_what_is_unknown_of_all_runs_is_not_called_the_same():
+    found = grouped("kernel", *kernels((None, 1000), (None, 1001)))
+    assert "is unknown" in fact_sentences(found)[0]
+
+
 def test_one_value_is_no_comparison():
     found = grouped("kernel", *kernels(("6.1", 1000), ("6.1", 1001)))
     assert fact_sentences(found) == ["All runs have the same kernel: there is nothing to compare."]

@@ -157,8 +157,8 @@ def ratio_phrase(ratio: Estimate) -> str:
     """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``.
 
     The number of decimals depends on the interval, so that its ends and the ratio can be compared:
-    two digits for a wide interval, and its half width if both ends would be printed alike. An
-    interval wider than ten times the ratio is only reported as such.
+    two digits for a wide interval or a small ratio, and its half width if both ends would be
+    printed alike. An interval wider than ten times the ratio is only reported as such.
     """
     if ratio.value == 0:
         return "0x (nothing completed)"
@@ -167,7 +167,7 @@ def ratio_phrase(ratio: Estimate) -> str:
     if ratio.high > ABSURD_FACTOR * ratio.value > 0:
         return f"{format_iops(ratio.value)}x ({format_interval(ratio)})"
     half = (ratio.high - ratio.low) / 2
-    if half >= WIDE:
+    if half >= WIDE or ratio.value < WIDE:
         texts = [format_iops(number) for number in (ratio.value, ratio.low, ratio.high)]
     else:
         decimals = DECIMALS_MAX if half < 10.0 ** (1 - DECIMALS_MAX) else DECIMALS_MAX - 1

@@ -123,6 +123,18 @@ def test_a_figure_that_misses_a_limit_is_not_rounded_to_it():
 
 
 @pytest.mark.parametrize(
+    ("condition", "answer"),
+    [
+        (">= 8", "not met, 7.81 MiB/s ("),  # 8.19 MB/s
+        ("> 7.81", "met, 7.812 MiB/s ("),
+        (">= 0", "met, 8.19 MB/s ("),
+    ],
+)
+def test_a_limit_in_binary_units_is_answered_in_them(condition, answer):
+    assert f": {answer}" in evaluated("commit.mib_per_s", condition, commits()).sentence
+
+
+@pytest.mark.parametrize(
     ("name", "cells", "reason"),
     [
         ("nothing.iops", [commits()], "it selects no test; workloads measured: commit"),

@@ -233,7 +233,8 @@ def format_value(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str:
     """Return an estimate's value and unit without its interval, such as ``74k IOPS``.
 
     A value that rounding would put on the wrong side of one of the limits has more digits and the
-    unit of that limit: 10.09 s is not ``10 s`` next to ``<= 10000`` ms, but ``10,100 ms``.
+    unit of that limit: 10.09 s is not ``10 s`` next to ``<= 10000`` ms, but ``10,100 ms``. Next to
+    a limit in MiB/s or GiB/s, it has that unit.
     """
     if estimate.is_lower_bound:
         return format_at_least(estimate)
@@ -247,11 +248,18 @@ def format_value(estimate: Estimate, limits: Sequence[Threshold] = ()) -> str:
 
 
 def _told_from(limit: Threshold, value: float, half_width: float | None) -> str:
-    """Return a value in the unit of a limit that rounding would put it across; else empty."""
+    """Return a value in the unit of a limit that rounding would put it across; else empty.
+
+    Next to a limit in MiB/s always: 60.7 MB/s seem to be more than ``>= 58``, and are not.
+    """
     digits = usual = digits_allowed(value, half_width)
-    while limit.holds(float(f"{value:.{digits - 1}e}")) != limit.holds(value):
+    is_binary = "iB" in limit.unit and limit.value > 0
+    scale = limit.value / limit.base_value if is_binary else 1.0
+    while limit.holds(float(f"{value * scale:.{digits - 1}e}") / scale) != limit.holds(value):
         digits += 1
-    return _number(value * limit.value / limit.base_value, digits) if digits > usual else ""
+    if digits == usual and not is_binary:
+        return ""
+    return _number(value * limit.value / limit.base_value, digits)
 
 
 def half_width_of(estimate: Estimate) -> float | None:

@@ -9,7 +9,7 @@ from report.comparison_hand import full_comparison, make_comparand, make_compari
 from report.exports_hand import make_run
 from seatrial.findings.answer import VERDICT_LETTERS_MAX, WORST_MAX, first_clauses
 from seatrial.findings.comparison_answer import comparison_answer
-from seatrial.stats.compare.model import OneSidedFigure, Overall, Side
+from seatrial.stats.compare.model import Difference, OneSidedFigure, Overall, Side
 
 
 def test_a_faster_side_is_said_with_its_interval_and_counts():
@@ -134,6 +134,22 @@ def test_what_only_more_rounds_can_decide_is_not_called_answered():
     assert comparison_answer([imported]).next_step == "Import more rounds of both."
     decided = msgspec.structs.replace(changed(answer="higher"), differences=[])
     assert comparison_answer([decided]).next_step.startswith("Nothing:")
+
+
+def test_what_the_control_overrules_is_not_called_answered():
+    overruled = changed(answer="undecided", within_share=None, below_noise=True)
+    for differences in ([], overruled.differences):
+        found = msgspec.structs.replace(overruled, differences=differences)
+        assert comparison_answer([found]).next_step.startswith("Find out why the A/A control")
+
+
+def test_minor_differences_are_not_called_the_reason():
+    path = Difference(path="target.path", words="path", a="/a", b="/b", weight="minor")
+    for weight, begin in (("minor", "Measure more rounds"), ("likely", "Check the differences")):
+        difference = msgspec.structs.replace(path, weight=weight)
+        undecided = changed(answer="undecided", within_share=None)
+        found = msgspec.structs.replace(undecided, differences=[difference])
+        assert comparison_answer([found]).next_step.startswith(begin)
 
 
 def test_a_ratio_over_a_part_of_the_tests_says_so():

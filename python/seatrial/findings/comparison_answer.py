@@ -180,9 +180,12 @@ def _next_step(comparisons: Sequence[Comparison]) -> str:
         f"{each.b.name} left requests without an answer" for each in comparisons if losses(each)
     ]
     failed += [f"nothing completed on {each.a.name}" for each in comparisons if each.blank_a]
+    leads = [each.overall_answers.get(_lead_figure(each)) for each in comparisons]
+    if any(total and total.below_noise for total in leads):
+        failed.append("the A/A control differs from A: B differs from A by no more than that")
     if failed:
         return f"Find out why {failed[0]}."
-    if any(each.differences for each in comparisons):
+    if any(found.weight == "likely" for each in comparisons for found in each.differences):
         return "Check the differences between the two: they are usually the reason."
     if any(_is_undecided(each) for each in comparisons):
         is_imported = any(origin_of(side.run) for c in comparisons for side in (c.a, c.b))

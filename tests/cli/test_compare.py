@@ -266,6 +266,10 @@ def place(measured, tmp_path_factory):
     ("arguments", "said"),
     [
         (("before", "before"), ("before and before are the same result",)),
+        (("before", "before:disk"), ("before and before:disk are the same result",)),
+        (("before", "after", "--aa", "before"), ("before and before are the same result",)),
+        (("before", "after", "--aa", "after:disk"), ("are the same result",)),
+        (("both", "--aa", "both:slow"), ("slow and both:slow are the same result",)),
         (("before",), ("one target", "seatrial compare BEFORE before")),
         (("before", "nowhere"), ("nowhere",)),
         (("before:disk", "before:tape"), ("no target 'tape'",)),

@@ -224,7 +224,7 @@ def sides_of(references: Sequence[str], results: Path, control: str | None = Non
     Raises:
         ResultsFileError: When a results file cannot be read.
         UsageError: When a reference fits nothing, a run alone has one target, or two sides are
-            the same.
+            the same, of which the control is one.
     """
     sources = [load_source(each, results, slices_min=SLICES_MIN) for each in references]
     if len(sources) == 1:
@@ -232,14 +232,14 @@ def sides_of(references: Sequence[str], results: Path, control: str | None = Non
         if found is None:
             raise _nothing_to_compare_with(sources[0])
     else:
-        _require_distinct(sources)
         first, *others = map(_side, sources, _names(sources))
         found = ComparedSides(first=first, others=others)
-    if control is None:
-        return found
-    again = load_source(control, results, slices_min=SLICES_MIN)
-    (name,) = _names([again])
-    return msgspec.structs.replace(found, control=_side(again, name))
+    if control is not None:
+        again = load_source(control, results, slices_min=SLICES_MIN)
+        (name,) = _names([again])
+        found = msgspec.structs.replace(found, control=_side(again, name))
+    _require_distinct([found.first, *found.others, *([found.control] if found.control else [])])
+    return found
 
 
 def _side(source: NamedResult, name: str) -> SideSamples:
@@ -292,17 +292,17 @@ def of_targets(run: Run, samples: Sequence[Sample]) -> ComparedSides | None:
     return ComparedSides(first=sides[labels[0]], others=others, control=sides.get(control))
 
 
-def _require_distinct(sources: Sequence[NamedResult]) -> None:
-    seen: dict[tuple[str, str], str] = {}
-    for source in sources:
-        key = (source.run.id, source.target)
+def _require_distinct(sides: Sequence[SideSamples]) -> None:
+    seen: dict[tuple[str, frozenset[str]], str] = {}
+    for each in sides:
+        key = (each.side.run.id, frozenset(sample.cell.target for sample in each.samples))
         if key in seen:
             raise UsageError(
-                seen=f"{seen[key]} and {source.name} are the same result",
+                seen=f"{seen[key]} and {each.side.name} are the same result",
                 cause="A result does not differ from itself",
                 next_step="Name two results; `seatrial list` shows the runs",
             )
-        seen[key] = source.name
+        seen[key] = each.side.name
 
 
 def _nothing_to_compare_with(source: NamedResult) -> UsageError:

@@ -277,6 +277,7 @@ def place(measured, tmp_path_factory):
         (("before", "unlike"), ("no test in common", "before has 4 tests", "unlike has 2 tests")),
         (("before", "larger"), ("used 64 MiB of its target, larger 128 MiB", "--anyway")),
         (("before", "after", "--figure", "speed"), ("No figure 'speed'",)),
+        (("before", "after", "--figure", "iops", "--figure", "p99.9"), ("No figure 'p99.9' is",)),
         (("before", "after", "--margin", "0"), ()),
         (("before", "after", "--report", "absent/page.html"), ("absent/page.html",)),
         ((), ()),

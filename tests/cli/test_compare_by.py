@@ -79,6 +79,7 @@ def test_without_names_all_complete_runs_are_compared(folder):
         (("--by", "drive", "nothing"), 2, "no results file"),
         (("--by", "drive"), 7, "does not exist"),
         (("--by", "drive", "a.seatrial", "--figure", "tps"), 2, "have no figure 'tps'"),
+        (("--by", "drive", "a.seatrial", "--figure", "iops", "--figure", "x"), 2, "no figure 'x'"),
         (("--by", "drive", "a.seatrial", "--fail-if-slower", "5"), 2, "together with --by"),
         (("--by", "drive", "20261122", "--results", "a.seatrial"), 2, "no complete run"),
     ],

@@ -16,6 +16,7 @@ from seatrial.report.terminal import table_text, wrapped
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.stats.compare.by_fact import Grouping
+from seatrial.stats.compare.figures import is_wanted
 from seatrial.stats.compare.model import Side, SideSamples
 from seatrial.stats.compare.pairing import match, require_suited
 from seatrial.stats.timeline import SLICES_MIN
@@ -58,8 +59,9 @@ def compare_by_fact(
             grouping.add(one_side, side_differences(firsts[0], one_side))
             count += 1
     found = grouping.result()
-    if not found.rows:
-        raise _nothing(count, figures)
+    unknown = [name for name in figures if not any(is_wanted(r.figure, [name]) for r in found.rows)]
+    if unknown or not found.rows:
+        raise _nothing(count, unknown)
     if as_json:
         click.echo(FactDocument(by_fact=found, warnings=list(warnings)).as_text(), nl=False)
         return 0

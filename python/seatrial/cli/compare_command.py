@@ -32,7 +32,7 @@ from seatrial.report.comparison_page import (
 from seatrial.report.terminal import finding_text, table_text, wrapped
 from seatrial.results.model import Run, Sample, origin_of
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT, compare
-from seatrial.stats.compare.figures import PERCENTILES, RATES
+from seatrial.stats.compare.figures import PERCENTILES, RATES, is_wanted
 from seatrial.stats.compare.fingerprints import described, facts_of, named_alike, with_defaults
 from seatrial.stats.compare.model import Comparison, Difference, Side, SideSamples
 from seatrial.stats.compare.noise import control_label
@@ -323,7 +323,8 @@ def compared(
     """Return each of the others against the first, with differences and findings.
 
     Raises:
-        UsageError: When two sides must not be compared, or no figure of these names is known.
+        UsageError: When two sides must not be compared, or no figure of one of these names is
+            known.
     """
     found = compare(
         sides.first,
@@ -334,9 +335,10 @@ def compared(
         differences=[side_differences(sides.first, other) for other in sides.others],
         anyway=anyway,
     )
-    if figures and not any(_has_figure(each, figures) for each in found):
+    unknown = [name for name in figures or () if not any(_has_figure(c, name) for c in found)]
+    if unknown:
         raise UsageError(
-            seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
+            seen=f"No figure {' or '.join(map(repr, unknown))} is known on both sides",
             cause="No figure has this name, or too few requests completed to compute it",
             next_step="Figures are iops, tps, bandwidth, p50 and p99, or of one kind 'read p99'; "
             "without --figure all that are known are compared",
@@ -344,12 +346,14 @@ def compared(
     return [msgspec.structs.replace(each, findings=find_in_comparison(each)) for each in found]
 
 
-def _has_figure(comparison: Comparison, figures: Collection[str]) -> bool:
+def _has_figure(comparison: Comparison, name: str) -> bool:
     """Return whether a figure was compared, or is unknown because nothing completed."""
-    if comparison.comparands or comparison.one_sided:
+    if any(is_wanted(each.figure, [name]) for each in comparison.comparands):
+        return True
+    if any(is_wanted(each.figure, [name]) for each in comparison.one_sided):
         return True
     all_blank = len(comparison.blank_a) == comparison.cells_count
-    return all_blank and all(each.rpartition(" ")[2] in (*RATES, *PERCENTILES) for each in figures)
+    return all_blank and name.rpartition(" ")[2] in (*RATES, *PERCENTILES)
 
 
 def side_differences(a: SideSamples, b: SideSamples) -> list[Difference]:

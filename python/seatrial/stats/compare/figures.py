@@ -212,15 +212,15 @@ def _readings(
     count_share = count_resolution_share(phases)
     unit = rate_unit(samples[0])
     name = _FIGURE_OF_UNIT.get(unit, OPERATIONS)
-    if _is_wanted(name, wanted):
+    if is_wanted(name, wanted):
         yield name, [phase.completed_per_s for phase in phases], unit, count_share
     cell = samples[0].cell
     sizes_vary = cell.block_size_bytes == 0 and cell.operation not in DATABASE_OPERATIONS
-    if sizes_vary and _is_wanted(BANDWIDTH, wanted):
+    if sizes_vary and is_wanted(BANDWIDTH, wanted):
         bandwidths = [phase.transferred_bytes_per_s for phase in phases]
         yield BANDWIDTH, bandwidths, "B/s", count_share
     for kind in dict.fromkeys(kind for sample in samples for kind in sample.operations):
-        names = [name for name in PERCENTILES if _is_wanted(f"{kind} {name}", wanted)]
+        names = [name for name in PERCENTILES if is_wanted(f"{kind} {name}", wanted)]
         if len(samples) > 1 and any(_is_reported(sample, kind) for sample in samples):
             continue  # a percentile of several rounds follows from their requests alone
         rounds = [
@@ -232,7 +232,8 @@ def _readings(
             yield f"{kind} {name}", values, "ns", HISTOGRAM_RESOLUTION_SHARE
 
 
-def _is_wanted(figure: str, wanted: Collection[str] | None) -> bool:
+def is_wanted(figure: str, wanted: Collection[str] | None) -> bool:
+    """Return whether a figure, ``read p99``, is one of these names; ``p99`` is that of any kind."""
     return wanted is None or figure in wanted or figure.rpartition(" ")[2] in wanted
 
 

@@ -12,6 +12,7 @@ from results.builders import make_run, make_sample
 from seatrial.cli.sources import load_source
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.store import ResultsFile
+from seatrial.trials.watch.commands.record import recording_of
 
 from .command import seatrial
 
@@ -110,6 +111,13 @@ def test_a_file_that_is_no_result_is_refused_by_what_it_is(results, content, nam
     with pytest.raises(UsageError, match=named) as caught:
         load_source("odd", results)
     assert caught.value.exit_code == 2
+
+
+def test_a_folder_does_not_hide_a_run_of_its_name(results):
+    Path("lab").mkdir()
+    assert [load_source(each, results).run.id for each in ("lab", "lab:ssd")] == [NEW, NEW]
+    with pytest.raises(UsageError, match="The run lab is not a recording"):
+        recording_of("lab", results)
 
 
 def test_a_folder_and_a_damaged_results_file_are_named(results):

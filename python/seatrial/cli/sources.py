@@ -76,7 +76,7 @@ def _found(reference: str, results: Path, slices_min: int) -> NamedResult | None
 
 def _is_file(path: Path) -> bool:
     try:
-        return path.exists()
+        return path.exists() and not path.is_dir()
     except (OSError, ValueError):  # too long for a name, or with a NUL in it
         return False
 

@@ -129,7 +129,7 @@ def recording_of(reference: str, results: Path) -> Path:
     from seatrial.trials.watch.stored import FORMAT, is_recording_of  # noqa: PLC0415
 
     path = Path(reference)
-    if is_parquet(path) or (path.exists() and not is_results_file(path)):
+    if is_parquet(path) or (path.is_file() and not is_results_file(path)):
         return path
     run = load_source(reference, results).run
     origin = origin_of(run)
